@@ -4,150 +4,140 @@ import { defineConfig } from 'oxlint';
  * The house, from the roof to the ground. Rooms in one row stand side by side. A room imports from the rows below its
  * own and never from its own row or above. The longest name that fits a file is its room.
  *
- * The linter reads the rooms that stand alone from here; `tests/unit/import-graph.test.ts` holds every import of every
- * file to it, with the rooms inside rooms, and looks for circles.
+ * `tests/unit/import-graph.test.ts` holds every import of every file to it, and looks for circles. The linter reads from
+ * here which neighbourhoods of `lib/` know nothing of each other.
  */
 export const LAYERS = [
   ['bench'],
   ['dev'],
   ['cli'],
   ['api'],
-  ['lib/operator-console.ts'],
-  ['lib/postbud.ts'],
-  ['lib/cron'],
-  ['lib/webhooks', 'lib/operators', 'lib/chat', 'lib/inquiry', 'lib/health', 'lib/testing'],
-  ['lib/operators/following', 'lib/operators/catalog', 'lib/operators/doctor', 'lib/operators/metrics'],
+  ['lib/console/console.ts'],
+  ['lib/edge/cron'],
+  ['lib/edge/chat', 'lib/edge/health', 'lib/edge/inquiry', 'lib/edge/webhooks'],
+  ['lib/console/endpoint.ts'],
+  ['lib/console'],
+  ['lib/console/following', 'lib/console/catalog', 'lib/console/doctor', 'lib/console/metrics'],
   [
-    'lib/operators/event',
-    'lib/operators/events',
-    'lib/operators/lanes',
-    'lib/operators/replays',
-    'lib/operators/subscribers',
+    'lib/console/event',
+    'lib/console/events',
+    'lib/console/lanes',
+    'lib/console/replays',
+    'lib/console/subscribers',
   ],
+  ['lib/console/backfills', 'lib/console/erasures', 'lib/console/dead-letters', 'lib/console/overview'],
+  ['lib/console/alerts', 'lib/console/incidents', 'lib/console/set-aside'],
+  ['lib/console/access'],
+  ['lib/console/kit'],
+  ['lib/elsewhere/testing'],
+  ['lib/elsewhere/catalog-description', 'lib/elsewhere/receive'],
+  ['lib/components/postbud.ts'],
+  ['lib/components'],
+  ['lib/components/alerts', 'lib/components/incidents', 'lib/components/identifiers'],
+  ['lib/bus/relay'],
+  ['lib/bus/deliveries/operations'],
+  ['lib/bus/deliveries'],
+  ['lib/bus/subscribers'],
+  ['lib/bus/outbox'],
+  ['lib/bus/subscriber-health'],
+  ['lib/platform/mail'],
+  ['lib/platform/http', 'lib/platform/db'],
+  ['lib/platform/rate-limit'],
+  ['lib/platform/telemetry'],
+  ['lib/platform/log.ts', 'drizzle'],
+  ['lib/platform/config.ts'],
+  ['lib/platform/remote-subscribers.ts', 'lib/platform/webhook-settings.ts'],
   [
-    'lib/operators/backfills',
-    'lib/operators/erasures',
-    'lib/operators/dead-letters',
-    'lib/operators/overview',
+    'lib/platform/environment.ts',
+    'lib/platform/origin-pattern.ts',
+    'lib/platform/lifetime.ts',
+    'lib/platform/markup.ts',
   ],
-  ['lib/operators/alerts', 'lib/operators/incidents', 'lib/operators/set-aside'],
-  ['lib/operators/access'],
-  ['lib/operators/page'],
+  ['lib/platform/time.ts'],
   [
-    'lib/operators/known-names.ts',
-    'lib/operators/operator.ts',
-    'lib/operators/prepared.ts',
-    'lib/operators/shapes.ts',
-  ],
-  ['lib/relay', 'lib/alerts', 'lib/incidents'],
-  ['lib/deliveries', 'lib/identifiers', 'lib/receive'],
-  ['lib/subscribers'],
-  ['lib/outbox'],
-  ['lib/mail', 'lib/subscriber-health'],
-  ['lib/http', 'lib/db'],
-  ['lib/rate-limit'],
-  ['lib/telemetry'],
-  ['lib/log.ts', 'drizzle'],
-  ['lib/config.ts'],
-  ['lib/remote-subscribers.ts', 'lib/webhook-settings.ts'],
-  [
-    'lib/environment.ts',
-    'lib/origin-pattern.ts',
-    'lib/lifetime.ts',
-    'lib/catalog-description',
-    'lib/markup.ts',
-  ],
-  ['lib/time.ts'],
-  [
-    'lib/abort.ts',
-    'lib/catalog',
-    'lib/conflict.ts',
-    'lib/json-schema.ts',
-    'lib/nearest.ts',
-    'lib/trace-context.ts',
-    'lib/version.ts',
-    'lib/visible.ts',
-    'lib/webhooks/schemes',
+    // What can happen is known to all, the database's migrations among them, and knows nobody.
+    'lib/bus/catalog',
+    'lib/platform/abort.ts',
+    'lib/platform/conflict.ts',
+    'lib/platform/json-schema.ts',
+    'lib/platform/nearest.ts',
+    'lib/platform/schemes',
+    'lib/platform/trace-context.ts',
+    'lib/platform/version.ts',
+    'lib/platform/visible.ts',
   ],
 ];
 
-const EVENTS = [
-  'lib/relay',
-  'lib/deliveries',
-  'lib/subscribers',
-  'lib/outbox',
-  'lib/catalog',
-  'lib/db',
-  'drizzle',
-];
+const EVENTS = ['lib/bus', 'lib/platform/db', 'drizzle'];
 
 /** The rooms below that a room must not import all the same. */
 export const STRANGERS = {
-  api: ['drizzle', 'lib/db', 'lib/config.ts', 'lib/environment.ts'],
-  'lib/chat': ['lib/operators', ...EVENTS],
-  'lib/cron': ['lib/operators', 'lib/chat', 'lib/inquiry'],
-  'lib/deliveries': ['lib/http'],
-  'lib/health': ['lib/operators', ...EVENTS],
-  'lib/http': ['drizzle', 'lib/catalog'],
-  'lib/incidents': ['lib/http'],
-  'lib/inquiry': ['lib/operators', 'lib/relay', 'lib/deliveries', 'lib/subscribers'],
-  'lib/mail': EVENTS,
-  'lib/operators': ['lib/relay'],
-  'lib/outbox': ['lib/http', 'lib/mail'],
+  api: ['drizzle', 'lib/platform/db', 'lib/platform/config.ts', 'lib/platform/environment.ts'],
+  'lib/bus': ['lib/platform/http', 'lib/platform/mail'],
+  'lib/components/alerts': ['lib/bus/relay'],
+  'lib/components/incidents': ['lib/platform/http', 'lib/bus/relay'],
+  'lib/components/identifiers': ['lib/platform/http', 'lib/bus/relay'],
+  'lib/console': ['lib/bus/relay'],
+  'lib/edge': ['lib/console', 'lib/elsewhere'],
+  'lib/edge/chat': EVENTS,
+  'lib/edge/cron': ['lib/edge/chat', 'lib/edge/inquiry'],
+  'lib/edge/health': EVENTS,
+  'lib/edge/inquiry': ['lib/bus/relay', 'lib/bus/deliveries', 'lib/bus/subscribers'],
+  'lib/edge/webhooks': ['lib/bus/relay', 'lib/bus/deliveries', 'lib/bus/subscribers'],
   // A package of its own has nothing of them.
-  'lib/receive': [
-    'lib/http',
-    'lib/mail',
-    'lib/db',
-    'lib/log.ts',
-    'lib/config.ts',
-    'lib/telemetry',
+  'lib/elsewhere/receive': [
+    'lib/platform/http',
+    'lib/platform/mail',
+    'lib/platform/db',
+    'lib/platform/log.ts',
+    'lib/platform/config.ts',
+    'lib/platform/telemetry',
     'drizzle',
   ],
-  'lib/rate-limit': EVENTS,
-  'lib/relay': ['lib/http'],
-  'lib/subscribers': ['lib/http'],
-  'lib/telemetry': EVENTS,
-  'lib/testing': ['lib/http', 'lib/mail', 'lib/alerts', 'lib/incidents'],
-  'lib/webhooks': ['lib/operators', 'lib/relay', 'lib/deliveries', 'lib/subscribers'],
+  'lib/elsewhere/testing': ['lib/platform/http', 'lib/platform/mail', 'lib/components'],
+  'lib/platform/http': ['drizzle', 'lib/bus'],
+  'lib/platform/mail': EVENTS,
+  'lib/platform/rate-limit': EVENTS,
+  'lib/platform/telemetry': EVENTS,
 };
 
 /** The packages of rooms that may not import any other. */
 export const PACKAGES = {
   api: ['@vercel/functions'],
-  'lib/catalog': ['zod'],
-  'lib/receive': ['zod', 'node:crypto', 'node:events'],
+  'lib/bus/catalog': ['zod'],
+  'lib/elsewhere/receive': ['zod', 'node:crypto', 'node:events'],
 };
 
-const isInner = (room) => /^lib\/\w+\//.test(room);
+const ROOMS = LAYERS.flat();
 
-/** Rooms inside rooms are left to the test: `../catalog/` is another room in each folder. */
-const rooms = LAYERS.flat().filter((room) => !isInner(room));
+const isIn = (place, name) => name === place || name.startsWith(`${place}/`);
 
+const neighbourhoodOf = (room) => /^(?:lib\/)?[^/]+/.exec(room)[0];
+
+const rowOf = (room) => LAYERS.findIndex((names) => names.includes(room));
+
+function mayImport(room, other) {
+  const isStrange = Object.entries(STRANGERS).some(
+    ([place, strangers]) => isIn(place, room) && strangers.some((strange) => isIn(strange, other)),
+  );
+  return rowOf(other) > rowOf(room) && !isStrange;
+}
+
+/** Bars the neighbourhoods of which a room may import nothing. Within one, a path does not tell the room. */
 function restrictionsOf(room) {
-  const row = LAYERS.findIndex((names) => names.includes(room));
-  const strange = [...LAYERS.slice(0, row + 1).flat(), ...(STRANGERS[room] ?? [])].filter(
-    (other) => other !== room && rooms.includes(other),
+  const open = new Set(ROOMS.filter((other) => mayImport(room, other)).map(neighbourhoodOf));
+  const closed = [...new Set(ROOMS.map(neighbourhoodOf))].filter(
+    (other) => other !== neighbourhoodOf(room) && !open.has(other),
   );
   const packages = PACKAGES[room];
   // Of the patterns that fit an import, the last decides.
   const otherPackages = packages ? ['**', '!./**', '!../**', ...packages.map((name) => `!${name}`)] : [];
-  // A room inside a strange one may be below all the same.
-  const barred = STRANGERS[room] ?? [];
-  const inner = LAYERS.slice(row + 1)
-    .flat()
-    .filter((name) => isInner(name) && !barred.some((other) => name.startsWith(`${other}/`)));
-  const group = [...otherPackages, ...strange.map(patternOf), ...inner.map((name) => `!${patternOf(name)}`)];
+  const group = [...otherPackages, ...closed.map((other) => `**/${other.replace('lib/', '')}/**`)];
   const message = `${room} may not import this: see the tables in oxlint.config.mjs`;
   return {
     files: [room.endsWith('.ts') ? room : `${room}/**`],
     rules: { 'no-restricted-imports': ['error', { patterns: [{ group, message }] }] },
   };
-}
-
-function patternOf(room) {
-  const name = room.replace(/^lib\//, '');
-  return name.endsWith('.ts') ? `**/${name}` : `**/${name}/**`;
 }
 
 export default defineConfig({
@@ -198,10 +188,11 @@ export default defineConfig({
         'import/no-default-export': 'off',
       },
     },
-    { files: ['lib/config.ts'], rules: { 'node/no-process-env': 'off' } },
+    { files: ['lib/platform/config.ts'], rules: { 'node/no-process-env': 'off' } },
     { files: ['api/**'], rules: { 'import/no-default-export': 'off' } },
     { files: ['dev/site/**'], rules: { 'typescript/no-misused-promises': 'off' } },
-    ...rooms.map(restrictionsOf),
+    // The rule of an inner room takes the place of the one around it.
+    ...ROOMS.toSorted((one, other) => one.length - other.length).map(restrictionsOf),
   ],
   ignorePatterns: ['node_modules', 'drizzle/migrations', '.vercel', 'dist'],
 });

@@ -1,11 +1,11 @@
 import { waitUntil } from '@vercel/functions';
 
-import { chatLimits } from '../lib/chat/chat-limits.ts';
-import { handleChat } from '../lib/chat/handle-chat.ts';
-import { chatRoute } from '../lib/chat/route.ts';
-import { endpoint } from '../lib/http/endpoint.ts';
-import { config, limiter, perVisitor } from '../lib/postbud.ts';
-import { takeBudget } from '../lib/http/rate-limit.ts';
+import { config, limiter, perVisitor } from '../lib/components/postbud.ts';
+import { chatLimits } from '../lib/edge/chat/chat-limits.ts';
+import { handleChat } from '../lib/edge/chat/handle-chat.ts';
+import { chatRoute } from '../lib/edge/chat/route.ts';
+import { endpoint } from '../lib/platform/http/endpoint.ts';
+import { takeBudget } from '../lib/platform/http/rate-limit.ts';
 
 export default endpoint(chatRoute, {
   cors: () => config().cors,

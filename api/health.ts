@@ -1,6 +1,6 @@
-import { healthOf } from '../lib/health/health.ts';
-import { healthRoute } from '../lib/health/route.ts';
-import { endpoint } from '../lib/http/endpoint.ts';
-import { config } from '../lib/postbud.ts';
+import { config } from '../lib/components/postbud.ts';
+import { healthOf } from '../lib/edge/health/health.ts';
+import { healthRoute } from '../lib/edge/health/route.ts';
+import { endpoint } from '../lib/platform/http/endpoint.ts';
 
 export default endpoint(healthRoute, { handle: async () => Response.json(healthOf(config())) });

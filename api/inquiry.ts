@@ -1,13 +1,13 @@
 import { waitUntil } from '@vercel/functions';
 
-import { endpoint } from '../lib/http/endpoint.ts';
-import { createOnce } from '../lib/inquiry/create-once.ts';
-import { problemForVisitor } from '../lib/inquiry/form-answers.ts';
-import { handleInquiry } from '../lib/inquiry/handle-inquiry.ts';
-import { inquiryLimits } from '../lib/inquiry/inquiry-limits.ts';
-import { inquiryRoute } from '../lib/inquiry/route.ts';
-import { config, database, hasDatabase, limiter, perVisitor } from '../lib/postbud.ts';
-import { takeBudget } from '../lib/http/rate-limit.ts';
+import { config, database, hasDatabase, limiter, perVisitor } from '../lib/components/postbud.ts';
+import { createOnce } from '../lib/edge/inquiry/create-once.ts';
+import { problemForVisitor } from '../lib/edge/inquiry/form-answers.ts';
+import { handleInquiry } from '../lib/edge/inquiry/handle-inquiry.ts';
+import { inquiryLimits } from '../lib/edge/inquiry/inquiry-limits.ts';
+import { inquiryRoute } from '../lib/edge/inquiry/route.ts';
+import { endpoint } from '../lib/platform/http/endpoint.ts';
+import { takeBudget } from '../lib/platform/http/rate-limit.ts';
 
 const sent = createOnce(() => config().redis);
 

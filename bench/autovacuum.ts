@@ -1,4 +1,4 @@
-import { SECOND, sleep } from '../lib/time.ts';
+import { SECOND, sleep } from '../lib/platform/time.ts';
 
 /**
  * Waits until autovacuum has analyzed what was filled, as it has in production by the time anybody looks. With Postgres's

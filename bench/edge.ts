@@ -2,8 +2,8 @@ import Anthropic from '@anthropic-ai/sdk';
 
 import { startMessagesApi } from '../dev/stand-ins/messages-api.ts';
 import type { MessagesApi } from '../dev/stand-ins/messages-api.ts';
-import type { Endpoint } from '../lib/http/guarded-endpoint.ts';
-import { logTo } from '../lib/log.ts';
+import type { Endpoint } from '../lib/platform/http/guarded-endpoint.ts';
+import { logTo } from '../lib/platform/log.ts';
 import { goal, ms, quantile, timed } from './figures.ts';
 import type { Section } from './figures.ts';
 

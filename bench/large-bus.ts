@@ -1,14 +1,14 @@
 import pg from 'pg';
 
-import { errorGroupOf } from '../lib/deliveries/error-group.ts';
+import { topics as catalogTopics } from '../lib/bus/catalog/catalog.ts';
+import type { TopicName } from '../lib/bus/catalog/catalog.ts';
+import { errorGroupOf } from '../lib/bus/deliveries/error-group.ts';
+import { attach } from '../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../lib/bus/subscribers/subscriber.ts';
+import { isIdentifier } from '../lib/components/identifiers/identifier.ts';
+import type { Database } from '../lib/platform/db/connect.ts';
+import { driverOf, run } from '../lib/platform/db/statement.ts';
 import { untilAutovacuumHasRun } from './autovacuum.ts';
-import { topics as catalogTopics } from '../lib/catalog/catalog.ts';
-import type { Database } from '../lib/db/connect.ts';
-import { driverOf, run } from '../lib/db/statement.ts';
-import { isIdentifier } from '../lib/identifiers/identifier.ts';
-import type { TopicName } from '../lib/catalog/catalog.ts';
-import { attach } from '../lib/subscribers/subscriber.ts';
-import type { AttachedSubscriber } from '../lib/subscribers/subscriber.ts';
 
 // An event bus after three busy months, written by SQL: the rows that emit, the relay and its settlements would leave,
 // in the same physical order. Everything follows from the event's number, so that every run is the same.

@@ -1,7 +1,7 @@
-import { catalog } from '../lib/catalog/catalog.ts';
-import { connect } from '../lib/db/connect.ts';
-import { driverOf, run } from '../lib/db/statement.ts';
-import { emit } from '../lib/outbox/emit.ts';
+import { catalog } from '../lib/bus/catalog/catalog.ts';
+import { emit } from '../lib/bus/outbox/emit.ts';
+import { connect } from '../lib/platform/db/connect.ts';
+import { driverOf, run } from '../lib/platform/db/statement.ts';
 import { createDatabase, startPostgres } from '../tests/support/postgres.ts';
 import { goal, measured, quantile, spreadOf, timed } from './figures.ts';
 import type { Section } from './figures.ts';

@@ -1,16 +1,16 @@
 import type pg from 'pg';
 
-import { catalog } from '../lib/catalog/catalog.ts';
-import { duties } from '../lib/cron/duties.ts';
-import { runCron } from '../lib/cron/run-cron.ts';
-import { connect } from '../lib/db/connect.ts';
-import type { Connection } from '../lib/db/connect.ts';
-import { CRON_LIFE_MS, KICK_BUDGET_MS, handlersUntil, withinLife } from '../lib/lifetime.ts';
-import { logTo } from '../lib/log.ts';
-import { emit } from '../lib/outbox/emit.ts';
-import { createKick } from '../lib/relay/kick.ts';
-import { subscriber } from '../lib/subscribers/subscriber.ts';
-import { MINUTE, SECOND, sleep } from '../lib/time.ts';
+import { catalog } from '../lib/bus/catalog/catalog.ts';
+import { emit } from '../lib/bus/outbox/emit.ts';
+import { createKick } from '../lib/bus/relay/kick.ts';
+import { subscriber } from '../lib/bus/subscribers/subscriber.ts';
+import { duties } from '../lib/edge/cron/duties.ts';
+import { runCron } from '../lib/edge/cron/run-cron.ts';
+import { connect } from '../lib/platform/db/connect.ts';
+import type { Connection } from '../lib/platform/db/connect.ts';
+import { CRON_LIFE_MS, KICK_BUDGET_MS, handlersUntil, withinLife } from '../lib/platform/lifetime.ts';
+import { logTo } from '../lib/platform/log.ts';
+import { MINUTE, SECOND, sleep } from '../lib/platform/time.ts';
 import { createDatabase, startPostgres } from '../tests/support/postgres.ts';
 import { goal } from './figures.ts';
 import type { Section } from './figures.ts';

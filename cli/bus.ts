@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 
-import type { Access, Operation } from '../lib/http/operation.ts';
-import { SECOND } from '../lib/time.ts';
+import type { Access, Operation } from '../lib/platform/http/operation.ts';
+import { SECOND } from '../lib/platform/time.ts';
 import { EXIT, Failure } from './failure.ts';
 import { noPostbud, refusal, unreachable } from './refusals.ts';
 import type { Refused } from './refusals.ts';
@@ -99,7 +99,7 @@ async function viewOf<View>(
 ): Promise<Answered<View>> {
   const { json, shown } = jsonIn(text);
   if (status < 200 || status >= 300) {
-    const { problem } = await import('../lib/http/problem-shape.ts');
+    const { problem } = await import('../lib/platform/http/problem-shape.ts');
     const { data = null } = problem.safeParse(shown);
     throw await refusal({ status, headers, problem: data, ...asked });
   }

@@ -1,8 +1,8 @@
+import { printableJson } from '../lib/platform/visible.ts';
 import type { Given, Options } from './arguments.ts';
 import type { Bus } from './bus.ts';
 import { misused } from './failure.ts';
 import type { Terminal } from './terminal.ts';
-import { printableJson } from '../lib/visible.ts';
 
 /** One of `npx postbud …`. */
 export type Command = OnlineCommand | OfflineCommand;

@@ -1,10 +1,10 @@
 import process from 'node:process';
 
-import { InvalidConfiguration } from '../lib/config.ts';
-import { connect } from '../lib/db/connect.ts';
-import type { Database } from '../lib/db/connect.ts';
-import { driverOf } from '../lib/db/statement.ts';
-import { requireFit } from '../lib/db/surroundings.ts';
+import { InvalidConfiguration } from '../lib/platform/config.ts';
+import { connect } from '../lib/platform/db/connect.ts';
+import type { Database } from '../lib/platform/db/connect.ts';
+import { driverOf } from '../lib/platform/db/statement.ts';
+import { requireFit } from '../lib/platform/db/surroundings.ts';
 import { EXIT, Failure, misused } from './failure.ts';
 import { causeWords, reasonOf } from './refusals.ts';
 

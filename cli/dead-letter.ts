@@ -1,11 +1,11 @@
 import stringWidth from 'string-width';
 
-import { ago, duration, until, timeText } from '../lib/operators/page/instants.ts';
-import { printableJson, visible, visibleName } from '../lib/visible.ts';
-import { quantity } from '../lib/operators/page/words.ts';
-import { isProbe } from '../lib/operators/dead-letters/delivery.ts';
-import { haltWords } from '../lib/operators/dead-letters/halts.ts';
-import type { Attempt, DeadLetter } from '../lib/operators/dead-letters/delivery.ts';
+import { isProbe } from '../lib/console/dead-letters/delivery.ts';
+import type { Attempt, DeadLetter } from '../lib/console/dead-letters/delivery.ts';
+import { haltWords } from '../lib/console/dead-letters/halts.ts';
+import { ago, duration, until, timeText } from '../lib/console/kit/instants.ts';
+import { quantity } from '../lib/console/kit/words.ts';
+import { printableJson, visible, visibleName } from '../lib/platform/visible.ts';
 import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
 import { EXIT, misused } from './failure.ts';
@@ -20,7 +20,7 @@ import { TIMES } from './times.ts';
 export async function showDeadLetter(call: Call, deliveryId: string): Promise<number> {
   const { given, bus, terminal, isJson } = call;
   requireDeliveryId(deliveryId);
-  const { reveal, showDeadLetter: show } = await import('../lib/operators/dead-letters/routes.ts');
+  const { reveal, showDeadLetter: show } = await import('../lib/console/dead-letters/routes.ts');
   const parameters = { deliveryId };
   const reason = given.text('reveal');
   const { json, view } =

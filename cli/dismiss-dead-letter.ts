@@ -1,4 +1,4 @@
-import { haltWords } from '../lib/operators/dead-letters/halts.ts';
+import { haltWords } from '../lib/console/dead-letters/halts.ts';
 import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
 import { confirm } from './confirm.ts';
@@ -21,7 +21,7 @@ export async function dismissDeadLetter(
   const halt = halts === null ? '' : `. It ${haltWords(halts)}`;
   terminal.err.write(wrapTo(terminal.err.columns, `${topic} to ${subscriber}${error}${halt}.`));
   if (deadLetteredAt !== null) await confirm(call, { action: 'Dismiss it', count: 1, nothing });
-  const { dismissDeadLetter: dismiss } = await import('../lib/operators/dead-letters/routes.ts');
+  const { dismissDeadLetter: dismiss } = await import('../lib/console/dead-letters/routes.ts');
   const { json, view } = await bus.ask(dismiss, { parameters: { deliveryId }, body: { reason } });
   if (isJson) writeJson(call, json);
   else {

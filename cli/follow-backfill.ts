@@ -1,6 +1,6 @@
-import { timeText } from '../lib/operators/page/instants.ts';
-import { count } from '../lib/operators/page/words.ts';
-import type { BackfillProgress } from '../lib/operators/backfills/read.ts';
+import type { BackfillProgress } from '../lib/console/backfills/read.ts';
+import { timeText } from '../lib/console/kit/instants.ts';
+import { count } from '../lib/console/kit/words.ts';
 import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
 import { EXIT } from './failure.ts';
@@ -10,7 +10,7 @@ import { inZone } from './times.ts';
 
 /** Waits until a backfill has ended and its deliveries are settled, and says how. @returns the exit code. */
 export async function followBackfill(call: Call, backfillId: string, limitMs: number): Promise<number> {
-  const { showBackfill } = await import('../lib/operators/backfills/routes.ts');
+  const { showBackfill } = await import('../lib/console/backfills/routes.ts');
   const { json, view } = await follow(
     call,
     limitMs,

@@ -1,6 +1,6 @@
-import { timeText } from '../lib/operators/page/instants.ts';
-import { count } from '../lib/operators/page/words.ts';
-import type { ReplayProgress } from '../lib/operators/replays/read.ts';
+import { timeText } from '../lib/console/kit/instants.ts';
+import { count } from '../lib/console/kit/words.ts';
+import type { ReplayProgress } from '../lib/console/replays/read.ts';
 import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
 import { EXIT } from './failure.ts';
@@ -10,7 +10,7 @@ import { inZone } from './times.ts';
 
 /** Waits until a replay's deliveries are settled, and says how it ended. @returns the exit code. */
 export async function followReplay(call: Call, replayId: string, limitMs: number): Promise<number> {
-  const { showReplay } = await import('../lib/operators/replays/routes.ts');
+  const { showReplay } = await import('../lib/console/replays/routes.ts');
   const { json, view } = await follow(
     call,
     limitMs,

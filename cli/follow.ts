@@ -1,4 +1,4 @@
-import { MINUTE, SECOND, sleep } from '../lib/time.ts';
+import { MINUTE, SECOND, sleep } from '../lib/platform/time.ts';
 import type { Given } from './arguments.ts';
 import type { Call } from './command.ts';
 import { Unavailable } from './refusals.ts';

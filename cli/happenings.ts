@@ -1,7 +1,7 @@
-import type { DeadLetterItem } from '../lib/operators/dead-letters/read.ts';
-import type { Overview } from '../lib/operators/overview/read.ts';
-import type { HeldLane } from '../lib/operators/lanes/read.ts';
-import { HOUR, SECOND } from '../lib/time.ts';
+import type { DeadLetterItem } from '../lib/console/dead-letters/read.ts';
+import type { HeldLane } from '../lib/console/lanes/read.ts';
+import type { Overview } from '../lib/console/overview/read.ts';
+import { HOUR, SECOND } from '../lib/platform/time.ts';
 /** A change of the bus between two looks at it. `at` is by the database's clock. */
 export type Happening = { readonly at: string } & (
   | {

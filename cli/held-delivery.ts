@@ -1,16 +1,16 @@
-import { isProbe } from '../lib/operators/dead-letters/delivery.ts';
-import type { DeadLetter, Try } from '../lib/operators/dead-letters/delivery.ts';
-import { timeText, until } from '../lib/operators/page/instants.ts';
+import { isProbe } from '../lib/console/dead-letters/delivery.ts';
+import type { DeadLetter, Try } from '../lib/console/dead-letters/delivery.ts';
+import { timeText, until } from '../lib/console/kit/instants.ts';
 import type { Call } from './command.ts';
 import { EXIT } from './failure.ts';
 import { follow, waitLimitMs } from './follow.ts';
 import { failureText } from './states.ts';
-import { inZone } from './times.ts';
 import { wrapTo } from './text.ts';
+import { inZone } from './times.ts';
 
 /** Reads a delivery in any state. */
 export async function readDelivery({ bus }: Call, deliveryId: string) {
-  const { showDeadLetter } = await import('../lib/operators/dead-letters/routes.ts');
+  const { showDeadLetter } = await import('../lib/console/dead-letters/routes.ts');
   return await bus.ask(showDeadLetter, { parameters: { deliveryId } });
 }
 

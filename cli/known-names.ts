@@ -1,5 +1,5 @@
-import type { Failure } from './failure.ts';
 import { misused } from './failure.ts';
+import type { Failure } from './failure.ts';
 import { unknownName } from './nearest.ts';
 
 // The catalog is imported where a name seems wrong: its schemas take a while to load.
@@ -9,13 +9,13 @@ import { unknownName } from './nearest.ts';
  * another one on its database, may have topics that this catalog lacks.
  */
 export async function unknownTopic(written: string): Promise<Failure> {
-  const { catalog } = await import('../lib/catalog/catalog.ts');
+  const { catalog } = await import('../lib/bus/catalog/catalog.ts');
   return unknownThere('topic', written, Object.keys(catalog), 'npx postbud topics --all lists the topics.');
 }
 
 /** As `unknownTopic`, for a subscriber. */
 export async function unknownSubscriber(written: string): Promise<Failure> {
-  const { subscriberNames } = await import('../lib/catalog/catalog.ts');
+  const { subscriberNames } = await import('../lib/bus/catalog/catalog.ts');
   return unknownThere('subscriber', written, subscriberNames());
 }
 

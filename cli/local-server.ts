@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 import * as z from 'zod';
 
-import { readConfig } from '../lib/config.ts';
+import { readConfig } from '../lib/platform/config.ts';
 
 const file = z.object({ url: z.url(), variables: z.record(z.string(), z.string()) });
 

@@ -1,4 +1,4 @@
-import { nearest } from '../lib/nearest.ts';
+import { nearest } from '../lib/platform/nearest.ts';
 import { misused } from './failure.ts';
 import type { Failure } from './failure.ts';
 

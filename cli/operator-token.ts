@@ -1,8 +1,8 @@
 import { SignJWT } from 'jose';
 
-import { readConfig } from '../lib/config.ts';
-import type { OperatorSettings } from '../lib/config.ts';
-import { SECOND, msOf } from '../lib/time.ts';
+import { readConfig } from '../lib/platform/config.ts';
+import type { OperatorSettings } from '../lib/platform/config.ts';
+import { SECOND, msOf } from '../lib/platform/time.ts';
 
 /** A token's claims. */
 export interface TokenClaims {

@@ -1,6 +1,6 @@
-import { silenceWords } from '../lib/operators/incidents/outage.ts';
-import { timeText, until } from '../lib/operators/page/instants.ts';
-import type { SubscriberHealth } from '../lib/operators/subscribers/read.ts';
+import { silenceWords } from '../lib/console/incidents/outage.ts';
+import { timeText, until } from '../lib/console/kit/instants.ts';
+import type { SubscriberHealth } from '../lib/console/subscribers/read.ts';
 import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
 import { EXIT } from './failure.ts';
@@ -15,7 +15,7 @@ export async function probeSubscriber(call: Call, subscriber: string): Promise<n
   const { given, bus, isJson } = call;
   const limitMs = waitLimitMs(given);
   const parameters = { subscriber };
-  const { probeSubscriber: probe, showSubscriber } = await import('../lib/operators/subscribers/routes.ts');
+  const { probeSubscriber: probe, showSubscriber } = await import('../lib/console/subscribers/routes.ts');
   const look = () => bus.ask(showSubscriber, { parameters });
   const before = given.isSet('wait') ? (await look()).view : null;
   const { json } = await bus.ask(probe, { parameters, body: { reason: given.text('reason') } });

@@ -39,7 +39,7 @@ export async function report(error: unknown, { err, progress }: Terminal): Promi
     if (error.advice !== null) err.write(error.advice);
     return error.exitCode;
   }
-  const { InvalidConfiguration } = await import('../lib/environment.ts');
+  const { InvalidConfiguration } = await import('../lib/platform/environment.ts');
   if (!(error instanceof InvalidConfiguration)) throw error;
   err.write(err.paint('red', error.message));
   return EXIT.usage;

@@ -1,6 +1,6 @@
-import type { problem as problemSchema } from '../lib/http/problem-shape.ts';
-import { OSLO, duration, timeOfDay } from '../lib/operators/page/instants.ts';
-import { DAY, SECOND } from '../lib/time.ts';
+import { OSLO, duration, timeOfDay } from '../lib/console/kit/instants.ts';
+import type { problem as problemSchema } from '../lib/platform/http/problem-shape.ts';
+import { DAY, SECOND } from '../lib/platform/time.ts';
 import { EXIT, Failure, misused } from './failure.ts';
 import { unknownSubscriber, unknownTopic } from './known-names.ts';
 

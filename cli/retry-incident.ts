@@ -1,6 +1,6 @@
-import type { IncidentView } from '../lib/operators/incidents/detail.ts';
-import { until } from '../lib/operators/page/instants.ts';
-import { quantity, quantityOfLanes } from '../lib/operators/page/words.ts';
+import type { IncidentView } from '../lib/console/incidents/detail.ts';
+import { until } from '../lib/console/kit/instants.ts';
+import { quantity, quantityOfLanes } from '../lib/console/kit/words.ts';
 import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
 import { EXIT } from './failure.ts';
@@ -17,7 +17,7 @@ export async function retryIncident(call: Call, incidentId: string): Promise<num
   if (outageOf !== null) return await probeSubscriber(call, outageOf);
   const limitMs = waitLimitMs(given);
   const parameters = { incidentId };
-  const { retryIncident: retry, showIncident } = await import('../lib/operators/incidents/routes.ts');
+  const { retryIncident: retry, showIncident } = await import('../lib/console/incidents/routes.ts');
   const { json, view } = await bus.ask(retry, { parameters, body: { reason: given.text('reason') } });
   const { retried } = view;
   if (!isJson) {
@@ -41,7 +41,7 @@ export async function retryIncident(call: Call, incidentId: string): Promise<num
 
 /** @returns null for an incident that is no outage. */
 async function subscriberOfOutage({ bus }: Call, incidentId: string): Promise<string | null> {
-  const { showIncident } = await import('../lib/operators/incidents/routes.ts');
+  const { showIncident } = await import('../lib/console/incidents/routes.ts');
   const { view } = await bus.ask(showIncident, { parameters: { incidentId } });
   return view.topic === null ? view.subscriber : null;
 }

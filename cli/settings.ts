@@ -3,7 +3,7 @@ import process from 'node:process';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-import type { Scope } from '../lib/http/operation.ts';
+import type { Scope } from '../lib/platform/http/operation.ts';
 import type { Given, Options } from './arguments.ts';
 import { EXIT, Failure, misused } from './failure.ts';
 import type { LocalServer } from './local-server.ts';

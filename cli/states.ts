@@ -1,5 +1,5 @@
-import { failureWords, stateWord } from '../lib/operators/page/states.ts';
-import type { LastError, State } from '../lib/operators/shapes.ts';
+import type { LastError, State } from '../lib/console/kit/shapes.ts';
+import { failureWords, stateWord } from '../lib/console/kit/states.ts';
 import type { Cell } from './table.ts';
 
 const MARKS = {

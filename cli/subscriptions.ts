@@ -1,4 +1,4 @@
-import type { SubscriberOverview } from '../lib/operators/overview/read.ts';
+import type { SubscriberOverview } from '../lib/console/overview/read.ts';
 import type { Given } from './arguments.ts';
 import { atMost } from './command.ts';
 import type { Call } from './command.ts';
@@ -51,7 +51,7 @@ export async function subscriptionsOf(
   { bus }: Call,
   { subscriber, topic }: Named,
 ): Promise<{ readonly own: readonly Subscription[]; readonly now: string }> {
-  const { showOverview } = await import('../lib/operators/overview/routes.ts');
+  const { showOverview } = await import('../lib/console/overview/routes.ts');
   const { view } = await bus.ask(showOverview);
   const all: readonly Subscription[] = view.topics.flatMap((one) =>
     one.subscribers.map((subscription) => ({ ...subscription, topic: one.topic })),

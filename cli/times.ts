@@ -1,4 +1,4 @@
-import { OSLO } from '../lib/operators/page/instants.ts';
+import { OSLO } from '../lib/console/kit/instants.ts';
 
 /** Names the zone of the times above it: whoever reads a terminal or a file may be in another one. */
 export const TIMES = `Times are ${OSLO}.`;

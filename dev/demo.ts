@@ -2,10 +2,10 @@ import process from 'node:process';
 
 import { z } from 'zod';
 
-import { paneOf } from '../cli/terminal.ts';
-import { sleep } from '../lib/time.ts';
 import { dataDir, readLocalServer } from '../cli/local-server.ts';
 import type { LocalServer } from '../cli/local-server.ts';
+import { paneOf } from '../cli/terminal.ts';
+import { sleep } from '../lib/platform/time.ts';
 import { journey, journeyTable } from './journeys.ts';
 import type { Journey } from './journeys.ts';
 import { sendTraffic } from './traffic.ts';

@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 
+import { catalog } from '../lib/bus/catalog/catalog.ts';
+import { payloadVersions, updatedVersions } from '../lib/elsewhere/catalog-description/payload-versions.ts';
+import { openApi } from '../lib/platform/http/openapi/openapi.ts';
 import { allOperations } from './operations.ts';
-import { openApi } from '../lib/http/openapi/openapi.ts';
-import { payloadVersions, updatedVersions } from '../lib/catalog-description/payload-versions.ts';
-import { catalog } from '../lib/catalog/catalog.ts';
 
 /** The file of a generated document. */
 export const documentUrl = (name: string) => new URL(`../docs/${name}.json`, import.meta.url);

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 
-import type { Database } from '../lib/db/connect.ts';
-import { guardedEndpoint } from '../lib/http/guarded-endpoint.ts';
-import { readValidated } from '../lib/http/validated.ts';
-import { createPaymentIntent } from '../lib/subscribers/payments.ts';
+import { createPaymentIntent } from '../lib/components/payments.ts';
+import type { Database } from '../lib/platform/db/connect.ts';
+import { guardedEndpoint } from '../lib/platform/http/guarded-endpoint.ts';
+import { readValidated } from '../lib/platform/http/validated.ts';
 import { createAccounting } from './accounting.ts';
 import { journeysSince, newestSeq } from './journeys.ts';
 import { requireLocalOrigin } from './local-names.ts';

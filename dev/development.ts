@@ -4,9 +4,9 @@ import { join } from 'node:path';
 
 import { localServerFile, readLocalServer } from '../cli/local-server.ts';
 import type { LocalServer } from '../cli/local-server.ts';
-import { providers, schemes } from '../lib/config.ts';
-import type { Provider, Scheme } from '../lib/config.ts';
-import { isUsableSecret } from '../lib/webhooks/verify.ts';
+import { isUsableSecret } from '../lib/edge/webhooks/verify.ts';
+import { providers, schemes } from '../lib/platform/config.ts';
+import type { Provider, Scheme } from '../lib/platform/config.ts';
 
 /** The schemes of the providers that do not sign by Standard Webhooks. */
 const SCHEMES: Readonly<Partial<Record<Provider, Scheme>>> = {

@@ -1,8 +1,8 @@
-import { withDatabase } from '../cli/database.ts';
 import { writeExamination } from '../cli/commands/doctor.ts';
+import { withDatabase } from '../cli/database.ts';
 import { EXIT } from '../cli/failure.ts';
 import { runProgram } from '../cli/program.ts';
-import { examine } from '../lib/operators/doctor/read.ts';
+import { examine } from '../lib/console/doctor/read.ts';
 
 const DEFAULT_EVENTS = 50_000;
 

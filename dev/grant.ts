@@ -1,15 +1,15 @@
-import { topics } from '../lib/catalog/catalog.ts';
-import { driverOf } from '../lib/db/statement.ts';
-import { databaseRoles, grantRight, revokeRight, roleGrants } from '../lib/db/role-grants.ts';
-import type { DatabaseRole, RoleRight } from '../lib/db/role-grants.ts';
-import type { Database } from '../lib/db/connect.ts';
-import { withDatabase } from '../cli/database.ts';
 import type { Given } from '../cli/arguments.ts';
+import { withDatabase } from '../cli/database.ts';
 import { EXIT, Failure, misused } from '../cli/failure.ts';
 import { unknownName } from '../cli/nearest.ts';
 import { runProgram } from '../cli/program.ts';
 import { table } from '../cli/table.ts';
 import type { Pane } from '../cli/terminal.ts';
+import { topics } from '../lib/bus/catalog/catalog.ts';
+import type { Database } from '../lib/platform/db/connect.ts';
+import { databaseRoles, grantRight, revokeRight, roleGrants } from '../lib/platform/db/role-grants.ts';
+import type { DatabaseRole, RoleRight } from '../lib/platform/db/role-grants.ts';
+import { driverOf } from '../lib/platform/db/statement.ts';
 
 const USAGE = `npm run grant -- --role bookings --producer bookings
 npm run grant -- --role functions --relay

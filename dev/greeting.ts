@@ -1,10 +1,10 @@
 import process from 'node:process';
 
+import { dataDir } from '../cli/local-server.ts';
 import { paneOf } from '../cli/terminal.ts';
 import { hang, padTo } from '../cli/text.ts';
-import { providers } from '../lib/config.ts';
-import { config, subscribers } from '../lib/postbud.ts';
-import { dataDir } from '../cli/local-server.ts';
+import { config, subscribers } from '../lib/components/postbud.ts';
+import { providers } from '../lib/platform/config.ts';
 import type { StandIns } from './stand-ins.ts';
 
 /**

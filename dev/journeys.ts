@@ -4,10 +4,10 @@ import { stateCell } from '../cli/states.ts';
 import { table } from '../cli/table.ts';
 import type { Cell } from '../cli/table.ts';
 import type { Pane } from '../cli/terminal.ts';
-import type { Database } from '../lib/db/connect.ts';
-import { driverOf, run } from '../lib/db/statement.ts';
-import { until } from '../lib/operators/page/instants.ts';
-import { instantOf } from '../lib/time.ts';
+import { until } from '../lib/console/kit/instants.ts';
+import type { Database } from '../lib/platform/db/connect.ts';
+import { driverOf, run } from '../lib/platform/db/statement.ts';
+import { instantOf } from '../lib/platform/time.ts';
 
 /** One event's delivery to one subscriber. */
 export const journey = z.object({

@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 
 import type { ServerRequest } from 'srvx';
 
-import { detailOf } from '../lib/http/problem-codes.ts';
-import { Problem } from '../lib/http/problem.ts';
+import { detailOf } from '../lib/platform/http/problem-codes.ts';
+import { Problem } from '../lib/platform/http/problem.ts';
 
 /**
  * This machine's names for itself. A page elsewhere can point its own host name here (DNS rebinding) and would then

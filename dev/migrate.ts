@@ -1,9 +1,9 @@
-import { migrate } from '../lib/db/connect.ts';
-import type { Database } from '../lib/db/connect.ts';
-import { sleep, SECOND } from '../lib/time.ts';
 import { withDatabase } from '../cli/database.ts';
 import { EXIT, Failure } from '../cli/failure.ts';
 import { runProgram } from '../cli/program.ts';
+import { migrate } from '../lib/platform/db/connect.ts';
+import type { Database } from '../lib/platform/db/connect.ts';
+import { sleep, SECOND } from '../lib/platform/time.ts';
 
 const USAGE = `npm run migrate
 

@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 
-import type { Operation } from '../lib/http/operation.ts';
+import type { Operation } from '../lib/platform/http/operation.ts';
 
 /**
  * Finds the operations of all endpoints: what each `route.ts` in `lib/` exports, and the lists of each `routes.ts`.

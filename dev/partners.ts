@@ -1,13 +1,13 @@
 import { z } from 'zod';
 
-import { providers, readConfig } from '../lib/config.ts';
-import type { Scheme } from '../lib/config.ts';
-import { guardedEndpoint } from '../lib/http/guarded-endpoint.ts';
-import type { Endpoint } from '../lib/http/guarded-endpoint.ts';
-import { readValidated } from '../lib/http/validated.ts';
-import { SECOND } from '../lib/time.ts';
-import { signingSecret } from '../lib/webhooks/send-test.ts';
-import { sign } from '../lib/webhooks/sign.ts';
+import { signingSecret } from '../lib/edge/webhooks/send-test.ts';
+import { sign } from '../lib/edge/webhooks/sign.ts';
+import { providers, readConfig } from '../lib/platform/config.ts';
+import type { Scheme } from '../lib/platform/config.ts';
+import { guardedEndpoint } from '../lib/platform/http/guarded-endpoint.ts';
+import type { Endpoint } from '../lib/platform/http/guarded-endpoint.ts';
+import { readValidated } from '../lib/platform/http/validated.ts';
+import { SECOND } from '../lib/platform/time.ts';
 
 /** A webhook of the demo, which the local server signs, so that the demo needs none of its secrets. */
 const demoWebhook = z.strictObject({

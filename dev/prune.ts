@@ -1,9 +1,9 @@
-import { KEEP_MS, prune } from '../lib/deliveries/prune.ts';
-import { quantity } from '../lib/operators/page/words.ts';
-import { DAY, HOUR } from '../lib/time.ts';
 import { withDatabase } from '../cli/database.ts';
 import { EXIT } from '../cli/failure.ts';
 import { runProgram } from '../cli/program.ts';
+import { KEEP_MS, prune } from '../lib/bus/deliveries/prune.ts';
+import { quantity } from '../lib/console/kit/words.ts';
+import { DAY, HOUR } from '../lib/platform/time.ts';
 
 const USAGE = `npm run prune -- [--days ${KEEP_MS / DAY}]
 

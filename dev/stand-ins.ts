@@ -1,4 +1,4 @@
-import { readConfig } from '../lib/config.ts';
+import { readConfig } from '../lib/platform/config.ts';
 import { startMessagesApi } from './stand-ins/messages-api.ts';
 import { startSendGrid } from './stand-ins/sendgrid.ts';
 import type { SendGridStandIn } from './stand-ins/sendgrid.ts';

@@ -1,14 +1,14 @@
 import process from 'node:process';
 
-import type { OperatorSettings } from '../lib/config.ts';
-import type { Scope } from '../lib/http/operation.ts';
-import { ago } from '../lib/deliveries/replay-request.ts';
-import { SECOND, msOf } from '../lib/time.ts';
 import { EXIT, Failure, misused } from '../cli/failure.ts';
 import { dataDir, readLocalServer } from '../cli/local-server.ts';
 import { unknownName } from '../cli/nearest.ts';
 import { mintToken, operatorSettings } from '../cli/operator-token.ts';
 import { runProgram } from '../cli/program.ts';
+import { ago } from '../lib/bus/deliveries/operations/replay-request.ts';
+import type { OperatorSettings } from '../lib/platform/config.ts';
+import type { Scope } from '../lib/platform/http/operation.ts';
+import { SECOND, msOf } from '../lib/platform/time.ts';
 
 const USAGE = `npm run token -- [--sub kari] [--scope "event-bus:read event-bus:replay"] [--expires 8h]
 

@@ -531,7 +531,7 @@ export const prunedEvents = pgTable(
 
 /**
  * Dead letters that halt their lane (or only their key) until they are replayed or dismissed. A row counts only while its
- * delivery is a dead letter that is not dismissed; `lib/deliveries/release.ts` deletes the others.
+ * delivery is a dead letter that is not dismissed; `lib/bus/deliveries/release.ts` deletes the others.
  */
 export const halts = pgTable(
   'halts',
@@ -722,7 +722,7 @@ export const webhookReceipts = pgTable(
   ],
 );
 
-/** How far each provider has been asked for the webhooks that never came (lib/webhooks/reconcile/). */
+/** How far each provider has been asked for the webhooks that never came (lib/edge/webhooks/reconcile/). */
 export const reconciliations = pgTable(
   'reconciliations',
   {
@@ -924,7 +924,7 @@ export const replayInstants = pgView('replay_instants', {
   at: at('at').notNull(),
 }).existing();
 
-// The index of identifiers: events by the ids and keys in them. Asynchronous (lib/identifiers/), so nothing on an event's
+// The index of identifiers: events by the ids and keys in them. Asynchronous (lib/components/identifiers/), so nothing on an event's
 // way writes to it.
 
 const bytes = customType<{ data: Buffer }>({ dataType: () => 'bytea' });
@@ -961,7 +961,7 @@ export const indexedPositions = pgTable(
     isOnlyRow: boolean('is_only_row').primaryKey().default(true),
     fromPosition: bigint('from_position', { mode: 'number' }).notNull(),
     toPosition: bigint('to_position', { mode: 'number' }).notNull(),
-    /** What the index takes for an identifier (lib/identifiers/index-events.ts). Release 0.3 and older write 1. */
+    /** What the index takes for an identifier (lib/components/identifiers/index-events.ts). Release 0.3 and older write 1. */
     rule: smallint('rule').notNull().default(1),
   },
   () => [
@@ -1006,7 +1006,7 @@ export const paymentIntents = pgTable(
     parts: jsonb('parts').$type<readonly PaymentPart[]>().notNull().default([]),
     createdAt: at('created_at').notNull().defaultNow(),
     changedAt: at('changed_at').notNull().defaultNow(),
-    /** When its provider is next asked about it (lib/webhooks/reconcile/). Null: nothing more can happen to it. */
+    /** When its provider is next asked about it (lib/edge/webhooks/reconcile/). Null: nothing more can happen to it. */
     askAt: at('ask_at').default(sql`now() + interval '15 minutes'`),
   },
   (table) => [
@@ -1095,7 +1095,7 @@ export const notifications = pgTable(
 );
 
 /**
- * Erasures of a person's data. They go on in steps (lib/deliveries/erase.ts), in these states:
+ * Erasures of a person's data. They go on in steps (lib/bus/deliveries/operations/erase.ts), in these states:
  *
  * - `waiting` for the producers whose transactions were open when it was requested;
  * - `gathering` the person's other names from the events that name them, until there is none more;

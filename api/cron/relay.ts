@@ -1,11 +1,4 @@
-import { alertDuty, duties, outageDuty } from '../../lib/cron/duties.ts';
-import { beat } from '../../lib/alerts/heartbeat.ts';
-import { reconciling } from '../../lib/cron/reconciling.ts';
-import { cronRoute, kickRoute } from '../../lib/cron/route.ts';
-import { requireCronSecret, requireRelays, runCron } from '../../lib/cron/run-cron.ts';
-import { takeKick } from '../../lib/cron/take-kick.ts';
-import { endpoint } from '../../lib/http/endpoint.ts';
-import { CRON_LIFE_MS } from '../../lib/lifetime.ts';
+import { beat } from '../../lib/components/alerts/heartbeat.ts';
 import {
   config,
   database,
@@ -14,7 +7,14 @@ import {
   limiter,
   relayedSubscribers,
   subscribers,
-} from '../../lib/postbud.ts';
+} from '../../lib/components/postbud.ts';
+import { alertDuty, duties, outageDuty } from '../../lib/edge/cron/duties.ts';
+import { reconciling } from '../../lib/edge/cron/reconciling.ts';
+import { cronRoute, kickRoute } from '../../lib/edge/cron/route.ts';
+import { requireCronSecret, requireRelays, runCron } from '../../lib/edge/cron/run-cron.ts';
+import { takeKick } from '../../lib/edge/cron/take-kick.ts';
+import { endpoint } from '../../lib/platform/http/endpoint.ts';
+import { CRON_LIFE_MS } from '../../lib/platform/lifetime.ts';
 
 const cron = endpoint(cronRoute, {
   lifeMs: CRON_LIFE_MS,

@@ -1,7 +1,7 @@
-import { endpoint } from '../../lib/http/endpoint.ts';
-import { metricsFor } from '../../lib/operators/metrics/read.ts';
-import { metricsRoute } from '../../lib/operators/metrics/route.ts';
-import { config, database, subscribers } from '../../lib/postbud.ts';
+import { config, database, subscribers } from '../../lib/components/postbud.ts';
+import { metricsFor } from '../../lib/console/metrics/read.ts';
+import { metricsRoute } from '../../lib/console/metrics/route.ts';
+import { endpoint } from '../../lib/platform/http/endpoint.ts';
 
 export default endpoint(metricsRoute, {
   handle: (request) => metricsFor(request, config().operators, { database, subscribers }),

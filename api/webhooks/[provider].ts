@@ -1,8 +1,8 @@
-import { endpoint } from '../../lib/http/endpoint.ts';
-import { config, database } from '../../lib/postbud.ts';
-import { receiveWebhook } from '../../lib/webhooks/receive.ts';
-import { Rejections } from '../../lib/webhooks/rejections.ts';
-import { webhookRoute } from '../../lib/webhooks/route.ts';
+import { config, database } from '../../lib/components/postbud.ts';
+import { receiveWebhook } from '../../lib/edge/webhooks/receive.ts';
+import { Rejections } from '../../lib/edge/webhooks/rejections.ts';
+import { webhookRoute } from '../../lib/edge/webhooks/route.ts';
+import { endpoint } from '../../lib/platform/http/endpoint.ts';
 
 const rejections = new Rejections(database);
 

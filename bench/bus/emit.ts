@@ -1,4 +1,4 @@
-import { catalog } from '../../lib/catalog/catalog.ts';
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import type { ContenderName } from '../figure-names.ts';
 import { atLeast, atMost, measured } from '../figures.ts';
 import type { Figure } from '../figures.ts';

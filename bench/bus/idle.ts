@@ -1,4 +1,4 @@
-import { topics } from '../../lib/catalog/catalog.ts';
+import { topics } from '../../lib/bus/catalog/catalog.ts';
 import { atMost, goal, ms, number, quantile } from '../figures.ts';
 import type { Figure } from '../figures.ts';
 import { startContender } from './contender.ts';

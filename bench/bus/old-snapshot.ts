@@ -1,4 +1,4 @@
-import { sleep } from '../../lib/time.ts';
+import { sleep } from '../../lib/platform/time.ts';
 import type { ContenderName } from '../figure-names.ts';
 import { atMost, goal, ms, number, quantile } from '../figures.ts';
 import type { Figure } from '../figures.ts';

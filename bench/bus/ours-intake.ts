@@ -1,13 +1,13 @@
 import { createHmac } from 'node:crypto';
 
-import { connect } from '../../lib/db/connect.ts';
-import { driverOf, run } from '../../lib/db/statement.ts';
-import { endpoint } from '../../lib/http/endpoint.ts';
-import { logTo } from '../../lib/log.ts';
-import { relay } from '../../lib/relay/relay.ts';
-import { receiveWebhook } from '../../lib/webhooks/receive.ts';
-import { Rejections } from '../../lib/webhooks/rejections.ts';
-import { webhookRoute } from '../../lib/webhooks/route.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
+import { receiveWebhook } from '../../lib/edge/webhooks/receive.ts';
+import { Rejections } from '../../lib/edge/webhooks/rejections.ts';
+import { webhookRoute } from '../../lib/edge/webhooks/route.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import { driverOf, run } from '../../lib/platform/db/statement.ts';
+import { endpoint } from '../../lib/platform/http/endpoint.ts';
+import { logTo } from '../../lib/platform/log.ts';
 import { measured, paced, until } from '../peers/serve.mjs';
 import { webhookBody } from './workload.ts';
 
@@ -42,7 +42,7 @@ async function intake(url: string, kicks: boolean): Promise<Intake> {
   logTo(() => undefined);
   const { default: webhooks } = await import('../../api/webhooks/[provider].ts');
   if (kicks) return async (request) => await webhooks.fetch(request);
-  const { config } = await import('../../lib/postbud.ts');
+  const { config } = await import('../../lib/components/postbud.ts');
   const { db } = await connect(url);
   const database = async () => db;
   const rejections = new Rejections(database);
@@ -88,7 +88,7 @@ export async function pacedIntake(url: string, order: PacedOrder) {
 
 /** Delivers the rest, as the cron does: a kicked relay stops after ten seconds. */
 async function quiet(): Promise<void> {
-  const { database, subscribers } = await import('../../lib/postbud.ts');
+  const { database, subscribers } = await import('../../lib/components/postbud.ts');
   const db = await database();
   await until(async () => {
     await relay({ db, subscribers: subscribers(), until: Date.now() + 60_000 });

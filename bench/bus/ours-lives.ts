@@ -1,11 +1,11 @@
-import { catalog } from '../../lib/catalog/catalog.ts';
-import type { TopicName } from '../../lib/catalog/catalog.ts';
-import type { Database } from '../../lib/db/connect.ts';
-import { driverOf, run } from '../../lib/db/statement.ts';
-import { advanceBackfills, backfill } from '../../lib/deliveries/backfill.ts';
-import { relay } from '../../lib/relay/relay.ts';
-import { attach } from '../../lib/subscribers/subscriber.ts';
-import { DAY, MINUTE, sleep } from '../../lib/time.ts';
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
+import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
+import { advanceBackfills, backfill } from '../../lib/bus/deliveries/backfill.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
+import { attach } from '../../lib/bus/subscribers/subscriber.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
+import { driverOf, run } from '../../lib/platform/db/statement.ts';
+import { DAY, MINUTE, sleep } from '../../lib/platform/time.ts';
 
 // A subscriber that joins late, and one that is down for half a day.
 

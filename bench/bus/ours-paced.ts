@@ -1,12 +1,12 @@
-import { keepStepping } from '../../lib/cron/keep-stepping.ts';
-import { steppedWork } from '../../lib/cron/stepped-work.ts';
-import { onDue } from '../../lib/db/commits.ts';
-import type { Database } from '../../lib/db/connect.ts';
-import { stopReplay } from '../../lib/deliveries/paced-replay.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import { createKick } from '../../lib/relay/kick.ts';
-import { attach } from '../../lib/subscribers/subscriber.ts';
-import { sleep } from '../../lib/time.ts';
+import { stopReplay } from '../../lib/bus/deliveries/operations/paced-replay.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { createKick } from '../../lib/bus/relay/kick.ts';
+import { attach } from '../../lib/bus/subscribers/subscriber.ts';
+import { keepStepping } from '../../lib/edge/cron/keep-stepping.ts';
+import { steppedWork } from '../../lib/edge/cron/stepped-work.ts';
+import { onDue } from '../../lib/platform/db/commits.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
+import { sleep } from '../../lib/platform/time.ts';
 import { joining } from './ours-lives.ts';
 
 export interface PacedReplay {

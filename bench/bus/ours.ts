@@ -1,25 +1,25 @@
 import { sql } from 'drizzle-orm';
 
-import { catalog } from '../../lib/catalog/catalog.ts';
-import type { TopicName } from '../../lib/catalog/catalog.ts';
-import { onDue } from '../../lib/db/commits.ts';
-import { connect, migrate } from '../../lib/db/connect.ts';
-import { driverOf, run } from '../../lib/db/statement.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { createKick } from '../../lib/relay/kick.ts';
-import { relay } from '../../lib/relay/relay.ts';
-import { remoteSubscriber } from '../../lib/subscribers/http.ts';
-import { RetryAfter } from '../../lib/subscribers/outcome.ts';
-import { attach } from '../../lib/subscribers/subscriber.ts';
-import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscriber.ts';
-import { DAY } from '../../lib/time.ts';
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
+import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { createKick } from '../../lib/bus/relay/kick.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
+import { remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
+import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { attach } from '../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber, BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
+import { onDue } from '../../lib/platform/db/commits.ts';
+import { connect, migrate } from '../../lib/platform/db/connect.ts';
+import { driverOf, run } from '../../lib/platform/db/statement.ts';
+import { DAY } from '../../lib/platform/time.ts';
 import { untilAutovacuumHasRun } from '../autovacuum.ts';
 import { measured, produced, serve, traffic } from '../peers/serve.mjs';
+import { flood, pacedIntake } from './ours-intake.ts';
+import type { FloodOrder, PacedOrder } from './ours-intake.ts';
 import { backfillJoining, joining, standOutage, withoutJoining } from './ours-lives.ts';
 import { replayPaced } from './ours-paced.ts';
 import type { PacedReplay } from './ours-paced.ts';
-import { flood, pacedIntake } from './ours-intake.ts';
-import type { FloodOrder, PacedOrder } from './ours-intake.ts';
 import { drainTopics, topicNames } from './workload.ts';
 
 // Postbud as a contender: the counterpart of bench/peers/*.mjs.
@@ -192,7 +192,7 @@ const { listen, send, seen, quiet } = traffic<{ readonly topic: TopicName }>(
       await Promise.all(lives);
     };
   },
-  // As lib/postbud.ts has it: producer and relay share a process and its pool, and each commit kicks the relay.
+  // As lib/components/postbud.ts has it: producer and relay share a process and its pool, and each commit kicks the relay.
   async ({ topic }, committing) => {
     const transact = () =>
       db.transaction(async (tx) => {

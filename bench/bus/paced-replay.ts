@@ -1,4 +1,4 @@
-import { catalog } from '../../lib/catalog/catalog.ts';
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import { atMost, measured, number, quantile, spreadOf } from '../figures.ts';
 import type { Figure } from '../figures.ts';
 import { startContender } from './contender.ts';

@@ -1,4 +1,4 @@
-import type { TopicName } from '../../lib/catalog/catalog.ts';
+import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
 import { clock, until } from '../peers/serve.mjs';
 import type { Contender } from './contender.ts';
 import { withSubscribers } from './workload.ts';

@@ -10,7 +10,7 @@ import { SUBSCRIBERS } from './workload.ts';
 
 const EVENTS = 10_000;
 const SECONDS = 3;
-/** Transactional handlers that a relay runs at once (lib/relay/relay.ts). */
+/** Transactional handlers that a relay runs at once (lib/bus/relay/relay.ts). */
 const CLIENTS = 6;
 const GOAL = 1;
 

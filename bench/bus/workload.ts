@@ -1,5 +1,5 @@
-import { catalog, topics } from '../../lib/catalog/catalog.ts';
-import type { TopicName } from '../../lib/catalog/catalog.ts';
+import { catalog, topics } from '../../lib/bus/catalog/catalog.ts';
+import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
 
 export const topicNames = topics().map(([topic]) => topic);
 

@@ -27,7 +27,7 @@ async function run(call: Call): Promise<number> {
     throw misused('The incident is missing.', 'npx postbud incidents lists them.');
   requireIncidentId(incidentId);
   if (note === undefined) throw misused('--note is missing.', 'For example: --note "the supplier is told"');
-  const { acknowledgeIncident } = await import('../../lib/operators/incidents/routes.ts');
+  const { acknowledgeIncident } = await import('../../lib/console/incidents/routes.ts');
   const named = { note: '--note' };
   const { json, view } = await bus.ask(acknowledgeIncident, {
     parameters: { incidentId },

@@ -1,10 +1,10 @@
-import type { BackfillPreview } from '../../lib/operators/backfills/preview.ts';
-import type { BackfillProgress } from '../../lib/operators/backfills/read.ts';
-import { lost, meanwhileWords, paceWords, warningsOf } from '../../lib/operators/backfills/words.ts';
-import type { Warning } from '../../lib/operators/backfills/words.ts';
-import { timeText } from '../../lib/operators/page/instants.ts';
-import { backfilledPath } from '../../lib/operators/page/links.ts';
-import { count, quantity } from '../../lib/operators/page/words.ts';
+import type { BackfillPreview } from '../../lib/console/backfills/preview.ts';
+import type { BackfillProgress } from '../../lib/console/backfills/read.ts';
+import { lost, meanwhileWords, paceWords, warningsOf } from '../../lib/console/backfills/words.ts';
+import type { Warning } from '../../lib/console/backfills/words.ts';
+import { timeText } from '../../lib/console/kit/instants.ts';
+import { backfilledPath } from '../../lib/console/kit/links.ts';
+import { count, quantity } from '../../lib/console/kit/words.ts';
 import type { Given } from '../arguments.ts';
 import { writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
@@ -69,7 +69,7 @@ async function run(call: Call): Promise<number> {
   const expected = given.wholeNumber('expected', 0, 1_000_000_000);
   const limitMs = waitLimitMs(given);
   await subscriptionsOf(call, fields);
-  const { showBackfillPreview } = await import('../../lib/operators/backfills/routes.ts');
+  const { showBackfillPreview } = await import('../../lib/console/backfills/routes.ts');
   const { json, view } = await bus.ask(showBackfillPreview, { query: fields, named: NAMED });
   // The preview must be seen even where the answer goes to a program.
   const pane = isDry ? terminal.out : terminal.err;
@@ -105,7 +105,7 @@ async function backfillPreviewed(
 ): Promise<number> {
   const { given, terminal, isJson, bus } = call;
   const body = { ...request, backfillId: previewed, reason: given.text('reason') };
-  const { requestBackfill } = await import('../../lib/operators/backfills/routes.ts');
+  const { requestBackfill } = await import('../../lib/console/backfills/routes.ts');
   const send = () => bus.ask(requestBackfill, { body, named: NAMED });
   const { json, view } = await send().catch((error: unknown) => {
     // The backfill's id makes a repeated request safe.
@@ -152,7 +152,7 @@ async function stop(call: Call): Promise<number> {
       'The preview’s answer and npx postbud log have it, for example 019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21.',
     );
   const reason = requireReason(given, `backfill --stop ${backfillId} --reason "the ledger can’t keep up"`);
-  const { showBackfill, stopBackfillRoute } = await import('../../lib/operators/backfills/routes.ts');
+  const { showBackfill, stopBackfillRoute } = await import('../../lib/console/backfills/routes.ts');
   const parameters = { backfillId };
   const before = await bus.ask(showBackfill, { parameters });
   const { json, view } = await bus.ask(stopBackfillRoute, { parameters, body: { reason } });

@@ -1,13 +1,13 @@
-import type { CatalogTopic } from '../../lib/operators/catalog/read.ts';
-import { uncommonOptions } from '../../lib/operators/page/subscription.ts';
-import { joinNames, quantity } from '../../lib/operators/page/words.ts';
+import type { CatalogTopic } from '../../lib/console/catalog/read.ts';
+import { uncommonOptions } from '../../lib/console/kit/subscription.ts';
+import { joinNames, quantity } from '../../lib/console/kit/words.ts';
+import { printableJson } from '../../lib/platform/visible.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { OfflineCall, OfflineCommand } from '../command.ts';
 import { EXIT } from '../failure.ts';
 import { unknownName } from '../nearest.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
-import { printableJson } from '../../lib/visible.ts';
 import { wrapTo } from '../text.ts';
 
 export const command: OfflineCommand = {
@@ -32,12 +32,12 @@ async function run(call: OfflineCall): Promise<number> {
   const { given, terminal, isJson } = call;
   atMost(given.isSet('asyncapi') ? 0 : 1, given);
   if (given.isSet('asyncapi')) {
-    const { asyncApi } = await import('../../lib/catalog-description/asyncapi.ts');
+    const { asyncApi } = await import('../../lib/elsewhere/catalog-description/asyncapi.ts');
     writeJson(call, asyncApi());
     return EXIT.ok;
   }
-  const { describeCatalog } = await import('../../lib/operators/catalog/read.ts');
-  const { subscribersOf } = await import('../../lib/subscribers/registry.ts');
+  const { describeCatalog } = await import('../../lib/console/catalog/read.ts');
+  const { subscribersOf } = await import('../../lib/components/registry.ts');
   const inRelease = subscribersOf({ remoteSubscribers: [], database: { kind: 'none' } });
   const topics = describeCatalog({ subscribers: () => inRelease, refusals: () => [] }).topics.map(
     ({ subscribers, ...topic }) => ({

@@ -1,6 +1,6 @@
-import { ago, until, timeText } from '../../lib/operators/page/instants.ts';
-import { count, quantity } from '../../lib/operators/page/words.ts';
-import type { DeadLetterItem, DeadLetterPage, ErrorGroup } from '../../lib/operators/dead-letters/read.ts';
+import type { DeadLetterItem, DeadLetterPage, ErrorGroup } from '../../lib/console/dead-letters/read.ts';
+import { ago, until, timeText } from '../../lib/console/kit/instants.ts';
+import { count, quantity } from '../../lib/console/kit/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { showDeadLetter } from '../dead-letter.ts';
@@ -79,7 +79,7 @@ async function list({ given, bus }: Call) {
     group: given.text('group'),
     q: given.text('search'),
   };
-  const { listDeadLetters } = await import('../../lib/operators/dead-letters/routes.ts');
+  const { listDeadLetters } = await import('../../lib/console/dead-letters/routes.ts');
   return await gather(bus, listDeadLetters, { limit, lists: ['items'], query, named: { q: '--search' } });
 }
 

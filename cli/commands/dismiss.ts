@@ -1,4 +1,4 @@
-import { quantity } from '../../lib/operators/page/words.ts';
+import { quantity } from '../../lib/console/kit/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { confirm, requireConfirmable, YES } from '../confirm.ts';
@@ -46,7 +46,7 @@ async function run(call: Call): Promise<number> {
   requireConfirmable(call, NOTHING);
   if (isOne) return await dismissDeadLetter(call, incidentId, reason, NOTHING);
   const parameters = { incidentId };
-  const { dismissIncident, showIncident } = await import('../../lib/operators/incidents/routes.ts');
+  const { dismissIncident, showIncident } = await import('../../lib/console/incidents/routes.ts');
   const { view: found } = await bus.ask(showIncident, { parameters });
   terminal.err.write(wrapTo(terminal.err.columns, found.sentence));
   const action = `Dismiss ${quantity(found.owed, 'dead letter')}`;

@@ -1,8 +1,8 @@
-import type { AlertState } from '../../lib/operators/alerts/read.ts';
-import type { Examination } from '../../lib/operators/doctor/read.ts';
-import { ago } from '../../lib/operators/page/instants.ts';
-import { count, quantity } from '../../lib/operators/page/words.ts';
-import { instantOf } from '../../lib/time.ts';
+import type { AlertState } from '../../lib/console/alerts/read.ts';
+import type { Examination } from '../../lib/console/doctor/read.ts';
+import { ago } from '../../lib/console/kit/instants.ts';
+import { count, quantity } from '../../lib/console/kit/words.ts';
+import { instantOf } from '../../lib/platform/time.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
@@ -33,7 +33,7 @@ async function run(call: Call): Promise<number> {
   const { given, terminal, bus, isJson } = call;
   atMost(0, given);
   const query = { events: given.wholeNumber('events', 1, MOST) };
-  const { examineBus } = await import('../../lib/operators/doctor/routes.ts');
+  const { examineBus } = await import('../../lib/console/doctor/routes.ts');
   const { json, view } = await bus.ask(examineBus, { query });
   if (isJson) writeJson(call, json);
   else {

@@ -1,7 +1,7 @@
-import type { ErasurePreview } from '../../lib/operators/erasures/preview.ts';
-import { leftWords, outcomeWords, stateWords, warningsOf } from '../../lib/operators/erasures/words.ts';
-import { erasurePath } from '../../lib/operators/page/links.ts';
-import { count, joinNames, quantity } from '../../lib/operators/page/words.ts';
+import type { ErasurePreview } from '../../lib/console/erasures/preview.ts';
+import { leftWords, outcomeWords, stateWords, warningsOf } from '../../lib/console/erasures/words.ts';
+import { erasurePath } from '../../lib/console/kit/links.ts';
+import { count, joinNames, quantity } from '../../lib/console/kit/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { YES, requireConfirmable } from '../confirm.ts';
@@ -58,7 +58,7 @@ async function run(call: Call): Promise<number> {
   if (!isDry) requireConfirmable(call, NOTHING, ', or --dry-run for a preview');
   const limitMs = waitLimitMs(given);
   const asked = { subjects, ...(given.isSet('exact') && { exact: true }) };
-  const { requestErasure } = await import('../../lib/operators/erasures/routes.ts');
+  const { requestErasure } = await import('../../lib/console/erasures/routes.ts');
   const { json, view } = await bus.ask(requestErasure, { body: { ...asked, dryRun: true }, named: NAMED });
   if (!('request' in view)) throw new TypeError('a dry run is answered with a preview');
   // The preview must be seen even where the answer goes to a program.
@@ -88,7 +88,7 @@ async function confirm({ given, terminal }: Call, subject: string): Promise<void
 /** Waits until an erasure has ended, and says what it overwrote. @returns the exit code. */
 async function followErasure(call: Call, erasureId: string, limitMs: number): Promise<number> {
   const { bus, isJson, terminal } = call;
-  const { showErasure } = await import('../../lib/operators/erasures/routes.ts');
+  const { showErasure } = await import('../../lib/console/erasures/routes.ts');
   const { json, view } = await follow(
     call,
     limitMs,

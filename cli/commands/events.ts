@@ -1,6 +1,6 @@
-import { timeText } from '../../lib/operators/page/instants.ts';
-import { quantity } from '../../lib/operators/page/words.ts';
-import type { EventItem, EventList } from '../../lib/operators/events/read.ts';
+import type { EventItem, EventList } from '../../lib/console/events/read.ts';
+import { timeText } from '../../lib/console/kit/instants.ts';
+import { quantity } from '../../lib/console/kit/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
@@ -58,7 +58,7 @@ async function list({ given, bus }: Call) {
     subscriber: given.text('subscriber'),
     since: given.text('since'),
   };
-  const { listEvents } = await import('../../lib/operators/events/routes.ts');
+  const { listEvents } = await import('../../lib/console/events/routes.ts');
   return await gather(bus, listEvents, { limit, lists: ['items'], query, named: { q: 'the id or key' } });
 }
 

@@ -1,14 +1,14 @@
+import { silenceWords } from '../../lib/console/incidents/outage.ts';
+import { timeText, until } from '../../lib/console/kit/instants.ts';
+import { count, quantity } from '../../lib/console/kit/words.ts';
 import {
   ageWords,
   intervalWords,
   isEmpty,
   shareWords,
   timesWords,
-} from '../../lib/operators/subscribers/figures.ts';
-import type { HealthAction, HealthInterval, SubscriberHealth } from '../../lib/operators/subscribers/read.ts';
-import { silenceWords } from '../../lib/operators/incidents/outage.ts';
-import { timeText, until } from '../../lib/operators/page/instants.ts';
-import { count, quantity } from '../../lib/operators/page/words.ts';
+} from '../../lib/console/subscribers/figures.ts';
+import type { HealthAction, HealthInterval, SubscriberHealth } from '../../lib/console/subscribers/read.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT, misused } from '../failure.ts';
@@ -50,7 +50,7 @@ async function run(call: Call): Promise<number> {
 }
 
 async function ask({ given, bus }: Call, subscriber: string) {
-  const { showSubscriber } = await import('../../lib/operators/subscribers/routes.ts');
+  const { showSubscriber } = await import('../../lib/console/subscribers/routes.ts');
   const topic = given.text('topic');
   const asked = { parameters: { subscriber }, query: { span: given.text('span') } };
   const all = await bus.ask(showSubscriber, asked);

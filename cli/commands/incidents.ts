@@ -1,7 +1,8 @@
-import type { IncidentReplay, IncidentView } from '../../lib/operators/incidents/detail.ts';
-import type { Incident } from '../../lib/operators/incidents/incident.ts';
-import { ago, timeText, until } from '../../lib/operators/page/instants.ts';
-import { count, countOfLanes, quantity } from '../../lib/operators/page/words.ts';
+import type { IncidentReplay, IncidentView } from '../../lib/console/incidents/detail.ts';
+import type { Incident } from '../../lib/console/incidents/incident.ts';
+import { ago, timeText, until } from '../../lib/console/kit/instants.ts';
+import { count, countOfLanes, quantity } from '../../lib/console/kit/words.ts';
+import { visibleName } from '../../lib/platform/visible.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT, misused } from '../failure.ts';
@@ -11,7 +12,6 @@ import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { hang, wrapTo } from '../text.ts';
 import { TIMES } from '../times.ts';
-import { visibleName } from '../../lib/visible.ts';
 
 const FILTERS = {
   state: { value: '<state>', help: 'only happening, owed or closed ones' },
@@ -53,7 +53,7 @@ async function list(call: Call): Promise<number> {
     topic: given.text('topic'),
     subscriber: given.text('subscriber'),
   };
-  const { listIncidents } = await import('../../lib/operators/incidents/routes.ts');
+  const { listIncidents } = await import('../../lib/console/incidents/routes.ts');
   const { json, view } = await bus.ask(listIncidents, { query });
   if (isJson) {
     writeJson(call, json);
@@ -94,7 +94,7 @@ function summaryOf(incident: Incident, now: string, { paint, columns }: Pane): s
 async function show(call: Call, id: string): Promise<number> {
   const { terminal, isJson, bus } = call;
   requireIncidentId(id);
-  const { showIncident } = await import('../../lib/operators/incidents/routes.ts');
+  const { showIncident } = await import('../../lib/console/incidents/routes.ts');
   const { json, view } = await bus.ask(showIncident, { parameters: { incidentId: id } });
   if (isJson) writeJson(call, json);
   else write(view, terminal.out);

@@ -1,7 +1,7 @@
-import { timeText } from '../../lib/operators/page/instants.ts';
-import { count, joinNames } from '../../lib/operators/page/words.ts';
-import type { OperatorAction, OperatorLog, ReplayRecord } from '../../lib/operators/replays/read.ts';
-import { scopeWords } from '../../lib/operators/replays/scope.ts';
+import { timeText } from '../../lib/console/kit/instants.ts';
+import { count, joinNames } from '../../lib/console/kit/words.ts';
+import type { OperatorAction, OperatorLog, ReplayRecord } from '../../lib/console/replays/read.ts';
+import { scopeWords } from '../../lib/console/replays/scope.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
@@ -46,7 +46,7 @@ async function run(call: Call): Promise<number> {
 async function list({ given, bus }: Call) {
   const limit = given.wholeNumber('limit', 1, 10_000) ?? LISTED;
   const query = Object.fromEntries(Object.keys(FILTERS).map((name) => [name, given.text(name)]));
-  const { listReplays } = await import('../../lib/operators/replays/routes.ts');
+  const { listReplays } = await import('../../lib/console/replays/routes.ts');
   return await gather(bus, listReplays, { limit, lists: ['replays', 'actions'], query });
 }
 

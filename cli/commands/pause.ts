@@ -1,5 +1,5 @@
-import { timeText } from '../../lib/operators/page/instants.ts';
-import { count, quantity } from '../../lib/operators/page/words.ts';
+import { timeText } from '../../lib/console/kit/instants.ts';
+import { count, quantity } from '../../lib/console/kit/words.ts';
 import { writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { YES, confirm, requireConfirmable } from '../confirm.ts';
@@ -47,7 +47,7 @@ async function run(call: Call): Promise<number> {
     err.write(wrapTo(err.columns, waitingWords(own)));
     await confirm(call, { action: 'Pause it', count: 1, nothing: NOTHING });
   }
-  const { pauseSubscriber } = await import('../../lib/operators/lanes/routes.ts');
+  const { pauseSubscriber } = await import('../../lib/console/lanes/routes.ts');
   const { json } = await bus.ask(pauseSubscriber, {
     parameters: { subscriber },
     body: { topic, reason, ahead },

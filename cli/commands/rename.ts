@@ -1,4 +1,4 @@
-import { joinNames, quantity } from '../../lib/operators/page/words.ts';
+import { joinNames, quantity } from '../../lib/console/kit/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { confirm, requireConfirmable, YES } from '../confirm.ts';
@@ -46,7 +46,7 @@ async function run(call: Call): Promise<number> {
     );
   if (reason === undefined) throw misused('--reason is missing.', 'For example: --reason "renamed in 2.4"');
   if (!isDry) requireConfirmable(call, NOTHING, ', or --dry-run to see what it would do');
-  const { renameSubscriber } = await import('../../lib/operators/subscribers/rename.ts');
+  const { renameSubscriber } = await import('../../lib/console/subscribers/rename.ts');
   const parameters = { subscriber };
   const body = { to, reason, ...(topic !== undefined && { topic }) };
   const named = { to: 'the new name' };

@@ -1,4 +1,4 @@
-import { OUTCOMES } from '../../lib/operators/set-aside/words.ts';
+import { OUTCOMES } from '../../lib/console/set-aside/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT, misused } from '../failure.ts';
@@ -28,7 +28,7 @@ async function run(call: Call): Promise<number> {
   if (id === undefined) throw misused('The id is missing.', 'npx postbud set-aside lists them.');
   if (reason === undefined)
     throw misused('--reason is missing.', 'For example: --reason "written by hand, case 4411"');
-  const { repairRow } = await import('../../lib/operators/set-aside/routes.ts');
+  const { repairRow } = await import('../../lib/console/set-aside/routes.ts');
   const { json, view } = await bus.ask(repairRow, { parameters: { id }, body: { reason } });
   if (isJson) writeJson(call, json);
   else writeOutcome(call, true, `Repaired ${id}. ${OUTCOMES[view.outcome]}`);

@@ -1,18 +1,18 @@
-import { ago, duration, timeText } from '../../lib/operators/page/instants.ts';
-import { count, quantity, joinNames } from '../../lib/operators/page/words.ts';
-import type { PreviewedSubscription, ReplayPreview } from '../../lib/operators/replays/preview.ts';
+import { ago, duration, timeText } from '../../lib/console/kit/instants.ts';
+import { ALL_TIME } from '../../lib/console/kit/links.ts';
+import { count, quantity, joinNames } from '../../lib/console/kit/words.ts';
+import type { PreviewedSubscription, ReplayPreview } from '../../lib/console/replays/preview.ts';
+import { SECOND } from '../../lib/platform/time.ts';
 import type { Given } from '../arguments.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { YES, confirm, requireConfirmable } from '../confirm.ts';
 import { requireDeliveryId } from '../dead-letter.ts';
-import { requireIncidentId } from '../incident-id.ts';
-import { ALL_TIME } from '../../lib/operators/page/links.ts';
 import { EXIT, Failure, misused } from '../failure.ts';
-import { SECOND } from '../../lib/time.ts';
-import { requireReason } from '../reason.ts';
 import { followReplay } from '../follow-replay.ts';
 import { WAIT, waitLimitMs } from '../follow.ts';
+import { requireIncidentId } from '../incident-id.ts';
+import { requireReason } from '../reason.ts';
 import { Unavailable } from '../refusals.ts';
 import { failureText } from '../states.ts';
 import { table } from '../table.ts';
@@ -87,7 +87,7 @@ async function run(call: Call): Promise<number> {
   if (!isDry) requireConfirmable(call, NOTHING, ', or --dry-run for a preview');
   const expected = given.wholeNumber('expected', 0, 1_000_000_000);
   const limitMs = waitLimitMs(given);
-  const { showPreview } = await import('../../lib/operators/replays/routes.ts');
+  const { showPreview } = await import('../../lib/console/replays/routes.ts');
   const { json, view } = await bus.ask(showPreview, { query: fields, named: NAMED });
   // The preview must be seen even where the answer goes to a program.
   const pane = isDry ? terminal.out : terminal.err;
@@ -114,7 +114,7 @@ async function stopReplay(call: Call, replayId: string): Promise<number> {
   if (!UUID.test(replayId))
     throw misused(`--stop: '${replayId}' is not a replay id. Copy it from npx postbud log.`);
   const reason = requireReason(given, `replay --stop ${replayId} --reason "ledger is slow again"`);
-  const { stopPacedReplay } = await import('../../lib/operators/replays/routes.ts');
+  const { stopPacedReplay } = await import('../../lib/console/replays/routes.ts');
   const { json, view } = await bus.ask(stopPacedReplay, { parameters: { replayId }, body: { reason } });
   if (isJson) writeJson(call, json);
   else {
@@ -185,7 +185,7 @@ async function requestOfIncident({ given, bus }: Call, incident: string) {
     throw misused(
       `--incident selects the dead letters alone: leave out ${other ? `--${other}` : 'the topic'}.`,
     );
-  const { showIncident } = await import('../../lib/operators/incidents/routes.ts');
+  const { showIncident } = await import('../../lib/console/incidents/routes.ts');
   const { view } = await bus.ask(showIncident, { parameters: { incidentId: incident } });
   const { topic, subscriber } = view;
   if (topic === null)
@@ -204,7 +204,7 @@ async function replayPreviewed(view: ReplayPreview, call: Call, limitMs: number 
   const { given, terminal, isJson, bus } = call;
   const reason = given.text('reason');
   const body = { ...view.request, replayId: view.replayId, expectedCount: view.matched, reason };
-  const { requestReplay } = await import('../../lib/operators/replays/routes.ts');
+  const { requestReplay } = await import('../../lib/console/replays/routes.ts');
   const send = () => bus.ask(requestReplay, { body, named: NAMED });
   const { json, view: done } = await send().catch((error: unknown) => {
     // The replay's id makes a repeated request safe.

@@ -1,4 +1,4 @@
-import { joinNames, quantity } from '../../lib/operators/page/words.ts';
+import { joinNames, quantity } from '../../lib/console/kit/words.ts';
 import { writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
@@ -29,7 +29,7 @@ async function run(call: Call): Promise<number> {
   const { subscriber, topic } = named;
   const ahead = isAhead(given);
   const before = ahead ? [] : (await subscriptionsOf(call, named)).own;
-  const { resumeSubscriber } = await import('../../lib/operators/lanes/routes.ts');
+  const { resumeSubscriber } = await import('../../lib/console/lanes/routes.ts');
   const body = { topic, reason: given.text('reason') };
   const { json } = await bus.ask(resumeSubscriber, { parameters: { subscriber }, body });
   const after = ahead ? [] : (await subscriptionsOf(call, named)).own;

@@ -1,4 +1,4 @@
-import { joinNames, quantity } from '../../lib/operators/page/words.ts';
+import { joinNames, quantity } from '../../lib/console/kit/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { confirm, requireConfirmable, YES } from '../confirm.ts';
@@ -38,7 +38,7 @@ async function run(call: Call): Promise<number> {
   const from = topic === undefined ? 'all its topics' : topic;
   const action = `Retire ${subscriber} from ${from}, and dismiss all that waits for it`;
   await confirm(call, { action, count: 1, nothing: NOTHING });
-  const { retireSubscriber } = await import('../../lib/operators/incidents/routes.ts');
+  const { retireSubscriber } = await import('../../lib/console/incidents/routes.ts');
   let dismissed = 0;
   for (;;) {
     const { json, view } = await bus.ask(retireSubscriber, {

@@ -1,10 +1,10 @@
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { requireDeliveryId } from '../dead-letter.ts';
-import { isIncidentId } from '../incident-id.ts';
 import { EXIT, misused } from '../failure.ts';
 import { WAIT, waitLimitMs } from '../follow.ts';
 import { followAttempt, readDelivery, writeOutcome } from '../held-delivery.ts';
+import { isIncidentId } from '../incident-id.ts';
 import { isSubscriberName, probeSubscriber } from '../probe-subscriber.ts';
 import { REASON } from '../reason.ts';
 import { retryIncident } from '../retry-incident.ts';
@@ -48,7 +48,7 @@ async function run(call: Call): Promise<number> {
   // Before anything is done: a wrong limit must not be noticed after the retry.
   waitLimitMs(given);
   const before = isWaiting ? (await readDelivery(call, deliveryId)).view : null;
-  const { retry } = await import('../../lib/operators/lanes/routes.ts');
+  const { retry } = await import('../../lib/console/lanes/routes.ts');
   const body = { reason: given.text('reason') };
   const { json, view } = await bus.ask(retry, { parameters: { deliveryId }, body });
   if (!isJson)

@@ -1,7 +1,7 @@
-import { ago, timeText } from '../../lib/operators/page/instants.ts';
-import { count } from '../../lib/operators/page/words.ts';
-import type { SetAside } from '../../lib/operators/set-aside/read.ts';
-import { whatWords } from '../../lib/operators/set-aside/words.ts';
+import { ago, timeText } from '../../lib/console/kit/instants.ts';
+import { count } from '../../lib/console/kit/words.ts';
+import type { SetAside } from '../../lib/console/set-aside/read.ts';
+import { whatWords } from '../../lib/console/set-aside/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
@@ -22,7 +22,7 @@ export const command: Command = {
 async function run(call: Call): Promise<number> {
   const { given, terminal, isJson, bus } = call;
   atMost(0, given);
-  const { listSetAside } = await import('../../lib/operators/set-aside/routes.ts');
+  const { listSetAside } = await import('../../lib/console/set-aside/routes.ts');
   const { json, view } = await bus.ask(listSetAside);
   if (isJson) {
     writeJson(call, json);

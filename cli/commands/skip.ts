@@ -28,7 +28,7 @@ async function run(call: Call): Promise<number> {
     throw misused('The delivery id is missing.', `For example: npx postbud ${EXAMPLE}`);
   requireDeliveryId(deliveryId);
   const reason = requireReason(given, EXAMPLE.replace('12-345', deliveryId));
-  const { skipFirst } = await import('../../lib/operators/lanes/routes.ts');
+  const { skipFirst } = await import('../../lib/console/lanes/routes.ts');
   const { json, view } = await bus.ask(skipFirst, { parameters: { deliveryId }, body: { reason } });
   if (isJson) {
     writeJson(call, json);

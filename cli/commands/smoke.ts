@@ -1,6 +1,6 @@
-import { ago, duration } from '../../lib/operators/page/instants.ts';
-import { count, joinNames } from '../../lib/operators/page/words.ts';
-import type { SmokeSubscriber, SmokeTest, SmokeWebhook } from '../../lib/operators/smoke/view.ts';
+import { ago, duration } from '../../lib/console/kit/instants.ts';
+import { count, joinNames } from '../../lib/console/kit/words.ts';
+import type { SmokeSubscriber, SmokeTest, SmokeWebhook } from '../../lib/console/smoke/view.ts';
 import {
   deliveredAfterMs,
   outcomeWords,
@@ -8,8 +8,8 @@ import {
   recipientWords,
   stateWords,
   topicWords,
-} from '../../lib/operators/smoke/words.ts';
-import { SECOND } from '../../lib/time.ts';
+} from '../../lib/console/smoke/words.ts';
+import { SECOND } from '../../lib/platform/time.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
@@ -47,7 +47,7 @@ async function run(call: Call): Promise<number> {
   const { given, isJson, bus } = call;
   atMost(0, given);
   const seconds = given.wholeNumber('timeout', 1, 600) ?? DEFAULT_SECONDS;
-  const { beginSmokeTest, showSmokeTest } = await import('../../lib/operators/smoke/routes.ts');
+  const { beginSmokeTest, showSmokeTest } = await import('../../lib/console/smoke/routes.ts');
   const { view: begun } = await bus.ask(beginSmokeTest, { body: {} });
   const smokeTestId = begun.test?.smokeTestId ?? '';
   const { json, view } = await follow(

@@ -1,10 +1,11 @@
 import stringWidth from 'string-width';
 
-import { duration, timeOfDay, until } from '../../lib/operators/page/instants.ts';
-import { count, quantity } from '../../lib/operators/page/words.ts';
-import type { DeadLetterItem } from '../../lib/operators/dead-letters/read.ts';
-import type { Overview } from '../../lib/operators/overview/read.ts';
-import { SECOND, sleep } from '../../lib/time.ts';
+import type { DeadLetterItem } from '../../lib/console/dead-letters/read.ts';
+import { duration, timeOfDay, until } from '../../lib/console/kit/instants.ts';
+import { count, quantity } from '../../lib/console/kit/words.ts';
+import type { Overview } from '../../lib/console/overview/read.ts';
+import { SECOND, sleep } from '../../lib/platform/time.ts';
+import { printableJson } from '../../lib/platform/visible.ts';
 import type { Bus } from '../bus.ts';
 import { atMost } from '../command.ts';
 import type { Call, Command } from '../command.ts';
@@ -21,7 +22,6 @@ import type { Happening } from '../happenings.ts';
 import { Unavailable } from '../refusals.ts';
 import { failureText } from '../states.ts';
 import type { Pane } from '../terminal.ts';
-import { printableJson } from '../../lib/visible.ts';
 import { cutMiddle, cutTo, padTo } from '../text.ts';
 import { TIMES } from '../times.ts';
 
@@ -118,9 +118,9 @@ async function persistently(
 /** @returns a function that reports the changes since its last call; first the current state. */
 async function following(bus: Bus, signal: AbortSignal): Promise<Look> {
   const [{ showOverview }, { listDeadLetters }, { showTopic }] = await Promise.all([
-    import('../../lib/operators/overview/routes.ts'),
-    import('../../lib/operators/dead-letters/routes.ts'),
-    import('../../lib/operators/lanes/routes.ts'),
+    import('../../lib/console/overview/routes.ts'),
+    import('../../lib/console/dead-letters/routes.ts'),
+    import('../../lib/console/lanes/routes.ts'),
   ]);
   const lanes = new HeldLanesSeen();
   const options = { signal, timeoutMs: TIMEOUT_MS };

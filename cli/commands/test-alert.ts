@@ -1,4 +1,4 @@
-import { quantity } from '../../lib/operators/page/words.ts';
+import { quantity } from '../../lib/console/kit/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT, Failure } from '../failure.ts';
@@ -19,7 +19,7 @@ export const command: Command = {
 async function run(call: Call): Promise<number> {
   const { given, bus, isJson, terminal } = call;
   atMost(0, given);
-  const { testAlert } = await import('../../lib/operators/alerts/routes.ts');
+  const { testAlert } = await import('../../lib/console/alerts/routes.ts');
   const { json, view } = await bus.ask(testAlert, { body: {} });
   const { channels } = view;
   const failed = channels.filter(({ error }) => error !== null);

@@ -1,8 +1,8 @@
-import { duration, until } from '../../lib/operators/page/instants.ts';
-import { count, quantity, joinNames } from '../../lib/operators/page/words.ts';
-import { CRON_BUDGET_MS, CRON_LIFE_MS } from '../../lib/lifetime.ts';
-import type { RelayRun } from '../../lib/cron/route.ts';
-import { SECOND, instantOf } from '../../lib/time.ts';
+import { duration, until } from '../../lib/console/kit/instants.ts';
+import { count, quantity, joinNames } from '../../lib/console/kit/words.ts';
+import type { RelayRun } from '../../lib/edge/cron/route.ts';
+import { CRON_BUDGET_MS, CRON_LIFE_MS } from '../../lib/platform/lifetime.ts';
+import { SECOND, instantOf } from '../../lib/platform/time.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
@@ -32,7 +32,7 @@ async function run(call: Call): Promise<number> {
   const { given, terminal, bus, isJson } = call;
   atMost(0, given);
   const timeoutMs = (given.wholeNumber('timeout', 1, 900) ?? DEFAULT_TIMEOUT_SECONDS) * SECOND;
-  const { cronRoute, relayRun } = await import('../../lib/cron/route.ts');
+  const { cronRoute, relayRun } = await import('../../lib/edge/cron/route.ts');
   const startedAt = Date.now();
   const stop = showProgress(call, startedAt);
   const { json, view } = await bus.ask({ ...cronRoute, answer: relayRun }, { timeoutMs }).finally(stop);

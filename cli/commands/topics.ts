@@ -1,19 +1,19 @@
+import { silenceWords } from '../../lib/console/incidents/outage.ts';
+import { age, ago, until, timeText } from '../../lib/console/kit/instants.ts';
+import { placeWords, uncommonOptions, waitingWords } from '../../lib/console/kit/subscription.ts';
+import { count, percentage, quantity, quantityOfLanes } from '../../lib/console/kit/words.ts';
 import {
   filterTopics,
   needsAttention,
   sortTopics,
   subscribersToShow,
-} from '../../lib/operators/overview/attention.ts';
-import { silenceWords } from '../../lib/operators/incidents/outage.ts';
-import { age, ago, until, timeText } from '../../lib/operators/page/instants.ts';
-import { placeWords, uncommonOptions, waitingWords } from '../../lib/operators/page/subscription.ts';
-import { count, percentage, quantity, quantityOfLanes } from '../../lib/operators/page/words.ts';
-import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/operators/overview/read.ts';
+} from '../../lib/console/overview/attention.ts';
+import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/console/overview/read.ts';
+import { nearest } from '../../lib/platform/nearest.ts';
 import { writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT, misused } from '../failure.ts';
 import type { Failure } from '../failure.ts';
-import { nearest } from '../../lib/nearest.ts';
 import { table } from '../table.ts';
 import type { Cell } from '../table.ts';
 import type { Pane } from '../terminal.ts';
@@ -40,7 +40,7 @@ export const command: Command = {
 async function run(call: Call): Promise<number> {
   const { given, terminal, bus, isJson } = call;
   const text = given.positionals.join(' ');
-  const { showOverview } = await import('../../lib/operators/overview/routes.ts');
+  const { showOverview } = await import('../../lib/console/overview/routes.ts');
   const { json, view } = await bus.ask(showOverview);
   const found = sortTopics(filterTopics(view.topics, text), 'blocked');
   if (found.length === 0 && text !== '') throw nothingFound(text, view.topics);
@@ -144,7 +144,7 @@ function topicTable(
 
 /** Shows where and how a topic's subscribers are handled. @returns null for a topic that the catalog does not list. */
 async function subscriptionTable(topic: string, { bus, terminal }: Call): Promise<string | null> {
-  const { showCatalog } = await import('../../lib/operators/catalog/routes.ts');
+  const { showCatalog } = await import('../../lib/console/catalog/routes.ts');
   const { view } = await bus.ask(showCatalog);
   const listed = view.topics.find((one) => one.topic === topic);
   if (!listed) return null;

@@ -1,15 +1,15 @@
-import { ago, timeText, until } from '../../lib/operators/page/instants.ts';
-import { count } from '../../lib/operators/page/words.ts';
-import type { WebhookPage, WebhookProvider, WebhookReceipt } from '../../lib/operators/webhooks/read.ts';
+import { ago, timeText, until } from '../../lib/console/kit/instants.ts';
+import { count } from '../../lib/console/kit/words.ts';
+import type { WebhookPage, WebhookProvider, WebhookReceipt } from '../../lib/console/webhooks/read.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
 import { unknownName } from '../nearest.ts';
 import { stateCell } from '../states.ts';
 import { table } from '../table.ts';
-import { TIMES } from '../times.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
+import { TIMES } from '../times.ts';
 
 /** A screenful of each list. */
 const LISTED = 10;
@@ -38,10 +38,10 @@ async function run(call: Call): Promise<number> {
   const { given, bus, isJson, terminal } = call;
   atMost(0, given);
   const provider = given.text('provider');
-  const { senders } = await import('../../lib/operators/webhooks/query.ts');
+  const { senders } = await import('../../lib/console/webhooks/query.ts');
   if (provider !== undefined && !senders.some((name) => name === provider))
     throw unknownName('provider', provider, senders, `The providers are ${senders.join(', ')}.`);
-  const { listWebhooks } = await import('../../lib/operators/webhooks/routes.ts');
+  const { listWebhooks } = await import('../../lib/console/webhooks/routes.ts');
   const id = given.text('id');
   const query = { provider, id, limit: given.wholeNumber('limit', 1, 100) ?? LISTED };
   const { json, view } = await bus.ask(listWebhooks, { query });

@@ -1,8 +1,9 @@
-import { haltWords } from '../../lib/operators/dead-letters/halts.ts';
-import { timeText } from '../../lib/operators/page/instants.ts';
-import { quantity } from '../../lib/operators/page/words.ts';
-import type { EventDelivery, EventView, RelatedEvent } from '../../lib/operators/event/view.ts';
-import type { EventItem } from '../../lib/operators/events/read.ts';
+import { haltWords } from '../../lib/console/dead-letters/halts.ts';
+import type { EventDelivery, EventView, RelatedEvent } from '../../lib/console/event/view.ts';
+import type { EventItem } from '../../lib/console/events/read.ts';
+import { timeText } from '../../lib/console/kit/instants.ts';
+import { quantity } from '../../lib/console/kit/words.ts';
+import { visibleName } from '../../lib/platform/visible.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT, Failure, misused } from '../failure.ts';
@@ -12,7 +13,6 @@ import type { Facts } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
 import { TIMES } from '../times.ts';
-import { visibleName } from '../../lib/visible.ts';
 
 export const command: Command = {
   name: 'why',
@@ -48,7 +48,7 @@ async function run(call: Call): Promise<number> {
   }
   const [only] = found;
   if (found.length > 1) return listSeveral(call, id, found);
-  const { showEvent } = await import('../../lib/operators/event/routes.ts');
+  const { showEvent } = await import('../../lib/console/event/routes.ts');
   const { json, view } = await call.bus.ask(showEvent, { parameters: { eventId: only!.eventId } });
   if (call.isJson) writeJson(call, json);
   else write(view, terminal.out);
@@ -59,7 +59,7 @@ async function run(call: Call): Promise<number> {
 const MOST_LISTED = 20;
 
 async function find({ bus }: Call, q: string): Promise<readonly EventItem[]> {
-  const { listEvents } = await import('../../lib/operators/events/routes.ts');
+  const { listEvents } = await import('../../lib/console/events/routes.ts');
   const { view } = await bus.ask(listEvents, { query: { q, limit: MOST_LISTED }, named: { q: 'the id' } });
   const named = view.items.filter(({ foundBy }) =>
     foundBy.some((by) => by === 'event id' || by === 'delivery id'),

@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 
 import { Webhook } from 'standardwebhooks';
 
-import { subscriberNames } from '../../lib/catalog/catalog.ts';
-import { readConfig } from '../../lib/config.ts';
-import { subscribersOf } from '../../lib/subscribers/registry.ts';
+import { subscriberNames } from '../../lib/bus/catalog/catalog.ts';
+import { subscribersOf } from '../../lib/components/registry.ts';
+import { readConfig } from '../../lib/platform/config.ts';
 
 /** The components outside the functions, all at one address. */
 export interface Components {

@@ -1,11 +1,11 @@
 import { serve } from 'srvx';
 
-import { readConfig } from '../../lib/config.ts';
-import { connect, migrate } from '../../lib/db/connect.ts';
-import { demo } from '../demo.ts';
-import { developmentRoutes } from '../development-routes.ts';
 import { dataDir } from '../../cli/local-server.ts';
 import { signInUrl } from '../../cli/operator-token.ts';
+import { readConfig } from '../../lib/platform/config.ts';
+import { connect, migrate } from '../../lib/platform/db/connect.ts';
+import { demo } from '../demo.ts';
+import { developmentRoutes } from '../development-routes.ts';
 import { generatePartners, generateSecrets, publish } from '../development.ts';
 import { isLocalHost } from '../local-names.ts';
 import { startStandIns } from '../stand-ins.ts';

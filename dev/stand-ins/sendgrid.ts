@@ -6,8 +6,8 @@ import { text } from 'node:stream/consumers';
 import { raw } from 'hono/html';
 import { z } from 'zod';
 
-import { html } from '../../lib/markup.ts';
-import type { Html } from '../../lib/markup.ts';
+import { html } from '../../lib/platform/markup.ts';
+import type { Html } from '../../lib/platform/markup.ts';
 import { asksForThisMachine, NOT_LOCAL } from '../local-names.ts';
 
 const address = z.object({ email: z.email(), name: z.string().optional() });

@@ -7,15 +7,15 @@ import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 
 import { startMessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import type { MessagesApi } from '../../dev/stand-ins/messages-api.ts';
-import { connect } from '../../lib/db/connect.ts';
-import type { Connection } from '../../lib/db/connect.ts';
-import { catalog } from '../../lib/catalog/catalog.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { SECOND, sleep } from '../../lib/time.ts';
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import type { Connection } from '../../lib/platform/db/connect.ts';
+import { SECOND, sleep } from '../../lib/platform/time.ts';
 import { payloadOf, rows } from '../support/bus.ts';
-import { PATIENTLY } from '../support/patience.ts';
 import { startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';
+import { PATIENTLY } from '../support/patience.ts';
 import { createDatabase } from '../support/postgres.ts';
 
 const QUESTION = JSON.stringify({ system: 'Om lokalene.', messages: [{ role: 'user', content: 'Hei' }] });

@@ -8,10 +8,10 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 
 import { startNeonProxy } from '../../dev/serve-output/neon-proxy.ts';
 import { serveOutput } from '../../dev/serve-output/serve-output.ts';
-import { SMOKE_TEST } from '../../lib/catalog/smoke-test.ts';
-import { connect } from '../../lib/db/connect.ts';
-import type { Connection } from '../../lib/db/connect.ts';
-import type { SmokeTest } from '../../lib/operators/smoke/view.ts';
+import { SMOKE_TEST } from '../../lib/bus/catalog/smoke-test.ts';
+import type { SmokeTest } from '../../lib/console/smoke/view.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import type { Connection } from '../../lib/platform/db/connect.ts';
 import { emitPayments, rows } from '../support/bus.ts';
 import { operatorToken } from '../support/operator-token.ts';
 import { createDatabase, freePort } from '../support/postgres.ts';

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 
-import { emit } from '../../lib/outbox/emit.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
 import { payloadOf, rows } from '../support/bus.ts';
 import { VIEWS, test, wordsOf } from '../support/console-test.ts';
 import { pageFaults } from '../support/page-faults.ts';

@@ -6,9 +6,9 @@ import type { Browser, Page, Request } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
 import { serveSite } from '../../dev/site-server.ts';
-import { chatRoute } from '../../lib/chat/route.ts';
-import { problemCodes, problemValue } from '../../lib/http/problem-codes.ts';
-import { inquiryRoute } from '../../lib/inquiry/route.ts';
+import { chatRoute } from '../../lib/edge/chat/route.ts';
+import { inquiryRoute } from '../../lib/edge/inquiry/route.ts';
+import { problemCodes, problemValue } from '../../lib/platform/http/problem-codes.ts';
 import { launchBrowser } from '../support/browser.ts';
 import { startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';

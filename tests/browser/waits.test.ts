@@ -1,8 +1,8 @@
 import { expect } from 'vitest';
 
-import type { Database } from '../../lib/db/connect.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { attach } from '../../lib/subscribers/subscriber.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { attach } from '../../lib/bus/subscribers/subscriber.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
 import { deliveriesOf, drainLive, emitPayments, numbers, rows } from '../support/bus.ts';
 import { VIEWS, test as consoleTest, wordsOf } from '../support/console-test.ts';
 import { pageFaults } from '../support/page-faults.ts';

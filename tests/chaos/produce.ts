@@ -1,11 +1,11 @@
 import pg from 'pg';
 
-import type { EmitOptions } from '../../lib/outbox/emit.ts';
-import { sleep } from '../../lib/time.ts';
+import type { EmitOptions } from '../../lib/bus/outbox/emit.ts';
+import { sleep } from '../../lib/platform/time.ts';
 import { payloadOf } from '../support/bus.ts';
 import type { Build } from './build.ts';
-import type { Release } from './releases.ts';
 import type { Emit } from './history.ts';
+import type { Release } from './releases.ts';
 import type { PlannedEmit, PlannedTransaction } from './schedule.ts';
 
 /** Of the next release's topics this one's types know nothing. */

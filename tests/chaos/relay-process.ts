@@ -2,19 +2,19 @@ import { setMaxListeners } from 'node:events';
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { connect } from '../../lib/db/connect.ts';
-import type { Transaction } from '../../lib/db/connect.ts';
-import { run } from '../../lib/db/statement.ts';
-import { relay } from '../../lib/relay/relay.ts';
-import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
-import { attach, attachBatches } from '../../lib/subscribers/subscriber.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
+import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { attach, attachBatches } from '../../lib/bus/subscribers/subscriber.ts';
 import type {
   AttachedSubscriber,
   BatchContext,
   BusEvent,
   DeliveryContext,
-} from '../../lib/subscribers/subscriber.ts';
-import { sleep } from '../../lib/time.ts';
+} from '../../lib/bus/subscribers/subscriber.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import type { Transaction } from '../../lib/platform/db/connect.ts';
+import { run } from '../../lib/platform/db/statement.ts';
+import { sleep } from '../../lib/platform/time.ts';
 import { aheadMs } from './clock.ts';
 import { PLANNED } from './history.ts';
 import type { HandlerEnd, SubscriberLimits } from './history.ts';

@@ -17,14 +17,14 @@ export const RENAMING = { topic: 'payment.captured', from: 'accounting', to: 're
  */
 export const NEXT_CATALOG: readonly Change[] = [
   {
-    file: 'lib/catalog/payments.ts',
+    file: 'lib/bus/catalog/payments.ts',
     from: `subscribers: ['bookings', 'ledger', 'notifications', 'accounting'],
     description: 'A payment is complete`,
     to: `subscribers: ['bookings', 'ledger', 'notifications', 'reporting'],
     description: 'A payment is complete`,
   },
   {
-    file: 'lib/catalog/payments.ts',
+    file: 'lib/bus/catalog/payments.ts',
     from: `  'payment.intent.created': topic({
     producer: 'payments',
     subscribers: ['bookings', 'audit'],`,
@@ -43,14 +43,14 @@ export const NEXT_CATALOG: readonly Change[] = [
     subscribers: ['bookings'],`,
   },
   {
-    file: 'lib/catalog/payments.ts',
+    file: 'lib/bus/catalog/payments.ts',
     from: `subscribers: ['bookings', 'notifications', 'audit'],
     description: 'A payment failed, for example`,
     to: `subscribers: ['bookings', 'notifications', 'audit', 'calendar'],
     description: 'A payment failed, for example`,
   },
   {
-    file: 'lib/catalog/bookings.ts',
+    file: 'lib/bus/catalog/bookings.ts',
     from: `    description: 'A booking was moved to another time.',
     version: 1,`,
     to: `    description: 'A booking was moved to another time.',

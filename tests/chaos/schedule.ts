@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { DAY, HOUR, MINUTE, SECOND } from '../../lib/time.ts';
+import { DAY, HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { NO_PAUSES } from './clock.ts';
 import type { SubscriberLimits } from './history.ts';
 import type { Trap } from './proxy.ts';

@@ -1,4 +1,4 @@
-import { DAY } from '../../lib/time.ts';
+import { DAY } from '../../lib/platform/time.ts';
 import type { Fall } from './campaign.ts';
 import type { DeliveryVersion, History, LaneVersion, LogEntry } from './history.ts';
 import { PROMISES, RULES } from './promises/promises.ts';

@@ -2,17 +2,18 @@ import { Webhook } from 'standardwebhooks';
 import { describe, expect } from 'vitest';
 
 import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
-import { beat } from '../../lib/alerts/heartbeat.ts';
-import { sendAlerts } from '../../lib/alerts/send-alerts.ts';
-import { connect } from '../../lib/db/connect.ts';
-import { alertDuty, duties, perform } from '../../lib/cron/duties.ts';
-import { retryNow } from '../../lib/deliveries/retry-now.ts';
-import { runCron } from '../../lib/cron/run-cron.ts';
-import { readConfig } from '../../lib/config.ts';
-import type { AlertSettings } from '../../lib/config.ts';
-import { LOOK_EVERY_MS } from '../../lib/relay/keep-relaying.ts';
-import { targetsOf } from '../../lib/operators/alerts/read.ts';
-import { HOUR, MINUTE, SECOND } from '../../lib/time.ts';
+import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
+import { LOOK_EVERY_MS } from '../../lib/bus/relay/keep-relaying.ts';
+import { beat } from '../../lib/components/alerts/heartbeat.ts';
+import { sendAlerts } from '../../lib/components/alerts/send-alerts.ts';
+import { targetsOf } from '../../lib/console/alerts/read.ts';
+import { alertDuty, duties, perform } from '../../lib/edge/cron/duties.ts';
+import { runCron } from '../../lib/edge/cron/run-cron.ts';
+import { readConfig } from '../../lib/platform/config.ts';
+import type { AlertSettings } from '../../lib/platform/config.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import { HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
+import { test as busTest } from '../support/bus-test.ts';
 import {
   deliveryIdsOf,
   drainLive,
@@ -23,7 +24,6 @@ import {
   rows,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test as busTest } from '../support/bus-test.ts';
 import { fail } from '../support/ledger.ts';
 import { answer, openReceiver } from '../support/receiver.ts';
 

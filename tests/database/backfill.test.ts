@@ -2,16 +2,22 @@ import { randomUUID } from 'node:crypto';
 
 import { describe, expect } from 'vitest';
 
-import type { Database } from '../../lib/db/connect.ts';
-import { advanceBackfills, backfill, previewBackfill, stopBackfill } from '../../lib/deliveries/backfill.ts';
-import type { BackfillRequest } from '../../lib/deliveries/backfill.ts';
-import { pause, resume } from '../../lib/deliveries/pause.ts';
-import { prune } from '../../lib/deliveries/prune.ts';
-import { examine } from '../../lib/operators/doctor/read.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { relay } from '../../lib/relay/relay.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { DAY, HOUR, MINUTE } from '../../lib/time.ts';
+import {
+  advanceBackfills,
+  backfill,
+  previewBackfill,
+  stopBackfill,
+} from '../../lib/bus/deliveries/backfill.ts';
+import type { BackfillRequest } from '../../lib/bus/deliveries/backfill.ts';
+import { pause, resume } from '../../lib/bus/deliveries/operations/pause.ts';
+import { prune } from '../../lib/bus/deliveries/prune.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { examine } from '../../lib/console/doctor/read.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
+import { DAY, HOUR, MINUTE } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import {
   contradictions,
   deliveriesOf,
@@ -23,7 +29,6 @@ import {
   rows,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { fail, refuse } from '../support/ledger.ts';
 import { randomFrom } from '../support/random.ts';
 

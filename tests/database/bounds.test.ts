@@ -1,11 +1,11 @@
 import pg from 'pg';
 import { expect, onTestFinished } from 'vitest';
 
-import { connect } from '../../lib/db/connect.ts';
-import { FAN_OUT_LOCK } from '../../lib/deliveries/locks.ts';
+import { FAN_OUT_LOCK } from '../../lib/bus/deliveries/locks.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import { test } from '../support/bus-test.ts';
 import { drainLive, emitPayments, openTransaction, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 
 /** What a process remembers that has looked at this moment, and whether it has moved its bound just now. */
 const memory = (hasMoved: boolean) => {

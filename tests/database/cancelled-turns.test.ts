@@ -1,10 +1,10 @@
 import { expect, inject } from 'vitest';
 
-import { connect } from '../../lib/db/connect.ts';
-import { relay } from '../../lib/relay/relay.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { SECOND } from '../../lib/time.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import { SECOND } from '../../lib/platform/time.ts';
 import { contradictions, numbers, rows, storeBacklog } from '../support/bus.ts';
 import { test } from '../support/output-test.ts';
 import { createDatabase } from '../support/postgres.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { SECOND } from '../../lib/time.ts';
+import { SECOND } from '../../lib/platform/time.ts';
 import { campaign, openArena } from '../chaos/campaign.ts';
 import type { Arena } from '../chaos/campaign.ts';
 import { MUTATIONS } from '../chaos/mutations.ts';

@@ -1,9 +1,9 @@
 import { describe, expect } from 'vitest';
 
-import { strikeDailyClock } from '../../lib/cron/daily-clock.ts';
+import { strikeDailyClock } from '../../lib/edge/cron/daily-clock.ts';
+import { test } from '../support/bus-test.ts';
 import { rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 
 const strike = (bus: Bus, at: string) => strikeDailyClock(bus.db, new Date(at));
 

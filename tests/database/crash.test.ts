@@ -1,6 +1,7 @@
 import { describe, expect } from 'vitest';
 
-import { MINUTE, SECOND } from '../../lib/time.ts';
+import { MINUTE, SECOND } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import {
   contradictions,
   deliveriesOf,
@@ -15,7 +16,6 @@ import {
   statementsDuring,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { outcomeOf } from '../support/lane.ts';
 import { relayInProcess } from '../support/relay-process.ts';
 

@@ -2,19 +2,19 @@ import pg from 'pg';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 import { z } from 'zod';
 
-import { duties, perform } from '../../lib/cron/duties.ts';
-import { runCron } from '../../lib/cron/run-cron.ts';
-import { limitStatements, run } from '../../lib/db/statement.ts';
-import { onDue } from '../../lib/db/commits.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { LOOK_EVERY_MS, keepRelaying } from '../../lib/relay/keep-relaying.ts';
-import { createKick } from '../../lib/relay/kick.ts';
-import { RetryAfter } from '../../lib/subscribers/outcome.ts';
-import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
-import { DAY, MINUTE, sleep } from '../../lib/time.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { LOOK_EVERY_MS, keepRelaying } from '../../lib/bus/relay/keep-relaying.ts';
+import { createKick } from '../../lib/bus/relay/kick.ts';
+import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { duties, perform } from '../../lib/edge/cron/duties.ts';
+import { runCron } from '../../lib/edge/cron/run-cron.ts';
+import { onDue } from '../../lib/platform/db/commits.ts';
+import { limitStatements, run } from '../../lib/platform/db/statement.ts';
+import { DAY, MINUTE, sleep } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import { emitPayments, gate, idsInOrder, numbers, openTransaction, payment, rows } from '../support/bus.ts';
 import type { Bus, OpenTransaction } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
 

@@ -1,18 +1,19 @@
 import { afterAll, describe, expect } from 'vitest';
 
-import { connect } from '../../lib/db/connect.ts';
-import type { Connection, Database } from '../../lib/db/connect.ts';
-import { dismiss } from '../../lib/deliveries/dismiss.ts';
-import { prune } from '../../lib/deliveries/prune.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import type { ReplayRequest } from '../../lib/deliveries/replay-request.ts';
-import { retire } from '../../lib/deliveries/retire.ts';
-import { examine } from '../../lib/operators/doctor/read.ts';
-import { readOverview } from '../../lib/operators/overview/read.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { attach } from '../../lib/subscribers/subscriber.ts';
-import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
-import { DAY, MINUTE } from '../../lib/time.ts';
+import { dismiss } from '../../lib/bus/deliveries/operations/dismiss.ts';
+import type { ReplayRequest } from '../../lib/bus/deliveries/operations/replay-request.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { retire } from '../../lib/bus/deliveries/operations/retire.ts';
+import { prune } from '../../lib/bus/deliveries/prune.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { attach } from '../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { examine } from '../../lib/console/doctor/read.ts';
+import { readOverview } from '../../lib/console/overview/read.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import type { Connection, Database } from '../../lib/platform/db/connect.ts';
+import { DAY, MINUTE } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import {
   START,
   contradictions,
@@ -25,7 +26,6 @@ import {
   statesOf,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 import { randomFrom } from '../support/random.ts';
 

@@ -1,12 +1,12 @@
 import { describe, expect, inject, it, onTestFinished } from 'vitest';
 
-import { connect, migrate } from '../../lib/db/connect.ts';
-import type { Connection } from '../../lib/db/connect.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import { skip } from '../../lib/deliveries/skip.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { MINUTE } from '../../lib/time.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { connect, migrate } from '../../lib/platform/db/connect.ts';
+import type { Connection } from '../../lib/platform/db/connect.ts';
+import { MINUTE } from '../../lib/platform/time.ts';
 import { START, contradictions, deliveriesOf, drain, emitPayments, rows } from '../support/bus.ts';
 import { connectWithNeon } from '../support/neon-tunnel.ts';
 import { createDatabase } from '../support/postgres.ts';

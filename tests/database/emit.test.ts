@@ -1,13 +1,13 @@
 import type { PGlite } from '@electric-sql/pglite';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 
-import { connect, migrate } from '../../lib/db/connect.ts';
-import type { Connection } from '../../lib/db/connect.ts';
-import type { Executor } from '../../lib/db/statement.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { InvalidPayload, UnknownTopic } from '../../lib/outbox/errors.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { MINUTE } from '../../lib/time.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { InvalidPayload, UnknownTopic } from '../../lib/bus/outbox/errors.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { connect, migrate } from '../../lib/platform/db/connect.ts';
+import type { Connection } from '../../lib/platform/db/connect.ts';
+import type { Executor } from '../../lib/platform/db/statement.ts';
+import { MINUTE } from '../../lib/platform/time.ts';
 import {
   contradictions,
   deliveriesOf,

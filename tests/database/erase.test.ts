@@ -1,20 +1,21 @@
 import { afterAll, describe, expect } from 'vitest';
 
-import { connect } from '../../lib/db/connect.ts';
-import type { Connection, Database } from '../../lib/db/connect.ts';
-import { advanceErasures, erase } from '../../lib/deliveries/erase.ts';
-import { previewErasure } from '../../lib/deliveries/erase-preview.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import { watchIncidents } from '../../lib/incidents/watch.ts';
-import { examine } from '../../lib/operators/doctor/read.ts';
-import { audit } from '../../lib/subscribers/audit.ts';
-import { identity } from '../../lib/subscribers/identity.ts';
-import { notificationsBy } from '../../lib/subscribers/notifications.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { attach } from '../../lib/subscribers/subscriber.ts';
-import type { BusEvent } from '../../lib/subscribers/subscriber.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { MINUTE, sleep } from '../../lib/time.ts';
+import { previewErasure } from '../../lib/bus/deliveries/operations/erase-preview.ts';
+import { advanceErasures, erase } from '../../lib/bus/deliveries/operations/erase.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { attach } from '../../lib/bus/subscribers/subscriber.ts';
+import type { BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
+import { audit } from '../../lib/components/audit.ts';
+import { identity } from '../../lib/components/identity.ts';
+import { watchIncidents } from '../../lib/components/incidents/watch.ts';
+import { notificationsBy } from '../../lib/components/notifications.ts';
+import { examine } from '../../lib/console/doctor/read.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import type { Connection, Database } from '../../lib/platform/db/connect.ts';
+import { MINUTE, sleep } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import {
   contradictions,
   drain,
@@ -25,7 +26,6 @@ import {
   START,
   storeBacklog,
 } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import {
   emitPlanted,
   NAMING_TOPICS,

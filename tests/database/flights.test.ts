@@ -2,11 +2,11 @@ import { sql } from 'drizzle-orm';
 import { integer, pgTable } from 'drizzle-orm/pg-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 
-import { connect, transact } from '../../lib/db/connect.ts';
-import type { Connection, Transaction } from '../../lib/db/connect.ts';
-import { TransactionNotBegun } from '../../lib/db/late-begin.ts';
-import { run } from '../../lib/db/statement.ts';
-import { emit } from '../../lib/outbox/emit.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { connect, transact } from '../../lib/platform/db/connect.ts';
+import type { Connection, Transaction } from '../../lib/platform/db/connect.ts';
+import { TransactionNotBegun } from '../../lib/platform/db/late-begin.ts';
+import { run } from '../../lib/platform/db/statement.ts';
 import { payment, rows } from '../support/bus.ts';
 import { countFlights } from '../support/flights.ts';
 import type { FlightCounter } from '../support/flights.ts';

@@ -1,14 +1,15 @@
 import { describe, expect } from 'vitest';
 
-import { emit } from '../../lib/outbox/emit.ts';
-import type { Database } from '../../lib/db/connect.ts';
-import { dismiss } from '../../lib/deliveries/dismiss.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import { skip } from '../../lib/deliveries/skip.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
-import { DAY, HOUR, MINUTE } from '../../lib/time.ts';
+import { dismiss } from '../../lib/bus/deliveries/operations/dismiss.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
+import { DAY, HOUR, MINUTE } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import {
   START,
   contradictions,
@@ -21,7 +22,6 @@ import {
   statesOf,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { fail, refuse } from '../support/ledger.ts';
 
 const LATER = new Date(START + MINUTE);
@@ -241,7 +241,7 @@ describe('a halt', () => {
     handed,
     ledger,
   }) => {
-    const { duties } = await import('../../lib/cron/duties.ts');
+    const { duties } = await import('../../lib/edge/cron/duties.ts');
     await emitPayments(bus.db, 1, 3);
     const attached = ledger((number) => number === 1 && refuse(), { afterDeadLetter: 'halt' });
     await drain(bus.db, [attached]);

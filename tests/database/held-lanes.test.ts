@@ -1,21 +1,21 @@
 import { describe, expect } from 'vitest';
 
-import { findFailures } from '../../lib/incidents/failures.ts';
-import { findUnreadable } from '../../lib/incidents/unreadable.ts';
-import { watchIncidents } from '../../lib/incidents/watch.ts';
-import { examine } from '../../lib/operators/doctor/read.ts';
-import { readEvent } from '../../lib/operators/event/read.ts';
-import { readIncident } from '../../lib/operators/incidents/detail.ts';
-import { IS_PROBING } from '../../lib/operators/incidents/outage.ts';
-import { pause as followPause } from '../../lib/operators/lanes/follow-pause.ts';
-import { readOverview } from '../../lib/operators/overview/read.ts';
-import { findSmokeTest } from '../../lib/operators/smoke/found.ts';
-import { pause } from '../../lib/deliveries/pause.ts';
-import { sampleBacklog } from '../../lib/subscriber-health/sample-backlog.ts';
-import { MINUTE } from '../../lib/time.ts';
+import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
+import { sampleBacklog } from '../../lib/bus/subscriber-health/sample-backlog.ts';
+import { findFailures } from '../../lib/components/incidents/failures.ts';
+import { findUnreadable } from '../../lib/components/incidents/unreadable.ts';
+import { watchIncidents } from '../../lib/components/incidents/watch.ts';
+import { examine } from '../../lib/console/doctor/read.ts';
+import { readEvent } from '../../lib/console/event/read.ts';
+import { readIncident } from '../../lib/console/incidents/detail.ts';
+import { IS_PROBING } from '../../lib/console/incidents/outage.ts';
+import { pause as followPause } from '../../lib/console/lanes/follow-pause.ts';
+import { readOverview } from '../../lib/console/overview/read.ts';
+import { findSmokeTest } from '../../lib/console/smoke/found.ts';
+import { MINUTE } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import { contradictions, drainLive, emitPayments, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { fail, ledger } from '../support/ledger.ts';
 
 type Hold = (until: string) => string;

@@ -1,14 +1,14 @@
 import { describe, expect } from 'vitest';
 
-import { findEvents } from '../../lib/identifiers/find-events.ts';
-import { hashOf } from '../../lib/identifiers/identifier.ts';
-import { indexEvents } from '../../lib/identifiers/index-events.ts';
-import { trimIndex } from '../../lib/identifiers/trim-index.ts';
-import { DAY } from '../../lib/time.ts';
-import { emit } from '../../lib/outbox/emit.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { findEvents } from '../../lib/components/identifiers/find-events.ts';
+import { hashOf } from '../../lib/components/identifiers/identifier.ts';
+import { indexEvents } from '../../lib/components/identifiers/index-events.ts';
+import { trimIndex } from '../../lib/components/identifiers/trim-index.ts';
+import { DAY } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import { drain, emitPayments, numbers, openTransaction, payloadOf, payment, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 
 const AMPLE_MS = 30_000;
 

@@ -1,18 +1,18 @@
 import { afterAll, describe, expect } from 'vitest';
 
-import { connect } from '../../lib/db/connect.ts';
-import type { Connection, Database } from '../../lib/db/connect.ts';
-import { acknowledge } from '../../lib/incidents/acknowledge.ts';
-import { watchIncidents } from '../../lib/incidents/watch.ts';
-import { dismiss } from '../../lib/deliveries/dismiss.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import { skip } from '../../lib/deliveries/skip.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { HOUR, MINUTE } from '../../lib/time.ts';
-import { START, deliveriesOf, drain, emitPayments, numbers, payloadOf, rows } from '../support/bus.ts';
-import { emit } from '../../lib/outbox/emit.ts';
+import { dismiss } from '../../lib/bus/deliveries/operations/dismiss.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { acknowledge } from '../../lib/components/incidents/acknowledge.ts';
+import { watchIncidents } from '../../lib/components/incidents/watch.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import type { Connection, Database } from '../../lib/platform/db/connect.ts';
+import { HOUR, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
+import { START, deliveriesOf, drain, emitPayments, numbers, payloadOf, rows } from '../support/bus.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 
 /** Seven other processes, as far as the database can tell. */

@@ -1,10 +1,10 @@
 import { describe, expect } from 'vitest';
 
-import { replay } from '../../lib/deliveries/replay.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { MINUTE } from '../../lib/time.ts';
-import { contradictions, drain, emitPayments, rows, START, statesOf } from '../support/bus.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
+import { contradictions, drain, emitPayments, rows, START, statesOf } from '../support/bus.ts';
 
 // Both were found by the chaos runs.
 describe('a key that leaves its shared lane', () => {

@@ -9,17 +9,17 @@ import pg from 'pg';
 import { describe, expect, inject, onTestFinished } from 'vitest';
 
 import { SLOTS } from '../../drizzle/schema.ts';
-import { connect, migrate } from '../../lib/db/connect.ts';
-import type { Database } from '../../lib/db/connect.ts';
-import { NotActedOn } from '../../lib/deliveries/first-of-lane.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import { retryNow } from '../../lib/deliveries/retry-now.ts';
-import { skip } from '../../lib/deliveries/skip.ts';
-import { readTopic } from '../../lib/operators/lanes/read.ts';
-import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { HOUR, MINUTE } from '../../lib/time.ts';
-import { createEmptyDatabase } from '../support/postgres.ts';
+import { NotActedOn } from '../../lib/bus/deliveries/operations/first-of-lane.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
+import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { readTopic } from '../../lib/console/lanes/read.ts';
+import { connect, migrate } from '../../lib/platform/db/connect.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
+import { HOUR, MINUTE } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import {
   START,
   contradictions,
@@ -30,7 +30,7 @@ import {
   storeBacklog,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
+import { createEmptyDatabase } from '../support/postgres.ts';
 
 /** Two keys of one shared lane, and one of another. */
 let one: string;

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
 
-import { onDue } from '../../lib/db/commits.ts';
-import { driverOf } from '../../lib/db/statement.ts';
-import { pause, resume } from '../../lib/deliveries/pause.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import { retryNow } from '../../lib/deliveries/retry-now.ts';
-import { skip } from '../../lib/deliveries/skip.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { pause, resume } from '../../lib/bus/deliveries/operations/pause.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
+import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { onDue } from '../../lib/platform/db/commits.ts';
+import { driverOf } from '../../lib/platform/db/statement.ts';
 import { drain, emitPayments, openBus, payment as paymentOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 

@@ -4,15 +4,16 @@ import { setImmediate } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, vi } from 'vitest';
 
-import { connect } from '../../lib/db/connect.ts';
-import type { Transaction } from '../../lib/db/connect.ts';
-import { run } from '../../lib/db/statement.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
-import { attach, subscriber, topicsOf } from '../../lib/subscribers/subscriber.ts';
-import type { BusEvent } from '../../lib/subscribers/subscriber.ts';
-import type { TopicName } from '../../lib/catalog/catalog.ts';
-import { HOUR, MINUTE, sleep } from '../../lib/time.ts';
+import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { attach, subscriber, topicsOf } from '../../lib/bus/subscribers/subscriber.ts';
+import type { BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import type { Transaction } from '../../lib/platform/db/connect.ts';
+import { run } from '../../lib/platform/db/statement.ts';
+import { HOUR, MINUTE, sleep } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import {
   contradictions,
   drain,
@@ -26,7 +27,6 @@ import {
   statesOf,
   storeBacklog,
 } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 
 describe('lanes', () => {
   test('do not wait for one another: a slow lane does not delay the settlement of the others', async ({

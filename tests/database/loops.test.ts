@@ -1,15 +1,15 @@
 import pg from 'pg';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 
-import { onDue } from '../../lib/db/commits.ts';
-import { run } from '../../lib/db/statement.ts';
-import type * as Turns from '../../lib/deliveries/turn.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { KICK_BUDGET_MS } from '../../lib/lifetime.ts';
-import { createKick } from '../../lib/relay/kick.ts';
-import { RetryAfter } from '../../lib/subscribers/outcome.ts';
-import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
-import { MINUTE, SECOND, sleep } from '../../lib/time.ts';
+import type * as Turns from '../../lib/bus/deliveries/turn.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { createKick } from '../../lib/bus/relay/kick.ts';
+import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { onDue } from '../../lib/platform/db/commits.ts';
+import { run } from '../../lib/platform/db/statement.ts';
+import { KICK_BUDGET_MS } from '../../lib/platform/lifetime.ts';
+import { MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import {
   contradictions,
@@ -26,7 +26,7 @@ import type { Bus } from '../support/bus.ts';
 
 /** Takes the place of a turn that waits in the database, while a test has one. */
 const turns = vi.hoisted(() => ({ awaiting: null as typeof Turns.takeTurn | null }));
-vi.mock('../../lib/deliveries/turn.ts', async (importOriginal) => {
+vi.mock('../../lib/bus/deliveries/turn.ts', async (importOriginal) => {
   const original = await importOriginal<typeof Turns>();
   const takeTurn: typeof Turns.takeTurn = async (db, options) =>
     await (options.awaited.length > 0 && turns.awaiting ? turns.awaiting : original.takeTurn)(db, options);
@@ -157,7 +157,7 @@ describe('a kick', () => {
     handed,
     ledger,
   }) => {
-    const { takeTurn } = await vi.importActual<typeof Turns>('../../lib/deliveries/turn.ts');
+    const { takeTurn } = await vi.importActual<typeof Turns>('../../lib/bus/deliveries/turn.ts');
     const seen = watch();
     turns.awaiting = async (db, options) => {
       await expect.poll(() => seen).toContain('commit: answered');

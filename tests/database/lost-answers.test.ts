@@ -1,9 +1,10 @@
 import { describe, expect } from 'vitest';
 
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { MINUTE } from '../../lib/time.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { MINUTE } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import {
   contradictions,
   deliveriesOf,
@@ -16,7 +17,6 @@ import {
   START,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { loseAnswers } from '../support/lost-answers.ts';
 
 const attemptsOf = async (bus: Bus, name = 'ledger') =>

@@ -1,10 +1,10 @@
 import pg from 'pg';
 import { expect, vi } from 'vitest';
 
-import { migrate } from '../../lib/db/connect.ts';
+import { migrate } from '../../lib/platform/db/connect.ts';
+import { test } from '../support/bus-test.ts';
 import { rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { runProgram } from '../support/local-server.ts';
 import { PATIENTLY } from '../support/patience.ts';
 

@@ -1,14 +1,14 @@
 import { describe, expect } from 'vitest';
 
-import { claimAlerts } from '../../lib/alerts/claim-alerts.ts';
-import { incidentMessage } from '../../lib/alerts/message.ts';
-import type { Database } from '../../lib/db/connect.ts';
-import { watchIncidents } from '../../lib/incidents/watch.ts';
-import { sentenceOf } from '../../lib/operators/incidents/sentence.ts';
-import { remoteSubscriber } from '../../lib/subscribers/http.ts';
-import { MINUTE, SECOND } from '../../lib/time.ts';
-import { START, deliveriesOf, drain, emitPayments, rows, statesOf } from '../support/bus.ts';
+import { remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
+import { claimAlerts } from '../../lib/components/alerts/claim-alerts.ts';
+import { incidentMessage } from '../../lib/components/alerts/message.ts';
+import { watchIncidents } from '../../lib/components/incidents/watch.ts';
+import { sentenceOf } from '../../lib/console/incidents/sentence.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
+import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
+import { START, deliveriesOf, drain, emitPayments, rows, statesOf } from '../support/bus.ts';
 import { SECRET } from '../support/receive.ts';
 
 const after = (ms: number) => new Date(START + ms);

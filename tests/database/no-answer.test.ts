@@ -1,18 +1,18 @@
 import { describe, expect, inject, onTestFinished, vi } from 'vitest';
 
-import { connect } from '../../lib/db/connect.ts';
-import type { Connection } from '../../lib/db/connect.ts';
-import { Deadlines } from '../../lib/db/deadlines.ts';
-import { driverOf, limitStatements, run, TURN_LIMIT_MS } from '../../lib/db/statement.ts';
-import { takeTurn } from '../../lib/deliveries/turn.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { MINUTE, SECOND } from '../../lib/time.ts';
+import { takeTurn } from '../../lib/bus/deliveries/turn.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import type { Connection } from '../../lib/platform/db/connect.ts';
+import { Deadlines } from '../../lib/platform/db/deadlines.ts';
+import { driverOf, limitStatements, run, TURN_LIMIT_MS } from '../../lib/platform/db/statement.ts';
+import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { deliveriesOf, drain, emitPayments, gate } from '../support/bus.ts';
 import { countFlights } from '../support/flights.ts';
 import type { FlightCounter } from '../support/flights.ts';
 import { connectWithNeon } from '../support/neon-tunnel.ts';
-import { createDatabase } from '../support/postgres.ts';
 import { test } from '../support/output-test.ts';
+import { createDatabase } from '../support/postgres.ts';
 
 const drivers = {
   pg: async (url: string, proxy: FlightCounter) => await connect(proxy.urlOf(url)),

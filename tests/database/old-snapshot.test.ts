@@ -1,19 +1,19 @@
 import pg from 'pg';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 
-import { examine } from '../../lib/operators/doctor/read.ts';
-import { readMetrics } from '../../lib/operators/metrics/read.ts';
-import { oldSnapshotOf } from '../../lib/operators/overview/old-snapshot.ts';
-import { readOverview } from '../../lib/operators/overview/read.ts';
-import { OLDEST_SNAPSHOT } from '../../lib/operators/overview/snapshot.ts';
-import type * as snapshots from '../../lib/operators/overview/snapshot.ts';
+import { examine } from '../../lib/console/doctor/read.ts';
+import { readMetrics } from '../../lib/console/metrics/read.ts';
+import { oldSnapshotOf } from '../../lib/console/overview/old-snapshot.ts';
+import { readOverview } from '../../lib/console/overview/read.ts';
+import { OLDEST_SNAPSHOT } from '../../lib/console/overview/snapshot.ts';
+import type * as snapshots from '../../lib/console/overview/snapshot.ts';
+import { test } from '../support/bus-test.ts';
 import { emitPayments, openTransaction, payment, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { createRole } from '../support/roles.ts';
 
 // Those of these tests are old at once, and no other.
-vi.mock('../../lib/operators/overview/snapshot.ts', async (original) => ({
+vi.mock('../../lib/console/overview/snapshot.ts', async (original) => ({
   ...(await original<typeof snapshots>()),
   isOld: ({ name }: snapshots.FoundSnapshot) => name === 'nightly report',
 }));

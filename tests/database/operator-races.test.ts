@@ -1,18 +1,19 @@
 import pg from 'pg';
 import { afterAll, describe, expect, onTestFinished } from 'vitest';
 
-import { connect } from '../../lib/db/connect.ts';
-import type { Connection, Database } from '../../lib/db/connect.ts';
-import { NotActedOn } from '../../lib/deliveries/first-of-lane.ts';
-import { retryNow } from '../../lib/deliveries/retry-now.ts';
-import { skip } from '../../lib/deliveries/skip.ts';
-import { pause, resume } from '../../lib/deliveries/pause.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import type { ReplayRequest } from '../../lib/deliveries/replay-request.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import type { AttachedSubscriber, DeliveryContext } from '../../lib/subscribers/subscriber.ts';
-import { DAY, MINUTE } from '../../lib/time.ts';
+import { NotActedOn } from '../../lib/bus/deliveries/operations/first-of-lane.ts';
+import { pause, resume } from '../../lib/bus/deliveries/operations/pause.ts';
+import type { ReplayRequest } from '../../lib/bus/deliveries/operations/replay-request.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
+import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber, DeliveryContext } from '../../lib/bus/subscribers/subscriber.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import type { Connection, Database } from '../../lib/platform/db/connect.ts';
+import { DAY, MINUTE } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import {
   START,
   contradictions,
@@ -24,7 +25,6 @@ import {
   rows,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { refuse } from '../support/ledger.ts';
 import { randomFrom } from '../support/random.ts';
 /** A second process, as far as the database can tell. */

@@ -1,22 +1,22 @@
 import { describe, expect } from 'vitest';
 
-import { catalog } from '../../lib/catalog/catalog.ts';
-import type { TopicName } from '../../lib/catalog/catalog.ts';
-import { readDeadLetter } from '../../lib/operators/dead-letters/delivery.ts';
-import { deadLetterQuery } from '../../lib/operators/dead-letters/query.ts';
-import { countBadges } from '../../lib/operators/dead-letters/count.ts';
-import { readDeadLetters } from '../../lib/operators/dead-letters/read.ts';
-import type { DeadLetterPage } from '../../lib/operators/dead-letters/read.ts';
-import { retryNow } from '../../lib/deliveries/retry-now.ts';
-import { skip } from '../../lib/deliveries/skip.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { HOUR, MINUTE, SECOND, sleep } from '../../lib/time.ts';
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
+import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
+import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { countBadges } from '../../lib/console/dead-letters/count.ts';
+import { readDeadLetter } from '../../lib/console/dead-letters/delivery.ts';
+import { deadLetterQuery } from '../../lib/console/dead-letters/query.ts';
+import { readDeadLetters } from '../../lib/console/dead-letters/read.ts';
+import type { DeadLetterPage } from '../../lib/console/dead-letters/read.ts';
+import { HOUR, MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import { START, contradictions, drain, drainLive, emitPayments, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 
 const iso = (ms: number) => new Date(ms).toISOString();

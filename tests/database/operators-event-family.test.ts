@@ -1,16 +1,16 @@
 import { describe, expect } from 'vitest';
 
-import { indexEvents } from '../../lib/identifiers/index-events.ts';
-import { prune } from '../../lib/deliveries/prune.ts';
-import { readEvent } from '../../lib/operators/event/read.ts';
-import type { EventView } from '../../lib/operators/event/view.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import type { EmitOptions } from '../../lib/outbox/emit.ts';
-import { createPaymentIntent, payments } from '../../lib/subscribers/payments.ts';
-import { DAY } from '../../lib/time.ts';
+import { prune } from '../../lib/bus/deliveries/prune.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import type { EmitOptions } from '../../lib/bus/outbox/emit.ts';
+import { indexEvents } from '../../lib/components/identifiers/index-events.ts';
+import { createPaymentIntent, payments } from '../../lib/components/payments.ts';
+import { readEvent } from '../../lib/console/event/read.ts';
+import type { EventView } from '../../lib/console/event/view.ts';
+import { DAY } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import { drain, payloadOf, rows, START, storeBacklog } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { card, cardSucceeded, webhookOf } from '../support/payments.ts';
 
 async function read(bus: Bus, eventId: string): Promise<EventView> {

@@ -1,19 +1,20 @@
 import { afterAll, describe, expect, onTestFinished } from 'vitest';
 
-import { catalog } from '../../lib/catalog/catalog.ts';
-import { dismiss, dismissOne } from '../../lib/deliveries/dismiss.ts';
-import { pause } from '../../lib/deliveries/pause.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import { skip } from '../../lib/deliveries/skip.ts';
-import { examine } from '../../lib/operators/doctor/read.ts';
-import { readEvent } from '../../lib/operators/event/read.ts';
-import type { EventDelivery, EventView } from '../../lib/operators/event/view.ts';
-import { readOverview } from '../../lib/operators/overview/read.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { RetryAfter } from '../../lib/subscribers/outcome.ts';
-import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
-import { attach, subscriber } from '../../lib/subscribers/subscriber.ts';
-import { MINUTE, SECOND } from '../../lib/time.ts';
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
+import { dismiss, dismissOne } from '../../lib/bus/deliveries/operations/dismiss.ts';
+import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { attach, subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { examine } from '../../lib/console/doctor/read.ts';
+import { readEvent } from '../../lib/console/event/read.ts';
+import type { EventDelivery, EventView } from '../../lib/console/event/view.ts';
+import { readOverview } from '../../lib/console/overview/read.ts';
+import { MINUTE, SECOND } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import {
   deliveriesOf,
   deliveryIdsOf,
@@ -29,7 +30,6 @@ import {
   storeBacklog,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 import { openRelease } from '../support/releases.ts';
 import type { RunningRelease } from '../support/releases.ts';

@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 
-import { RetryAfter } from '../../lib/subscribers/outcome.ts';
+import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 import { BROWSER, HOME, test } from '../support/operator-test.ts';

@@ -1,15 +1,15 @@
 import { describe, expect } from 'vitest';
 
-import { sampleBacklog } from '../../lib/subscriber-health/sample-backlog.ts';
-import { examine } from '../../lib/operators/doctor/read.ts';
-import { readMetrics } from '../../lib/operators/metrics/read.ts';
-import { readOverview } from '../../lib/operators/overview/read.ts';
-import { HOUR } from '../../lib/time.ts';
+import { sampleBacklog } from '../../lib/bus/subscriber-health/sample-backlog.ts';
+import { examine } from '../../lib/console/doctor/read.ts';
+import { readMetrics } from '../../lib/console/metrics/read.ts';
+import { readOverview } from '../../lib/console/overview/read.ts';
+import { HOUR } from '../../lib/platform/time.ts';
 import { deliveryIdsOf, drainLive, emitPayments, rows, statesOf } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { fail, ledger, refuse } from '../support/ledger.ts';
 import { test as operatorTest, BROWSER } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
-import { fail, ledger, refuse } from '../support/ledger.ts';
 
 const HALT = { afterDeadLetter: 'halt' } as const;
 const TOPIC = '/topics/payment.captured';

@@ -1,13 +1,14 @@
 import { describe, expect } from 'vitest';
 
-import { retryNow } from '../../lib/deliveries/retry-now.ts';
-import { skip } from '../../lib/deliveries/skip.ts';
-import { pause, resume } from '../../lib/deliveries/pause.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { MINUTE, SECOND } from '../../lib/time.ts';
+import { pause, resume } from '../../lib/bus/deliveries/operations/pause.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
+import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { MINUTE, SECOND } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import {
   contradictions,
   deliveriesOf,
@@ -20,7 +21,6 @@ import {
   statesOf,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { fail, ledger } from '../support/ledger.ts';
 
 const at = (ms: number) => new Date(START + ms);

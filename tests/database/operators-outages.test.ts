@@ -1,21 +1,21 @@
 import { describe, expect } from 'vitest';
 
-import { claimAlerts } from '../../lib/alerts/claim-alerts.ts';
-import { incidentMessage } from '../../lib/alerts/message.ts';
-import { settleAlerts } from '../../lib/alerts/settle-alerts.ts';
-import type { Database } from '../../lib/db/connect.ts';
-import { probe } from '../../lib/deliveries/probe.ts';
-import { retryNow } from '../../lib/deliveries/retry-now.ts';
-import { watchIncidents } from '../../lib/incidents/watch.ts';
-import { examine } from '../../lib/operators/doctor/read.ts';
-import { readDeadLetter } from '../../lib/operators/dead-letters/delivery.ts';
-import { readDeadLetters } from '../../lib/operators/dead-letters/read.ts';
-import { readEvent } from '../../lib/operators/event/read.ts';
-import { readTopic } from '../../lib/operators/lanes/read.ts';
-import { readMetrics } from '../../lib/operators/metrics/read.ts';
-import { readOverview } from '../../lib/operators/overview/read.ts';
-import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
-import { MINUTE, SECOND } from '../../lib/time.ts';
+import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
+import { probe } from '../../lib/bus/deliveries/probe.ts';
+import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { claimAlerts } from '../../lib/components/alerts/claim-alerts.ts';
+import { incidentMessage } from '../../lib/components/alerts/message.ts';
+import { settleAlerts } from '../../lib/components/alerts/settle-alerts.ts';
+import { watchIncidents } from '../../lib/components/incidents/watch.ts';
+import { readDeadLetter } from '../../lib/console/dead-letters/delivery.ts';
+import { readDeadLetters } from '../../lib/console/dead-letters/read.ts';
+import { examine } from '../../lib/console/doctor/read.ts';
+import { readEvent } from '../../lib/console/event/read.ts';
+import { readTopic } from '../../lib/console/lanes/read.ts';
+import { readMetrics } from '../../lib/console/metrics/read.ts';
+import { readOverview } from '../../lib/console/overview/read.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
+import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import {
   START,
   deliveriesOf,
@@ -28,9 +28,9 @@ import {
   statesOf,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { ledger, refuse } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
-import { ledger, refuse } from '../support/ledger.ts';
 
 const after = (ms: number) => new Date(START + ms);
 

@@ -1,11 +1,11 @@
 import { expect } from 'vitest';
 
-import { examine } from '../../lib/operators/doctor/read.ts';
-import { readMetrics } from '../../lib/operators/metrics/read.ts';
-import { webhookQuery } from '../../lib/operators/webhooks/query.ts';
-import { readWebhooks } from '../../lib/operators/webhooks/read.ts';
-import { HOUR, MINUTE } from '../../lib/time.ts';
-import { endpointsOf } from '../../lib/webhooks/endpoints.ts';
+import { examine } from '../../lib/console/doctor/read.ts';
+import { readMetrics } from '../../lib/console/metrics/read.ts';
+import { webhookQuery } from '../../lib/console/webhooks/query.ts';
+import { readWebhooks } from '../../lib/console/webhooks/read.ts';
+import { endpointsOf } from '../../lib/edge/webhooks/endpoints.ts';
+import { HOUR, MINUTE } from '../../lib/platform/time.ts';
 import { rows } from '../support/bus.ts';
 import { NOBODY, pay, SIGNED, test } from '../support/provider-story.ts';
 import type { Story } from '../support/provider-story.ts';

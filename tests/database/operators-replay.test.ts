@@ -1,22 +1,23 @@
 import { describe, expect } from 'vitest';
 
-import { logQuery, readOperatorLog, readReplay } from '../../lib/operators/replays/read.ts';
-import { deadLetterQuery } from '../../lib/operators/dead-letters/query.ts';
-import { readDeadLetters } from '../../lib/operators/dead-letters/read.ts';
-import { pause } from '../../lib/deliveries/pause.ts';
-import { previewReplay } from '../../lib/operators/replays/preview.ts';
-import { CountChanged, replay } from '../../lib/deliveries/replay.ts';
-import { skip } from '../../lib/deliveries/skip.ts';
-import { replayForm, replayRequest } from '../../lib/deliveries/replay-request.ts';
-import type { ReplayRequest } from '../../lib/deliveries/replay-request.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
-import { HOUR } from '../../lib/time.ts';
+import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
+import { replayForm, replayRequest } from '../../lib/bus/deliveries/operations/replay-request.ts';
+import type { ReplayRequest } from '../../lib/bus/deliveries/operations/replay-request.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { CountChanged } from '../../lib/bus/deliveries/refusals.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { deadLetterQuery } from '../../lib/console/dead-letters/query.ts';
+import { readDeadLetters } from '../../lib/console/dead-letters/read.ts';
+import { previewReplay } from '../../lib/console/replays/preview.ts';
+import { logQuery, readOperatorLog, readReplay } from '../../lib/console/replays/read.ts';
+import { HOUR } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import { contradictions, drain, drainLive, emitPayments, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 
 type Name = 'ledger' | 'accounting' | 'notifications';

@@ -1,23 +1,24 @@
 import { describe, expect } from 'vitest';
 
-import { catalog } from '../../lib/catalog/catalog.ts';
-import type { TopicName } from '../../lib/catalog/catalog.ts';
-import type { Topic } from '../../lib/catalog/topic.ts';
-import type { Transaction } from '../../lib/db/connect.ts';
-import { NotActedOn } from '../../lib/deliveries/first-of-lane.ts';
-import { retryNow } from '../../lib/deliveries/retry-now.ts';
-import { skip } from '../../lib/deliveries/skip.ts';
-import { readOverview } from '../../lib/operators/overview/read.ts';
-import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/operators/overview/read.ts';
-import { pause, resume } from '../../lib/deliveries/pause.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import { readTopic } from '../../lib/operators/lanes/read.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { HealthRecorder } from '../../lib/subscriber-health/recorder.ts';
-import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
-import { attach, subscriber } from '../../lib/subscribers/subscriber.ts';
-import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
-import { HOUR, MINUTE, SECOND } from '../../lib/time.ts';
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
+import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
+import type { Topic } from '../../lib/bus/catalog/topic.ts';
+import { NotActedOn } from '../../lib/bus/deliveries/operations/first-of-lane.ts';
+import { pause, resume } from '../../lib/bus/deliveries/operations/pause.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
+import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { HealthRecorder } from '../../lib/bus/subscriber-health/recorder.ts';
+import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { attach, subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { readTopic } from '../../lib/console/lanes/read.ts';
+import { readOverview } from '../../lib/console/overview/read.ts';
+import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/console/overview/read.ts';
+import type { Transaction } from '../../lib/platform/db/connect.ts';
+import { HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import {
   START,
   contradictions,
@@ -29,7 +30,6 @@ import {
   rows,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 import { randomFrom } from '../support/random.ts';
 

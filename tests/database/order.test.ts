@@ -1,11 +1,12 @@
 import pg from 'pg';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 
-import { connect } from '../../lib/db/connect.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { relay } from '../../lib/relay/relay.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { sleep } from '../../lib/time.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import { sleep } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import {
   contradictions,
   drain,
@@ -18,7 +19,6 @@ import {
   rows,
   storeBacklog,
 } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 
 describe('the relay, when transactions overlap and commit out of order (rule 3),', () => {
   test('delivers nothing of a topic before the earlier transaction ends, and goes on delivering another topic', async ({

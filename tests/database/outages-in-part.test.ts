@@ -1,13 +1,13 @@
 import { describe, expect } from 'vitest';
 
-import { outageDuty, perform } from '../../lib/cron/duties.ts';
-import type { Database } from '../../lib/db/connect.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { attach } from '../../lib/subscribers/subscriber.ts';
-import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
-import { MINUTE } from '../../lib/time.ts';
-import { START, drain, payloadOf, rows } from '../support/bus.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { attach } from '../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { outageDuty, perform } from '../../lib/edge/cron/duties.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
+import { MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
+import { START, drain, payloadOf, rows } from '../support/bus.ts';
 
 const ELSEWHERE = 'booking.approved';
 const HERE = 'webhook.cardpayments.received';

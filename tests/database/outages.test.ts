@@ -1,10 +1,11 @@
 import { describe, expect, vi } from 'vitest';
 
-import { outageDuty, perform } from '../../lib/cron/duties.ts';
-import type { Database } from '../../lib/db/connect.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { DAY, HOUR, MINUTE, SECOND } from '../../lib/time.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { outageDuty, perform } from '../../lib/edge/cron/duties.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
+import { DAY, HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import {
   START,
   contradictions,
@@ -16,7 +17,6 @@ import {
   rows,
   statesOf,
 } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { randomFrom } from '../support/random.ts';
 
 const WAIT = { outage: 'wait' } as const;
@@ -202,7 +202,7 @@ describe('an outage', () => {
       await bus.reset();
       const handed = new Map<string, number[]>();
       let health = 1;
-      const { subscriber } = await import('../../lib/subscribers/subscriber.ts');
+      const { subscriber } = await import('../../lib/bus/subscribers/subscriber.ts');
       const attached = subscriber(
         'ledger',
         {

@@ -1,19 +1,19 @@
 import pg from 'pg';
 import { describe, expect, vi } from 'vitest';
 
-import { dismiss } from '../../lib/deliveries/dismiss.ts';
-import { advanceReplays, stepReplay, stopReplay } from '../../lib/deliveries/paced-replay.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import type { ReplayRequest } from '../../lib/deliveries/replay-request.ts';
-import { connect } from '../../lib/db/connect.ts';
-import { readReplay } from '../../lib/operators/replays/read.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
-import { HOUR, MINUTE, SECOND } from '../../lib/time.ts';
+import { dismiss } from '../../lib/bus/deliveries/operations/dismiss.ts';
+import { advanceReplays, stepReplay, stopReplay } from '../../lib/bus/deliveries/operations/paced-replay.ts';
+import type { ReplayRequest } from '../../lib/bus/deliveries/operations/replay-request.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { readReplay } from '../../lib/console/replays/read.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import { HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import { contradictions, drain, drainLive, emitPayments, numbers, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { PATIENTLY } from '../support/patience.ts';
 
 /** Ahead of the database's clock, so that what died is within the window. */

@@ -1,16 +1,16 @@
 import { describe, expect, vi } from 'vitest';
 
-import type { Database, Transaction } from '../../lib/db/connect.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import { relay } from '../../lib/relay/relay.ts';
-import type { RelayReport } from '../../lib/relay/relay.ts';
-import { settleSetAside } from '../../lib/subscribers/payments/set-aside.ts';
-import { createPaymentIntent, handleWebhook, payments } from '../../lib/subscribers/payments.ts';
-import type { BusEvent, TransactionalContext } from '../../lib/subscribers/subscriber.ts';
-import { HOUR, MINUTE, SECOND } from '../../lib/time.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
+import type { RelayReport } from '../../lib/bus/relay/relay.ts';
+import type { BusEvent, TransactionalContext } from '../../lib/bus/subscribers/subscriber.ts';
+import { createPaymentIntent, handleWebhook, payments } from '../../lib/components/payments.ts';
+import { settleSetAside } from '../../lib/components/payments/set-aside.ts';
+import type { Database, Transaction } from '../../lib/platform/db/connect.ts';
+import { HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import { contradictions, deliveriesOf, gate, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import {
   card,
   cardFailed,

@@ -1,12 +1,12 @@
 import { describe, expect } from 'vitest';
 
-import { relay } from '../../lib/relay/relay.ts';
-import { RetryAfter } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import type { BusEvent } from '../../lib/subscribers/subscriber.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
+import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
+import { test } from '../support/bus-test.ts';
 import { contradictions, emitPayments, rows, storeBacklog } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { explainAll, watch } from '../support/plans.ts';
 import type { WatchedConnection, Work } from '../support/plans.ts';
 

@@ -1,9 +1,9 @@
 import pg from 'pg';
 import { expect, inject, onTestFinished } from 'vitest';
 
-import { connect, migrate } from '../../lib/db/connect.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { connect, migrate } from '../../lib/platform/db/connect.ts';
 import { contradictions, deliveriesOf, drain, emitPayments, payment, rows } from '../support/bus.ts';
 import { test as base } from '../support/output-test.ts';
 import { pgbouncerPath, startPgbouncer } from '../support/pgbouncer.ts';

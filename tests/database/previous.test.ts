@@ -1,12 +1,13 @@
 import pg from 'pg';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 
-import { skip } from '../../lib/deliveries/skip.ts';
-import { relay } from '../../lib/relay/relay.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { attach, attachBatches } from '../../lib/subscribers/subscriber.ts';
-import type { AttachedSubscriber, BusEvent, PreviousEvent } from '../../lib/subscribers/subscriber.ts';
-import { MINUTE } from '../../lib/time.ts';
+import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { attach, attachBatches } from '../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber, BusEvent, PreviousEvent } from '../../lib/bus/subscribers/subscriber.ts';
+import { MINUTE } from '../../lib/platform/time.ts';
+import { test as busTest } from '../support/bus-test.ts';
 import {
   START,
   contradictions,
@@ -16,7 +17,6 @@ import {
   rows,
   storeBacklog,
 } from '../support/bus.ts';
-import { test as busTest } from '../support/bus-test.ts';
 import { explainAll, watch } from '../support/plans.ts';
 
 /** What handlers learnt of the event before, as `number ← number`. */

@@ -1,15 +1,15 @@
 import { describe, expect } from 'vitest';
 
-import { examine } from '../../lib/operators/doctor/read.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import { watchIncidents } from '../../lib/incidents/watch.ts';
-import { prune } from '../../lib/deliveries/prune.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { DAY, MINUTE } from '../../lib/time.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { prune } from '../../lib/bus/deliveries/prune.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { watchIncidents } from '../../lib/components/incidents/watch.ts';
+import { examine } from '../../lib/console/doctor/read.ts';
+import { DAY, MINUTE } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import { contradictions, deliveriesOf, drain, drainLive, emitPayments, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 
 const names = ['bookings', 'ledger', 'notifications', 'accounting'] as const;
 const everyone = (ledger: () => void) =>

@@ -8,9 +8,9 @@ import pg from 'pg';
 import { RECEIVED_TABLE } from 'postbud/receive';
 import { describe, expect, inject } from 'vitest';
 
-import { remoteSubscriber } from '../../lib/subscribers/http.ts';
-import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
 import { test as busTest } from '../support/bus-test.ts';
+import { drainLive, emitPayments, rows } from '../support/bus.ts';
 import { createEmptyDatabase, freePort } from '../support/postgres.ts';
 import { SECRET } from '../support/receive.ts';
 

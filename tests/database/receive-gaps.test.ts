@@ -2,17 +2,18 @@ import pg from 'pg';
 import { PermanentError, RECEIVED_TABLE, receiver } from 'postbud/receive';
 import { describe, expect, inject, vi } from 'vitest';
 
-import { catalog } from '../../lib/catalog/catalog.ts';
-import { backfill } from '../../lib/deliveries/backfill.ts';
-import { dismiss } from '../../lib/deliveries/dismiss.ts';
-import { prune } from '../../lib/deliveries/prune.ts';
-import { rename } from '../../lib/deliveries/rename.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import { skip } from '../../lib/deliveries/skip.ts';
-import { remoteSubscriber } from '../../lib/subscribers/http.ts';
-import { attach } from '../../lib/subscribers/subscriber.ts';
-import { DAY, HOUR, MINUTE } from '../../lib/time.ts';
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
+import { backfill } from '../../lib/bus/deliveries/backfill.ts';
+import { dismiss } from '../../lib/bus/deliveries/operations/dismiss.ts';
+import { rename } from '../../lib/bus/deliveries/operations/rename.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { prune } from '../../lib/bus/deliveries/prune.ts';
+import { remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
+import { attach } from '../../lib/bus/subscribers/subscriber.ts';
+import { DAY, HOUR, MINUTE } from '../../lib/platform/time.ts';
 import { storedWithoutLedger } from '../support/backfills.ts';
+import { test as busTest } from '../support/bus-test.ts';
 import {
   START,
   contradictions,
@@ -22,7 +23,6 @@ import {
   emitPayments,
   rows,
 } from '../support/bus.ts';
-import { test as busTest } from '../support/bus-test.ts';
 import { createEmptyDatabase } from '../support/postgres.ts';
 import { listen, SECRET } from '../support/receive.ts';
 

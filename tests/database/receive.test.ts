@@ -6,13 +6,13 @@ import { PermanentError, RECEIVED_TABLE, RetryAfter, receiver } from 'postbud/re
 import { v7 as uuidv7 } from 'uuid';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 
-import { catalog } from '../../lib/catalog/catalog.ts';
-import { SMOKE_TEST } from '../../lib/catalog/smoke-test.ts';
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
+import { SMOKE_TEST } from '../../lib/bus/catalog/smoke-test.ts';
 import { gate, payloadOf } from '../support/bus.ts';
 import { connectWithNeon } from '../support/neon-tunnel.ts';
 import { freePort } from '../support/postgres.ts';
-import { SECRET, eventOf, requestOf } from '../support/receive.ts';
 import { read, test } from '../support/receive-test.ts';
+import { SECRET, eventOf, requestOf } from '../support/receive.ts';
 
 const ids = (count: number) => Array.from({ length: count }, () => uuidv7());
 

@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 
-import { HOUR, MINUTE, SECOND } from '../../lib/time.ts';
+import { HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { NOBODY, pay, test } from '../support/provider-story.ts';
 import type { Story } from '../support/provider-story.ts';
 

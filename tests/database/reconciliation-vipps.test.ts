@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 
-import { payments } from '../../lib/subscribers/payments.ts';
-import { DAY, HOUR, MINUTE, SECOND } from '../../lib/time.ts';
+import { payments } from '../../lib/components/payments.ts';
+import { DAY, HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { drainLive, rows } from '../support/bus.ts';
 import { told } from '../support/payments.ts';
 import type { VippsEntry } from '../support/provider-apis.ts';

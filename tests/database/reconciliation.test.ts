@@ -1,11 +1,11 @@
 import { describe, expect } from 'vitest';
 import { z } from 'zod';
 
-import { InvalidConfiguration } from '../../lib/config.ts';
-import { reconciling } from '../../lib/cron/reconciling.ts';
-import { runCron } from '../../lib/cron/run-cron.ts';
-import { payments } from '../../lib/subscribers/payments.ts';
-import { HOUR, MINUTE, SECOND } from '../../lib/time.ts';
+import { payments } from '../../lib/components/payments.ts';
+import { reconciling } from '../../lib/edge/cron/reconciling.ts';
+import { runCron } from '../../lib/edge/cron/run-cron.ts';
+import { InvalidConfiguration } from '../../lib/platform/config.ts';
+import { HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { contradictions, drainLive, emitPayments, rows } from '../support/bus.ts';
 import { PATIENTLY } from '../support/patience.ts';
 import { told } from '../support/payments.ts';

@@ -1,14 +1,14 @@
 import { describe, expect } from 'vitest';
 
-import { RefusesReplays, replay } from '../../lib/deliveries/replay.ts';
-import type { ReplayRequest } from '../../lib/deliveries/replay-request.ts';
-import { replayRequest } from '../../lib/deliveries/replay-request.ts';
-import { previewReplay } from '../../lib/operators/replays/preview.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { attach, attachBatches, subscriber } from '../../lib/subscribers/subscriber.ts';
-import type { AttachedSubscriber, SubscriberOptions } from '../../lib/subscribers/subscriber.ts';
-import { contradictions, drainLive, emitPayments, rows } from '../support/bus.ts';
+import { replayRequest } from '../../lib/bus/deliveries/operations/replay-request.ts';
+import type { ReplayRequest } from '../../lib/bus/deliveries/operations/replay-request.ts';
+import { RefusesReplays, replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { attach, attachBatches, subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber, SubscriberOptions } from '../../lib/bus/subscribers/subscriber.ts';
+import { previewReplay } from '../../lib/console/replays/preview.ts';
 import { test } from '../support/bus-test.ts';
+import { contradictions, drainLive, emitPayments, rows } from '../support/bus.ts';
 
 type Refusing = SubscriberOptions & { readonly isTaking?: boolean };
 

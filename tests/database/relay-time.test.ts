@@ -1,16 +1,16 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { duties } from '../../lib/cron/duties.ts';
-import type { Duty } from '../../lib/cron/duties.ts';
-import { runCron } from '../../lib/cron/run-cron.ts';
-import { CRON_LIFE_MS, FUNCTION_LIFE_MS, handlersUntil, withinLife } from '../../lib/lifetime.ts';
-import { logTo } from '../../lib/log.ts';
-import type { LogLine } from '../../lib/log.ts';
-import { createKick } from '../../lib/relay/kick.ts';
-import { relay } from '../../lib/relay/relay.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import type { AttachedSubscriber, SubscriberOptions } from '../../lib/subscribers/subscriber.ts';
-import { MINUTE, SECOND, sleep } from '../../lib/time.ts';
+import { createKick } from '../../lib/bus/relay/kick.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber, SubscriberOptions } from '../../lib/bus/subscribers/subscriber.ts';
+import { duties } from '../../lib/edge/cron/duties.ts';
+import type { Duty } from '../../lib/edge/cron/duties.ts';
+import { runCron } from '../../lib/edge/cron/run-cron.ts';
+import { CRON_LIFE_MS, FUNCTION_LIFE_MS, handlersUntil, withinLife } from '../../lib/platform/lifetime.ts';
+import { logTo } from '../../lib/platform/log.ts';
+import type { LogLine } from '../../lib/platform/log.ts';
+import { MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { deliveriesOf, emitPayments, rows } from '../support/bus.ts';
 import { simulateTime } from '../support/simulated-time.ts';
 import type { SimulatedTime } from '../support/simulated-time.ts';

@@ -1,11 +1,11 @@
 import { afterAll, beforeEach, describe, expect } from 'vitest';
 
-import { prune } from '../../lib/deliveries/prune.ts';
-import { watchIncidents } from '../../lib/incidents/watch.ts';
-import { DAY, MINUTE, SECOND } from '../../lib/time.ts';
+import { prune } from '../../lib/bus/deliveries/prune.ts';
+import { watchIncidents } from '../../lib/components/incidents/watch.ts';
+import { DAY, MINUTE, SECOND } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import { contradictions, deliveriesOf, payloadOf, rows, START } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { openRelease } from '../support/releases.ts';
 import type { RunningRelease } from '../support/releases.ts';
 let present: RunningRelease;

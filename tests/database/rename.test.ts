@@ -1,19 +1,19 @@
 import { afterAll, describe, expect } from 'vitest';
 
-import { connect } from '../../lib/db/connect.ts';
-import type { Connection, Database } from '../../lib/db/connect.ts';
-import { dismiss } from '../../lib/deliveries/dismiss.ts';
-import { advanceRenames, rename } from '../../lib/deliveries/rename.ts';
-import type { Renaming } from '../../lib/deliveries/rename.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import { examine } from '../../lib/operators/doctor/read.ts';
-import { readOverview } from '../../lib/operators/overview/read.ts';
-import { attach } from '../../lib/subscribers/subscriber.ts';
-import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
-import { DAY, MINUTE } from '../../lib/time.ts';
+import { dismiss } from '../../lib/bus/deliveries/operations/dismiss.ts';
+import { advanceRenames, rename } from '../../lib/bus/deliveries/operations/rename.ts';
+import type { Renaming } from '../../lib/bus/deliveries/operations/rename.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { attach } from '../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { examine } from '../../lib/console/doctor/read.ts';
+import { readOverview } from '../../lib/console/overview/read.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import type { Connection, Database } from '../../lib/platform/db/connect.ts';
+import { DAY, MINUTE } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import { START, contradictions, drain, emitPayments, numbers, rows, statesOf } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 
 /** A second process, as far as the database can tell. */

@@ -1,12 +1,12 @@
 import { describe, expect } from 'vitest';
 
-import { replay } from '../../lib/deliveries/replay.ts';
-import type { ReplayRequest } from '../../lib/deliveries/replay-request.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { HOUR } from '../../lib/time.ts';
+import type { ReplayRequest } from '../../lib/bus/deliveries/operations/replay-request.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { HOUR } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 
 const replayed = (bus: Bus, request: Partial<ReplayRequest> = {}, now?: Date) =>
   replay(bus.db, { topic: 'payment.captured', since: '1h', subscriber: 'ledger', ...request }, 'kari', now);

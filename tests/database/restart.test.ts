@@ -1,12 +1,12 @@
 import { expect } from 'vitest';
 
-import { connect } from '../../lib/db/connect.ts';
-import { run } from '../../lib/db/statement.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { keepRelaying } from '../../lib/relay/keep-relaying.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import type { BusEvent } from '../../lib/subscribers/subscriber.ts';
-import { sleep } from '../../lib/time.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { keepRelaying } from '../../lib/bus/relay/keep-relaying.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import { run } from '../../lib/platform/db/statement.ts';
+import { sleep } from '../../lib/platform/time.ts';
 import { contradictions, deliveriesOf, idsInOrder, payloadOf, rows } from '../support/bus.ts';
 import { test as base } from '../support/output-test.ts';
 import { createDatabase, startPostgres } from '../support/postgres.ts';

@@ -3,18 +3,19 @@ import { readFileSync } from 'node:fs';
 import pg from 'pg';
 import { describe, expect } from 'vitest';
 
-import { connect, migrate } from '../../lib/db/connect.ts';
-import { duties, perform } from '../../lib/cron/duties.ts';
-import { prune } from '../../lib/deliveries/prune.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import { indexEvents } from '../../lib/identifiers/index-events.ts';
-import { readOverview } from '../../lib/operators/overview/read.ts';
-import { examine } from '../../lib/operators/doctor/read.ts';
-import { store } from '../../lib/outbox/call.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { outboxEvent } from '../../lib/outbox/record.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { DAY, MINUTE } from '../../lib/time.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { prune } from '../../lib/bus/deliveries/prune.ts';
+import { store } from '../../lib/bus/outbox/call.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { outboxEvent } from '../../lib/bus/outbox/record.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { indexEvents } from '../../lib/components/identifiers/index-events.ts';
+import { examine } from '../../lib/console/doctor/read.ts';
+import { readOverview } from '../../lib/console/overview/read.ts';
+import { duties, perform } from '../../lib/edge/cron/duties.ts';
+import { connect, migrate } from '../../lib/platform/db/connect.ts';
+import { DAY, MINUTE } from '../../lib/platform/time.ts';
+import { test as busTest } from '../support/bus-test.ts';
 import {
   drainLive,
   emitPayments,
@@ -25,7 +26,6 @@ import {
   rows,
   statesOf,
 } from '../support/bus.ts';
-import { test as busTest } from '../support/bus-test.ts';
 import { refuse } from '../support/ledger.ts';
 import { createRole, grant } from '../support/roles.ts';
 import type { Role } from '../support/roles.ts';

@@ -1,11 +1,13 @@
 import { describe, expect, vi } from 'vitest';
 
-import { catalog } from '../../lib/catalog/catalog.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import type { BusEvent, DeliveryContext, SubscriberOptions } from '../../lib/subscribers/subscriber.ts';
-import { DAY, HOUR, MINUTE } from '../../lib/time.ts';
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { BusEvent, DeliveryContext, SubscriberOptions } from '../../lib/bus/subscribers/subscriber.ts';
+import { DAY, HOUR, MINUTE } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
+import type { MakeLedger } from '../support/bus-test.ts';
 import {
   contradictions,
   deliveriesOf,
@@ -18,8 +20,6 @@ import {
   START,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
-import type { MakeLedger } from '../support/bus-test.ts';
 
 type Payment = BusEvent<'payment.captured'>;
 

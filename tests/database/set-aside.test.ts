@@ -1,10 +1,10 @@
 import { describe, expect } from 'vitest';
 
-import { incidentMessage } from '../../lib/alerts/message.ts';
-import { claimAlerts } from '../../lib/alerts/claim-alerts.ts';
-import { NotRepairable, repair } from '../../lib/deliveries/repair.ts';
-import { takeBackTimes } from '../../lib/deliveries/take-back-times.ts';
-import { examine } from '../../lib/operators/doctor/read.ts';
+import { NotRepairable, repair } from '../../lib/bus/deliveries/repair.ts';
+import { takeBackTimes } from '../../lib/bus/deliveries/take-back-times.ts';
+import { claimAlerts } from '../../lib/components/alerts/claim-alerts.ts';
+import { incidentMessage } from '../../lib/components/alerts/message.ts';
+import { examine } from '../../lib/console/doctor/read.ts';
 import { contradictions, drainLive, emitPayments, numbers, rows, statesOf } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';

@@ -1,15 +1,18 @@
 import { afterEach, beforeEach, describe, expect, vi } from 'vitest';
 
-import type { Transaction } from '../../lib/db/connect.ts';
-import { run } from '../../lib/db/statement.ts';
-import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import type { TransactionalBatchContext, TransactionalContext } from '../../lib/subscribers/subscriber.ts';
-import { MINUTE, SECOND } from '../../lib/time.ts';
-import { loseAnswers } from '../support/lost-answers.ts';
+import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type {
+  TransactionalBatchContext,
+  TransactionalContext,
+} from '../../lib/bus/subscribers/subscriber.ts';
+import type { Transaction } from '../../lib/platform/db/connect.ts';
+import { run } from '../../lib/platform/db/statement.ts';
+import { MINUTE, SECOND } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import { contradictions, deliveriesOf, drain, emitPayments, numbers, rows, START } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
+import { loseAnswers } from '../support/lost-answers.ts';
 /** The numbers of the payments as they were handed over, and in which transaction. */
 let handed: { number: number; transaction: string }[];
 

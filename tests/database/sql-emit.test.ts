@@ -5,14 +5,14 @@ import { promisify } from 'node:util';
 import type pg from 'pg';
 import { describe, expect } from 'vitest';
 
-import { catalog, topics } from '../../lib/catalog/catalog.ts';
-import type { TopicName } from '../../lib/catalog/catalog.ts';
-import { connect, migrate } from '../../lib/db/connect.ts';
-import type { Database } from '../../lib/db/connect.ts';
-import { run } from '../../lib/db/statement.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { drain, idsInOrder, openTransaction, payloadOf, payment, rows } from '../support/bus.ts';
+import { catalog, topics } from '../../lib/bus/catalog/catalog.ts';
+import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { connect, migrate } from '../../lib/platform/db/connect.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
+import { run } from '../../lib/platform/db/statement.ts';
 import { test as busTest } from '../support/bus-test.ts';
+import { drain, idsInOrder, openTransaction, payloadOf, payment, rows } from '../support/bus.ts';
 import { programPath } from '../support/programs.ts';
 import { createRole, grant } from '../support/roles.ts';
 

@@ -1,13 +1,14 @@
 import pg from 'pg';
 import { describe, expect, inject } from 'vitest';
 
-import { catalog } from '../../lib/catalog/catalog.ts';
-import type { TopicName } from '../../lib/catalog/catalog.ts';
-import { run } from '../../lib/db/statement.ts';
-import type { Executor } from '../../lib/db/statement.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import type { BusEvent } from '../../lib/subscribers/subscriber.ts';
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
+import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
+import { run } from '../../lib/platform/db/statement.ts';
+import type { Executor } from '../../lib/platform/db/statement.ts';
+import { test } from '../support/bus-test.ts';
 import {
   contradictions,
   drain,
@@ -18,7 +19,6 @@ import {
   statementsDuring,
   storeBacklog,
 } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { fail, ledger } from '../support/ledger.ts';
 import { createDatabase } from '../support/postgres.ts';
 

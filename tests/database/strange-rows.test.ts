@@ -1,7 +1,9 @@
 import { describe, expect } from 'vitest';
 
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { MINUTE } from '../../lib/time.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { MINUTE } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
+import type { MakeLedger } from '../support/bus-test.ts';
 import {
   contradictions,
   deliveriesOf,
@@ -13,8 +15,6 @@ import {
   START,
   statesOf,
 } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
-import type { MakeLedger } from '../support/bus-test.ts';
 
 /** A marker as a producer could insert it who may write to the tables. */
 const MARKER = `insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes, subscribers)

@@ -1,19 +1,19 @@
 import { describe, expect } from 'vitest';
 
-import { connect } from '../../lib/db/connect.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
-import { addHealth } from '../../lib/subscriber-health/add-health.ts';
-import { BOUNDS_MS, BUCKETS, addHistograms, bucketOf } from '../../lib/subscriber-health/buckets.ts';
-import { HealthRecorder } from '../../lib/subscriber-health/recorder.ts';
-import { rollUpHealth } from '../../lib/subscriber-health/roll-up.ts';
-import { sampleBacklog } from '../../lib/subscriber-health/sample-backlog.ts';
-import { addDelivered, addUndelivered, emptyTally } from '../../lib/subscriber-health/tally.ts';
-import { RetryAfter } from '../../lib/subscribers/outcome.ts';
-import { attachBatches, subscriber } from '../../lib/subscribers/subscriber.ts';
-import { DAY, HOUR, MINUTE, SECOND, instantOf } from '../../lib/time.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { addHealth } from '../../lib/bus/subscriber-health/add-health.ts';
+import { BOUNDS_MS, BUCKETS, addHistograms, bucketOf } from '../../lib/bus/subscriber-health/buckets.ts';
+import { HealthRecorder } from '../../lib/bus/subscriber-health/recorder.ts';
+import { rollUpHealth } from '../../lib/bus/subscriber-health/roll-up.ts';
+import { sampleBacklog } from '../../lib/bus/subscriber-health/sample-backlog.ts';
+import { addDelivered, addUndelivered, emptyTally } from '../../lib/bus/subscriber-health/tally.ts';
+import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { attachBatches, subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import { DAY, HOUR, MINUTE, SECOND, instantOf } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import { START, drain, emitPayments, numbers, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { fail, refuse } from '../support/ledger.ts';
 import { relayInProcess } from '../support/relay-process.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { SECOND } from '../../lib/time.ts';
+import { SECOND } from '../../lib/platform/time.ts';
 import { buildBus } from '../chaos/build.ts';
 import type { Build } from '../chaos/build.ts';
 import { openArena } from '../chaos/campaign.ts';

@@ -1,19 +1,19 @@
 import { describe, expect, vi } from 'vitest';
 
-import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { runCron } from '../../lib/cron/run-cron.ts';
-import { createKick } from '../../lib/relay/kick.ts';
-import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
-import { attach, subscriber } from '../../lib/subscribers/subscriber.ts';
-import { MINUTE, SECOND } from '../../lib/time.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { createKick } from '../../lib/bus/relay/kick.ts';
+import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { attach, subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { runCron } from '../../lib/edge/cron/run-cron.ts';
+import { guardedEndpoint } from '../../lib/platform/http/guarded-endpoint.ts';
+import { MINUTE, SECOND } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import { START, drain, emitPayments, payloadOf, payment, rows, storeBacklog } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { ledger, refuse } from '../support/ledger.ts';
 
 const exporter = vi.hoisted(() => ({ isLoaded: false }));
-vi.mock('../../lib/telemetry/export.ts', () => {
+vi.mock('../../lib/platform/telemetry/export.ts', () => {
   exporter.isLoaded = true;
   return { exportTraces: () => () => undefined };
 });

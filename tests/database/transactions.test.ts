@@ -1,13 +1,14 @@
 import { describe, expect } from 'vitest';
 
-import type { Transaction } from '../../lib/db/connect.ts';
-import { connect } from '../../lib/db/connect.ts';
-import { run } from '../../lib/db/statement.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import type { SubscriberOptions, TransactionalContext } from '../../lib/subscribers/subscriber.ts';
-import { MINUTE, sleep } from '../../lib/time.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { SubscriberOptions, TransactionalContext } from '../../lib/bus/subscribers/subscriber.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import type { Transaction } from '../../lib/platform/db/connect.ts';
+import { run } from '../../lib/platform/db/statement.ts';
+import { MINUTE, sleep } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import {
   contradictions,
   deliveriesOf,
@@ -20,7 +21,6 @@ import {
   statesOf,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 
 test.beforeAll(async ({ database: bus }) => {
   await rows(bus.db, 'create table effects (number int not null)');

@@ -1,12 +1,12 @@
 import { describe, expect, inject, test } from 'vitest';
 
-import { watchIncidents } from '../../lib/incidents/watch.ts';
-import { readIncident } from '../../lib/operators/incidents/detail.ts';
-import { incidentQuery, readIncidents } from '../../lib/operators/incidents/read.ts';
-import { readTopic } from '../../lib/operators/lanes/read.ts';
-import { readMetrics } from '../../lib/operators/metrics/read.ts';
-import { readOverview } from '../../lib/operators/overview/read.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { watchIncidents } from '../../lib/components/incidents/watch.ts';
+import { readIncident } from '../../lib/console/incidents/detail.ts';
+import { incidentQuery, readIncidents } from '../../lib/console/incidents/read.ts';
+import { readTopic } from '../../lib/console/lanes/read.ts';
+import { readMetrics } from '../../lib/console/metrics/read.ts';
+import { readOverview } from '../../lib/console/overview/read.ts';
 import { openBus, rows } from '../support/bus.ts';
 import { fillKeysInTrouble } from '../support/keys-in-trouble.ts';
 import type { Trouble } from '../support/keys-in-trouble.ts';

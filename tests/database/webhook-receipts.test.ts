@@ -3,12 +3,12 @@ import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { z } from 'zod';
 
-import { onDue } from '../../lib/db/commits.ts';
-import { connect, migrate } from '../../lib/db/connect.ts';
-import type { Connection } from '../../lib/db/connect.ts';
-import { EMITTER_LOCKS } from '../../lib/outbox/emitter-locks.ts';
-import { receiveWebhook } from '../../lib/webhooks/receive.ts';
-import { Rejections } from '../../lib/webhooks/rejections.ts';
+import { EMITTER_LOCKS } from '../../lib/bus/outbox/emitter-locks.ts';
+import { receiveWebhook } from '../../lib/edge/webhooks/receive.ts';
+import { Rejections } from '../../lib/edge/webhooks/rejections.ts';
+import { onDue } from '../../lib/platform/db/commits.ts';
+import { connect, migrate } from '../../lib/platform/db/connect.ts';
+import type { Connection } from '../../lib/platform/db/connect.ts';
 import { PATIENTLY } from '../support/patience.ts';
 import { createDatabase } from '../support/postgres.ts';
 

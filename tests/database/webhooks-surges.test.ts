@@ -1,19 +1,19 @@
 import type pg from 'pg';
 import { describe, expect, inject } from 'vitest';
 
-import { providers } from '../../lib/config.ts';
-import { connect } from '../../lib/db/connect.ts';
-import { run } from '../../lib/db/statement.ts';
-import { duties } from '../../lib/cron/duties.ts';
-import { runCron } from '../../lib/cron/run-cron.ts';
-import { LOOK_EVERY_MS } from '../../lib/relay/keep-relaying.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { DAY } from '../../lib/time.ts';
-import { Rejections } from '../../lib/webhooks/rejections.ts';
-import { emitSurges } from '../../lib/webhooks/surges.ts';
+import { LOOK_EVERY_MS } from '../../lib/bus/relay/keep-relaying.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { duties } from '../../lib/edge/cron/duties.ts';
+import { runCron } from '../../lib/edge/cron/run-cron.ts';
+import { Rejections } from '../../lib/edge/webhooks/rejections.ts';
+import { emitSurges } from '../../lib/edge/webhooks/surges.ts';
+import { providers } from '../../lib/platform/config.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import { run } from '../../lib/platform/db/statement.ts';
+import { DAY } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
 import { onConnectionsOf, rows, rowsRead } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { createDatabase } from '../support/postgres.ts';
 
 const TODAY = '2026-11-21';

@@ -3,12 +3,12 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 import chat from '../../api/chat.ts';
 import { startMessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import type { Fault, MessagesApi } from '../../dev/stand-ins/messages-api.ts';
-import { GUARD, REFUSAL } from '../../lib/chat/guard.ts';
-import { handleChat } from '../../lib/chat/handle-chat.ts';
-import type { Chat } from '../../lib/chat/handle-chat.ts';
-import { Problem, problemResponse } from '../../lib/http/problem.ts';
-import { logTo } from '../../lib/log.ts';
-import type { LogLine } from '../../lib/log.ts';
+import { GUARD, REFUSAL } from '../../lib/edge/chat/guard.ts';
+import { handleChat } from '../../lib/edge/chat/handle-chat.ts';
+import type { Chat } from '../../lib/edge/chat/handle-chat.ts';
+import { Problem, problemResponse } from '../../lib/platform/http/problem.ts';
+import { logTo } from '../../lib/platform/log.ts';
+import type { LogLine } from '../../lib/platform/log.ts';
 import { isArtefact } from '../support/artefact.ts';
 
 /** In all that must never be told: the key, both prompts and whatever the provider says of an error. */

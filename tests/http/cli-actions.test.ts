@@ -1,7 +1,7 @@
 import stringWidth from 'string-width';
 import { describe, expect } from 'vitest';
 
-import { replay } from '../../lib/deliveries/replay.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { drainLive, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/cli-test.ts';

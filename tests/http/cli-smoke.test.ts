@@ -1,8 +1,8 @@
 import { describe, expect } from 'vitest';
 
-import { SMOKE_TEST } from '../../lib/catalog/smoke-test.ts';
-import { smokeTestExample } from '../../lib/operators/smoke/example.ts';
-import type { SmokeTest } from '../../lib/operators/smoke/view.ts';
+import { SMOKE_TEST } from '../../lib/bus/catalog/smoke-test.ts';
+import { smokeTestExample } from '../../lib/console/smoke/example.ts';
+import type { SmokeTest } from '../../lib/console/smoke/view.ts';
 import { rows } from '../support/bus.ts';
 import { test } from '../support/cli-test.ts';
 

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
 import { test } from '../support/cli-test.ts';
 import { ledger } from '../support/ledger.ts';

@@ -3,11 +3,11 @@ import { setTimeout as realSleep } from 'node:timers/promises';
 import pg from 'pg';
 import { describe, expect, vi } from 'vitest';
 
-import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { DAY, MINUTE, SECOND, sleep } from '../../lib/time.ts';
-import { payloadOf, rows } from '../support/bus.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import type { Endpoint } from '../../lib/platform/http/guarded-endpoint.ts';
+import { DAY, MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
+import { payloadOf, rows } from '../support/bus.ts';
 import { freePort } from '../support/postgres.ts';
 import { ProviderApis, STRIPE_KEY } from '../support/provider-apis.ts';
 

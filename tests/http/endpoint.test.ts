@@ -3,14 +3,14 @@ import { readdirSync } from 'node:fs';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 
-import { InvalidConfiguration } from '../../lib/config.ts';
-import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
-import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
-import { Problem } from '../../lib/http/problem.ts';
-import { takeBudget } from '../../lib/http/rate-limit.ts';
-import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
-import { createVisitors } from '../../lib/rate-limit/visitors.ts';
-import { MINUTE } from '../../lib/time.ts';
+import { InvalidConfiguration } from '../../lib/platform/config.ts';
+import { guardedEndpoint } from '../../lib/platform/http/guarded-endpoint.ts';
+import type { Endpoint } from '../../lib/platform/http/guarded-endpoint.ts';
+import { Problem } from '../../lib/platform/http/problem.ts';
+import { takeBudget } from '../../lib/platform/http/rate-limit.ts';
+import { MemoryLimiter } from '../../lib/platform/rate-limit/memory.ts';
+import { createVisitors } from '../../lib/platform/rate-limit/visitors.ts';
+import { MINUTE } from '../../lib/platform/time.ts';
 
 const NOON = Date.UTC(2026, 10, 21, 12);
 const SITE = 'https://www.site.no';

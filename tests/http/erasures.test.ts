@@ -1,11 +1,11 @@
 import { describe, expect } from 'vitest';
 import type { z } from 'zod';
 
-import { NAMES_A_PERSON } from '../../lib/deliveries/replay-request.ts';
-import { watchIncidents } from '../../lib/incidents/watch.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { NAMES_A_PERSON } from '../../lib/bus/deliveries/operations/replay-request.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { watchIncidents } from '../../lib/components/incidents/watch.ts';
 import { drainLive, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test as cliTest } from '../support/cli-test.ts';

@@ -1,9 +1,9 @@
 import { describe, expect } from 'vitest';
 
-import { driverOf, run } from '../../lib/db/statement.ts';
-import { indexEvents } from '../../lib/identifiers/index-events.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import type { EventItem, EventList } from '../../lib/operators/events/read.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { indexEvents } from '../../lib/components/identifiers/index-events.ts';
+import type { EventItem, EventList } from '../../lib/console/events/read.ts';
+import { driverOf, run } from '../../lib/platform/db/statement.ts';
 import { drainLive, emitPayments, payloadOf, payment, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';

@@ -3,10 +3,15 @@ import { afterEach, beforeEach, describe, expect, inject, onTestFinished, test, 
 
 import { readVercelJson } from '../../dev/build/vercel-json.ts';
 import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
-import type { Endpoint, EndpointDeclaration } from '../../lib/http/guarded-endpoint.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { CRON_BUDGET_MS, CRON_LIFE_MS, FUNCTION_LIFE_MS, LONGEST_TIME_LIMIT_MS } from '../../lib/lifetime.ts';
-import { MINUTE, SECOND } from '../../lib/time.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { Endpoint, EndpointDeclaration } from '../../lib/platform/http/guarded-endpoint.ts';
+import {
+  CRON_BUDGET_MS,
+  CRON_LIFE_MS,
+  FUNCTION_LIFE_MS,
+  LONGEST_TIME_LIMIT_MS,
+} from '../../lib/platform/lifetime.ts';
+import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { deliveriesOf, payloadOf, rows } from '../support/bus.ts';
 import { OPERATOR_SECRET, operatorToken } from '../support/operator-token.ts';
 import { createDatabase } from '../support/postgres.ts';
@@ -55,9 +60,9 @@ describe('a kick in a function', () => {
   ): Promise<string[]> {
     vi.stubEnv('DATABASE_URL', await createDatabase(inject('postgresUrl')));
     vi.resetModules();
-    const { guardedEndpoint } = await import('../../lib/http/guarded-endpoint.ts');
-    const { emit } = await import('../../lib/outbox/emit.ts');
-    const { database } = await import('../../lib/postbud.ts');
+    const { guardedEndpoint } = await import('../../lib/platform/http/guarded-endpoint.ts');
+    const { emit } = await import('../../lib/bus/outbox/emit.ts');
+    const { database } = await import('../../lib/components/postbud.ts');
     const db = await database();
     onTestFinished(() => (db.$client as { end(): Promise<void> }).end());
     const work: Promise<unknown>[] = [];
@@ -154,7 +159,7 @@ describe('a caller that hangs up', () => {
     vi.stubEnv('OPERATOR_JWT_SECRET', OPERATOR_SECRET);
     vi.resetModules();
     const { default: consoleFunction } = await import('../../api/platform/event-bus/console.ts');
-    const { database } = await import('../../lib/postbud.ts');
+    const { database } = await import('../../lib/components/postbud.ts');
     const db = await database();
     onTestFinished(() => (db.$client as { end(): Promise<void> }).end());
     const waiting = async () =>

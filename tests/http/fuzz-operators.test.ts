@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { connect, migrate } from '../../lib/db/connect.ts';
-import type { Connection } from '../../lib/db/connect.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { connect, migrate } from '../../lib/platform/db/connect.ts';
+import type { Connection } from '../../lib/platform/db/connect.ts';
 import { drainLive, payloadOf } from '../support/bus.ts';
 import { operatorFunction } from '../support/operator-function.ts';
 import { operatorSettings, operatorToken } from '../support/operator-token.ts';

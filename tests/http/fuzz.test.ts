@@ -8,7 +8,7 @@ import { startMessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import type { MessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
 import type { SendGridStandIn } from '../../dev/stand-ins/sendgrid.ts';
-import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
+import type { Endpoint } from '../../lib/platform/http/guarded-endpoint.ts';
 import { isArtefact } from '../support/artefact.ts';
 import { createDatabase } from '../support/postgres.ts';
 
@@ -99,7 +99,7 @@ async function deployed(name: Name, variables: Record<string, string | undefined
   for (const [variable, value] of Object.entries(variables)) vi.stubEnv(variable, value);
   vi.resetModules();
   const faults: unknown[] = [];
-  const { logTo } = await import('../../lib/log.ts');
+  const { logTo } = await import('../../lib/platform/log.ts');
   logTo((line) => void (FAULTS.test(line.message) && faults.push(line)));
   // A function of a build has a log of its own.
   if (isArtefact) {
@@ -563,7 +563,7 @@ describe('whatever is sent, the answer is one of the contract’s', () => {
 
   test('the inquiry answers whatever is sent within the contract', { timeout: 300_000 }, async () => {
     const { fetch, faults } = await deployed('inquiry', await configured('inquiry'));
-    const { database } = await import('../../lib/postbud.ts');
+    const { database } = await import('../../lib/components/postbud.ts');
     close = async () => await ((await database()).$client as pg.Pool).end();
     const statuses = await fuzz('inquiry', fetch, 10_000);
     expect(numbers(statuses)).toEqual([200, 204, 303, 400, 403, 405, 413, 415, 422]);

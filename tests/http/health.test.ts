@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
-import type { Health } from '../../lib/health/route.ts';
+import type { Health } from '../../lib/edge/health/route.ts';
 import { freePort } from '../support/postgres.ts';
 
 beforeEach(() => void vi.spyOn(process.stdout, 'write').mockReturnValue(true));

@@ -8,19 +8,19 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFin
 
 import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
 import type { Behaviour, ReceivedMail, SendGridStandIn } from '../../dev/stand-ins/sendgrid.ts';
-import type { MailSettings } from '../../lib/config.ts';
-import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
-import { problemForVisitor } from '../../lib/inquiry/form-answers.ts';
-import { handleInquiry } from '../../lib/inquiry/handle-inquiry.ts';
-import type { Inquiry } from '../../lib/inquiry/handle-inquiry.ts';
-import { inquiryRoute } from '../../lib/inquiry/route.ts';
-import { OnceAcrossProcesses } from '../../lib/inquiry/once-across-processes.ts';
-import { OncePerProcess } from '../../lib/inquiry/once.ts';
-import { logTo } from '../../lib/log.ts';
-import { sendMail } from '../../lib/mail/send-mail.ts';
+import { problemForVisitor } from '../../lib/edge/inquiry/form-answers.ts';
+import { handleInquiry } from '../../lib/edge/inquiry/handle-inquiry.ts';
+import type { Inquiry } from '../../lib/edge/inquiry/handle-inquiry.ts';
+import { OnceAcrossProcesses } from '../../lib/edge/inquiry/once-across-processes.ts';
+import { OncePerProcess } from '../../lib/edge/inquiry/once.ts';
+import { inquiryRoute } from '../../lib/edge/inquiry/route.ts';
+import type { MailSettings } from '../../lib/platform/config.ts';
+import { guardedEndpoint } from '../../lib/platform/http/guarded-endpoint.ts';
+import { logTo } from '../../lib/platform/log.ts';
+import { sendMail } from '../../lib/platform/mail/send-mail.ts';
+import { test } from '../support/bus-test.ts';
 import { rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import { freePort } from '../support/postgres.ts';
 
 /** In the key and every field; must be in no answer and no log line. */

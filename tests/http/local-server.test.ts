@@ -23,14 +23,14 @@ import { fileURLToPath } from 'node:url';
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 
-import { connect as connectDatabase } from '../../lib/db/connect.ts';
-import type { Connection } from '../../lib/db/connect.ts';
-import { emit } from '../../lib/outbox/emit.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { connect as connectDatabase } from '../../lib/platform/db/connect.ts';
+import type { Connection } from '../../lib/platform/db/connect.ts';
 import { payloadOf, rows } from '../support/bus.ts';
 import { expectDemo } from '../support/demo.ts';
-import { createDatabase, freePort } from '../support/postgres.ts';
 import { runProgram, startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';
+import { createDatabase, freePort } from '../support/postgres.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 

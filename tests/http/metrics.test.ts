@@ -1,19 +1,19 @@
 import { describe, expect, vi } from 'vitest';
 
-import { catalog, subscriberNames } from '../../lib/catalog/catalog.ts';
-import { readMetrics } from '../../lib/operators/metrics/read.ts';
-import { pause } from '../../lib/deliveries/pause.ts';
-import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
-import { addHealth } from '../../lib/subscriber-health/add-health.ts';
-import { rollUpHealth } from '../../lib/subscriber-health/roll-up.ts';
-import { sampleBacklog } from '../../lib/subscriber-health/sample-backlog.ts';
-import { addDelivered, emptyTally } from '../../lib/subscriber-health/tally.ts';
-import { attach } from '../../lib/subscribers/subscriber.ts';
-import { payments } from '../../lib/subscribers/payments.ts';
-import { settleSetAside } from '../../lib/subscribers/payments/set-aside.ts';
-import { DAY, HOUR, MINUTE, SECOND } from '../../lib/time.ts';
-import { START, drain, emitPayments, rows } from '../support/bus.ts';
+import { catalog, subscriberNames } from '../../lib/bus/catalog/catalog.ts';
+import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
+import { addHealth } from '../../lib/bus/subscriber-health/add-health.ts';
+import { rollUpHealth } from '../../lib/bus/subscriber-health/roll-up.ts';
+import { sampleBacklog } from '../../lib/bus/subscriber-health/sample-backlog.ts';
+import { addDelivered, emptyTally } from '../../lib/bus/subscriber-health/tally.ts';
+import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { attach } from '../../lib/bus/subscribers/subscriber.ts';
+import { payments } from '../../lib/components/payments.ts';
+import { settleSetAside } from '../../lib/components/payments/set-aside.ts';
+import { readMetrics } from '../../lib/console/metrics/read.ts';
+import { DAY, HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test as busTest } from '../support/bus-test.ts';
+import { START, drain, emitPayments, rows } from '../support/bus.ts';
 import { OPERATOR_SECRET, operatorToken } from '../support/operator-token.ts';
 import { cardSucceeded, webhookOf } from '../support/payments.ts';
 

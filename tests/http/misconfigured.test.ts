@@ -2,9 +2,9 @@ import { Webhook } from 'standardwebhooks';
 import Stripe from 'stripe';
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 
-import type * as RunCron from '../../lib/cron/run-cron.ts';
-import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
-import { environmentOf, readable } from '../../lib/environment.ts';
+import type * as RunCron from '../../lib/edge/cron/run-cron.ts';
+import { environmentOf, readable } from '../../lib/platform/environment.ts';
+import type { Endpoint } from '../../lib/platform/http/guarded-endpoint.ts';
 import { OPERATOR_SECRET, operatorToken } from '../support/operator-token.ts';
 import { freePort } from '../support/postgres.ts';
 
@@ -96,7 +96,7 @@ const table: readonly (readonly [variable: string, value: string, stopped: reado
 ];
 
 // Without its database the cron's function tries again for more than a minute. Here it is the way to that which counts.
-vi.mock('../../lib/cron/run-cron.ts', async (original) => ({
+vi.mock('../../lib/edge/cron/run-cron.ts', async (original) => ({
   ...(await original<typeof RunCron>()),
   runCron: async () => Response.json({}),
 }));

@@ -1,8 +1,8 @@
 import { generateKeyPair, SignJWT } from 'jose';
 import { describe, expect } from 'vitest';
 
-import { InvalidConfiguration } from '../../lib/config.ts';
-import { HOME } from '../../lib/operators/page/links.ts';
+import { HOME } from '../../lib/console/kit/links.ts';
+import { InvalidConfiguration } from '../../lib/platform/config.ts';
 import {
   ask,
   bearer,

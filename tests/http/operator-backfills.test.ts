@@ -1,13 +1,13 @@
 import { describe, expect } from 'vitest';
 
-import { advanceBackfills } from '../../lib/deliveries/backfill.ts';
-import { pause } from '../../lib/deliveries/pause.ts';
-import { prune } from '../../lib/deliveries/prune.ts';
-import { examine } from '../../lib/operators/doctor/read.ts';
-import { DAY, MINUTE } from '../../lib/time.ts';
+import { advanceBackfills } from '../../lib/bus/deliveries/backfill.ts';
+import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
+import { prune } from '../../lib/bus/deliveries/prune.ts';
+import { examine } from '../../lib/console/doctor/read.ts';
+import { DAY, MINUTE } from '../../lib/platform/time.ts';
+import { storedWithoutLedger } from '../support/backfills.ts';
 import { contradictions, drainLive, emitPayments, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { storedWithoutLedger } from '../support/backfills.ts';
 import { ledger as makeLedger, refuse } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';

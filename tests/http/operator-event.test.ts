@@ -1,10 +1,10 @@
 import { describe, expect } from 'vitest';
 
-import { pause } from '../../lib/deliveries/pause.ts';
-import { emit } from '../../lib/outbox/emit.ts';
+import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import { drainLive, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { attach } from '../../lib/subscribers/subscriber.ts';
 import { BROWSER, HOME, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
 

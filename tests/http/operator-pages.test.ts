@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 
-import { HOME } from '../../lib/operators/page/links.ts';
+import { HOME } from '../../lib/console/kit/links.ts';
 import {
   ask,
   bearer,

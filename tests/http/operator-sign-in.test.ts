@@ -1,10 +1,10 @@
 import { describe, expect } from 'vitest';
 
-import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
-import { nextPath } from '../../lib/operators/access/next-path.ts';
-import { HOME } from '../../lib/operators/page/links.ts';
-import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
-import { DAY, HOUR, MINUTE, SECOND } from '../../lib/time.ts';
+import { nextPath } from '../../lib/console/access/next-path.ts';
+import { HOME } from '../../lib/console/kit/links.ts';
+import type { Endpoint } from '../../lib/platform/http/guarded-endpoint.ts';
+import { MemoryLimiter } from '../../lib/platform/rate-limit/memory.ts';
+import { DAY, HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import {
   ask,
   bearer,

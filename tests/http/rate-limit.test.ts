@@ -2,10 +2,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 
 import { misbehaviours, startRedisRest } from '../../dev/stand-ins/redis-rest.ts';
 import type { Misbehaviour, RedisRest } from '../../dev/stand-ins/redis-rest.ts';
-import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
-import { RedisLimiter } from '../../lib/rate-limit/redis.ts';
-import { createVisitors } from '../../lib/rate-limit/visitors.ts';
-import { DAY, MINUTE } from '../../lib/time.ts';
+import { guardedEndpoint } from '../../lib/platform/http/guarded-endpoint.ts';
+import { RedisLimiter } from '../../lib/platform/rate-limit/redis.ts';
+import { createVisitors } from '../../lib/platform/rate-limit/visitors.ts';
+import { DAY, MINUTE } from '../../lib/platform/time.ts';
 import { freePort } from '../support/postgres.ts';
 
 let lines: string;

@@ -3,11 +3,11 @@ import { gzipSync } from 'node:zlib';
 
 import { describe, expect } from 'vitest';
 
-import { replay } from '../../lib/deliveries/replay.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { relay } from '../../lib/relay/relay.ts';
-import { remoteSubscriber } from '../../lib/subscribers/http.ts';
-import { MINUTE, SECOND } from '../../lib/time.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
+import { remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
+import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { deliveriesOf, payloadOf } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { BROWSER, test as operatorTest } from '../support/operator-test.ts';

@@ -3,11 +3,11 @@ import type { ServerResponse } from 'node:http';
 import { Webhook } from 'standardwebhooks';
 import { describe, expect } from 'vitest';
 
-import { emit } from '../../lib/outbox/emit.ts';
-import { remoteSubscriber } from '../../lib/subscribers/http.ts';
-import { MINUTE, SECOND } from '../../lib/time.ts';
-import { START, contradictions, deliveriesOf, drain, emitPayments, idsInOrder } from '../support/bus.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
+import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test as busTest } from '../support/bus-test.ts';
+import { START, contradictions, deliveriesOf, drain, emitPayments, idsInOrder } from '../support/bus.ts';
 import { answer, openReceiver } from '../support/receiver.ts';
 import type { Got } from '../support/receiver.ts';
 

@@ -1,14 +1,14 @@
 import { Webhook } from 'standardwebhooks';
 import { describe, expect } from 'vitest';
 
-import type { TopicName } from '../../lib/catalog/catalog.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { relay } from '../../lib/relay/relay.ts';
-import { cloudEvent, remoteSubscriber } from '../../lib/subscribers/http.ts';
-import { subscribersOf } from '../../lib/subscribers/registry.ts';
-import { DAY, MINUTE, SECOND } from '../../lib/time.ts';
-import { deliveriesOf, payloadOf, rows, statesOf } from '../support/bus.ts';
+import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
+import { cloudEvent, remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
+import { subscribersOf } from '../../lib/components/registry.ts';
+import { DAY, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test as busTest } from '../support/bus-test.ts';
+import { deliveriesOf, payloadOf, rows, statesOf } from '../support/bus.ts';
 import { freePort } from '../support/postgres.ts';
 import { answer, openReceiver } from '../support/receiver.ts';
 import type { Got } from '../support/receiver.ts';

@@ -1,10 +1,10 @@
 import { describe, expect } from 'vitest';
 
-import { steppedWork } from '../../lib/cron/stepped-work.ts';
-import { keepStepping } from '../../lib/cron/keep-stepping.ts';
-import { watchIncidents } from '../../lib/incidents/watch.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { watchIncidents } from '../../lib/components/incidents/watch.ts';
+import { keepStepping } from '../../lib/edge/cron/keep-stepping.ts';
+import { steppedWork } from '../../lib/edge/cron/stepped-work.ts';
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test as cliTest } from '../support/cli-test.ts';

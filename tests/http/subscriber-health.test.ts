@@ -1,13 +1,13 @@
 import { describe, expect } from 'vitest';
 
-import { replay } from '../../lib/deliveries/replay.ts';
-import { pause, resume } from '../../lib/deliveries/pause.ts';
-import { readSubscriberHealth } from '../../lib/operators/subscribers/read.ts';
-import { addHealth } from '../../lib/subscriber-health/add-health.ts';
-import { HealthRecorder } from '../../lib/subscriber-health/recorder.ts';
-import { rollUpHealth } from '../../lib/subscriber-health/roll-up.ts';
-import { addDelivered, emptyTally } from '../../lib/subscriber-health/tally.ts';
-import { DAY, HOUR, MINUTE, instantOf } from '../../lib/time.ts';
+import { pause, resume } from '../../lib/bus/deliveries/operations/pause.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { addHealth } from '../../lib/bus/subscriber-health/add-health.ts';
+import { HealthRecorder } from '../../lib/bus/subscriber-health/recorder.ts';
+import { rollUpHealth } from '../../lib/bus/subscriber-health/roll-up.ts';
+import { addDelivered, emptyTally } from '../../lib/bus/subscriber-health/tally.ts';
+import { readSubscriberHealth } from '../../lib/console/subscribers/read.ts';
+import { DAY, HOUR, MINUTE, instantOf } from '../../lib/platform/time.ts';
 import { START, drainLive, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';

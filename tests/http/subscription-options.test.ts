@@ -1,10 +1,10 @@
 import { Parser } from '@asyncapi/parser';
 import { beforeEach, describe, expect } from 'vitest';
 
-import { catalogView } from '../../lib/operators/catalog/read.ts';
-import { subscriberHealth } from '../../lib/operators/subscribers/read.ts';
-import { refusalsOf, subscribersOf } from '../../lib/subscribers/registry.ts';
-import { attach } from '../../lib/subscribers/subscriber.ts';
+import { attach } from '../../lib/bus/subscribers/subscriber.ts';
+import { refusalsOf, subscribersOf } from '../../lib/components/registry.ts';
+import { catalogView } from '../../lib/console/catalog/read.ts';
+import { subscriberHealth } from '../../lib/console/subscribers/read.ts';
 import { rows } from '../support/bus.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';

@@ -205,7 +205,7 @@ describe('the form for inquiries', () => {
 
   test('the budget of inquiries is 500 mails a day by default', async () => {
     vi.resetModules();
-    const { readConfig } = await import('../../lib/config.ts');
+    const { readConfig } = await import('../../lib/platform/config.ts');
     expect(readConfig().rates.inquiryDailyBudget).toBe(500);
     expect(() => readConfig({ INQUIRY_DAILY_BUDGET: 'many' }).rates.inquiryDailyBudget).toThrow(
       'INQUIRY_DAILY_BUDGET must be a whole number from 1 to 10000000',

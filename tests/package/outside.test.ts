@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 
 import { startNeonProxy } from '../../dev/serve-output/neon-proxy.ts';
-import { connect } from '../../lib/db/connect.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
 import { rows } from '../support/bus.ts';
 import { startLocalServer } from '../support/local-server.ts';
 import { makeOutside } from '../support/outside.ts';

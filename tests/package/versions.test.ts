@@ -6,15 +6,15 @@ import pg from 'pg';
 import { describe, expect } from 'vitest';
 
 import { codeOf } from '../../dev/build/package/code.ts';
-import type * as Emit from '../../lib/outbox/emit.ts';
+import type * as Emit from '../../lib/bus/outbox/emit.ts';
+import { publishCatalog } from '../../lib/platform/db/publish-catalog.ts';
+import { driverOf } from '../../lib/platform/db/statement.ts';
 import { changing, ROOT } from '../chaos/build.ts';
 import { NEXT_CATALOG } from '../chaos/releases.ts';
 import type { Release } from '../chaos/releases.ts';
 import { temporaryFolder } from '../chaos/temporary-folder.ts';
-import { publishCatalog } from '../../lib/db/publish-catalog.ts';
-import { driverOf } from '../../lib/db/statement.ts';
-import { deliveriesOf, payloadOf, rows } from '../support/bus.ts';
 import { test as base } from '../support/bus-test.ts';
+import { deliveriesOf, payloadOf, rows } from '../support/bus.ts';
 import { openRelease } from '../support/releases.ts';
 import type { RunningRelease } from '../support/releases.ts';
 
@@ -24,7 +24,7 @@ type EmitOf = (topic: string, payload?: object) => Promise<string>;
 /** The package of a release, as a component has it that was built then. */
 async function packageOf(release: Release, url: string) {
   const folder = await temporaryFolder('package');
-  const files = ['lib/outbox/emit.ts', 'lib/catalog/catalog.ts'];
+  const files = ['lib/bus/outbox/emit.ts', 'lib/bus/catalog/catalog.ts'];
   const changes = release === 'next' ? NEXT_CATALOG : [];
   const code = await codeOf(pathToFileURL(`${ROOT}/`), files, ['zod'], [changing(changes)]);
   for (const { path, code: text } of code) {
@@ -33,7 +33,7 @@ async function packageOf(release: Release, url: string) {
   }
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
-  const { emit } = (await import(pathToFileURL(join(folder, 'lib/outbox/emit.js')).href)) as typeof Emit;
+  const { emit } = (await import(pathToFileURL(join(folder, 'lib/bus/outbox/emit.js')).href)) as typeof Emit;
   const client = new pg.Client(url);
   await client.connect();
   return {

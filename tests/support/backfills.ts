@@ -1,6 +1,6 @@
-import type { Database } from '../../lib/db/connect.ts';
-import { run } from '../../lib/db/statement.ts';
-import { emit } from '../../lib/outbox/emit.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
+import { run } from '../../lib/platform/db/statement.ts';
 import { drainLive, payment } from './bus.ts';
 
 /**

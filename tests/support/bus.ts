@@ -1,20 +1,20 @@
 import pg from 'pg';
 import { expect, vi } from 'vitest';
 
-import { catalog } from '../../lib/catalog/catalog.ts';
-import type { PayloadInput, TopicName } from '../../lib/catalog/catalog.ts';
-import { connect } from '../../lib/db/connect.ts';
-import type { Connection, Database } from '../../lib/db/connect.ts';
-import { driverOf, run } from '../../lib/db/statement.ts';
-import type { LaneOutcome, Settled } from '../../lib/deliveries/settle.ts';
-import { takeTurn } from '../../lib/deliveries/turn.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import type { EmitOptions } from '../../lib/outbox/emit.ts';
-import { relay } from '../../lib/relay/relay.ts';
-import type { RelayOptions, RelayReport } from '../../lib/relay/relay.ts';
-import { HealthRecorder } from '../../lib/subscriber-health/recorder.ts';
-import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import type { PastAttempt } from '../../drizzle/schema.ts';
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
+import type { PayloadInput, TopicName } from '../../lib/bus/catalog/catalog.ts';
+import type { LaneOutcome, Settled } from '../../lib/bus/deliveries/settle.ts';
+import { takeTurn } from '../../lib/bus/deliveries/turn.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import type { EmitOptions } from '../../lib/bus/outbox/emit.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
+import type { RelayOptions, RelayReport } from '../../lib/bus/relay/relay.ts';
+import { HealthRecorder } from '../../lib/bus/subscriber-health/recorder.ts';
+import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import type { Connection, Database } from '../../lib/platform/db/connect.ts';
+import { driverOf, run } from '../../lib/platform/db/statement.ts';
 import { createDatabase } from './postgres.ts';
 
 /** The tests' clock, unless they move it. It is ahead of the real one, so that every emitted event is due. */

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import type { BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { expect, inject, test as base } from 'vitest';
 
-import { connect } from '../../lib/db/connect.ts';
-import type { Database } from '../../lib/db/connect.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
 import { launchBrowser } from './browser.ts';
 import { startLocalServer } from './local-server.ts';
 import { operatorToken } from './operator-token.ts';

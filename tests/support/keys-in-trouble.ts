@@ -1,8 +1,8 @@
-import { topics } from '../../lib/catalog/catalog.ts';
-import type { Database } from '../../lib/db/connect.ts';
-import { driverOf, run } from '../../lib/db/statement.ts';
-import { errorGroupOf } from '../../lib/deliveries/error-group.ts';
 import { SLOTS } from '../../drizzle/schema.ts';
+import { topics } from '../../lib/bus/catalog/catalog.ts';
+import { errorGroupOf } from '../../lib/bus/deliveries/error-group.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
+import { driverOf, run } from '../../lib/platform/db/statement.ts';
 
 /** Why each key has a lane of its own: it waits for a retry, its retry is due, or a dead letter halts it. */
 export type Trouble = 'waiting' | 'due' | 'halted';

@@ -1,13 +1,13 @@
 import pLimit from 'p-limit';
 
-import type { Database } from '../../lib/db/connect.ts';
-import type { ClaimedDelivery, ClaimedLane } from '../../lib/deliveries/claim.ts';
-import type { LaneOutcome } from '../../lib/deliveries/settle.ts';
-import { subscriptionsOf } from '../../lib/deliveries/subscription.ts';
-import type { RunOptions } from '../../lib/relay/leased-lane.ts';
-import { LaneRun } from '../../lib/relay/lane-run.ts';
-import { Absences } from '../../lib/relay/presence.ts';
-import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscriber.ts';
+import type { ClaimedDelivery, ClaimedLane } from '../../lib/bus/deliveries/claim.ts';
+import type { LaneOutcome } from '../../lib/bus/deliveries/settle.ts';
+import { subscriptionsOf } from '../../lib/bus/deliveries/subscription.ts';
+import { LaneRun } from '../../lib/bus/relay/lane-run.ts';
+import type { RunOptions } from '../../lib/bus/relay/leased-lane.ts';
+import { Absences } from '../../lib/bus/relay/presence.ts';
+import type { AttachedSubscriber, BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
 
 /** The key of a delivery of a lane, or its key with other fields than the default. */
 export type Laid = string | (Partial<ClaimedDelivery> & { readonly key: string; readonly version?: number });

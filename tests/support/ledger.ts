@@ -1,6 +1,6 @@
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import type { BusEvent, DeliveryContext, SubscriberOptions } from '../../lib/subscribers/subscriber.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { BusEvent, DeliveryContext, SubscriberOptions } from '../../lib/bus/subscribers/subscriber.ts';
 
 type Handle = (payment: number, context: DeliveryContext, event: BusEvent<'payment.captured'>) => unknown;
 

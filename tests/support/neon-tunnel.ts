@@ -2,8 +2,8 @@ import { neonConfig } from '@neondatabase/serverless';
 import { vi } from 'vitest';
 
 import { startNeonProxy } from '../../dev/serve-output/neon-proxy.ts';
-import { connect } from '../../lib/db/connect.ts';
-import type { Connection } from '../../lib/db/connect.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import type { Connection } from '../../lib/platform/db/connect.ts';
 
 /**
  * Connects to a database with Neon's driver, through a tunnel that closes with the connection.

@@ -2,17 +2,17 @@ import type { JWTPayload } from 'jose';
 import { expect, test as base, vi } from 'vitest';
 import { z } from 'zod';
 
-import type { OperatorSettings } from '../../lib/config.ts';
-import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
-import { operatorRoute } from '../../lib/operators/access/route.ts';
-import type { OperatorVisit } from '../../lib/operators/access/route.ts';
-import { accessRoutes } from '../../lib/operators/access/routes.ts';
-import { layout } from '../../lib/operators/page/layout.ts';
-import type { Badges } from '../../lib/operators/page/layout.ts';
-import { HOME } from '../../lib/operators/page/links.ts';
-import { html } from '../../lib/markup.ts';
-import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
-import { SECOND } from '../../lib/time.ts';
+import { accessRoutes } from '../../lib/console/access/routes.ts';
+import { layout } from '../../lib/console/kit/layout.ts';
+import type { Badges } from '../../lib/console/kit/layout.ts';
+import { HOME } from '../../lib/console/kit/links.ts';
+import { operatorRoute } from '../../lib/console/kit/route.ts';
+import type { OperatorVisit } from '../../lib/console/kit/route.ts';
+import type { OperatorSettings } from '../../lib/platform/config.ts';
+import type { Endpoint } from '../../lib/platform/http/guarded-endpoint.ts';
+import { html } from '../../lib/platform/markup.ts';
+import { MemoryLimiter } from '../../lib/platform/rate-limit/memory.ts';
+import { SECOND } from '../../lib/platform/time.ts';
 import { operatorFunction } from './operator-function.ts';
 import { operatorClaims, operatorSettings, operatorToken } from './operator-token.ts';
 

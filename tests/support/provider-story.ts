@@ -1,17 +1,17 @@
 import { expect } from 'vitest';
 
-import type { Config, Provider } from '../../lib/config.ts';
-import { endpoint } from '../../lib/http/endpoint.ts';
-import { OUTCOME_TYPES } from '../../lib/subscribers/payments/provider-outcome.ts';
-import { createPaymentIntent } from '../../lib/subscribers/payments.ts';
-import { MINUTE, SECOND } from '../../lib/time.ts';
-import { receiveWebhook } from '../../lib/webhooks/receive.ts';
-import { reconcile } from '../../lib/webhooks/reconcile/step.ts';
-import { Rejections } from '../../lib/webhooks/rejections.ts';
-import { webhookRoute } from '../../lib/webhooks/route.ts';
+import { createPaymentIntent } from '../../lib/components/payments.ts';
+import { OUTCOME_TYPES } from '../../lib/components/payments/provider-outcome.ts';
+import { receiveWebhook } from '../../lib/edge/webhooks/receive.ts';
+import { reconcile } from '../../lib/edge/webhooks/reconcile/step.ts';
+import { Rejections } from '../../lib/edge/webhooks/rejections.ts';
+import { webhookRoute } from '../../lib/edge/webhooks/route.ts';
+import type { Config, Provider } from '../../lib/platform/config.ts';
+import { endpoint } from '../../lib/platform/http/endpoint.ts';
+import { MINUTE, SECOND } from '../../lib/platform/time.ts';
+import { test as busTest } from './bus-test.ts';
 import { rows } from './bus.ts';
 import type { Bus } from './bus.ts';
-import { test as busTest } from './bus-test.ts';
 import { ProviderApis, stripeBody, vippsBody } from './provider-apis.ts';
 import type { StripeEvent, VippsEntry } from './provider-apis.ts';
 import { randomFrom } from './random.ts';

@@ -3,9 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { serve } from 'srvx';
 import { Webhook } from 'standardwebhooks';
 
-import type { TopicName } from '../../lib/catalog/catalog.ts';
-import { cloudEvent } from '../../lib/subscribers/http.ts';
-import type { BusEvent } from '../../lib/subscribers/subscriber.ts';
+import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
+import { cloudEvent } from '../../lib/bus/subscribers/http.ts';
+import type { BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
 import { payloadOf } from './bus.ts';
 
 export const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;

@@ -3,11 +3,11 @@ import { writeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
-import { connect } from '../../lib/db/connect.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { relay } from '../../lib/relay/relay.ts';
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
 
 /** Instructions for a relay in its own process: how its handler treats payments, by their number (`amountMinor`). */
 export interface RelayOrders {

@@ -2,8 +2,8 @@ import { setImmediate as turn } from 'node:timers/promises';
 
 import { vi } from 'vitest';
 
-import { connect, migrate } from '../../lib/db/connect.ts';
-import type { Connection } from '../../lib/db/connect.ts';
+import { connect, migrate } from '../../lib/platform/db/connect.ts';
+import type { Connection } from '../../lib/platform/db/connect.ts';
 import { rows } from './bus.ts';
 
 /** A bus whose clock moves only when nothing is left to do: work takes no time. */

@@ -2,9 +2,9 @@ import { testBus } from 'postbud/testing';
 import type { TestBus, TestBusOptions } from 'postbud/testing';
 import { test } from 'vitest';
 
-import { catalog } from '../../lib/catalog/catalog.ts';
-import type { TopicName } from '../../lib/catalog/catalog.ts';
-import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
+import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
+import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 
 type Open = (subscribers: readonly AttachedSubscriber[], options?: TestBusOptions) => Promise<TestBus>;
 

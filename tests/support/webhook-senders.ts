@@ -1,6 +1,6 @@
-import type { Scheme } from '../../lib/config.ts';
-import { sign as signAs } from '../../lib/webhooks/sign.ts';
-import type { Signing as Signed } from '../../lib/webhooks/sign.ts';
+import { sign as signAs } from '../../lib/edge/webhooks/sign.ts';
+import type { Signing as Signed } from '../../lib/edge/webhooks/sign.ts';
+import type { Scheme } from '../../lib/platform/config.ts';
 
 /** In every secret and body of these senders; an answer or a log line that holds it has leaked. */
 export const CANARY = 'kanarifugl';

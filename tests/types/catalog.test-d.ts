@@ -7,9 +7,9 @@ import type {
   SubscriberOf,
   TopicName,
   TopicsOf,
-} from '../../lib/catalog/catalog.ts';
-import { catalog, isTopicName } from '../../lib/catalog/catalog.ts';
-import { topic, type Topic } from '../../lib/catalog/topic.ts';
+} from '../../lib/bus/catalog/catalog.ts';
+import { catalog, isTopicName } from '../../lib/bus/catalog/catalog.ts';
+import { topic, type Topic } from '../../lib/bus/catalog/topic.ts';
 
 test('a topic’s name is one of the catalog’s, and no other string', () => {
   expectTypeOf<'payment.captured'>().toExtend<TopicName>();

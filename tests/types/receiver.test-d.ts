@@ -5,9 +5,9 @@ import { receiver } from 'postbud/receive';
 import type { ReceivedEvent, TransactionOf } from 'postbud/receive';
 import { expectTypeOf, test } from 'vitest';
 
-import type { Payload } from '../../lib/catalog/catalog.ts';
-import type { Transaction } from '../../lib/db/connect.ts';
-import type { Database } from '../../lib/db/connect.ts';
+import type { Payload } from '../../lib/bus/catalog/catalog.ts';
+import type { Transaction } from '../../lib/platform/db/connect.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
 
 const secrets = 'whsec_…';
 declare const database: Pool;

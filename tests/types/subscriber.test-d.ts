@@ -1,8 +1,8 @@
 import { expectTypeOf, test } from 'vitest';
 
-import type { Transaction } from '../../lib/db/connect.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import type { BusEvent } from '../../lib/subscribers/subscriber.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
+import type { Transaction } from '../../lib/platform/db/connect.ts';
 
 test('a handler gets one event, and a transaction where it asks for one', () => {
   subscriber('ledger', {

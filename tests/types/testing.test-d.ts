@@ -1,6 +1,6 @@
 import { expectTypeOf, test } from 'vitest';
 
-import type { BusEvent } from '../../lib/subscribers/subscriber.ts';
+import type { BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
 import type { Received, TestBus } from 'postbud/testing';
 
 declare const bus: TestBus;

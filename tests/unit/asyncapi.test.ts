@@ -4,14 +4,14 @@ import { Ajv } from 'ajv';
 import addFormats from 'ajv-formats';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 
-import { asyncApi } from '../../lib/catalog-description/asyncapi.ts';
-import { catalog, topics } from '../../lib/catalog/catalog.ts';
-import type { Topic } from '../../lib/catalog/topic.ts';
-import { waitAfter } from '../../lib/relay/backoff.ts';
-import { cloudEvent, remoteSubscriber } from '../../lib/subscribers/http.ts';
-import type { BusEvent, DeliveryContext } from '../../lib/subscribers/subscriber.ts';
-import { contextOf } from '../../lib/telemetry/continued-trace.ts';
-import { HOUR, MINUTE } from '../../lib/time.ts';
+import { catalog, topics } from '../../lib/bus/catalog/catalog.ts';
+import type { Topic } from '../../lib/bus/catalog/topic.ts';
+import { waitAfter } from '../../lib/bus/relay/backoff.ts';
+import { cloudEvent, remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
+import type { BusEvent, DeliveryContext } from '../../lib/bus/subscribers/subscriber.ts';
+import { asyncApi } from '../../lib/elsewhere/catalog-description/asyncapi.ts';
+import { contextOf } from '../../lib/platform/telemetry/continued-trace.ts';
+import { HOUR, MINUTE } from '../../lib/platform/time.ts';
 
 const rows = topics();
 const text = JSON.stringify(asyncApi());

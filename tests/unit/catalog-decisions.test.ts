@@ -1,11 +1,20 @@
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 
-import { catalog, topics } from '../../lib/catalog/catalog.ts';
-import { compile } from '../../lib/catalog/marks.ts';
-import type { Rule } from '../../lib/catalog/marks.ts';
-import { hidePersonalData } from '../../lib/catalog/personal.ts';
-import { code, email, freeText, id, instant, personal, personName, title } from '../../lib/catalog/values.ts';
+import { catalog, topics } from '../../lib/bus/catalog/catalog.ts';
+import { compile } from '../../lib/bus/catalog/marks.ts';
+import type { Rule } from '../../lib/bus/catalog/marks.ts';
+import { hidePersonalData } from '../../lib/bus/catalog/personal.ts';
+import {
+  code,
+  email,
+  freeText,
+  id,
+  instant,
+  personal,
+  personName,
+  title,
+} from '../../lib/bus/catalog/values.ts';
 
 const rows = topics();
 
@@ -44,7 +53,7 @@ function undecided(schema: z.ZodType, path: string): string[] {
       ([where]) =>
         `${where}: is it personal data? Write \`id\` or \`reference\` for an id, \`code(z.string())\` for a word that only ` +
         'machines write, an enum for a closed list, and `personal(z.string())` or `freeText` for all that a person typed ' +
-        '(lib/catalog/values.ts).',
+        '(lib/bus/catalog/values.ts).',
     );
 }
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 
-import { isTopicName, subscriberNames, topics } from '../../lib/catalog/catalog.ts';
-import { email } from '../../lib/catalog/values.ts';
+import { isTopicName, subscriberNames, topics } from '../../lib/bus/catalog/catalog.ts';
+import { email } from '../../lib/bus/catalog/values.ts';
 import fixedTopics from '../fixtures/topics.json' with { type: 'json' };
 
 const rows = topics();

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
-import { chatRequest } from '../../lib/chat/chat-request.ts';
-import { costUsd } from '../../lib/chat/cost.ts';
+import { chatRequest } from '../../lib/edge/chat/chat-request.ts';
+import { costUsd } from '../../lib/edge/chat/cost.ts';
 
 const user = (content: string) => ({ role: 'user', content });
 const assistant = (content: string) => ({ role: 'assistant', content });

@@ -3,8 +3,8 @@ import { z } from 'zod';
 
 import { commandLine } from '../../cli/main.ts';
 import type { Pane } from '../../cli/terminal.ts';
-import { asyncApi } from '../../lib/catalog-description/asyncapi.ts';
-import { catalog, topics } from '../../lib/catalog/catalog.ts';
+import { catalog, topics } from '../../lib/bus/catalog/catalog.ts';
+import { asyncApi } from '../../lib/elsewhere/catalog-description/asyncapi.ts';
 
 // Every other command refuses this address before it does anything.
 beforeEach(() => void vi.stubEnv('POSTBUD_URL', 'nowhere'));

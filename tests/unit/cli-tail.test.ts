@@ -1,6 +1,7 @@
 import stringWidth from 'string-width';
 import { describe, expect, test } from 'vitest';
 
+import { lineOf } from '../../cli/commands/tail.ts';
 import {
   DeadLettersSeen,
   HeldLanesSeen,
@@ -8,11 +9,10 @@ import {
   grown,
   haveFailuresChanged,
 } from '../../cli/happenings.ts';
-import type { Overview } from '../../lib/operators/overview/read.ts';
-import { lineOf } from '../../cli/commands/tail.ts';
-import type { DeadLetterItem } from '../../lib/operators/dead-letters/read.ts';
-import type { HeldLane } from '../../lib/operators/lanes/read.ts';
-import { HOUR } from '../../lib/time.ts';
+import type { DeadLetterItem } from '../../lib/console/dead-letters/read.ts';
+import type { HeldLane } from '../../lib/console/lanes/read.ts';
+import type { Overview } from '../../lib/console/overview/read.ts';
+import { HOUR } from '../../lib/platform/time.ts';
 
 describe('what tail tells', () => {
   const NOW = '2026-11-21T14:30:00.000Z';

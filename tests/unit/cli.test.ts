@@ -3,13 +3,13 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 
 import { parse } from '../../cli/arguments.ts';
 import { commandLine } from '../../cli/main.ts';
-import { nearest } from '../../lib/nearest.ts';
 import { facts, table } from '../../cli/table.ts';
 import { paneOf, takesColours } from '../../cli/terminal.ts';
 import type { Pane } from '../../cli/terminal.ts';
 import { cutMiddle, cutTo, hang, padTo, printable, wrapTo } from '../../cli/text.ts';
-import { printableJson } from '../../lib/visible.ts';
-import { timeText } from '../../lib/operators/page/instants.ts';
+import { timeText } from '../../lib/console/kit/instants.ts';
+import { nearest } from '../../lib/platform/nearest.ts';
+import { printableJson } from '../../lib/platform/visible.ts';
 
 afterEach(() => vi.unstubAllEnvs());
 

@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 
-import type { Database } from '../../lib/db/connect.ts';
-import { ClockJumps } from '../../lib/relay/clock-jumps.ts';
-import { HOUR, SECOND } from '../../lib/time.ts';
+import { ClockJumps } from '../../lib/bus/relay/clock-jumps.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
+import { HOUR, SECOND } from '../../lib/platform/time.ts';
 
 let jumps: ClockJumps;
 beforeEach(() => {

@@ -1,17 +1,17 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
+import { topicsOf } from '../../lib/bus/subscribers/subscriber.ts';
+import { subscribersOf } from '../../lib/components/registry.ts';
 import {
   providers,
   providersWithSharedSecrets,
   readable,
   readConfig,
   wrongVariables,
-} from '../../lib/config.ts';
-import type { InvalidConfiguration } from '../../lib/config.ts';
-import { environmentOf } from '../../lib/environment.ts';
-import { logTo } from '../../lib/log.ts';
-import { subscribersOf } from '../../lib/subscribers/registry.ts';
-import { topicsOf } from '../../lib/subscribers/subscriber.ts';
+} from '../../lib/platform/config.ts';
+import type { InvalidConfiguration } from '../../lib/platform/config.ts';
+import { environmentOf } from '../../lib/platform/environment.ts';
+import { logTo } from '../../lib/platform/log.ts';
 
 const OURS = /^(DATABASE_|DATA_DIR$|VERCEL$|VERCEL_ENV$|PORT$|DEMO$|CRON_|OPERATOR_|WEBHOOK_|SUBSCRIBER_)/;
 

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
-import { readConfig } from '../../lib/config.ts';
-import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
-import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
-import { Problem } from '../../lib/http/problem.ts';
+import { readConfig } from '../../lib/platform/config.ts';
+import { guardedEndpoint } from '../../lib/platform/http/guarded-endpoint.ts';
+import type { Endpoint } from '../../lib/platform/http/guarded-endpoint.ts';
+import { Problem } from '../../lib/platform/http/problem.ts';
 
 beforeEach(() => void vi.spyOn(process.stdout, 'write').mockReturnValue(true));
 afterEach(() => vi.unstubAllEnvs());

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 
-import { Deadlines } from '../../lib/db/deadlines.ts';
+import { Deadlines } from '../../lib/platform/db/deadlines.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });

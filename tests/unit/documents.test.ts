@@ -4,8 +4,8 @@ import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 
 import description from '../../docs/openapi.json' with { type: 'json' };
+import { variables } from '../../lib/platform/environment.ts';
 import packageJson from '../../package.json' with { type: 'json' };
-import { variables } from '../../lib/environment.ts';
 
 const root = new URL('../../', import.meta.url);
 const read = (path: string) => readFileSync(new URL(path, root), 'utf8');

@@ -2,11 +2,11 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 
-import { catalog, topics } from '../../lib/catalog/catalog.ts';
-import type { TopicName } from '../../lib/catalog/catalog.ts';
-import { compile } from '../../lib/catalog/marks.ts';
-import { namingFields, topicsNamingNobody } from '../../lib/catalog/person.ts';
-import { erasePersonalData, hidePersonalData } from '../../lib/catalog/personal.ts';
+import { catalog, topics } from '../../lib/bus/catalog/catalog.ts';
+import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
+import { compile } from '../../lib/bus/catalog/marks.ts';
+import { namingFields, topicsNamingNobody } from '../../lib/bus/catalog/person.ts';
+import { erasePersonalData, hidePersonalData } from '../../lib/bus/catalog/personal.ts';
 
 const rows = topics();
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { errorGroupOf } from '../../lib/deliveries/error-group.ts';
+import { errorGroupOf } from '../../lib/bus/deliveries/error-group.ts';
 import { cpuMs } from '../support/cpu.ts';
 
 const group = (message: string, kind = 'TypeError', subscriber = 'ledger', topic = 'payment.captured') =>

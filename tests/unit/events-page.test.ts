@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 
-import { catalogPage } from '../../lib/operators/catalog/page.ts';
-import { eventsPage } from '../../lib/operators/events/page.ts';
-import type { EventList } from '../../lib/operators/events/read.ts';
-import type { PageContext } from '../../lib/operators/page/layout.ts';
-import { HOME } from '../../lib/operators/page/links.ts';
+import { catalogPage } from '../../lib/console/catalog/page.ts';
+import { eventsPage } from '../../lib/console/events/page.ts';
+import type { EventList } from '../../lib/console/events/read.ts';
+import type { PageContext } from '../../lib/console/kit/layout.ts';
+import { HOME } from '../../lib/console/kit/links.ts';
 
 const NOW = '2026-11-19T13:32:07.000Z';
 

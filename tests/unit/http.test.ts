@@ -1,13 +1,13 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import * as z from 'zod';
 
-import { InvalidConfiguration } from '../../lib/config.ts';
-import { readBody, requireJson } from '../../lib/http/body.ts';
-import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
-import { Problem } from '../../lib/http/problem.ts';
-import { requireValid } from '../../lib/http/validated.ts';
-import { InvalidPayload } from '../../lib/outbox/errors.ts';
-import { traceparent } from '../../lib/trace-context.ts';
+import { InvalidPayload } from '../../lib/bus/outbox/errors.ts';
+import { InvalidConfiguration } from '../../lib/platform/config.ts';
+import { readBody, requireJson } from '../../lib/platform/http/body.ts';
+import { guardedEndpoint } from '../../lib/platform/http/guarded-endpoint.ts';
+import { Problem } from '../../lib/platform/http/problem.ts';
+import { requireValid } from '../../lib/platform/http/validated.ts';
+import { traceparent } from '../../lib/platform/trace-context.ts';
 
 let lines: string[];
 

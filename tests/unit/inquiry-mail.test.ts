@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
-import { inquiryMail } from '../../lib/inquiry/inquiry-mail.ts';
-import { inquiryRequest } from '../../lib/inquiry/inquiry-request.ts';
+import { inquiryMail } from '../../lib/edge/inquiry/inquiry-mail.ts';
+import { inquiryRequest } from '../../lib/edge/inquiry/inquiry-request.ts';
 
 const inquiry = {
   name: 'Kari Nordmann',

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { inquiryRequest, sourceKind } from '../../lib/inquiry/inquiry-request.ts';
+import { inquiryRequest, sourceKind } from '../../lib/edge/inquiry/inquiry-request.ts';
 
 const inquiry = {
   name: 'Kari Nordmann',

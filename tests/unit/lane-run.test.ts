@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 
-import { LaneRun } from '../../lib/relay/lane-run.ts';
-import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
-import { attach, attachBatches } from '../../lib/subscribers/subscriber.ts';
-import type { BatchContext, BusEvent, DeliveryContext } from '../../lib/subscribers/subscriber.ts';
-import { MINUTE, SECOND, sleep } from '../../lib/time.ts';
+import { LaneRun } from '../../lib/bus/relay/lane-run.ts';
+import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { attach, attachBatches } from '../../lib/bus/subscribers/subscriber.ts';
+import type { BatchContext, BusEvent, DeliveryContext } from '../../lib/bus/subscribers/subscriber.ts';
+import { MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { gate } from '../support/bus.ts';
 import { deliveriesAt, laneOf, options, positionsOf, runLane } from '../support/lane.ts';
 

@@ -11,7 +11,7 @@ afterEach(() => vi.unstubAllEnvs());
 /** The log of a process with this `LOG_LEVEL`. */
 async function logOf(level: string | undefined) {
   vi.stubEnv('LOG_LEVEL', level);
-  return await import('../../lib/log.ts');
+  return await import('../../lib/platform/log.ts');
 }
 
 const levels = () => writes.map((text) => (JSON.parse(text) as { level: string }).level);

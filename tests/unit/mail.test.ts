@@ -1,8 +1,8 @@
 import { describe, expect, test, vi } from 'vitest';
 
-import type { MailSettings } from '../../lib/config.ts';
-import { asciiAddress } from '../../lib/mail/address.ts';
-import { sendMail } from '../../lib/mail/send-mail.ts';
+import type { MailSettings } from '../../lib/platform/config.ts';
+import { asciiAddress } from '../../lib/platform/mail/address.ts';
+import { sendMail } from '../../lib/platform/mail/send-mail.ts';
 
 test.each([
   ['post@bærum.kommune.no', 'post@xn--brum-voa.kommune.no'],

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
-import { requireAcceptable, wantsHtml } from '../../lib/http/negotiate.ts';
-import { Problem } from '../../lib/http/problem.ts';
+import { requireAcceptable, wantsHtml } from '../../lib/platform/http/negotiate.ts';
+import { Problem } from '../../lib/platform/http/problem.ts';
 import { cpuMs } from '../support/cpu.ts';
 
 const FIREFOX = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';

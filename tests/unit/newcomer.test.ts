@@ -71,8 +71,8 @@ function run(...args: string[]): string {
   return stdout;
 }
 
-const ROWS = 'lib/catalog/calendar.ts';
-const REGISTRY = 'lib/subscribers/registry.ts';
+const ROWS = 'lib/bus/catalog/calendar.ts';
+const REGISTRY = 'lib/components/registry.ts';
 
 /** A row at the end of its area's file. */
 const row = ({ subscribers = `['audit']`, example = `{ feedId: 'feed_7', entries: 12 }` } = {}) => `
@@ -92,8 +92,8 @@ const addTopic = (options?: Parameters<typeof row>[0]) => edit(ROWS, /\};\n$/, r
 
 const addSubscriber = (name: string, topic: string) =>
   write(
-    `lib/subscribers/${name}.ts`,
-    `import { subscriber } from './subscriber.ts';
+    `lib/components/${name}.ts`,
+    `import { subscriber } from '../bus/subscribers/subscriber.ts';
 
 export const ${name} = subscriber('${name}', {
   '${topic}': async ({ payload }) => void payload,
@@ -116,7 +116,7 @@ const register = (name: string) => {
 /** Names who is attached in a deployment of the copy, with the topics that each handles. */
 function attached(): Record<string, string[]> {
   const program = `
-    import { subscribersOf } from './lib/subscribers/registry.ts';
+    import { subscribersOf } from './lib/components/registry.ts';
     const attached = subscribersOf({ remoteSubscribers: [], database: { kind: 'none' } });
     console.log(JSON.stringify(Object.fromEntries(attached.map(({ name, handlers }) => [name, [...handlers.keys()]]))));`;
   const printed: unknown = JSON.parse(run('--import', 'tsx', '--input-type=module', '--eval', program));
@@ -135,11 +135,11 @@ test('a subscriber takes two files, besides the rows of topics that do not list 
   expect(attached()).not.toHaveProperty('reviews');
   addSubscriber('reviews', 'booking.completed');
   register('reviews');
-  expect([...changed.keys()]).toEqual(['lib/subscribers/reviews.ts', REGISTRY]);
+  expect([...changed.keys()]).toEqual(['lib/components/reviews.ts', REGISTRY]);
   addTopic({ subscribers: `['audit', 'weather']` });
   addSubscriber('weather', 'calendar.feed.refreshed');
   register('weather');
-  expect([...changed.keys()].slice(2)).toEqual([ROWS, 'lib/subscribers/weather.ts']);
+  expect([...changed.keys()].slice(2)).toEqual([ROWS, 'lib/components/weather.ts']);
   expect(compile()).toEqual([]);
   expect(attached()).toMatchObject({ reviews: ['booking.completed'], weather: ['calendar.feed.refreshed'] });
 });
@@ -150,13 +150,11 @@ test('the compiler refuses a row, a listing and a handler that do not fit', () =
   register('reviews');
   const errors = compile();
   expect(errors).toContainEqual(
-    expect.stringMatching(/^lib\/catalog\/calendar\.ts.*'string' is not assignable to type 'number'/),
+    expect.stringMatching(/^lib\/bus\/catalog\/calendar\.ts.*'string' is not assignable to type 'number'/),
   );
+  expect(errors).toContainEqual(expect.stringMatching(/^lib\/components\/registry\.ts.*'wether' is missing/));
   expect(errors).toContainEqual(
-    expect.stringMatching(/^lib\/subscribers\/registry\.ts.*'wether' is missing/),
-  );
-  expect(errors).toContainEqual(
-    expect.stringMatching(/^lib\/subscribers\/reviews\.ts.*'calendar\.feed\.refreshed'' does not exist/),
+    expect.stringMatching(/^lib\/components\/reviews\.ts.*'calendar\.feed\.refreshed'' does not exist/),
   );
 });
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
-import { oldSnapshotOf } from '../../lib/operators/overview/old-snapshot.ts';
-import type { FoundSnapshot } from '../../lib/operators/overview/snapshot.ts';
-import { MINUTE, SECOND } from '../../lib/time.ts';
+import { oldSnapshotOf } from '../../lib/console/overview/old-snapshot.ts';
+import type { FoundSnapshot } from '../../lib/console/overview/snapshot.ts';
+import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 
 const dump = (fields: Partial<FoundSnapshot> = {}): FoundSnapshot => ({
   held_by: 'session',

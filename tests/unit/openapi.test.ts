@@ -3,15 +3,15 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, test } from 'vitest';
 
+import { descriptions, documentUrl } from '../../dev/descriptions.ts';
+import { problemCodes } from '../../lib/platform/http/problem-codes.ts';
+import { VERSION } from '../../lib/platform/version.ts';
 import packageJson from '../../package.json' with { type: 'json' };
 import vercelJson from '../../vercel.json' with { type: 'json' };
-import { descriptions, documentUrl } from '../../dev/descriptions.ts';
-import { problemCodes } from '../../lib/http/problem-codes.ts';
-import { VERSION } from '../../lib/version.ts';
 import { AnswerJudge } from '../support/answer-judge.ts';
-import { operatorRoutes } from '../support/operator-function.ts';
 import { exchangesOf, operationsOf } from '../support/contract.ts';
 import type { OpenApiDocument } from '../support/contract.ts';
+import { operatorRoutes } from '../support/operator-function.ts';
 
 const text = readFileSync(documentUrl('openapi'), 'utf8');
 const document = JSON.parse(text) as OpenApiDocument;

@@ -7,8 +7,8 @@ import { exportJWK, exportPKCS8, exportSPKI, generateKeyPair, SignJWT } from 'jo
 import type { JWTPayload } from 'jose';
 import { describe, expect } from 'vitest';
 
-import type { OperatorSettings } from '../../lib/config.ts';
-import { authenticate, verifyToken } from '../../lib/operators/access/authenticate.ts';
+import { authenticate, verifyToken } from '../../lib/console/access/authenticate.ts';
+import type { OperatorSettings } from '../../lib/platform/config.ts';
 import {
   bearer,
   claimsOf,

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
 import { partnersOf } from '../../dev/partners.ts';
-import { providers, schemes } from '../../lib/config.ts';
-import type { Provider } from '../../lib/config.ts';
-import { verifyWebhook } from '../../lib/webhooks/verify.ts';
+import { verifyWebhook } from '../../lib/edge/webhooks/verify.ts';
+import { providers, schemes } from '../../lib/platform/config.ts';
+import type { Provider } from '../../lib/platform/config.ts';
 
 // The demo's webhooks have to pass whatever secrets and schemes the user has chosen.
 

@@ -2,12 +2,12 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 
 import { currentVersions } from '../../dev/descriptions.ts';
-import { jsonSchemaOf } from '../../lib/json-schema.ts';
-import { breaksBetween } from '../../lib/catalog-description/payload-compatibility.ts';
-import { updatedVersions } from '../../lib/catalog-description/payload-versions.ts';
-import { topic } from '../../lib/catalog/topic.ts';
-import type { Topic } from '../../lib/catalog/topic.ts';
-import { personal } from '../../lib/catalog/values.ts';
+import { topic } from '../../lib/bus/catalog/topic.ts';
+import type { Topic } from '../../lib/bus/catalog/topic.ts';
+import { personal } from '../../lib/bus/catalog/values.ts';
+import { breaksBetween } from '../../lib/elsewhere/catalog-description/payload-compatibility.ts';
+import { updatedVersions } from '../../lib/elsewhere/catalog-description/payload-versions.ts';
+import { jsonSchemaOf } from '../../lib/platform/json-schema.ts';
 
 const schema = (payload: z.ZodType) => jsonSchemaOf(payload, 'draft-07');
 

@@ -1,9 +1,9 @@
 import { describe, expect } from 'vitest';
 import type { TestBus } from 'postbud/testing';
 
-import { catalog } from '../../lib/catalog/catalog.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { createPaymentIntent, payments } from '../../lib/subscribers/payments.ts';
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { createPaymentIntent, payments } from '../../lib/components/payments.ts';
 import { contradictions, rows } from '../support/bus.ts';
 import {
   card,

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import type { TopicName } from '../../lib/catalog/catalog.ts';
-import { knownSpans } from '../../lib/catalog/known-texts.ts';
-import { maskPersonalData, personalTexts } from '../../lib/catalog/personal.ts';
-import { readable } from '../../lib/catalog/readable.ts';
-import type { Span } from '../../lib/catalog/readable.ts';
+import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
+import { knownSpans } from '../../lib/bus/catalog/known-texts.ts';
+import { maskPersonalData, personalTexts } from '../../lib/bus/catalog/personal.ts';
+import { readable } from '../../lib/bus/catalog/readable.ts';
+import type { Span } from '../../lib/bus/catalog/readable.ts';
 import { payloadOf } from '../support/bus.ts';
 import { knownSpans as slowly } from '../support/known-texts-slowly.ts';
 import { PERSONAL_TOPICS, withPersonalData } from '../support/personal-data.ts';

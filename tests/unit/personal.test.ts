@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'vitest';
 
-import { catalog } from '../../lib/catalog/catalog.ts';
-import type { TopicName } from '../../lib/catalog/catalog.ts';
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
+import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
 import {
   hidePersonalData,
   maskPersonalData,
   personalTexts,
   withoutPersonalData,
-} from '../../lib/catalog/personal.ts';
-import { subjectOf } from '../../lib/catalog/subject.ts';
-import { identifiersOf } from '../../lib/identifiers/identifier.ts';
+} from '../../lib/bus/catalog/personal.ts';
+import { subjectOf } from '../../lib/bus/catalog/subject.ts';
+import { identifiersOf } from '../../lib/components/identifiers/identifier.ts';
 import { payloadOf } from '../support/bus.ts';
 import { CANARY, PERSONAL_TOPICS, TOPICS, canariesOf, withPersonalData } from '../support/personal-data.ts';
 

@@ -7,10 +7,10 @@ test('a webhook secret of two providers is reported once, and not shown', async 
   vi.stubEnv('WEBHOOK_CARDPAYMENTS_SECRET', 'shared-secret');
   vi.stubEnv('WEBHOOK_WALLETPAYMENTS_SECRET', 'own-secret');
   vi.stubEnv('WEBHOOK_IDENTITYPROVIDER_SECRET', 'shared-secret');
-  const { logTo } = await import('../../lib/log.ts');
+  const { logTo } = await import('../../lib/platform/log.ts');
   const lines: object[] = [];
   logTo((line) => lines.push(line));
-  const { config } = await import('../../lib/postbud.ts');
+  const { config } = await import('../../lib/components/postbud.ts');
   config();
   config();
   expect(lines).toEqual([
@@ -28,7 +28,7 @@ test('only relays know that subscribers take smoke tests: their options are not 
   vi.stubEnv('DATABASE_URL', 'postgres://postbud@db.example.no/postbud');
   vi.stubEnv('SUBSCRIBER_LEDGER_URL', 'https://ledger.example.no/events');
   vi.stubEnv('SUBSCRIBER_LEDGER_SECRET', `whsec_${Buffer.alloc(32, 5).toString('base64')}`);
-  const { relayedSubscribers, subscribers } = await import('../../lib/postbud.ts');
+  const { relayedSubscribers, subscribers } = await import('../../lib/components/postbud.ts');
   const ofLedger = (all: ReturnType<typeof subscribers>) =>
     all.filter(({ name }) => name === 'ledger').map(({ outage }) => outage);
   expect(ofLedger(subscribers())).toEqual(['wait']);

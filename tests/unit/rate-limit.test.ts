@@ -2,13 +2,13 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 
 import { startRedisRest } from '../../dev/stand-ins/redis-rest.ts';
 import type { RedisRest } from '../../dev/stand-ins/redis-rest.ts';
-import { rateLimitHeaders, requireAllowed, takeBudget } from '../../lib/http/rate-limit.ts';
-import { createLimiter } from '../../lib/rate-limit/create-limiter.ts';
-import type { Count, Limit, Limiter } from '../../lib/rate-limit/limiter.ts';
-import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
-import { RedisLimiter } from '../../lib/rate-limit/redis.ts';
-import { createVisitors, networksOf } from '../../lib/rate-limit/visitors.ts';
-import { DAY, MINUTE, SECOND } from '../../lib/time.ts';
+import { rateLimitHeaders, requireAllowed, takeBudget } from '../../lib/platform/http/rate-limit.ts';
+import { createLimiter } from '../../lib/platform/rate-limit/create-limiter.ts';
+import type { Count, Limit, Limiter } from '../../lib/platform/rate-limit/limiter.ts';
+import { MemoryLimiter } from '../../lib/platform/rate-limit/memory.ts';
+import { RedisLimiter } from '../../lib/platform/rate-limit/redis.ts';
+import { createVisitors, networksOf } from '../../lib/platform/rate-limit/visitors.ts';
+import { DAY, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { redisServerPath, startRedis } from '../support/redis.ts';
 import type { RedisServer } from '../support/redis.ts';
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 
-import { waitAfter } from '../../lib/relay/backoff.ts';
-import { RetryAfter } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { DAY, HOUR, MINUTE, SECOND } from '../../lib/time.ts';
+import { waitAfter } from '../../lib/bus/relay/backoff.ts';
+import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { DAY, HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 
 describe('the wait after a failed attempt', () => {
   it('is 1 minute, 5 minutes, 30 minutes, 6 hours, and then there is none', () => {

@@ -7,8 +7,8 @@ import {
   addHistograms,
   bucketOf,
   quantileMs,
-} from '../../lib/subscriber-health/buckets.ts';
-import { DAY, MINUTE } from '../../lib/time.ts';
+} from '../../lib/bus/subscriber-health/buckets.ts';
+import { DAY, MINUTE } from '../../lib/platform/time.ts';
 
 function histogramOf(times: readonly number[]): number[] {
   const counts = Array.from({ length: BUCKETS }, () => 0);

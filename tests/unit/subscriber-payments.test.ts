@@ -1,9 +1,9 @@
 import { describe, expect } from 'vitest';
 import type { TestBus } from 'postbud/testing';
 
-import { codeOf } from '../../lib/log.ts';
-import { InvalidPayload } from '../../lib/outbox/errors.ts';
-import { createPaymentIntent, payments } from '../../lib/subscribers/payments.ts';
+import { InvalidPayload } from '../../lib/bus/outbox/errors.ts';
+import { createPaymentIntent, payments } from '../../lib/components/payments.ts';
+import { codeOf } from '../../lib/platform/log.ts';
 import { rows } from '../support/bus.ts';
 import {
   card,

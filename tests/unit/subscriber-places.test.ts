@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
-import { readConfig } from '../../lib/config.ts';
-import type { Config } from '../../lib/config.ts';
-import { logTo } from '../../lib/log.ts';
-import { refusalsOf, subscribersOf } from '../../lib/subscribers/registry.ts';
-import { attach, subscriber, topicsOf } from '../../lib/subscribers/subscriber.ts';
+import { attach, subscriber, topicsOf } from '../../lib/bus/subscribers/subscriber.ts';
+import { refusalsOf, subscribersOf } from '../../lib/components/registry.ts';
+import { readConfig } from '../../lib/platform/config.ts';
+import type { Config } from '../../lib/platform/config.ts';
+import { logTo } from '../../lib/platform/log.ts';
 
 const URL = 'https://pay.example.no/events';
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;

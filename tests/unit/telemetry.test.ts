@@ -1,13 +1,13 @@
 import { context } from '@opentelemetry/api';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 
-import { wrongVariables } from '../../lib/config.ts';
-import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
-import { logTo } from '../../lib/log.ts';
-import type { LogLine } from '../../lib/log.ts';
-import { contextOf } from '../../lib/telemetry/continued-trace.ts';
-import { traceId, traceparent } from '../../lib/trace-context.ts';
-import { classOf, safeKind } from '../../lib/telemetry/tracing.ts';
+import { wrongVariables } from '../../lib/platform/config.ts';
+import { guardedEndpoint } from '../../lib/platform/http/guarded-endpoint.ts';
+import { logTo } from '../../lib/platform/log.ts';
+import type { LogLine } from '../../lib/platform/log.ts';
+import { contextOf } from '../../lib/platform/telemetry/continued-trace.ts';
+import { classOf, safeKind } from '../../lib/platform/telemetry/tracing.ts';
+import { traceId, traceparent } from '../../lib/platform/trace-context.ts';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const SPAN = 'b7ad6b7169203331';

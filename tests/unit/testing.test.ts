@@ -5,10 +5,10 @@ import { elsewhere, testBus } from 'postbud/testing';
 import type { TestBus } from 'postbud/testing';
 import { afterAll, beforeAll, describe, expect, vi } from 'vitest';
 
-import { emit } from '../../lib/outbox/emit.ts';
-import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { rows, statesOf } from '../support/bus.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 import { busTest as test } from '../support/test-bus.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { problemCodes } from '../../lib/http/problem-codes.ts';
-import { bodyProblems, type BodyProblem, parseWebhookBody } from '../../lib/webhooks/body.ts';
+import { problemCodes } from '../../lib/platform/http/problem-codes.ts';
+import { bodyProblems, type BodyProblem, parseWebhookBody } from '../../lib/edge/webhooks/body.ts';
 
 describe('a body that can be stored', () => {
   test('a storable body is returned as an object', () => {

@@ -5,9 +5,9 @@ import { Webhook } from 'standardwebhooks';
 import Stripe from 'stripe';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 
-import { verifyWebhook } from '../../lib/webhooks/verify.ts';
-import type { Scheme } from '../../lib/config.ts';
-import { hmac } from '../../lib/webhooks/sign.ts';
+import { hmac } from '../../lib/edge/webhooks/sign.ts';
+import { verifyWebhook } from '../../lib/edge/webhooks/verify.ts';
+import type { Scheme } from '../../lib/platform/config.ts';
 import { sign } from '../support/webhook-senders.ts';
 import type { Signing } from '../support/webhook-senders.ts';
 

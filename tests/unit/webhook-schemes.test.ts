@@ -5,10 +5,10 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 
-import { schemes } from '../../lib/config.ts';
-import type { Scheme } from '../../lib/config.ts';
-import { isUsableSecret, verifyWebhook } from '../../lib/webhooks/verify.ts';
-import type { WebhookRequest } from '../../lib/webhooks/verify.ts';
+import { isUsableSecret, verifyWebhook } from '../../lib/edge/webhooks/verify.ts';
+import type { WebhookRequest } from '../../lib/edge/webhooks/verify.ts';
+import { schemes } from '../../lib/platform/config.ts';
+import type { Scheme } from '../../lib/platform/config.ts';
 import { bodyOf, secretsOf, sign } from '../support/webhook-senders.ts';
 import type { Signing } from '../support/webhook-senders.ts';
 

@@ -1,18 +1,18 @@
-import { operators } from '../../../lib/operator-console.ts';
-import { accessRoutes } from '../../../lib/operators/access/routes.ts';
-import { alertRoutes } from '../../../lib/operators/alerts/routes.ts';
-import { backfillRoutes } from '../../../lib/operators/backfills/routes.ts';
-import { catalogRoutes } from '../../../lib/operators/catalog/routes.ts';
-import { doctorRoutes } from '../../../lib/operators/doctor/routes.ts';
-import { erasureRoutes } from '../../../lib/operators/erasures/routes.ts';
-import { incidentRoutes } from '../../../lib/operators/incidents/routes.ts';
-import { laneRoutes } from '../../../lib/operators/lanes/routes.ts';
-import { logRoutes } from '../../../lib/operators/replays/routes.ts';
-import { setAsideRoutes } from '../../../lib/operators/set-aside/routes.ts';
-import { smokeRoutes } from '../../../lib/operators/smoke/routes.ts';
-import { subscriberRoutes } from '../../../lib/operators/subscribers/routes.ts';
-import { webhookRoutes } from '../../../lib/operators/webhooks/routes.ts';
-import { perVisitor } from '../../../lib/postbud.ts';
+import { perVisitor } from '../../../lib/components/postbud.ts';
+import { accessRoutes } from '../../../lib/console/access/routes.ts';
+import { alertRoutes } from '../../../lib/console/alerts/routes.ts';
+import { backfillRoutes } from '../../../lib/console/backfills/routes.ts';
+import { catalogRoutes } from '../../../lib/console/catalog/routes.ts';
+import { operators } from '../../../lib/console/console.ts';
+import { doctorRoutes } from '../../../lib/console/doctor/routes.ts';
+import { erasureRoutes } from '../../../lib/console/erasures/routes.ts';
+import { incidentRoutes } from '../../../lib/console/incidents/routes.ts';
+import { laneRoutes } from '../../../lib/console/lanes/routes.ts';
+import { logRoutes } from '../../../lib/console/replays/routes.ts';
+import { setAsideRoutes } from '../../../lib/console/set-aside/routes.ts';
+import { smokeRoutes } from '../../../lib/console/smoke/routes.ts';
+import { subscriberRoutes } from '../../../lib/console/subscribers/routes.ts';
+import { webhookRoutes } from '../../../lib/console/webhooks/routes.ts';
 
 export default operators(
   [

@@ -1,4 +1,4 @@
-import { operators } from '../../../lib/operator-console.ts';
-import { deadLetterRoutes } from '../../../lib/operators/dead-letters/routes.ts';
+import { operators } from '../../../lib/console/console.ts';
+import { deadLetterRoutes } from '../../../lib/console/dead-letters/routes.ts';
 
 export default operators(deadLetterRoutes);

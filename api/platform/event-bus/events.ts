@@ -1,5 +1,5 @@
-import { operators } from '../../../lib/operator-console.ts';
-import { eventRoutes } from '../../../lib/operators/event/routes.ts';
-import { eventsRoutes } from '../../../lib/operators/events/routes.ts';
+import { operators } from '../../../lib/console/console.ts';
+import { eventRoutes } from '../../../lib/console/event/routes.ts';
+import { eventsRoutes } from '../../../lib/console/events/routes.ts';
 
 export default operators([...eventsRoutes, ...eventRoutes]);

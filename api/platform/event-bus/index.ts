@@ -1,4 +1,4 @@
-import { operators } from '../../../lib/operator-console.ts';
-import { overviewRoutes } from '../../../lib/operators/overview/routes.ts';
+import { operators } from '../../../lib/console/console.ts';
+import { overviewRoutes } from '../../../lib/console/overview/routes.ts';
 
 export default operators(overviewRoutes);

@@ -1,4 +1,4 @@
-import { operators } from '../../../lib/operator-console.ts';
-import { replayRoutes } from '../../../lib/operators/replays/routes.ts';
+import { operators } from '../../../lib/console/console.ts';
+import { replayRoutes } from '../../../lib/console/replays/routes.ts';
 
 export default operators(replayRoutes);

@@ -30,7 +30,9 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
 };
 
 /** What the package has in place of a module, because a component has no right on the bus's tables. */
-const IN_PLACE_OF: Readonly<Record<string, string>> = { 'lib/outbox/insert.ts': 'lib/outbox/call.ts' };
+const IN_PLACE_OF: Readonly<Record<string, string>> = {
+  'lib/bus/outbox/insert.ts': 'lib/bus/outbox/call.ts',
+};
 
 /**
  * Bundles each entry with what it needs, as modules for the oldest Node that the package supports. They stay readable:

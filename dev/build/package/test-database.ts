@@ -1,4 +1,4 @@
-// The types of `lib/db/connect.ts` as the package declares them: what a test bus's database and its transactions are
+// The types of `lib/platform/db/connect.ts` as the package declares them: what a test bus's database and its transactions are
 // without Drizzle's types. `tests/types/package.test-d.ts` holds them to the real ones.
 
 /** Rows by the names of their columns. */

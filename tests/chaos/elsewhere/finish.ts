@@ -1,8 +1,8 @@
-import type { Database } from '../../../lib/db/connect.ts';
-import { driverOf, run } from '../../../lib/db/statement.ts';
-import { replay } from '../../../lib/deliveries/replay.ts';
-import { relay } from '../../../lib/relay/relay.ts';
-import { DAY, MINUTE } from '../../../lib/time.ts';
+import { replay } from '../../../lib/bus/deliveries/operations/replay.ts';
+import { relay } from '../../../lib/bus/relay/relay.ts';
+import type { Database } from '../../../lib/platform/db/connect.ts';
+import { driverOf, run } from '../../../lib/platform/db/statement.ts';
+import { DAY, MINUTE } from '../../../lib/platform/time.ts';
 import { attached } from './attached.ts';
 import { timeOf } from './orders.ts';
 import type { PlayClock } from './orders.ts';

@@ -1,7 +1,7 @@
 import type pg from 'pg';
 
-import type { Database } from '../../../lib/db/connect.ts';
-import { driverOf, run } from '../../../lib/db/statement.ts';
+import type { Database } from '../../../lib/platform/db/connect.ts';
+import { driverOf, run } from '../../../lib/platform/db/statement.ts';
 import { COMPONENTS } from './orders.ts';
 
 export interface Judged {

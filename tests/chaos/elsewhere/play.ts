@@ -6,12 +6,12 @@ import { join } from 'node:path';
 import { build } from 'esbuild';
 import pg from 'pg';
 
-import { catalog } from '../../../lib/catalog/catalog.ts';
-import { connect } from '../../../lib/db/connect.ts';
-import type { Database } from '../../../lib/db/connect.ts';
-import { emit } from '../../../lib/outbox/emit.ts';
-import { RECEIVED_TABLE } from '../../../lib/receive/receiver.ts';
-import { sleep } from '../../../lib/time.ts';
+import { catalog } from '../../../lib/bus/catalog/catalog.ts';
+import { emit } from '../../../lib/bus/outbox/emit.ts';
+import { RECEIVED_TABLE } from '../../../lib/elsewhere/receive/receiver.ts';
+import { connect } from '../../../lib/platform/db/connect.ts';
+import type { Database } from '../../../lib/platform/db/connect.ts';
+import { sleep } from '../../../lib/platform/time.ts';
 import { createDatabase, createEmptyDatabase, freePort } from '../../support/postgres.ts';
 import { randomFrom } from '../../support/random.ts';
 import { ROOT } from '../build.ts';

@@ -1,8 +1,8 @@
 import pg from 'pg';
 import { serve } from 'srvx';
 
-import { PermanentError, receiver } from '../../../lib/receive/receiver.ts';
-import { sleep } from '../../../lib/time.ts';
+import { PermanentError, receiver } from '../../../lib/elsewhere/receive/receiver.ts';
+import { sleep } from '../../../lib/platform/time.ts';
 import { loaded } from './loaded.ts';
 import { COMPONENTS, SECRET } from './orders.ts';
 import type { ReceiverOrders } from './orders.ts';

@@ -1,6 +1,6 @@
-import { connect } from '../../../lib/db/connect.ts';
-import { relay } from '../../../lib/relay/relay.ts';
-import { sleep } from '../../../lib/time.ts';
+import { relay } from '../../../lib/bus/relay/relay.ts';
+import { connect } from '../../../lib/platform/db/connect.ts';
+import { sleep } from '../../../lib/platform/time.ts';
 import { attached } from './attached.ts';
 import { loaded } from './loaded.ts';
 import { timeOf } from './orders.ts';

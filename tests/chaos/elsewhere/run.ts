@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 
-import { SECOND } from '../../../lib/time.ts';
+import { SECOND } from '../../../lib/platform/time.ts';
 import { startPostgres } from '../../support/postgres.ts';
 import { MISTAKES } from './orders.ts';
 import { play } from './play.ts';

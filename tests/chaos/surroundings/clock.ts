@@ -1,4 +1,4 @@
-import { HOUR, SECOND, sleep } from '../../../lib/time.ts';
+import { HOUR, SECOND, sleep } from '../../../lib/platform/time.ts';
 import { Stage, traffic } from './stage.ts';
 import type { Outcome, Scene, Surrounding } from './surrounding.ts';
 

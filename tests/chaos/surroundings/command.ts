@@ -1,10 +1,10 @@
-import { SECOND } from '../../../lib/time.ts';
+import { SECOND } from '../../../lib/platform/time.ts';
 import { buildBus } from '../build.ts';
 import type { Arena } from '../campaign.ts';
 import { grouped } from '../reading.ts';
 import type { SurroundedMutation } from './mutations.ts';
-import { SURROUNDINGS } from './surroundings.ts';
 import type { Surrounding } from './surrounding.ts';
+import { SURROUNDINGS } from './surroundings.ts';
 
 /** So many kinds of findings of one surrounding are printed. */
 const KINDS = 8;

@@ -1,4 +1,4 @@
-import { SECOND } from '../../../lib/time.ts';
+import { SECOND } from '../../../lib/platform/time.ts';
 import type { History } from '../history.ts';
 import type { Trap } from '../proxy.ts';
 import { Stage, traffic } from './stage.ts';

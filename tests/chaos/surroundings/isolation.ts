@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 
 import pg from 'pg';
 
-import { DAY, SECOND, sleep } from '../../../lib/time.ts';
-import { FAN_OUT_LOCK } from '../../../lib/deliveries/locks.ts';
+import { FAN_OUT_LOCK } from '../../../lib/bus/deliveries/locks.ts';
+import { DAY, SECOND, sleep } from '../../../lib/platform/time.ts';
 import { payloadOf } from '../../support/bus.ts';
 import { SECRET, eventOf, requestOf } from '../../support/receive.ts';
 import { opened } from '../produce.ts';

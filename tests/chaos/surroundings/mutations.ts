@@ -32,7 +32,7 @@ export const SURROUNDED_MUTATIONS: readonly SurroundedMutation[] = [
     finds: /there is no delivery/,
     changes: [
       {
-        file: 'lib/db/connect.ts',
+        file: 'lib/platform/db/connect.ts',
         from: "const READ_COMMITTED = { isolationLevel: 'read committed' } as const;",
         to: 'const READ_COMMITTED = {} as const;',
       },
@@ -44,7 +44,7 @@ export const SURROUNDED_MUTATIONS: readonly SurroundedMutation[] = [
     finds: /lease_expired|was silent/,
     changes: [
       {
-        file: 'lib/relay/claim-loop.ts',
+        file: 'lib/bus/relay/claim-loop.ts',
         from: 'this.#failures += 1;',
         to: 'this.#failures += 1; if (this.#failures > 3) throw error;',
       },
@@ -56,7 +56,7 @@ export const SURROUNDED_MUTATIONS: readonly SurroundedMutation[] = [
     finds: /did nothing for/,
     changes: [
       {
-        file: 'lib/db/statement.ts',
+        file: 'lib/platform/db/statement.ts',
         from: 'export const TURN_LIMIT_MS = 15 * SECOND;',
         to: 'export const TURN_LIMIT_MS = Infinity;',
       },
@@ -68,7 +68,7 @@ export const SURROUNDED_MUTATIONS: readonly SurroundedMutation[] = [
     finds: /lease_expired/,
     changes: [
       {
-        file: 'lib/relay/clock-jumps.ts',
+        file: 'lib/bus/relay/clock-jumps.ts',
         from: 'return this.#skipped !== null && this.#skipped.fromMs < atMs && atMs <= this.#skipped.toMs;',
         to: 'return atMs < 0;',
       },
@@ -80,7 +80,7 @@ export const SURROUNDED_MUTATIONS: readonly SurroundedMutation[] = [
     finds: /still wait/,
     changes: [
       {
-        file: 'lib/db/prepared-names.ts',
+        file: 'lib/platform/db/prepared-names.ts',
         from: 'if (!saysThatNamesAreLost(error)) return;',
         to: 'if (error !== null) return;',
       },
@@ -92,7 +92,7 @@ export const SURROUNDED_MUTATIONS: readonly SurroundedMutation[] = [
     finds: /wait behind it/,
     changes: [
       {
-        file: 'lib/deliveries/claim.ts',
+        file: 'lib/bus/deliveries/claim.ts',
         from: 'events.get(position) ?? NO_EVENT',
         to: 'events.get(position)!',
       },
@@ -104,7 +104,7 @@ export const SURROUNDED_MUTATIONS: readonly SurroundedMutation[] = [
     finds: /wait behind it/,
     changes: [
       {
-        file: 'lib/deliveries/turn.ts',
+        file: 'lib/bus/deliveries/turn.ts',
         from: 'if (!isOfRow(error)) throw error;',
         to: 'if (error !== null) throw error;',
       },

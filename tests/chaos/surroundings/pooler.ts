@@ -1,10 +1,10 @@
-import { connect, migrate } from '../../../lib/db/connect.ts';
-import { SECOND, sleep } from '../../../lib/time.ts';
+import { connect, migrate } from '../../../lib/platform/db/connect.ts';
+import { SECOND, sleep } from '../../../lib/platform/time.ts';
 import { pgbouncerPath, startPgbouncer } from '../../support/pgbouncer.ts';
 import { opened } from '../produce.ts';
+import { inOneLine } from './isolation.ts';
 import { Stage, traffic } from './stage.ts';
 import type { Outcome, Scene, Surrounding } from './surrounding.ts';
-import { inOneLine } from './isolation.ts';
 
 /** Point 6. */
 export const pooler: Surrounding = {

@@ -1,4 +1,4 @@
-import { SECOND, sleep } from '../../../lib/time.ts';
+import { SECOND, sleep } from '../../../lib/platform/time.ts';
 import { BACK, CRASHES } from '../history.ts';
 import type { History } from '../history.ts';
 import { grouped } from '../reading.ts';

@@ -3,19 +3,19 @@ import { join } from 'node:path';
 
 import type pg from 'pg';
 
-import type { Database } from '../../../lib/db/connect.ts';
-import { SECOND, sleep } from '../../../lib/time.ts';
+import type { Database } from '../../../lib/platform/db/connect.ts';
+import { SECOND, sleep } from '../../../lib/platform/time.ts';
 import { randomFrom } from '../../support/random.ts';
-import type { Arena } from '../campaign.ts';
 import type { Build } from '../build.ts';
+import type { Arena } from '../campaign.ts';
 import { violations } from '../checker.ts';
 import { Clock, NO_PAUSES } from '../clock.ts';
 import type { Emit, History, LogEntry, SubscriberLimits } from '../history.ts';
 import { opened, produce } from '../produce.ts';
+import type { Rule } from '../promises/promises.ts';
 import { readHistory } from '../read-history.ts';
 import { RelayProcess } from '../relays.ts';
 import type { Plan, PlannedEmit, PlannedTransaction, Schedule } from '../schedule.ts';
-import type { Rule } from '../promises/promises.ts';
 import { inShort } from '../words.ts';
 
 const LIMITS = { timeoutMs: 10 * SECOND, maxAttempts: 5 };

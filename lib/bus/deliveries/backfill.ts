@@ -1,0 +1,338 @@
+import { v7 as uuidv7 } from 'uuid';
+
+import { noteDue } from '../../platform/db/commits.ts';
+import type { Database, Transaction } from '../../platform/db/connect.ts';
+import { driverOf, limitStatements, run } from '../../platform/db/statement.ts';
+import { MINUTE, sleep } from '../../platform/time.ts';
+import { catalog, isTopicName } from '../catalog/catalog.ts';
+import { FAN_OUT_LOCK } from './locks.ts';
+import { missingOf } from './missing.ts';
+import { CountChanged, NoSuchSubscription } from './refusals.ts';
+import { releaseLanes } from './release.ts';
+
+/** The older events of a topic that a subscriber is to be given. */
+export interface Backfilling {
+  readonly topic: string;
+  readonly subscriber: string;
+  /** Creation time of the oldest event. */
+  readonly since: Date;
+}
+
+export interface BackfillRequest extends Backfilling {
+  /** The operator. */
+  readonly by: string;
+  readonly reason?: string | null;
+  /** Deliveries to write in a minute; all at once without it. */
+  readonly perMinute?: number | null;
+  /** A UUID chosen by the caller. A second request with it begins nothing. */
+  readonly id?: string;
+  /** Refuses the backfill unless exactly this many deliveries are missing. */
+  readonly expectedCount?: number;
+  /** When to stop writing here, in milliseconds since the epoch; `advanceBackfills` then continues. By default never. */
+  readonly until?: number;
+  /** Overrides the database's clock in tests. */
+  readonly now?: Date;
+}
+
+export interface Backfill {
+  readonly id: string;
+  /** Deliveries that were missing when it was requested. */
+  readonly matched: number;
+  /** Deliveries that this call has written. */
+  readonly written: number;
+  /** Whether all are written. Else they follow at the pace asked for, or when relays have let go of the lanes. */
+  readonly isEnded: boolean;
+}
+
+/** What a backfill would do. Instants are ISO 8601. */
+export interface BackfillPreview {
+  readonly matched: number;
+  /** Creation times of the first and the last event; null when nothing is missing. */
+  readonly oldestAt: string | null;
+  readonly newestAt: string | null;
+  /** Newer events that the subscriber has been handed already, and that can't come after the older ones any more. */
+  readonly alreadyDelivered: number;
+  /** Newer events that wait, and that come after the older ones. */
+  readonly waiting: number;
+}
+
+/** A backfill of the same subscription is under way. */
+export class BackfillUnderWay extends Error {
+  readonly code = 'backfill_under_way';
+  readonly id: string;
+
+  constructor(id: string, { topic, subscriber }: Pick<Backfilling, 'topic' | 'subscriber'>) {
+    super(
+      `A backfill of ${topic} for ${subscriber} is under way: wait for its end, or stop it. It has the id ${id}.`,
+    );
+    this.name = 'BackfillUnderWay';
+    this.id = id;
+  }
+}
+
+/** Deliveries of one transaction, which takes about 30 ms. */
+const CHUNK = 1000;
+
+/** The same at a pace, so that live traffic hardly notices. */
+const PACED_CHUNK = 250;
+
+/** How often to look whether relays have let go of the lanes. */
+export const LOOK_EVERY_MS = 100;
+
+/**
+ * Gives a subscriber the older events of a topic: writes, once, the deliveries that retained events since then lack for
+ * it. They are delivered in the order of creation and before all newer ones that are not under way yet. Producers go on.
+ *
+ * The newer deliveries of the subscription wait meanwhile. If this process dies, the cron continues.
+ *
+ * @throws NoSuchSubscription when this release's catalog does not list it; CountChanged; BackfillUnderWay.
+ */
+export async function backfill(db: Database, request: BackfillRequest): Promise<Backfill> {
+  requireListed(request);
+  const { id = uuidv7(), perMinute = null, until = Infinity, now } = request;
+  const { matched, isKnown } = await open(db, { ...request, id });
+  if (isKnown) return { id, matched, written: 0, isEnded: await isEnded(db, id) };
+  const { written, isEnded: ended } = await advance(db, { id, perMinute }, until, now);
+  return { id, matched, written, isEnded: ended };
+}
+
+/** Counts what a backfill would write. Changes nothing. @throws NoSuchSubscription */
+export async function previewBackfill(db: Database, of: Backfilling): Promise<BackfillPreview> {
+  requireListed(of);
+  const { matched, awaiting, oldest, newest, delivered, waiting } = await missingOf(driverOf(db), of);
+  return {
+    matched: matched + awaiting,
+    oldestAt: oldest,
+    newestAt: newest,
+    alreadyDelivered: delivered,
+    waiting,
+  };
+}
+
+/**
+ * Continues the backfills that are under way, at their pace, until this time. Any number of processes may do so.
+ *
+ * @returns in how many milliseconds the next step is due: 0 or less when time was short, null when nothing is under way.
+ * @throws the driver's error; what was written stays.
+ */
+export async function advanceBackfills(db: Database, until: number, now?: Date): Promise<number | null> {
+  for (;;) {
+    const [next] = await run<{ id: string; per_minute: number | null; in_ms: number }>(driverOf(db), {
+      text: NEXT,
+      values: [now?.toISOString() ?? null],
+    });
+    if (!next || next.in_ms > 0 || Date.now() >= until) return next?.in_ms ?? null;
+    await advance(db, { id: next.id, perMinute: next.per_minute }, until, now);
+  }
+}
+
+const NEXT = `
+  select id::text, per_minute,
+    ceil(extract(epoch from next_at - coalesce($1::text::timestamptz, clock_timestamp())) * 1000)::float8 as in_ms
+  from backfills where ended_at is null and renamed_from is null order by begun_at is null, next_at limit 1`;
+
+/**
+ * Stops a backfill: what it has not written stays unwritten, and the newer deliveries of the subscription follow.
+ *
+ * @returns false when it is not under way.
+ */
+export async function stopBackfill(db: Database, id: string, by: string, reason: string): Promise<boolean> {
+  return await db.transaction(async (tx) => {
+    const [stopped] = await run<{ topic: string; subscriber: string }>(tx, {
+      text: STOP,
+      values: [id, by, reason, uuidv7()],
+    });
+    if (!stopped) return false;
+    await wakeLanes(tx, stopped);
+    return true;
+  });
+}
+
+function requireListed({ topic, subscriber }: Backfilling): void {
+  const listed: readonly string[] = isTopicName(topic) ? catalog[topic].subscribers : [];
+  if (!listed.includes(subscriber))
+    throw new NoSuchSubscription(`${subscriber} for ${topic}`, 'Nothing was written.');
+}
+
+/** Records the backfill and sets its front, from which on nothing newer is claimed. */
+async function open(
+  db: Database,
+  request: BackfillRequest & { readonly id: string },
+): Promise<{ readonly matched: number; readonly isKnown: boolean }> {
+  const { id, topic, subscriber, since, by, reason = null, perMinute = null, expectedCount, now } = request;
+  // Before the lock, for which everything else would wait. What another release's relay fans out meanwhile is behind the
+  // front, and is written too.
+  const missing = await missingOf(driverOf(db), request);
+  const matched = missing.matched + missing.awaiting;
+  return await db.transaction(async (tx) => {
+    // Positions and markers stay as they are until this transaction ends.
+    await run(tx, { text: `select pg_advisory_xact_lock(${FAN_OUT_LOCK}, 0)`, values: [] });
+    const [known] = await run<{ id: string; matched: number; is_this: boolean }>(tx, {
+      text: KNOWN,
+      values: [id, topic, subscriber],
+    });
+    if (known?.is_this) return { matched: known.matched, isKnown: true };
+    if (known) throw new BackfillUnderWay(known.id, request);
+    if (expectedCount !== undefined && expectedCount !== matched)
+      throw new CountChanged(expectedCount, matched);
+    const at = now?.toISOString() ?? null;
+    await run(tx, {
+      text: OPEN,
+      values: [
+        id,
+        topic,
+        subscriber,
+        since.toISOString(),
+        by,
+        reason,
+        perMinute,
+        matched,
+        missing.front,
+        at,
+        uuidv7(),
+      ],
+    });
+    return { matched, isKnown: false };
+  });
+}
+
+async function isEnded(db: Database, id: string): Promise<boolean> {
+  const [row] = await run<{ is_ended: boolean }>(driverOf(db), {
+    text: 'select ended_at is not null as is_ended from backfills where id = $1::uuid',
+    values: [id],
+  });
+  return row?.is_ended ?? true;
+}
+
+/** Writes until all is written, the pace is reached or the time is up. */
+async function advance(
+  db: Database,
+  { id, perMinute }: { readonly id: string; readonly perMinute: number | null },
+  until: number,
+  now: Date | undefined,
+): Promise<{ readonly written: number; readonly isEnded: boolean }> {
+  // At a pace, what falls due in three seconds: the cron looks as often.
+  const most = perMinute === null ? CHUNK : Math.min(PACED_CHUNK, Math.max(1, Math.ceil(perMinute / 20)));
+  let written = 0;
+  for (;;) {
+    if (await beginBackfill(db, id, now)) {
+      const step = await write(db, id, most, now);
+      written += step.written;
+      if (step.isEnded || perMinute !== null) return { written, isEnded: step.isEnded };
+      if (Date.now() >= until) return { written, isEnded: false };
+    } else {
+      if (Date.now() + LOOK_EVERY_MS >= until) return { written, isEnded: await isEnded(db, id) };
+      if (await isEnded(db, id)) return { written, isEnded: true };
+      await sleep(LOOK_EVERY_MS);
+    }
+  }
+}
+
+/**
+ * Prepares the lanes of a backfill, or of a rename, which is one from a former name.
+ *
+ * @returns false while relays hold lanes that they claimed before it was requested.
+ */
+export async function beginBackfill(db: Database, id: string, now: Date | undefined): Promise<boolean> {
+  const [row] = await run<{ is_begun: boolean }>(driverOf(db), {
+    text: `select postbud_begin_backfill_1($1::uuid, coalesce($2::text::timestamptz, clock_timestamp())) as is_begun`,
+    values: [id, now?.toISOString() ?? null],
+  });
+  return row!.is_begun;
+}
+
+async function write(
+  db: Database,
+  id: string,
+  most: number,
+  now: Date | undefined,
+): Promise<{ readonly written: number; readonly isEnded: boolean }> {
+  const [step] = await run<{ written: number; is_ended: boolean }>(driverOf(db), {
+    text: `select written, is_ended
+      from postbud_backfill_1($1::uuid, $2::int, coalesce($3::text::timestamptz, clock_timestamp()))`,
+    values: [id, most, now?.toISOString() ?? null],
+  });
+  // In a transaction of its own, because the first one locks events, which come after lanes.
+  await db.transaction(async (tx) => {
+    const [of] = await run<{ topic: string; subscriber: string }>(tx, {
+      text: 'select topic, subscriber from backfills where id = $1::uuid',
+      values: [id],
+    });
+    if (of) await wakeLanes(tx, of, now);
+  });
+  return { written: step!.written, isEnded: step!.is_ended };
+}
+
+/** Makes all lanes of a subscription due: whatever they waited for, older deliveries may come before it. */
+export async function wakeLanes(
+  tx: Transaction,
+  of: { readonly topic: string; readonly subscriber: string },
+  now?: Date,
+): Promise<void> {
+  await limitStatements(tx, 1 * MINUTE);
+  const values = [of.topic, of.subscriber, now?.toISOString() ?? null];
+  await run(tx, { text: LOCK_WAITING, values });
+  await run(tx, { text: WAKE, values });
+  await releaseLanes(tx, of, now);
+  noteDue(tx);
+}
+
+const IS_WAITING = `
+  topic = $1::text and subscriber = $2::text and lease_token is null and (
+    due_at > coalesce($3::text::timestamptz, clock_timestamp()) and due_at < 'infinity' or due_at is null and tail > head
+  )`;
+
+const LOCK_WAITING = `select id from lanes where ${IS_WAITING} order by id for update`;
+
+const WAKE = `update lanes set due_at = coalesce($3::text::timestamptz, clock_timestamp()) where ${IS_WAITING}`;
+
+const KNOWN = `
+  select id::text, matched::float8, id = $1::uuid as is_this from backfills
+  where id = $1::uuid or topic = $2::text and subscriber = $3::text and ended_at is null
+  order by is_this desc limit 1`;
+
+// Events that are not fanned out yet lack the subscriber only if another release emitted them: they get it here. All lanes
+// are made now, under the fan-out lock, so that fan-out and backfill never wait for each other's new rows.
+const OPEN = `
+  with clock as materialized (
+    select coalesce($10::text::timestamptz, clock_timestamp()) as now
+  ),
+  marker as (
+    update awaiting_fan_out set subscribers = array_append(subscribers, $3::text), open = open + 1
+    where topic = $2::text and created_at >= $4::text::timestamptz and not $3::text = any (subscribers)
+    returning event_id
+  ),
+  event as (
+    update events set subscribers = array_append(subscribers, $3::text), open = open + 1
+    from marker where id = event_id
+  ),
+  lane as (
+    insert into lanes (topic, subscriber, ordering_key, slot, needed_version, tail)
+    select $2::text, $3::text, case when slot = 0 then '' end, nullif(slot, 0), case when slot > 0 then 32767 end, 0
+    from generate_series(0, 8) as slot
+    on conflict do nothing
+  ),
+  newest as materialized (
+    select last_value as position from delivery_positions
+  ),
+  opened as (
+    insert into backfills (id, topic, subscriber, since, requested_at, requested_by, reason, per_minute, matched, written,
+      front, until, next_at)
+    select $1::uuid, $2::text, $3::text, $4::text::timestamptz, clock.now, $5::text, $6::text, $7::int, $8::bigint,
+      (select count(*) from marker), least($9::bigint, position), position, clock.now
+    from clock, newest
+  )
+  insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
+  select $11::uuid, clock.now, $5::text, 'backfill', $2::text, $3::text, $6::text from clock`;
+
+const STOP = `
+  with stopped as (
+    update backfills set ended_at = clock_timestamp() where id = $1::uuid and ended_at is null and renamed_from is null
+    returning topic, subscriber, ended_at
+  ),
+  recorded as (
+    -- At the same moment, by which the two belong together.
+    insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
+    select $4::uuid, ended_at, $2::text, 'stop_backfill', topic, subscriber, $3::text from stopped
+  )
+  select topic, subscriber from stopped`;

@@ -1,0 +1,62 @@
+import { noteDue } from '../../platform/db/commits.ts';
+import type { Database } from '../../platform/db/connect.ts';
+import { limitStatements, run } from '../../platform/db/statement.ts';
+import { giveBack } from './give-back.ts';
+import { ABSENT_KINDS } from './outage.ts';
+import type { Subscription } from './subscription.ts';
+
+/**
+ * Ends the outages of subscribers that answer again: the attempts that they used up are given back, and what waits for a
+ * retry because nobody was there is due now. Any number of relays may do so at once.
+ *
+ * @param subscriptions those that wait in an outage are given their attempts back.
+ * @param now overrides the database's clock in tests; ISO 8601.
+ * @returns how many deliveries it made due.
+ */
+export async function endOutages(
+  db: Database,
+  subscriptions: ReadonlyMap<string, Subscription>,
+  now: string | null = null,
+): Promise<number> {
+  await giveBack(db, subscriptions, now);
+  return await db.transaction(async (tx) => {
+    await limitStatements(tx);
+    // In a statement of its own, so that the snapshot of the next one is no older than the locks.
+    await run(tx, { text: LOCK, values: [now] });
+    const [row] = await run<{ hurried: number }>(tx, {
+      text: END,
+      values: [now, JSON.stringify(ABSENT_KINDS)],
+    });
+    // Else the cron's look would set a relay going each minute.
+    if (row!.hurried > 0) noteDue(tx);
+    return row!.hurried;
+  });
+}
+
+const IS_WAITING = `
+  due_at > coalesce($1::text::timestamptz, clock_timestamp()) and due_at < 'infinity' and lease_token is null
+    and subscriber in (select subscriber from outages where recovered_at is not null)`;
+
+const LOCK = `select id from lanes where ${IS_WAITING} order by id for update`;
+
+const END = `
+  with waiting as materialized (
+    select id, coalesce(home_id, id) as home, next.position from lanes, lateral (
+      select position from postbud_next_2(lanes.id, home_id, slot, held_key, head, 1) limit 1
+    ) as next
+    where ${IS_WAITING}
+  ),
+  hurried as (
+    update deliveries set next_attempt_at = coalesce($1::text::timestamptz, clock_timestamp())
+    from waiting
+    where deliveries.lane_id = waiting.home and deliveries.position = waiting.position and next_attempt_at is not null
+      and $2::text::jsonb ? (attempt_log -> -1 ->> 'kind')
+    returning waiting.id
+  ),
+  due as (
+    update lanes set due_at = coalesce($1::text::timestamptz, clock_timestamp()) from hurried where lanes.id = hurried.id
+  ),
+  ended as (
+    delete from outages where recovered_at is not null
+  )
+  select count(*)::int as hurried from hurried`;

@@ -1,0 +1,143 @@
+import type { Database } from '../../platform/db/connect.ts';
+import { driverOf, limitStatements, run } from '../../platform/db/statement.ts';
+import { SECOND } from '../../platform/time.ts';
+import { ABSENT_KINDS } from './outage.ts';
+import type { Subscription } from './subscription.ts';
+
+/** Lanes of one transaction, which takes about 50 ms. */
+const CHUNK = 1000;
+
+/**
+ * An outage counts from the first failure since its subscriber answered last. A settlement that has answers too counts no
+ * failure: those of the same claim are older than the first that is counted, by some seconds, or by a handler's time limit.
+ * Less than the shortest wait for a retry, so that no lane is given back an attempt before these.
+ */
+const SLACK_MS = 30 * SECOND;
+
+/**
+ * Gives back the attempts that failed because nobody was there, before the outage of their subscriber was known or while it
+ * opened. A delivery is then as it was before them, and due, so that it can probe; its log keeps the attempts and says that
+ * they are not counted. Doing it again changes nothing. What a relay has in hand is left to the next call.
+ *
+ * @param subscriptions those that wait in an outage are looked at.
+ * @param now overrides the database's clock in tests; ISO 8601.
+ * @returns when the next probe of each subscriber in an outage is due, in epoch milliseconds.
+ */
+export async function giveBack(
+  db: Database,
+  subscriptions: ReadonlyMap<string, Subscription>,
+  now: string | null = null,
+): Promise<ReadonlyMap<string, number>> {
+  const waiting = [...subscriptions.values()].filter(({ subscriber }) => subscriber.outage === 'wait');
+  const names = [...new Set(waiting.map(({ subscriber }) => subscriber.name))];
+  if (names.length === 0) return new Map();
+  const found = await run<{ subscriber: string; next_probe_at: number; is_over: boolean }>(driverOf(db), {
+    text: OUTAGES,
+    values: [names.join(' ')],
+  });
+  const known = new Set(found.map(({ subscriber }) => subscriber));
+  const of = waiting
+    .filter(({ subscriber }) => known.has(subscriber.name))
+    .map(({ topic, subscriber }) => ({ topic, subscriber: subscriber.name }));
+  for (let last: string | null = '0'; last !== null && of.length > 0;)
+    last = await giveBackAfter(db, last, JSON.stringify(of), now);
+  return new Map(
+    found.flatMap(({ subscriber, next_probe_at: at, is_over: isOver }) => (isOver ? [] : [[subscriber, at]])),
+  );
+}
+
+/** @returns the id of the last lane that it looked at; null after the last of all. */
+async function giveBackAfter(
+  db: Database,
+  after: string,
+  of: string,
+  now: string | null,
+): Promise<string | null> {
+  return await db.transaction(async (tx) => {
+    await limitStatements(tx);
+    // In a statement of its own, so that the snapshot of the next one is no older than the locks.
+    const locked = await run<{ id: string }>(tx, { text: LOCK, values: [of, after] });
+    const ids = locked.map(({ id }) => id);
+    if (ids.length > 0) {
+      const values = [`{${ids.join(',')}}`, JSON.stringify(ABSENT_KINDS), SLACK_MS, now];
+      await run(tx, { text: GIVE_BACK, values });
+    }
+    return ids.length < CHUNK ? null : ids.at(-1)!;
+  });
+}
+
+const OUTAGES = `
+  select subscriber, (extract(epoch from next_probe_at) * 1000)::float8 as next_probe_at,
+    recovered_at is not null as is_over
+  from outages where subscriber = any (string_to_array($1::text, ' '))`;
+
+// A delivery fails in a lane of a whole topic, or in the lane of its own key.
+const LOCK = `
+  select lanes.id::text as id
+  from lanes join jsonb_to_recordset($1::text::jsonb) as waiting(topic text, subscriber text) using (topic, subscriber)
+  where lanes.id > $2::text::bigint and due_at < 'infinity' and lease_token is null
+    and (home_id is not null or slot is null)
+  order by lanes.id limit ${CHUNK} for update of lanes`;
+
+// The attempts are counted from the last one that was no fault of the outage. The death of a relay says neither.
+const GIVE_BACK = `
+  with clock as materialized (
+    select coalesce($4::text::timestamptz, clock_timestamp()) as now
+  ),
+  first as materialized (
+    select lanes.id, lanes.topic, lanes.subscriber, coalesce(home_id, lanes.id) as home, next.position,
+      coalesce(began_at, opened_at) - $3::float8 * interval '1 millisecond' as since
+    from lanes join outages using (subscriber), lateral (
+      select position, attempts from postbud_next_2(lanes.id, home_id, slot, held_key, head, 1) limit 1
+    ) as next
+    where lanes.id = any ($1::text::bigint[]) and next.attempts > 0
+  ),
+  burnt as materialized (
+    select first.*, least(attempts, (
+      with entry as materialized (
+        select number, entry ->> 'outcome' as outcome,
+          entry ->> 'outcome' = 'failed' and $2::text::jsonb ? (entry ->> 'kind')
+            and (entry ->> 'at')::timestamptz >= since as is_absence,
+          entry ->> 'kind' = 'lease_expired' as is_lapse
+        from jsonb_array_elements(attempt_log) with ordinality as logged(entry, number)
+      )
+      select count(*) from entry where is_absence and number > coalesce((
+        select max(number) from entry
+        where outcome in ('replayed', 'returned') or outcome = 'failed' and not is_absence and not is_lapse
+      ), 0)
+    )) as attempts
+    from first join deliveries on lane_id = home and deliveries.position = first.position
+    where state = 'failing'
+  ),
+  given_back as (
+    update deliveries set attempts = deliveries.attempts - burnt.attempts,
+      state = case when deliveries.attempts = burnt.attempts then 'pending' else 'failing' end::delivery_state,
+      next_attempt_at = least(next_attempt_at, clock.now),
+      attempt_log = attempt_log || jsonb_build_object('attempt', 0, 'at', clock.now, 'durationMs', 0,
+        'outcome', 'returned', 'by', 'postbud', 'reason', format(
+          '%s not counted: %s was not there', case when burnt.attempts = 1 then '1 attempt' else burnt.attempts || ' attempts' end,
+          subscriber))
+    from clock, burnt
+    where lane_id = home and deliveries.position = burnt.position and burnt.attempts > 0
+    returning burnt.id, topic, subscriber, event_id, (deliveries.state = 'pending')::int as healed
+  ),
+  change as (
+    select event_id, sum(healed)::int as healed from given_back where healed > 0 group by event_id
+  ),
+  changed_event as (
+    update events set failing = events.failing - change.healed
+    from (select * from change order by event_id) as change
+    where events.id = change.event_id
+    returning topic, state as becomes,
+      postbud_event_state(events.open, events.failing + change.healed, events.dead_lettered) as was
+  ),
+  due as (
+    update lanes set due_at = least(due_at, clock.now) from clock, given_back where lanes.id = given_back.id
+  )
+  select postbud_count_1(array(
+    select row(topic, subscriber, sum(healed), -sum(healed), 0, 0, 0, 0, null, null)::postbud_change_1
+    from given_back group by topic, subscriber
+    union all
+    select postbud_event_moved(topic, was, becomes) from changed_event where was <> becomes
+  ), clock.now)::text as done
+  from clock where exists (select from given_back)`;

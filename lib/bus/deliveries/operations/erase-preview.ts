@@ -1,0 +1,113 @@
+import type { Database } from '../../../platform/db/connect.ts';
+import { driverOf, run } from '../../../platform/db/statement.ts';
+import { FIRST_ID, searchEvents } from './erase-search.ts';
+import type { Hit } from './erase-search.ts';
+import { askedNames, namesOfNextPass, withMarks, withNamesOf } from './erased-names.ts';
+import type { ErasedName } from './erased-names.ts';
+
+/** What an erasure would find. */
+export interface ErasurePreview {
+  /** Of the database, in epoch milliseconds. */
+  readonly nowMs: number;
+  readonly names: readonly ErasedName[];
+  /** By topic. */
+  readonly topics: readonly { readonly topic: string; readonly events: number }[];
+  /** Unfinished deliveries of these events, which would be handed over erased. */
+  readonly pending: readonly {
+    readonly topic: string;
+    readonly subscriber: string;
+    readonly count: number;
+  }[];
+  /** The first of these events. */
+  readonly eventIds: readonly string[];
+  /** Events that were read for this. */
+  readonly searched: number;
+  /** Whether all were, and for all names. */
+  readonly isComplete: boolean;
+}
+
+/** Unfinished deliveries are looked up for this many events at most. */
+const MOST_PENDING = 2000;
+
+const MOST_LISTED = 1000;
+
+/**
+ * Searches as an erasure does, until the time is up. Changes nothing.
+ *
+ * @param until when to stop, in milliseconds since the epoch.
+ */
+export async function previewErasure(
+  db: Database,
+  { subjects, isExact = false }: { readonly subjects: readonly string[]; readonly isExact?: boolean },
+  until: number,
+): Promise<ErasurePreview> {
+  const driver = driverOf(db);
+  const [begin] = await run<{ now: number; at: string; last: string | null }>(driver, {
+    text: `select (extract(epoch from now) * 1000)::float8 as now, now::text as at,
+        (select id::text from events order by id desc limit 1) as last
+      from (select clock_timestamp() as now) as clock`,
+    values: [],
+  });
+  const { now: nowMs, at, last: lastId } = begin!;
+  let names = askedNames(subjects);
+  for (;;) {
+    const before = names;
+    const hits: Pick<Hit, 'eventId' | 'topic' | 'open'>[] = [];
+    let searched = 0;
+    let after: string | null = FIRST_ID;
+    while (after !== null && Date.now() < until) {
+      const found = await searchEvents(driver, { names, until: at, after, lastId: lastId ?? FIRST_ID });
+      names = isExact ? withMarks(names, found.hits) : withNamesOf(names, found.hits);
+      for (const { eventId, topic, open } of found.hits) hits.push({ eventId, topic, open });
+      searched += found.searched;
+      after = found.last;
+    }
+    const again = after === null && !isExact ? namesOfNextPass(before, names) : null;
+    if (again) {
+      names = again;
+      continue;
+    }
+    const open = hits.filter((hit) => hit.open > 0).slice(0, MOST_PENDING);
+    return {
+      nowMs,
+      names,
+      topics: byTopic(hits),
+      pending: await pendingOf(db, open),
+      eventIds: hits.slice(0, MOST_LISTED).map(({ eventId }) => eventId),
+      searched,
+      isComplete: after === null,
+    };
+  }
+}
+
+function byTopic(hits: readonly Pick<Hit, 'topic'>[]): ErasurePreview['topics'] {
+  const counts = new Map<string, number>();
+  for (const { topic } of hits) counts.set(topic, (counts.get(topic) ?? 0) + 1);
+  return [...counts]
+    .map(([topic, events]) => ({ topic, events }))
+    .toSorted((one, other) => other.events - one.events || one.topic.localeCompare(other.topic));
+}
+
+async function pendingOf(
+  db: Database,
+  hits: readonly Pick<Hit, 'eventId'>[],
+): Promise<ErasurePreview['pending']> {
+  if (hits.length === 0) return [];
+  return await run(driverOf(db), {
+    text: PENDING,
+    values: [JSON.stringify(hits.map(({ eventId }) => eventId))],
+  });
+}
+
+// Before fan-out there are no deliveries, but it is known whom the event is for.
+const PENDING = `
+  select topic, subscriber, count(*)::int as count from (
+    select lanes.topic, subscriber
+    from jsonb_array_elements_text($1::jsonb) as event(id), lateral (
+      select lane_id from deliveries where event_id = event.id::uuid and state in ('pending', 'failing') offset 0
+    ) as delivery join lanes on lanes.id = lane_id
+    union all
+    select awaiting_fan_out.topic, name from awaiting_fan_out, unnest(subscribers) as name
+    where event_id in (select id::uuid from jsonb_array_elements_text($1::jsonb) as event(id))
+  ) as unfinished
+  group by 1, 2 order by 3 desc, 1, 2`;

@@ -1,0 +1,134 @@
+import { run } from '../../../platform/db/statement.ts';
+import type { Executor } from '../../../platform/db/statement.ts';
+import { maskPersonalData } from '../../catalog/personal.ts';
+import { PRESENCE_LOCK, WATCH_LOCK } from '../locks.ts';
+import { soughtNames } from './erased-names.ts';
+import type { ErasedName } from './erased-names.ts';
+
+/** Texts outside of events that may quote one: who writes them masks what they know of, which may be too little. */
+const PLACES = [
+  { table: 'error_groups', key: ['key'], columns: ['kind', 'message'] },
+  { table: 'outages', key: ['subscriber'], columns: ['message'] },
+  { table: 'incidents', key: ['id'], columns: ['kind', 'message', 'acknowledged_note'] },
+  { table: 'alerts', key: ['incident_id', 'revision', 'channel'], columns: ['last_error'] },
+  { table: 'pauses', key: ['subscriber', 'topic'], columns: ['reason'] },
+  { table: 'backfills', key: ['id'], columns: ['reason'] },
+] as const;
+
+/** Rows that are read at once. */
+const ROWS = 2000;
+
+/** Texts that are looked for at once. */
+const TEXTS = 5000;
+
+export interface ErasedTexts {
+  /** Rows in which a text was masked. */
+  readonly texts: number;
+  readonly notifications: number;
+  /** Those of the names that the identity component knew as a provider's name. */
+  readonly subjects: readonly string[];
+}
+
+/**
+ * Masks a person's data in what is written about incidents, errors and pauses, and forgets their addresses and the
+ * provider's names for them. It holds the lock of the watch over incidents, which would otherwise write what it has read
+ * before.
+ *
+ * @param names of the person. What their events had is read from `erased_events`.
+ */
+export async function eraseTexts(
+  tx: Executor,
+  erasureId: string,
+  names: readonly ErasedName[],
+): Promise<ErasedTexts> {
+  await run(tx, { text: `select pg_advisory_xact_lock(${WATCH_LOCK}, 0)`, values: [] });
+  // Ids stay.
+  const known = new Set(names.flatMap(({ text, isPersonal }) => (isPersonal ? [text] : [])));
+  let texts = 0;
+  let after = '';
+  do {
+    const found = await run<{ text: string }>(tx, { text: NEXT_TEXTS, values: [erasureId, after] });
+    for (const { text } of found) if (!WORD.test(text)) known.add(text);
+    after = found.at(-1)?.text ?? '';
+    if (found.length === TEXTS && known.size < TEXTS) continue;
+    texts += await maskAll(tx, [...known]);
+    known.clear();
+  } while (after !== '');
+  const sought = soughtNames(names);
+  const list = JSON.stringify(sought);
+  const lower = JSON.stringify(sought.map((name) => name.toLowerCase()));
+  const [notified] = await run<{ count: number }>(tx, { text: FORGET_ADDRESSES, values: [lower] });
+  const subjects = await run<{ subject: string }>(tx, { text: FORGET_SUBJECTS, values: [list] });
+  return { texts, notifications: notified!.count, subjects: subjects.map(({ subject }) => subject) };
+}
+
+/** A word of a machine, such as `login.succeeded` in a webhook's body: to mask it everywhere would help nobody. */
+const WORD = /^[a-z][a-z_.-]*$/;
+
+async function maskAll(tx: Executor, known: readonly string[]): Promise<number> {
+  let masked = 0;
+  if (known.length === 0) return masked;
+  for (const place of PLACES) {
+    // In the order of locks.ts.
+    if (place.table === 'outages')
+      await run(tx, { text: `select pg_advisory_xact_lock(${PRESENCE_LOCK}, 0)`, values: [] });
+    masked += await maskIn(tx, place, known);
+  }
+  return masked;
+}
+
+async function maskIn(
+  tx: Executor,
+  { table, key, columns }: (typeof PLACES)[number],
+  known: readonly string[],
+): Promise<number> {
+  const keys = key.map((name) => `${name}::text`).join(', ');
+  let masked = 0;
+  let after: string | null = null;
+  for (;;) {
+    const rows: { place: string; texts: Record<string, string | null> }[] = await run(tx, {
+      text: `
+        select json_build_array(${keys})::text as place,
+          json_build_object(${columns.map((name) => `'${name}', ${name}::text`).join(', ')}) as texts
+        from ${table} where $1::text is null or json_build_array(${keys})::text > $1::text
+        order by 1 limit ${ROWS}`,
+      values: [after],
+    });
+    const changed = rows.flatMap(({ place, texts }) => {
+      const clean = Object.entries(texts).map(([name, text]) => [
+        name,
+        text && maskPersonalData(text, known),
+      ]);
+      const written: Record<string, unknown> = Object.fromEntries(clean);
+      return JSON.stringify(written) === JSON.stringify(texts) ? [] : [{ place, ...written }];
+    });
+    if (changed.length > 0)
+      await run(tx, {
+        text: `
+          update ${table} set ${columns.map((name) => `${name} = written.${name}`).join(', ')}
+          from jsonb_to_recordset($1::jsonb)
+            as written(place text, ${columns.map((name) => `${name} text`).join(', ')})
+          where json_build_array(${key.map((name) => `${table}.${name}::text`).join(', ')})::text = written.place`,
+        values: [JSON.stringify(changed)],
+      });
+    masked += changed.length;
+    after = rows.at(-1)?.place ?? null;
+    if (rows.length < ROWS) return masked;
+  }
+}
+
+const NEXT_TEXTS = `
+  select distinct text from erased_events, unnest(texts) as text
+  where erasure_id = $1::uuid and text > $2::text order by text limit ${TEXTS}`;
+
+const FORGET_ADDRESSES = `
+  with forgotten as (
+    update notifications set email = null
+    where email is not null and lower(email) = any (array(select jsonb_array_elements_text($1::jsonb)))
+    returning 1
+  )
+  select count(*)::int as count from forgotten`;
+
+const FORGET_SUBJECTS = `
+  delete from identity_subjects where subject = any (array(select jsonb_array_elements_text($1::jsonb)))
+  returning subject`;

@@ -1,0 +1,304 @@
+import { v7 as uuidv7 } from 'uuid';
+
+import type { Database, Transaction } from '../../../platform/db/connect.ts';
+import { driverOf, limitStatements, run } from '../../../platform/db/statement.ts';
+import { MINUTE, sleep } from '../../../platform/time.ts';
+import { EMITTER_LOCKS } from '../../outbox/emitter-locks.ts';
+import { FAN_OUT_LOCK } from '../locks.ts';
+import { eraseEvents } from './erase-events.ts';
+import { FIRST_ID, searchEvents } from './erase-search.ts';
+import { eraseTexts } from './erase-texts.ts';
+import { askedNames, maskedName, namesOfNextPass, withMarks, withNamesOf } from './erased-names.ts';
+import type { ErasedName } from './erased-names.ts';
+
+// A person to forget. The data flow of an erasure, one transaction a step, any process, each step under its row's lock:
+//
+// 1. the request notes the time and the producers whose transactions are open, and waits until these have ended. From
+//    then on every event of before that time can be seen;
+// 2. it reads all events by primary key, until no further name of the person turns up, and once more to note which events
+//    have one of the names;
+// 3. it overwrites those events, with the attempts of their deliveries. What is claimed from then on is erased;
+// 4. it waits for the relays that hold lanes which they claimed before, and may settle with an error that quotes the event;
+// 5. it overwrites the attempts again, then the texts of incidents and error groups, then what it knew of the person.
+
+/** A person's data that an operator wants overwritten. */
+export interface ErasureRequest {
+  /** Names of one person: ids, e-mail addresses, the identity provider's name; or the ids of single events. */
+  readonly subjects: readonly string[];
+  /** Whether to look for these alone, and not for the other names that events have beside them. */
+  readonly isExact?: boolean;
+  /** The operator. */
+  readonly by: string;
+  readonly reason: string;
+  /** A UUID chosen by the caller. A second request with it begins nothing. */
+  readonly id?: string;
+  /** When to stop here, in milliseconds since the epoch; `advanceErasures` then continues. By default never. */
+  readonly until?: number;
+}
+
+/**
+ * Overwrites the personal data of all events that were created before now and name a person, with what was written about
+ * them. Events that are created later stay as they are.
+ *
+ * If this process dies, the cron continues.
+ *
+ * @returns the erasure's id.
+ */
+export async function erase(db: Database, request: ErasureRequest): Promise<string> {
+  const { id = uuidv7(), until = Infinity } = request;
+  await open(db, { ...request, id });
+  while (Date.now() < until) {
+    const wait = await advance(db, until, id);
+    if (wait === null) break;
+    if (wait > 0) await sleep(Math.min(wait, LOOK_EVERY_MS));
+  }
+  return id;
+}
+
+/**
+ * Continues the erasures that are under way until this time. Any number of processes may do so.
+ *
+ * @returns in how many milliseconds the next step is due: 0 or less when time was short, null when nothing is under way.
+ * @throws the driver's error; what was overwritten stays so.
+ */
+export async function advanceErasures(db: Database, until: number): Promise<number | null> {
+  return await advance(db, until, null);
+}
+
+/** How often to look whether producers and relays have ended. */
+const LOOK_EVERY_MS = 200;
+
+async function advance(db: Database, until: number, id: string | null): Promise<number | null> {
+  for (;;) {
+    const [next] = await run<{ in_ms: number | null }>(driverOf(db), { text: NEXT, values: [id] });
+    const inMs = next!.in_ms;
+    if (inMs === null || inMs > 0 || Date.now() >= until) return inMs;
+    // Another process has it: it looks again a little later.
+    if (!(await step(db, id))) return LOOK_EVERY_MS;
+  }
+}
+
+async function open(db: Database, request: ErasureRequest & { readonly id: string }): Promise<void> {
+  const { id, subjects, isExact = false, by, reason } = request;
+  await db.transaction(async (tx) => {
+    // The producers are read after the clock: whoever has read an earlier one holds the lock by now. See emit.ts.
+    const [clock] = await run<{ now: string }>(tx, {
+      text: 'select clock_timestamp()::text as now',
+      values: [],
+    });
+    const names = JSON.stringify(askedNames(subjects));
+    await run(tx, {
+      text: OPEN,
+      values: [id, clock!.now, by, reason, JSON.stringify(subjects), isExact, names, uuidv7()],
+    });
+  });
+}
+
+/** An erasure, as its next step needs it. */
+interface Erasure {
+  readonly id: string;
+  readonly state: 'waiting' | 'gathering' | 'finding' | 'erasing' | 'settling' | 'checking';
+  readonly requested_at: string;
+  readonly is_exact: boolean;
+  readonly names: readonly ErasedName[];
+  readonly names_before: readonly ErasedName[];
+  readonly last_id: string | null;
+  readonly reached_id: string;
+}
+
+/** @returns whether a step was taken. */
+async function step(db: Database, id: string | null): Promise<boolean> {
+  return await db.transaction(async (tx) => {
+    await limitStatements(tx, 1 * MINUTE);
+    const [erasure] = await run<Erasure>(tx, { text: LOCK, values: [id] });
+    if (!erasure) return false;
+    await STEPS[erasure.state](tx, erasure);
+    return true;
+  });
+}
+
+const STEPS: Readonly<Record<Erasure['state'], (tx: Transaction, erasure: Erasure) => Promise<void>>> = {
+  waiting,
+  gathering,
+  finding,
+  erasing,
+  settling,
+  checking,
+};
+
+async function waiting(tx: Transaction, { id, is_exact: isExact }: Erasure): Promise<void> {
+  await run(tx, { text: BEGIN, values: [id, isExact ? 'finding' : 'gathering', LOOK_EVERY_MS] });
+}
+
+async function gathering(tx: Transaction, erasure: Erasure): Promise<void> {
+  const { hits, searched, last } = await search(tx, erasure);
+  const names = withNamesOf(erasure.names, hits);
+  if (last !== null)
+    return await write(tx, erasure, { state: 'gathering', names, reached_id: last, searched });
+  const again = namesOfNextPass(erasure.names_before, names);
+  const next = again ? { names: again, names_before: again } : { names };
+  const state = again ? 'gathering' : 'finding';
+  await write(tx, erasure, { state, ...next, reached_id: FIRST_ID, searched: null });
+}
+
+async function finding(tx: Transaction, erasure: Erasure): Promise<void> {
+  const { hits, searched, last } = await search(tx, erasure);
+  if (hits.length > 0)
+    await run(tx, {
+      text: 'insert into erased_events (erasure_id, event_id) select $1::uuid, value::uuid from jsonb_array_elements_text($2::jsonb) as value on conflict do nothing',
+      values: [erasure.id, JSON.stringify(hits.map(({ eventId }) => eventId))],
+    });
+  await write(tx, erasure, {
+    state: last === null ? 'erasing' : 'finding',
+    names: withMarks(erasure.names, hits),
+    reached_id: last ?? FIRST_ID,
+    searched,
+    found: hits.length,
+  });
+}
+
+async function search(tx: Transaction, { names, requested_at: until, reached_id: after, last_id }: Erasure) {
+  return await searchEvents(tx, { names, until, after, lastId: last_id ?? FIRST_ID });
+}
+
+async function erasing(tx: Transaction, erasure: Erasure): Promise<void> {
+  const chunk = await eraseEvents(tx, erasure.id, personal(erasure), erasure.reached_id);
+  const { last } = chunk;
+  await write(tx, erasure, {
+    ...counted(chunk),
+    state: last === null ? 'settling' : 'erasing',
+    reached_id: last ?? FIRST_ID,
+  });
+}
+
+/** Waits until no relay holds a lane that it claimed before the last event was overwritten. */
+async function settling(tx: Transaction, erasure: Erasure): Promise<void> {
+  if (erasure.reached_id === FIRST_ID) {
+    // A turn that fans out an event and claims its delivery has both in one transaction, under this lock.
+    await run(tx, { text: `select pg_advisory_xact_lock(${FAN_OUT_LOCK}, 0)`, values: [] });
+    await run(tx, { text: HOLD_LEASES, values: [erasure.id, LAST_ID] });
+  } else await run(tx, { text: AWAIT_LEASES, values: [erasure.id, LOOK_EVERY_MS, FIRST_ID] });
+}
+
+async function checking(tx: Transaction, erasure: Erasure): Promise<void> {
+  const { id, names, reached_id: after } = erasure;
+  const chunk = await eraseEvents(tx, id, personal(erasure), after);
+  if (chunk.last !== null)
+    return await write(tx, erasure, { ...counted(chunk), reached_id: chunk.last, state: 'checking' });
+  const { texts, notifications, subjects } = await eraseTexts(tx, id, names);
+  await write(tx, erasure, { ...counted(chunk), state: 'checking', texts });
+  const asked = names.filter(({ origin }) => origin === 'asked');
+  const masked = asked.map(({ text, isPersonal }) =>
+    maskedName({ text, isPersonal: isPersonal || subjects.includes(text) }),
+  );
+  await run(tx, { text: END, values: [id, JSON.stringify(masked), notifications] });
+}
+
+const personal = ({ names }: Erasure) => names.flatMap(({ text, isPersonal }) => (isPersonal ? [text] : []));
+
+function counted({ events, deliveries, notifications, keysKept }: Awaited<ReturnType<typeof eraseEvents>>) {
+  return { events, deliveries, notifications, keys_kept: keysKept };
+}
+
+/** Numbers are added to those so far; `searched: null` begins anew. */
+interface Progress {
+  readonly state: Erasure['state'];
+  readonly names?: readonly ErasedName[];
+  readonly names_before?: readonly ErasedName[];
+  readonly reached_id?: string;
+  readonly searched?: number | null;
+  readonly found?: number;
+  readonly events?: number;
+  readonly deliveries?: number;
+  readonly notifications?: number;
+  readonly keys_kept?: number;
+  readonly texts?: number;
+}
+
+async function write(tx: Transaction, { id }: Erasure, progress: Progress): Promise<void> {
+  await run(tx, { text: WRITE, values: [id, JSON.stringify(progress)] });
+}
+
+/** Says that the leases are noted. */
+const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+
+/** A lease that ran out this long ago is that of a relay which died: its process is gone, and settles nothing more. */
+const GONE_AFTER_MINUTES = 15;
+
+const PRODUCERS = `
+  select virtualtransaction from pg_locks
+  where locktype = 'advisory' and mode = 'ShareLock' and classid = ${EMITTER_LOCKS} and objsubid = 2
+    and database = (select oid from pg_database where datname = current_database())`;
+
+const NEXT = `
+  select (extract(epoch from min(next_at) - clock_timestamp()) * 1000)::float8 as in_ms from erasures
+  where ended_at is null and ($1::text is null or id = $1::text::uuid)`;
+
+const LOCK = `
+  select id::text, state, requested_at::text, is_exact, names, names_before, last_id::text, reached_id::text
+  from erasures
+  where ended_at is null and next_at <= clock_timestamp() and ($1::text is null or id = $1::text::uuid)
+  order by next_at limit 1 for update skip locked`;
+
+const OPEN = `
+  with opened as (
+    insert into erasures (id, requested_at, requested_by, reason, subjects, is_exact, names, producers, next_at)
+    select $1::uuid, $2::timestamptz, $3::text, $4::text, array(select jsonb_array_elements_text($5::jsonb)),
+      $6::boolean, $7::jsonb, array(${PRODUCERS}), $2::timestamptz
+    on conflict (id) do nothing returning requested_at
+  )
+  insert into operator_actions (id, at, operator, action, reason, erasure_id)
+  select $8::uuid, requested_at, $3::text, 'erase', $4::text, $1::uuid from opened`;
+
+const BEGIN = `
+  update erasures set
+    state = case when is_open then state when newest is null then 'erasing' else $2::text end,
+    last_id = newest, next_at = clock_timestamp() + case when is_open then $3::int else 0 end * interval '1 millisecond',
+    names_before = names
+  from (
+    select exists (${PRODUCERS} and virtualtransaction = any (
+      select unnest(producers) from erasures where id = $1::uuid
+    )) as is_open, (select id from events order by id desc limit 1) as newest
+  ) as found
+  where id = $1::uuid`;
+
+const WRITE = `
+  update erasures set state = coalesce(written.state, erasures.state), names = coalesce(written.names, erasures.names),
+    names_before = coalesce(written.names_before, erasures.names_before),
+    reached_id = coalesce(written.reached_id, erasures.reached_id),
+    searched = case when $2::jsonb -> 'searched' = 'null' then 0 else erasures.searched + coalesce(written.searched, 0) end,
+    found = erasures.found + coalesce(written.found, 0), events = erasures.events + coalesce(written.events, 0),
+    deliveries = erasures.deliveries + coalesce(written.deliveries, 0),
+    notifications = erasures.notifications + coalesce(written.notifications, 0),
+    keys_kept = greatest(erasures.keys_kept, coalesce(written.keys_kept, 0)),
+    texts = erasures.texts + coalesce(written.texts, 0), next_at = clock_timestamp()
+  from jsonb_to_record($2::jsonb) as written(state text, names jsonb, names_before jsonb, reached_id uuid,
+    searched bigint, found bigint, events bigint, deliveries bigint, notifications bigint, keys_kept bigint, texts bigint)
+  where id = $1::uuid`;
+
+const HOLD_LEASES = `
+  update erasures set reached_id = $2::uuid, next_at = clock_timestamp(), leases = array(
+    select distinct lease_token from lanes where lease_token is not null
+      and topic in (select topic from events join erased_events on event_id = events.id where erasure_id = $1::uuid)
+  )
+  where id = $1::uuid`;
+
+const AWAIT_LEASES = `
+  update erasures set state = case when is_held then state else 'checking' end,
+    reached_id = case when is_held then reached_id else $3::uuid end,
+    next_at = clock_timestamp() + case when is_held then $2::int else 0 end * interval '1 millisecond'
+  from (
+    select exists (
+      select from lanes join erasures on lease_token = any (leases)
+      where erasures.id = $1::uuid and next_look_at > clock_timestamp() - interval '${GONE_AFTER_MINUTES} minutes'
+    ) as is_held
+  ) as found
+  where id = $1::uuid`;
+
+const END = `
+  with forgotten as (
+    delete from erased_events where erasure_id = $1::uuid
+  )
+  update erasures set state = 'ended', ended_at = clock_timestamp(), names = null, names_before = null,
+    subjects = array(select jsonb_array_elements_text($2::jsonb)), notifications = notifications + $3::int
+  where id = $1::uuid`;

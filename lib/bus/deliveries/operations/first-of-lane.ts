@@ -1,0 +1,112 @@
+import { noteDue } from '../../../platform/db/commits.ts';
+import type { Database, Transaction } from '../../../platform/db/connect.ts';
+import { run } from '../../../platform/db/statement.ts';
+
+/** A delivery that an operator has acted on, and its subscription. */
+export interface ActedOn {
+  readonly deliveryId: string;
+  readonly topic: string;
+  readonly subscriber: string;
+}
+
+/** An action that the delivery's present state does not allow. `code` says why, the message what to do. */
+export class NotActedOn extends Error {
+  readonly code: 'not_found' | 'not_first' | 'not_waiting' | 'not_dead' | 'halted' | 'under_way';
+
+  constructor(code: NotActedOn['code'], message = REASONS[code]) {
+    super(message);
+    this.name = 'NotActedOn';
+    this.code = code;
+  }
+}
+
+const REASONS: Readonly<Record<NotActedOn['code'], string>> = {
+  not_found: 'Unknown delivery.',
+  not_first: 'An earlier delivery in this lane is unfinished. Reload to see which delivery holds the lane.',
+  not_waiting: 'This delivery is not waiting for a retry: it is due now, delivered or dead-lettered.',
+  not_dead: 'This delivery is not a dead letter: it is pending, failing or delivered.',
+  halted: 'An earlier dead letter halts this lane. Replay or dismiss that one.',
+  under_way: 'A relay is delivering this lane at the moment. Try again in a few seconds.',
+};
+
+/** The first unfinished delivery of a lane, which holds the lane, with the lane locked. */
+export interface FirstOfLane extends ActedOn {
+  readonly id: { readonly home: string; readonly position: string };
+  /** The lane that delivers it: its home, or the lane of its key. */
+  readonly laneId: string;
+  readonly eventId: string;
+  readonly isFailing: boolean;
+}
+
+/**
+ * Runs an operator's action on the delivery that holds its lane, in a transaction.
+ *
+ * @throws NotActedOn when there is no such delivery, when it does not hold its lane, when a dead letter in front of it halts
+ *   the lane, or when a relay holds the lane.
+ */
+export async function onFirstOfLane(
+  db: Database,
+  deliveryId: string,
+  act: (tx: Transaction, first: FirstOfLane) => Promise<void>,
+): Promise<ActedOn> {
+  return await db.transaction(async (tx) => {
+    const [home = '', position = ''] = deliveryId.split('-');
+    await run(tx, { text: LOCK, values: [home, position] });
+    const [found] = await run<FoundDelivery>(tx, { text: FIRST_OF_LANE, values: [home, position] });
+    if (!found) throw new NotActedOn('not_found');
+    const { topic, subscriber } = found;
+    if (!found.is_unfinished) throw new NotActedOn('not_waiting');
+    if (!found.is_free) throw new NotActedOn('under_way');
+    if (found.halted_by !== null)
+      throw new NotActedOn(
+        'halted',
+        `Dead letter ${found.halted_by} halts this lane. Replay or dismiss that one.`,
+      );
+    if (!found.is_first) throw new NotActedOn('not_first');
+    const acted = { deliveryId, topic, subscriber };
+    const { lane_id: laneId, event_id: eventId, is_failing: isFailing } = found;
+    await act(tx, { ...acted, id: { home, position }, laneId, eventId, isFailing });
+    noteDue(tx);
+    return acted;
+  });
+}
+
+interface FoundDelivery {
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly lane_id: string;
+  readonly event_id: string;
+  readonly is_free: boolean;
+  readonly is_first: boolean;
+  /** The id of the dead letter in front of it that halts the lane. */
+  readonly halted_by: string | null;
+  readonly is_unfinished: boolean;
+  readonly is_failing: boolean;
+}
+
+// In a statement of its own, so that the snapshot of the next one is no older than the lock. A claim locks the row too.
+const LOCK = `
+  select id from lanes where id = $1::text::bigint or home_id = $1::text::bigint and held_key = (
+    select lane_key from deliveries where lane_id = $1::text::bigint and position = $2::text::bigint
+  )
+  order by id for update`;
+
+const FIRST_OF_LANE = `
+  select home.topic, home.subscriber, lane.id::text as lane_id, event_id::text, lane.lease_token is null as is_free,
+    state in ('pending', 'failing') as is_unfinished,
+    -- A wait that the handler asked for does not count as an attempt.
+    attempts > 0 as is_failing,
+    not exists (
+      select from deliveries as earlier
+      where earlier.lane_id = home.id and earlier.position > lane.head and earlier.position < target.position
+        and (target.lane_key is null or earlier.lane_key = target.lane_key) and earlier.state in ('pending', 'failing')
+    ) as is_first, (
+      select dead.lane_id || '-' || dead.position from halts join deliveries as dead using (lane_id, position)
+      where dead.lane_id = home.id and halts.lane_key is not distinct from target.lane_key
+        and dead.position < target.position and dead.state = 'dead_lettered' and dead.dismissed_at is null
+      order by dead.position limit 1
+    ) as halted_by
+  from deliveries as target join lanes as home on home.id = target.lane_id
+    left join lanes as of_key on of_key.home_id = home.id and of_key.held_key = target.lane_key
+    join lanes as lane on lane.id = coalesce(of_key.id, home.id)
+  where target.lane_id = $1::text::bigint and target.position = $2::text::bigint`;

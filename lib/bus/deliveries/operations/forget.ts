@@ -1,0 +1,71 @@
+import type { Database, Transaction } from '../../../platform/db/connect.ts';
+import { driverOf, run } from '../../../platform/db/statement.ts';
+import { PRESENCE_LOCK } from '../locks.ts';
+
+/**
+ * Ends what the bus keeps about a subscription that has nothing left: its pause, its halts, and the failures that count
+ * towards an outage; and the outage of a subscriber for which nothing waits any more. A later release that lists the
+ * subscription again must not find it paused, halted or down.
+ *
+ * Must be the last of its transaction that locks anything.
+ *
+ * @returns whether there was something to end.
+ */
+export async function forgetSubscription(
+  tx: Transaction,
+  of: { readonly topic: string; readonly subscriber: string },
+): Promise<boolean> {
+  await run(tx, { text: `select pg_advisory_xact_lock(${PRESENCE_LOCK}, 0)`, values: [] });
+  const [row] = await run<{ ended: number }>(tx, { text: FORGET, values: [of.topic, of.subscriber] });
+  return row!.ended > 0;
+}
+
+/**
+ * Takes a subscription out of the paced replays that are under way: what they have not put back stays as it is. In a
+ * transaction of its own, because a replay's row is locked before all others.
+ */
+export async function forgetReplays(
+  db: Database,
+  of: { readonly topic: string; readonly subscriber: string },
+): Promise<void> {
+  await run(driverOf(db), { text: FORGET_REPLAYS, values: [of.topic, of.subscriber] });
+}
+
+const FORGET_REPLAYS = `
+  with planned as materialized (
+    select replay_id, position, lane_id from planned_replays join lanes on lanes.id = lane_id
+    where topic = $1::text and subscriber = $2::text
+  ),
+  replay as materialized (
+    select replay_id from paced_replays where replay_id in (select replay_id from planned)
+    order by replay_id for update
+  ),
+  forgotten as (
+    delete from planned_replays using planned, replay
+    where planned_replays.replay_id = replay.replay_id
+      and (planned_replays.replay_id, planned_replays.position, planned_replays.lane_id)
+        = (planned.replay_id, planned.position, planned.lane_id)
+    returning planned.replay_id
+  )
+  update paced_replays set passed_over = passed_over + count
+  from (select replay_id, count(*) as count from forgotten group by replay_id) as passed_over_by
+  where paced_replays.replay_id = passed_over_by.replay_id`;
+
+const FORGET = `
+  with pause as (
+    delete from pauses where subscriber = $2::text and topic = $1::text returning 1
+  ),
+  halt as (
+    delete from halts where subscriber = $2::text and topic = $1::text returning 1
+  ),
+  absence as (
+    delete from absences using lanes
+    where lanes.id = lane_id and absences.subscriber = $2::text and lanes.subscriber = $2::text and topic = $1::text
+  ),
+  outage as (
+    delete from outages where subscriber = $2::text and not exists (
+      select from backlog where subscriber = $2::text having sum(pending) <> 0 or sum(failing) <> 0
+    )
+    returning 1
+  )
+  select ((select count(*) from pause) + (select count(*) from halt) + (select count(*) from outage))::int as ended`;

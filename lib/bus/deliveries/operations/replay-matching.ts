@@ -1,0 +1,122 @@
+import { msOf } from '../../../platform/time.ts';
+import { topics } from '../../catalog/catalog.ts';
+import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
+import { refusingReplays } from '../subscription.ts';
+import type { ParsedReplayRequest } from './replay-request.ts';
+
+/** How the requested deliveries are found. */
+export type Way = 'chosen' | 'deadLetters' | 'dismissed' | 'everything';
+
+export function wayOf({ deliveryIds, include }: ParsedReplayRequest): Way {
+  if (deliveryIds) return 'chosen';
+  return WAYS[include];
+}
+
+const WAYS = { dead_letters: 'deadLetters', dismissed: 'dismissed', all: 'everything' } as const;
+
+/**
+ * Gives the parameters $1 to $10 of `MATCHING`. The third is an error group, or the id of an incident.
+ *
+ * @param attached tells whose handlers refuse replays.
+ */
+export function matchingValues(
+  asked: ParsedReplayRequest,
+  attached: readonly AttachedSubscriber[],
+  now?: Date,
+): unknown[] {
+  const { topic, subscriber, group, incident, since, until, deliveryIds, include, limit } = asked;
+  const untilMs = until === undefined ? 0 : msOf(until);
+  return [
+    topic ?? null,
+    subscriber ?? null,
+    group ?? incident ?? null,
+    since === undefined ? null : msOf(since),
+    until === undefined || untilMs > 0 ? untilMs : until,
+    deliveryIds ? JSON.stringify(deliveryIds) : null,
+    include === 'all',
+    limit ?? null,
+    now?.toISOString() ?? null,
+    JSON.stringify({ listed: listedOf(topic), refusing: refusingReplays(attached) }),
+  ];
+}
+
+/** Lists the subscriptions of a topic in the catalog; without a topic, all. */
+function listedOf(wanted: string | undefined): string[] {
+  return topics().flatMap(([topic, { subscribers }]) =>
+    wanted === undefined || wanted === topic ? subscribers.map((subscriber) => `${topic} ${subscriber}`) : [],
+  );
+}
+
+const CLOCK_AND_WINDOW = `
+  clock as materialized (
+    select coalesce($9::text::timestamptz, clock_timestamp()) as now
+  ),
+  -- "until" is a number of milliseconds before now, or an instant. Never name a parameter in a comment: PGlite's
+  -- transactions would count it as one more.
+  span as materialized (
+    select coalesce(now - $4::float8 * interval '1 millisecond', '-infinity') as since,
+      case when $5::text ~ '^[0-9]+$' then now - $5::text::float8 * interval '1 millisecond'
+        else $5::text::timestamptz end as until
+    from clock
+  )`;
+
+/** Selects the deliveries that may be replayed and ended in the window. A dismissed one ended when it was dismissed. */
+const HAS_ENDED = `
+      (state = 'dead_lettered' or ($7::boolean and state = 'delivered'))
+      and coalesce(dead_lettered_at, dismissed_at, delivered_at) between span.since and span.until`;
+
+/** Selects from `found` the deliveries that a replay may put back, the oldest first. */
+const MATCHING_OF_FOUND = `
+  matching as materialized (
+    select lane_id, position, replays, error_group, event_id, ended_at from found where is_listed and not refuses
+    order by position, lane_id limit $8::int
+  )`;
+
+const IS_LISTED = `$10::text::jsonb -> 'listed' ? (topic || ' ' || subscriber) as is_listed,
+      $10::text::jsonb -> 'refusing' ? (topic || ' ' || subscriber) as refuses`;
+
+/**
+ * The CTEs `clock`, `span`, `found` and `matching`, which find the deliveries of a request, each way through its own
+ * index. `matching` has lane_id, position, replays, error_group, event_id and ended_at; `found` also has the lane's topic
+ * and subscriber, whether the catalog lists them (is_listed) and whether the handler refuses replays (refuses).
+ * `matchingValues` gives the parameters.
+ */
+export const MATCHING: Readonly<Record<Way, string>> = {
+  chosen: `${CLOCK_AND_WINDOW},
+  found as materialized (
+    select lane_id, position, deliveries.replays, error_group, event_id,
+      coalesce(dead_lettered_at, dismissed_at, delivered_at) as ended_at, topic, subscriber, ${IS_LISTED}
+    from span, (select distinct id from jsonb_array_elements_text($6::text::jsonb) as id) as chosen
+      join deliveries on lane_id = split_part(id, '-', 1)::bigint and position = split_part(id, '-', 2)::bigint
+      join lanes on lanes.id = lane_id
+    where ($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
+      and ($3::text is null or error_group = $3::text) and ${HAS_ENDED}
+  ), ${MATCHING_OF_FOUND}`,
+  deadLetters: `${CLOCK_AND_WINDOW},
+  found as materialized (
+    select lane_id, position, deliveries.replays, error_group, event_id, dead_lettered_at as ended_at, topic,
+      subscriber, ${IS_LISTED}
+    from span, error_groups join deliveries on error_group = key
+    where topic = $1::text and ($2::text is null or subscriber = $2::text)
+      and ($3::text is null or key = $3::text or kind = (
+        select kind from incidents where id = case when length($3::text) = 36 then $3::text::uuid end
+      ))
+      and $6::text is null and not $7::boolean and dead_lettered_at between span.since and span.until
+  ), ${MATCHING_OF_FOUND}`,
+  dismissed: `${CLOCK_AND_WINDOW},
+  found as materialized (
+    select lane_id, position, deliveries.replays, error_group, event_id, dismissed_at as ended_at, topic, subscriber,
+      ${IS_LISTED}
+    from span, deliveries join lanes on lanes.id = lane_id
+    where topic = $1::text and ($2::text is null or subscriber = $2::text) and $3::text is null
+      and $6::text is null and not $7::boolean and dismissed_at between span.since and span.until
+  ), ${MATCHING_OF_FOUND}`,
+  everything: `${CLOCK_AND_WINDOW},
+  found as materialized (
+    select lane_id, position, deliveries.replays, error_group, event_id,
+      coalesce(dead_lettered_at, delivered_at) as ended_at, topic, subscriber, ${IS_LISTED}
+    from span, lanes join deliveries on lane_id = lanes.id
+    where topic = $1::text and ($2::text is null or subscriber = $2::text)
+      and ($3::text is null or error_group = $3::text) and $6::text is null and dismissed_at is null and ${HAS_ENDED}
+  ), ${MATCHING_OF_FOUND}`,
+};

@@ -1,0 +1,183 @@
+import * as z from 'zod';
+
+import { DAY, msOf } from '../../../platform/time.ts';
+import { isTopicName, topics } from '../../catalog/catalog.ts';
+import { hasPersonalData } from '../../catalog/personal.ts';
+
+/** No event is older than this, so no window needs to be wider. */
+const WIDEST_MS = 3650 * DAY;
+
+const AGO = 'expected a time span such as 90m, 24h or 7d (units s, m, h, d, w), at most ten years';
+
+/** A time span that ends now. */
+export const ago = z
+  .string(AGO)
+  .refine(isAgo, AGO)
+  .meta({ pattern: '^\\d{1,9}[smhdw]$', description: 'How far back from now: `24h`, `90m`, `7d`.' });
+
+const AGO_OR_INSTANT = `${AGO}, or an instant in UTC such as 2026-02-21T09:35:00Z`;
+
+/** As `ago`, or an instant in UTC: after a preview, the replay ends at the moment of the preview. */
+const agoOrInstant = z
+  .string(AGO_OR_INSTANT)
+  .refine((text) => isAgo(text) || isInstant(text), AGO_OR_INSTANT);
+
+/** Whether a text is an instant in UTC that the database accepts. */
+export function isInstant(text: string): boolean {
+  return z.iso.datetime().safeParse(text).success && Date.parse(text) >= 0;
+}
+
+function isAgo(text: string): boolean {
+  const ms = msOf(text);
+  return ms > 0 && ms <= WIDEST_MS;
+}
+
+const TOPIC = 'expected a topic of the catalog, such as payment.captured';
+
+/** Any topic that a release's catalog may have had; see `requireKnownTopic`. */
+export const topicText = z
+  .string(TOPIC)
+  .regex(/^[a-z0-9_.-]{1,200}$/, TOPIC)
+  .meta({ description: 'A topic of this or of another release’s catalog.' });
+
+export const topicName = z
+  .string(TOPIC)
+  .refine(isTopicName, TOPIC)
+  .meta({ id: 'TopicName', enum: topics().map(([topic]) => topic), description: 'A topic of the catalog.' });
+
+export const deliveryId = z
+  .string()
+  .regex(/^\d{1,18}-\d{1,18}$/, 'expected a delivery id, such as 12-345')
+  .meta({ description: 'A delivery id, such as `12-345`.' });
+
+/** Enough for a sentence or two, in characters. */
+export const LONGEST_REASON = 500;
+
+/** Why a reason is refused: the operators' log refuses changes, so no erasure could take a name out of it. */
+export const NAMES_A_PERSON =
+  'is kept forever, so it must not name a person: use a case number, such as 2026-114, instead of a name, an e-mail address, a telephone number or another number of a person';
+
+/**
+ * An operator's reason. Characters that Postgres refuses are removed. What looks like an e-mail address, a national id, a
+ * telephone number, an account or a card is refused.
+ */
+export const ownWords = z
+  .string()
+  .transform((text) => text.toWellFormed().replaceAll('\0', '').trim())
+  .pipe(
+    z
+      .string()
+      .max(LONGEST_REASON, `expected at most ${LONGEST_REASON} characters`)
+      .refine((text) => !hasPersonalData(text), NAMES_A_PERSON),
+  )
+  .meta({ maxLength: LONGEST_REASON, description: 'The operator’s reason, kept in the operator log.' });
+
+const PACE = 'expected a whole number of deliveries a minute, 1 to 1000000';
+
+/** A replay as an operator requests it: of a topic and a window, or of deliveries by their ids. */
+export const replayRequest = z
+  .strictObject({
+    topic: topicText.optional(),
+    since: ago.optional().meta({
+      description:
+        'Only deliveries that were dead-lettered (with `include: "all"`, also delivered) within this time: `24h`, `90m`, `7d`. Required, like `topic`, unless `deliveryIds` is given.',
+    }),
+    until: agoOrInstant.optional().meta({
+      description: 'The end of that window: a time span before now, or an instant. By default now.',
+    }),
+    subscriber: z
+      .string()
+      .regex(/^[\w.-]{1,100}$/, 'expected a subscriber of the catalog')
+      .optional(),
+    group: z
+      .string()
+      .regex(/^[0-9a-f]{16}$/, 'expected an error group, 16 hexadecimal digits')
+      .optional()
+      .meta({ description: 'Only the dead letters of one error group.' }),
+    incident: z
+      .uuid('expected the id of an incident, a UUID')
+      .optional()
+      .meta({ description: 'Only the dead letters of one incident, whose page then follows the replay.' }),
+    deliveryIds: z
+      .array(deliveryId)
+      .min(1)
+      .max(1000)
+      .optional()
+      .meta({ description: 'These deliveries, of any topic and time.' }),
+    include: z
+      .enum(['dead_letters', 'dismissed', 'all'], 'expected dead_letters, dismissed or all')
+      .default('dead_letters')
+      .meta({
+        description:
+          '`all` also replays delivered deliveries. `dismissed` replays only the dead letters that operators dismissed, which the others leave out.',
+      }),
+    dryRun: z
+      .boolean()
+      .default(false)
+      .meta({ description: 'Counts the matching deliveries and changes nothing.' }),
+    expectedCount: z
+      .int()
+      .nonnegative()
+      .optional()
+      .meta({ description: 'Refuses the replay unless exactly this many deliveries match.' }),
+    limit: z
+      .int()
+      .positive()
+      .max(100_000)
+      .optional()
+      .meta({ description: 'Only this many, the oldest first.' }),
+    perMinute: z.int(PACE).min(1, PACE).max(1_000_000, PACE).optional().meta({
+      description:
+        'Puts back about this many deliveries a minute, the oldest first, the first ones at once. Without it all are put back at once.',
+    }),
+    reason: ownWords.optional(),
+    replayId: z
+      .uuid('expected a UUID')
+      .optional()
+      .meta({ description: 'An id chosen by the caller. A second request with it replays nothing.' }),
+  })
+  .superRefine(({ topic, since, deliveryIds, group, incident, include }, context) => {
+    const requireField = (path: string, message: string) =>
+      context.addIssue({ code: 'custom', path: [path], message });
+    if (incident !== undefined && (group !== undefined || deliveryIds || include !== 'dead_letters'))
+      requireField('incident', 'expected neither group, deliveryIds nor include beside it');
+    if (include === 'dismissed' && (group !== undefined || deliveryIds))
+      requireField('include', 'expected neither group nor deliveryIds beside dismissed');
+    if (deliveryIds) return;
+    if (topic === undefined) requireField('topic', 'expected a topic of the catalog, or deliveryIds');
+    if (since === undefined) requireField('since', AGO);
+  });
+
+export type ReplayRequest = z.input<typeof replayRequest>;
+export type ParsedReplayRequest = z.output<typeof replayRequest>;
+
+/** A request from a form or a query: all fields are texts, empty ones are left out, ids are separated by commas. */
+export const asForm = <Request extends z.ZodType>(request: Request) => z.preprocess(fromTexts, request);
+
+/** The same request from a form or a query. */
+export const replayForm = asForm(replayRequest);
+
+const texts = z.record(z.string(), z.string());
+
+function fromTexts(form: unknown): unknown {
+  const fields = texts.safeParse(form);
+  if (!fields.success) return form;
+  const filled = Object.entries(fields.data).filter(([, text]) => text.trim() !== '');
+  return Object.fromEntries(filled.map(([name, text]) => [name, valueOf(name, text)]));
+}
+
+function valueOf(name: string, text: string): unknown {
+  switch (name) {
+    case 'deliveryIds':
+      return text.split(',');
+    case 'expectedCount':
+    case 'limit':
+    case 'perMinute':
+      return Number(text);
+    case 'dryRun':
+      // Any other text is invalid, and must not count as false.
+      return text === 'true' || (text === 'false' ? false : text);
+    default:
+      return text;
+  }
+}

@@ -1,0 +1,252 @@
+import { v7 as uuidv7 } from 'uuid';
+
+import { noteDue } from '../../../platform/db/commits.ts';
+import type { Database } from '../../../platform/db/connect.ts';
+import { driverOf, run } from '../../../platform/db/statement.ts';
+import { catalog, isTopicName } from '../../catalog/catalog.ts';
+import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
+import { CountChanged, NoSuchSubscription } from '../refusals.ts';
+import { refusingReplays } from '../subscription.ts';
+import { stepReplay } from './paced-replay.ts';
+import { PRUNING, PUT_BACK } from './put-back.ts';
+import { MATCHING, matchingValues, wayOf } from './replay-matching.ts';
+import type { Way } from './replay-matching.ts';
+import { replayRequest } from './replay-request.ts';
+import type { ParsedReplayRequest, ReplayRequest } from './replay-request.ts';
+
+export interface Replay {
+  /** Null for a dry run. */
+  readonly replayId: string | null;
+  /** Null for deliveries chosen by id, which may be of several topics. */
+  readonly topic: string | null;
+  readonly since: string | null;
+  readonly matched: number;
+  /** Put back so far: of a paced replay only the first, until its other steps. */
+  readonly replayed: number;
+}
+
+/** The handler of the subscription refuses replays, and nothing else matched; nothing was replayed. */
+export class RefusesReplays extends Error {
+  readonly code = 'replay_refused';
+
+  /** @param subscription for example `notifications for payment.captured`. */
+  constructor(subscription: string) {
+    super(
+      `Replays leave out ${subscription}: its handler refuses them, because it would act twice. Nothing was replayed. Settle these dead letters otherwise, then dismiss them.`,
+    );
+    this.name = 'RefusesReplays';
+  }
+}
+
+/**
+ * Returns dead letters of a topic to pending, or all its deliveries, with fresh attempts. The same statement records the
+ * operator.
+ *
+ * Each delivery keeps its event, its position in the lane and its history, and is delivered before everything newer in
+ * its lane. A delivery that is pending again already is left alone, so that a double click replays once; with a
+ * `replayId` the second request gets the answer of the first.
+ *
+ * Deliveries to subscribers that the catalog does not list, or whose handlers refuse replays, are left out. A request
+ * that matches nothing else is refused, and so is one that names a delivery of the former kind.
+ *
+ * With `perMinute` the deliveries are put back at that pace, in order of position, the first ones at once; see
+ * `advanceReplays`.
+ *
+ * @param request as the operator sent it.
+ * @param by the operator: the token's subject.
+ * @param now overrides the database's clock in tests.
+ * @param attached tells whose handlers refuse replays.
+ * @throws ZodError for an invalid request; NoSuchSubscription; RefusesReplays; CountChanged.
+ */
+export async function replay(
+  db: Database,
+  request: ReplayRequest,
+  by: string,
+  now?: Date,
+  attached: readonly AttachedSubscriber[] = [],
+): Promise<Replay> {
+  const asked = replayRequest.parse(request);
+  requireListed(asked);
+  requireRunning(asked, attached);
+  const { topic = null, since = null, dryRun, expectedCount, reason } = asked;
+  const id = asked.replayId ?? uuidv7();
+  const [row] = await requeue(db, asked, matchingValues(asked, attached, now), [
+    dryRun,
+    expectedCount ?? null,
+    id,
+    by,
+    reason ?? null,
+    JSON.stringify({ ...request, reason }),
+  ]).catch(async (error: unknown) => {
+    // The same request was recorded while this one ran: this one is rolled back, and gets the answer of the other.
+    const earlier = isDuplicate(error) ? await earlierReplay(db, id) : null;
+    if (!earlier) throw error;
+    return [{ matched: 0, replayed: 0, earlier, left_out: null, refused: null }];
+  });
+  const { matched, replayed } = row!;
+  // A dry run counts what matches now, whatever was replayed under the same id.
+  const earlier = dryRun ? null : row!.earlier;
+  if (earlier) return { replayId: id, topic, since, ...earlier };
+  if (!dryRun) requireMatch(row!, asked);
+  if (expectedCount !== undefined && matched !== expectedCount)
+    throw new CountChanged(expectedCount, matched);
+  if (dryRun) return { replayId: null, topic, since, matched, replayed };
+  if (asked.perMinute === undefined) return { replayId: id, topic, since, matched, replayed };
+  const step = await stepReplay(db, { attached, replayId: id, ...(now && { now }) });
+  return { replayId: id, topic, since, matched, replayed: step?.putBack ?? 0 };
+}
+
+/**
+ * Takes the locks in a statement of its own, so that the snapshot of the next one is no older than they are. Deliveries
+ * that were dead-lettered while it waited for them are not part of the request.
+ */
+async function requeue(
+  db: Database,
+  asked: ParsedReplayRequest,
+  matching: readonly unknown[],
+  replaying: readonly unknown[],
+): Promise<ReplayRow[]> {
+  const isPaced = asked.perMinute !== undefined;
+  const text = (isPaced ? PLAN : REPLAY)[wayOf(asked)];
+  // A plan changes no delivery, so it needs no locks.
+  const pace = isPaced ? [asked.perMinute] : [];
+  if (asked.dryRun || isPaced)
+    return await run(driverOf(db), { text, values: [...matching, ...replaying, ...pace] });
+  return await db.transaction(async (tx) => {
+    const { topic = null, subscriber = null, deliveryIds } = asked;
+    const [lock] = await run<{ asked_at: string }>(tx, {
+      text: LOCK,
+      values: [topic, subscriber, deliveryIds ? JSON.stringify(deliveryIds) : null],
+    });
+    const [overridden, listed] = matching.slice(-2);
+    const now = overridden ?? lock?.asked_at ?? null;
+    const values = [...matching.slice(0, -2), now, listed, ...replaying];
+    const [row] = await run<ReplayRow>(tx, { text, values });
+    if (row!.replayed > 0) noteDue(tx);
+    return [row!];
+  });
+}
+
+interface ReplayRow extends Earlier {
+  readonly earlier: Earlier | null;
+  /** A subscription that was left out because the catalog does not list it, such as `accounting for payment.captured`. */
+  readonly left_out: string | null;
+  /** One whose handler refuses replays. */
+  readonly refused: string | null;
+}
+
+/** @throws NoSuchSubscription, RefusesReplays */
+function requireMatch({ matched, left_out: leftOut, refused }: ReplayRow, asked: ParsedReplayRequest): void {
+  if (leftOut !== null && (matched === 0 || asked.deliveryIds)) throw new NoSuchSubscription(leftOut);
+  if (refused !== null && matched === 0) throw new RefusesReplays(refused);
+}
+
+/** @throws RefusesReplays when the request names a subscription that refuses replays; its preview says so too. */
+function requireRunning(
+  { topic, subscriber, dryRun }: ParsedReplayRequest,
+  attached: readonly AttachedSubscriber[],
+): void {
+  if (dryRun || topic === undefined || subscriber === undefined) return;
+  if (refusingReplays(attached).includes(`${topic} ${subscriber}`))
+    throw new RefusesReplays(`${subscriber} for ${topic}`);
+}
+
+/** @throws NoSuchSubscription when the catalog does not have the topic, or the topic not the subscriber. */
+function requireListed({ topic, subscriber }: ParsedReplayRequest): void {
+  if (topic === undefined) return;
+  if (!isTopicName(topic)) throw new NoSuchSubscription(`the topic ${topic}`);
+  if (subscriber !== undefined && !catalog[topic].subscribers.some((listed) => listed === subscriber))
+    throw new NoSuchSubscription(`${subscriber} for ${topic}`);
+}
+
+interface Earlier {
+  readonly matched: number;
+  readonly replayed: number;
+}
+
+/** Postgres's `unique_violation`. */
+function isDuplicate(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === '23505';
+}
+
+/** Reads the result of a replay with the same id that ended after this one's statement began. */
+async function earlierReplay(db: Database, id: string): Promise<Earlier | null> {
+  const [row] = await run<Earlier>(driverOf(db), {
+    text: `${EARLIER} where id = $1::uuid`,
+    values: [id],
+  });
+  return row ?? null;
+}
+
+const EARLIER = `
+    select matched, coalesce(put_back, replayed) as replayed from replays left join paced_replays on replay_id = id`;
+
+const LOCK = `
+  with ${PRUNING}
+  select statement_timestamp()::text as asked_at from pruning, lanes
+  where home_id is null and case when $3::text is null
+    then topic = $1::text and ($2::text is null or subscriber = $2::text)
+    else id in (select split_part(id, '-', 1)::bigint from jsonb_array_elements_text($3::text::jsonb) as chosen(id)) end
+  order by lanes.id for update of lanes`;
+
+const chosenOf = (matching: string) => `
+  with ${matching},
+  earlier as materialized (${EARLIER} where id = $13::uuid
+  ),
+  is_on as materialized (
+    select not $11::boolean and not exists (select from earlier)
+      and ($12::bigint is null or $12::bigint = (select count(*) from matching))
+      -- A refused request is not recorded.
+      and (not exists (select from found) or exists (select from matching))
+      and ($6::text is null or not exists (select from found where not is_listed)) as so
+  ),
+  chosen as materialized (
+    select matching.*, lanes.topic, lanes.subscriber from matching join lanes on lanes.id = lane_id
+    where (select so from is_on)
+  )`;
+
+/** @param of the CTE of the deliveries that it is for. */
+const recordedOf = (of: string, replayed: string) => `
+  recorded as (
+    insert into replays (id, topic, requested_at, requested_by, reason, request, matched, replayed, recipients)
+    select $13::uuid, $1::text, clock.now, $14::text, $15::text, $16::text::jsonb, (select count(*) from matching),
+      ${replayed}, (
+        select coalesce(jsonb_agg(jsonb_build_object('topic', topic, 'subscriber', subscriber, 'count', count)
+          order by topic, subscriber), '[]')
+        from (select topic, subscriber, count(*) from ${of} group by topic, subscriber) as recipient
+      )
+    from clock where (select so from is_on)
+  )
+  select (select count(*)::int from matching) as matched, ${replayed}::int as replayed,
+    (select json_build_object('matched', matched, 'replayed', replayed) from earlier) as earlier,
+    (select subscriber || ' for ' || topic from found where not is_listed order by topic, subscriber limit 1)
+      as left_out,
+    (select subscriber || ' for ' || topic from found where refuses order by topic, subscriber limit 1) as refused`;
+
+const statement = (matching: string) => `${chosenOf(matching)},
+  replaying as materialized (
+    select $13::text as id, $14::text as operator, $15::text as reason
+  ),${PUT_BACK},${recordedOf('put_back', '(select count(*) from put_back)')}`;
+
+// A record of replays never changes, so that of a paced one counts none.
+const plan = (matching: string) => `${chosenOf(matching)},
+  planned as (
+    insert into planned_replays (replay_id, position, lane_id, ended_at)
+    select $13::uuid, position, lane_id, ended_at from chosen
+  ),
+  paced as (
+    insert into paced_replays (replay_id, per_minute, planned, next_at, ended_at)
+    select $13::uuid, $17::int, (select count(*) from chosen), clock.now,
+      case when not exists (select from chosen) then clock.now end
+    from clock where (select so from is_on)
+  ),${recordedOf('chosen', '0')}`;
+
+const forEachWay = (textOf: (matching: string) => string): Readonly<Record<Way, string>> => ({
+  chosen: textOf(MATCHING.chosen),
+  deadLetters: textOf(MATCHING.deadLetters),
+  dismissed: textOf(MATCHING.dismissed),
+  everything: textOf(MATCHING.everything),
+});
+
+const REPLAY = forEachWay(statement);
+const PLAN = forEachWay(plan);

@@ -1,0 +1,274 @@
+import type { Database } from '../../../platform/db/connect.ts';
+import { driverOf, run } from '../../../platform/db/statement.ts';
+import { topics } from '../../catalog/catalog.ts';
+import { CHUNK, beginDismissal, dismissDeadLetters } from './dismiss.ts';
+import type { Dismissal, Dismissed, Dismissing } from './dismiss.ts';
+import { NotActedOn } from './first-of-lane.ts';
+import { forgetReplays, forgetSubscription } from './forget.ts';
+
+/** This release's catalog lists the subscription, so its deliveries are wanted; nothing was changed. */
+export class StillListed extends Error {
+  readonly code = 'still_listed';
+
+  constructor(subscriber: string, topic: string, isNamed: boolean, action: 'retire' | 'rename' = 'retire') {
+    const advice = isNamed
+      ? `${action === 'retire' ? 'Retire' : 'Rename'} it from a release whose catalog does not.`
+      : `Name the topic to ${action}; only one that the catalog does not list for it can be.`;
+    super(`This release’s catalog lists ${subscriber} for ${topic}. ${advice}`);
+    this.name = 'StillListed';
+  }
+}
+
+export interface Retired extends Dismissed {
+  /** The topics that the subscriber had deliveries of. */
+  readonly topics: readonly string[];
+}
+
+/**
+ * Retires a subscriber that the catalog no longer lists: what waits for it and what died is dismissed with the operator's
+ * reason, and its pauses, halts, backfills, paced replays and its outage end. Nothing shows the subscription afterwards, and an event is
+ * delivered once its other subscribers have it.
+ *
+ * Works in chunks and can be called again, like `dismiss`. An event that is not fanned out yet still counts as left: call
+ * it again in a few seconds.
+ *
+ * @param topic null: all topics that the subscriber has deliveries of.
+ * @returns null when the subscriber never had any.
+ * @throws StillListed; NotActedOn `under_way` while a relay of another release delivers to it.
+ */
+export async function retire(
+  db: Database,
+  { subscriber, topic }: { readonly subscriber: string; readonly topic: string | null },
+  how: Omit<Dismissal, 'action'>,
+): Promise<Retired | null> {
+  requireUnlisted(subscriber, topic);
+  const found = await run<{ topic: string }>(driverOf(db), { text: TOPICS, values: [subscriber, topic] });
+  if (found.length === 0) return (await isKnown(db, subscriber)) ? NOTHING : null;
+  let dismissed = 0;
+  for (const one of found) {
+    const subscription = { topic: one.topic, subscriber };
+    const dismissing = beginDismissal({ ...how, action: 'retire' });
+    const hadBackfill = await endBackfill(db, subscription, how);
+    await forgetReplays(db, subscription);
+    dismissed += await dismissWaiting(db, subscription, dismissing);
+    dismissed += await dismissDeadLetters(db, { ...subscription, kind: null }, dismissing);
+    if (Date.now() < how.until) await forget(db, subscription, dismissing, hadBackfill);
+  }
+  const retired = found.map((one) => one.topic);
+  const values = [subscriber, retired.join(' '), topic === null];
+  const [rest] = await run<{ left: number }>(driverOf(db), { text: LEFT, values });
+  return { topics: retired, dismissed, left: rest!.left };
+}
+
+interface Subscription {
+  readonly topic: string;
+  readonly subscriber: string;
+}
+
+/**
+ * Ends a backfill, so that it writes no more of what is dismissed.
+ *
+ * @returns whether there was one.
+ * @throws NotActedOn `under_way` while the subscription is renamed: what waits is wanted under its new name.
+ */
+async function endBackfill(
+  db: Database,
+  { topic, subscriber }: Subscription,
+  { now }: Pick<Dismissal, 'now'>,
+): Promise<boolean> {
+  const [found] = await run<{ ended: number; from: string | null; to: string | null }>(driverOf(db), {
+    text: END_BACKFILL,
+    values: [topic, subscriber, now?.toISOString() ?? null],
+  });
+  const { ended, from, to } = found!;
+  if (to === null) return ended > 0;
+  const reason = `${from} is being renamed to ${to} on ${topic}. Nothing was dismissed there. Try again once that has ended.`;
+  throw new NotActedOn('under_way', reason);
+}
+
+/** Ends what is left of a subscription without deliveries, on record even where nothing had to be dismissed. */
+async function forget(
+  db: Database,
+  subscription: Subscription,
+  { isRecorded, actionId, at, by, reason, action }: Dismissing,
+  hadBackfill: boolean,
+): Promise<void> {
+  await db.transaction(async (tx) => {
+    const hasEnded = await forgetSubscription(tx, subscription);
+    if (isRecorded || !(hasEnded || hadBackfill)) return;
+    const { topic, subscriber } = subscription;
+    await run(tx, { text: RECORD, values: [actionId, at, by, action, topic, subscriber, reason] });
+  });
+}
+
+/** What a second call finds. */
+const NOTHING: Retired = { topics: [], dismissed: 0, left: 0 };
+
+/** Whether the subscriber ever had a delivery. */
+export async function isKnown(db: Database, subscriber: string): Promise<boolean> {
+  const [row] = await run<{ is_known: boolean }>(driverOf(db), {
+    text: 'select exists (select from lanes where subscriber = $1::text) as is_known',
+    values: [subscriber],
+  });
+  return row!.is_known;
+}
+
+function requireUnlisted(subscriber: string, topic: string | null): void {
+  const listing = topics().find(
+    ([name, { subscribers }]) =>
+      (topic === null || name === topic) && subscribers.some((listed) => listed === subscriber),
+  );
+  if (listing) throw new StillListed(subscriber, listing[0], topic !== null);
+}
+
+/** Dismisses what is pending or failing. @returns how many deliveries. @throws NotActedOn */
+async function dismissWaiting(
+  db: Database,
+  { topic, subscriber }: Subscription,
+  dismissing: Dismissing,
+): Promise<number> {
+  const { action, by, reason, actionId, incidentId = null, until } = dismissing;
+  let total = 0;
+  while (Date.now() < until) {
+    const done = await db.transaction(async (tx) => {
+      const [lane] = await run<{ id: string }>(tx, { text: NEXT_LANE, values: [topic, subscriber] });
+      if (!lane) return null;
+      const [lock] = await run<{ now: string; is_leased: boolean }>(tx, {
+        text: LOCK,
+        values: [lane.id, dismissing.now?.toISOString() ?? null],
+      });
+      if (lock!.is_leased) throw new NotActedOn('under_way');
+      const at = (dismissing.at ??= lock!.now);
+      const record = dismissing.isRecorded ? null : actionId;
+      const [dismissed] = await run<{ count: number }>(tx, {
+        text: DISMISS_WAITING,
+        values: [lane.id, topic, subscriber, at, by, reason, record, action, incidentId],
+      });
+      return dismissed!.count;
+    });
+    if (done === null) break;
+    dismissing.isRecorded ||= done > 0;
+    total += done;
+  }
+  return total;
+}
+
+const TOPICS = `
+  select topic from (
+    select topic from backlog where subscriber = $1::text
+    group by topic having sum(pending) <> 0 or sum(failing) <> 0 or sum(dead_lettered) <> 0
+    union
+    select topic from awaiting_fan_out where $1::text = any (subscribers)
+    union
+    select topic from pauses where subscriber = $1::text and topic <> ''
+    union
+    select topic from backfills where subscriber = $1::text and ended_at is null
+    union
+    select topic from halts where subscriber = $1::text
+  ) as held
+  where $2::text is null or topic = $2::text order by topic`;
+
+/** A lane that has something to deliver is due at some time, or the lane of one of its keys is. */
+const NEXT_LANE = `
+  select coalesce(home_id, id)::text as id from lanes
+  where topic = $1::text and subscriber = $2::text and next_look_at is not null order by 1 limit 1`;
+
+// The lane with the lanes of its keys, in a statement of its own, so that the next one sees them as they are.
+const LOCK = `
+  with locked as materialized (
+    select lease_token, next_look_at from lanes where id = $1::text::bigint or home_id = $1::text::bigint
+    order by id for update
+  )
+  select coalesce($2::text::timestamptz, clock_timestamp())::text as now,
+    coalesce(bool_or(lease_token is not null and next_look_at > coalesce($2::text::timestamptz, clock_timestamp())), false)
+      as is_leased
+  from locked`;
+
+const DISMISS_WAITING = `
+  with waiting as materialized (
+    select position, event_id, (state = 'failing')::int as failing from deliveries
+    where lane_id = $1::text::bigint and coalesce(state in ('pending', 'failing'), false)
+      and position > (select min(head) from lanes where id = $1::text::bigint or home_id = $1::text::bigint)
+    order by position limit ${CHUNK}
+  ),
+  reach as materialized (
+    select max(position) as last, count(*) < ${CHUNK} as is_end from waiting
+  ),
+  dismissed as (
+    update deliveries set state = 'dead_lettered', dismissed_at = $4::text::timestamptz, next_attempt_at = null,
+      attempt_log = coalesce(attempt_log, '[]') || jsonb_build_object('attempt', 0, 'at', $4::text::timestamptz,
+        'durationMs', 0, 'outcome', 'dismissed', 'by', $5::text, 'reason', $6::text)
+    from waiting where lane_id = $1::text::bigint and deliveries.position = waiting.position
+    returning deliveries.event_id, waiting.failing
+  ),
+  moved_lane as (
+    update lanes set head = case when is_end then tail else greatest(head, last) end,
+      due_at = case when not is_end then due_at end, lease_token = case when not is_end then lease_token end,
+      waits_for_version = null
+    from reach where id = $1::text::bigint
+  ),
+  moved_key as (
+    update lanes set head = greatest(head, last), tail = greatest(tail, last)
+    from reach where home_id = $1::text::bigint and not is_end
+  ),
+  ended_key as (
+    delete from lanes using reach where home_id = $1::text::bigint and is_end
+  ),
+  change as materialized (
+    select event_id, count(*)::int as open, sum(failing)::int as failing from dismissed group by event_id
+  ),
+  locked_event as materialized (
+    select id, change.open, change.failing, state as was from events join change on id = event_id
+    order by id for update of events
+  ),
+  changed_event as (
+    update events set open = events.open - locked_event.open, failing = events.failing - locked_event.failing
+    from locked_event where events.id = locked_event.id
+    returning postbud_event_moved(topic, was, state) as moved
+  ),
+  counted as (
+    select postbud_count_1(array(
+      select row($2::text, $3::text, sum(failing) - count(*), -sum(failing), 0, 0, 0, 0, null, null)::postbud_change_1
+      from dismissed
+      union all
+      select moved from changed_event
+    ), $4::text::timestamptz)::text as done
+    where exists (select from dismissed)
+  ),
+  recorded as (
+    insert into operator_actions (id, at, operator, action, topic, subscriber, reason, incident_id)
+    select $7::uuid, $4::text::timestamptz, $5::text, $8::text, $2::text, $3::text, $6::text, $9::uuid
+    where $7::uuid is not null and exists (select from dismissed)
+  )
+  select (select count(*)::int from dismissed) as count, (select count(done) from counted) as counted`;
+
+const END_BACKFILL = `
+  with open as materialized (
+    select id, renamed_from, subscriber from backfills
+    where topic = $1::text and $2::text in (subscriber, renamed_from) and ended_at is null
+  ),
+  ended as (
+    update backfills set ended_at = coalesce($3::text::timestamptz, clock_timestamp())
+    from open where backfills.id = open.id and open.renamed_from is null
+    returning 1
+  )
+  select (select count(*)::int from ended) as ended,
+    (select renamed_from from open order by renamed_from limit 1) as from,
+    (select subscriber from open where renamed_from is not null order by renamed_from limit 1) as to`;
+
+const RECORD = `
+  insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
+  values ($1::uuid, coalesce($2::text::timestamptz, clock_timestamp()), $3::text, $4::text, $5::text, $6::text, $7::text)`;
+
+// A later release that lists the subscriber again must not find it paused.
+const LEFT = `
+  with resumed as (
+    delete from pauses where subscriber = $1::text and topic = '' and $3::text::boolean
+  )
+  select (
+    select coalesce(sum(pending) + sum(failing) + sum(dead_lettered), 0) from backlog
+    where subscriber = $1::text and topic = any (string_to_array($2::text, ' '))
+  )::float8 + (
+    select count(*) from awaiting_fan_out
+    where $1::text = any (subscribers) and topic = any (string_to_array($2::text, ' '))
+  )::float8 as left`;

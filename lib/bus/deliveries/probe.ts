@@ -1,0 +1,122 @@
+import { v7 as uuidv7 } from 'uuid';
+
+import { noteDue } from '../../platform/db/commits.ts';
+import type { Database, Transaction } from '../../platform/db/connect.ts';
+import { driverOf, run } from '../../platform/db/statement.ts';
+
+/**
+ * Makes the next probe of a subscriber that does not answer due now, and records the operator. One delivery probes: the
+ * one that is due longest, or, where all wait for a retry, the first of them.
+ *
+ * @param now overrides the database's clock in tests.
+ * @returns false for a subscriber without an outage: nothing changes, and nothing is recorded.
+ */
+export async function probe(
+  db: Database,
+  {
+    subscriber,
+    by,
+    reason = null,
+    incidentId = null,
+    now,
+  }: {
+    readonly subscriber: string;
+    readonly by: string;
+    readonly reason?: string | null;
+    readonly incidentId?: string | null;
+    readonly now?: Date;
+  },
+): Promise<boolean> {
+  const clock = now?.toISOString() ?? null;
+  return await db.transaction(async (tx) => {
+    const isSilent = await makeDue(tx, subscriber, clock, [by, reason, uuidv7(), incidentId]);
+    if (isSilent) noteDue(tx);
+    return isSilent;
+  });
+}
+
+/**
+ * Makes the next probe of a subscriber due because it says that it is back: now, or ten seconds after the last one began,
+ * so that one which says so all the time is not probed all the time. Calling it again changes nothing, and without an
+ * outage nothing is written. It is no operator's action, and is not recorded.
+ *
+ * @param now overrides the database's clock in tests.
+ * @returns whether the subscriber is in an outage.
+ */
+export async function probeReturned(db: Database, subscriber: string, now?: Date): Promise<boolean> {
+  const [silent] = await run(driverOf(db), { text: SILENT, values: [subscriber] });
+  if (!silent) return false;
+  const clock = now?.toISOString() ?? null;
+  return await db.transaction(async (tx) => await makeDue(tx, subscriber, clock, [null, null, null, null]));
+}
+
+/** @param operator who asked for it, why, the record's id and the incident; null each where the subscriber did. */
+async function makeDue(
+  tx: Transaction,
+  subscriber: string,
+  clock: string | null,
+  operator: readonly (string | null)[],
+): Promise<boolean> {
+  const [lane] = await run<{ id: string }>(tx, { text: LANE, values: [subscriber, clock] });
+  const values = [subscriber, clock, lane?.id ?? null, ...operator];
+  return (await run(tx, { text: PROBE, values })).length > 0;
+}
+
+const SILENT = 'select from outages where subscriber = $1::text and recovered_at is null';
+
+// The lane whose retry comes first, where nothing is due. In a statement of its own, so that the snapshot of the next one is
+// no older than the lock.
+const LANE = `
+  with clock as materialized (
+    select coalesce($2::text::timestamptz, clock_timestamp()) as now
+  ),
+  subscription as materialized (
+    select distinct topic from backlog where subscriber = $1::text and not exists (
+      select from pauses where pauses.subscriber = $1::text and pauses.topic in ('', backlog.topic)
+    )
+  ),
+  first as materialized (
+    select lane.* from clock, subscription, lateral (
+      select id, due_at from lanes
+      where lanes.topic = subscription.topic and lanes.subscriber = $1::text and due_at < 'infinity'
+        and lease_token is null
+      order by due_at limit 1
+    ) as lane
+    order by due_at limit 1
+  )
+  select lanes.id::text as id from clock, first join lanes on lanes.id = first.id
+  where first.due_at > clock.now and exists (select from outages where subscriber = $1::text and recovered_at is null)
+  for update of lanes skip locked`;
+
+const PROBE = `
+  with clock as materialized (
+    select coalesce($2::text::timestamptz, clock_timestamp()) as now
+  ),
+  first as materialized (
+    select lanes.id, coalesce(home_id, lanes.id) as home, next.position
+    from clock, lanes, lateral (
+      select position from postbud_next_2(lanes.id, home_id, slot, held_key, head, 1) limit 1
+    ) as next
+    where lanes.id = $3::text::bigint and due_at > clock.now and lease_token is null
+  ),
+  retried as (
+    update deliveries set next_attempt_at = clock.now,
+      attempt_log = case when $4::text is null then attempt_log else coalesce(attempt_log, '[]') || jsonb_build_object(
+        'attempt', 0, 'at', clock.now, 'durationMs', 0, 'outcome', 'hurried', 'by', $4::text, 'reason', $5::text) end
+    from clock, first
+    where lane_id = first.home and deliveries.position = first.position and next_attempt_at > clock.now
+  ),
+  lane as (
+    update lanes set due_at = clock.now from clock, first where lanes.id = first.id
+  ),
+  probing as (
+    update outages set next_probe_at = least(next_probe_at,
+      case when $4::text is null then greatest(clock.now, probed_at + interval '10 seconds') else clock.now end)
+    from clock where subscriber = $1::text and recovered_at is null
+    returning subscriber
+  ),
+  recorded as (
+    insert into operator_actions (id, at, operator, action, topic, subscriber, reason, incident_id)
+    select $6::uuid, clock.now, $4::text, 'probe', null, subscriber, $5::text, $7::uuid from clock, probing where $4::text is not null
+  )
+  select subscriber from probing`;

@@ -1,0 +1,170 @@
+import { transact } from '../../platform/db/connect.ts';
+import type { Database, Transaction } from '../../platform/db/connect.ts';
+import { limitStatements, run } from '../../platform/db/statement.ts';
+import { DAY } from '../../platform/time.ts';
+import { PRUNE_LOCK } from './locks.ts';
+
+export interface PruneOptions {
+  readonly db: Database;
+  /** Delivered events older than this are deleted. */
+  readonly keepMs?: number;
+  /** When to start no further batch, in milliseconds since the epoch. */
+  readonly until: number;
+  /** After how long a statement gives up; never by default. */
+  readonly statementLimitMs?: number;
+  /** Overrides the database's clock in tests. */
+  readonly now?: Date;
+  readonly signal?: AbortSignal;
+}
+
+/** How many rows were deleted. */
+export interface Pruned {
+  readonly events: number;
+  readonly deliveries: number;
+}
+
+/** A month: as far back as a replay may reach, and enough to check a month's statements against. */
+export const KEEP_MS = 30 * DAY;
+
+/** Events of one transaction; with three times as many deliveries it takes about 50 ms. */
+const BATCH = 1000;
+
+/**
+ * Deletes events that are past retention and that every subscriber received, with their deliveries.
+ *
+ * Dead letters stay, with their events and the event's other deliveries, and so do webhook receipts and the operator log.
+ * No lane moves, because everything deleted lies behind its head. Any number may run at once; all but one do nothing.
+ *
+ * The deleted events are counted by topic and day, so that the preview of a backfill can say what it can't reach.
+ *
+ * Incidents that were closed as long ago are deleted, errors that no dead letter and no incident has any more, and webhooks
+ * that have been unclaimed for as long. E-mail addresses of equally old notifications are deleted too; their rows stay, so
+ * that nobody is notified twice.
+ *
+ * @throws the driver's error.
+ */
+export async function prune(options: PruneOptions): Promise<Pruned> {
+  const { db, keepMs = KEEP_MS, until, now, signal, statementLimitMs = 0 } = options;
+  const within = async <Result>(body: (tx: Transaction) => Promise<Result>) =>
+    await transact(
+      db,
+      async (tx) => {
+        await limitStatements(tx, statementLimitMs);
+        return await body(tx);
+      },
+      signal ?? new AbortController().signal,
+    );
+  const total = { events: 0, deliveries: 0 };
+  let after = FIRST_ID;
+  for (;;) {
+    if (Date.now() >= until || signal?.aborted) return total;
+    const batch = await within((tx) => pruneBatch(tx, { after, keepMs, now }));
+    total.events += batch.events;
+    total.deliveries += batch.deliveries;
+    if (batch.last === null) break;
+    after = batch.last;
+  }
+  for (const text of [FORGET_ADDRESSES, PRUNE_ERRORS, PRUNE_INCIDENTS, PRUNE_UNCLAIMED])
+    await within((tx) => run(tx, { text, values: [keepMs, now?.toISOString() ?? null] }));
+  await within((tx) => run(tx, { text: PRUNE_HOURS, values: [now?.toISOString() ?? null] }));
+  return total;
+}
+
+const FIRST_ID = '00000000-0000-0000-0000-000000000000';
+
+interface Batch extends Pruned {
+  /** The last id examined; null when there are no more, or another process prunes. */
+  readonly last: string | null;
+}
+
+interface BatchOptions {
+  readonly after: string;
+  readonly keepMs: number;
+  readonly now: Date | undefined;
+}
+
+async function pruneBatch(tx: Transaction, { after, keepMs, now }: BatchOptions): Promise<Batch> {
+  // In a statement of its own, so that the snapshot of the next one is no older than the lock.
+  const [lock] = await run<{ is_held: boolean }>(tx, { text: LOCK, values: [] });
+  if (!lock!.is_held) return { events: 0, deliveries: 0, last: null };
+  const [batch] = await run<Batch>(tx, { text: PRUNE, values: [after, keepMs, now?.toISOString() ?? null] });
+  return batch!;
+}
+
+/** The name, of no topic, under which \`pruned_events\` has the day from which all pruned events are counted. */
+export const COUNTED_SINCE = '';
+
+const LOCK = `select pg_try_advisory_xact_lock(${PRUNE_LOCK}, 0) as is_held`;
+
+// Ids are UUIDv7, so they sort by time. Examined events that are not delivered stay, and the next batch begins after
+// them.
+const PRUNE = `
+  with clock as materialized (
+    select coalesce($3::text::timestamptz, clock_timestamp()) - $2::float8 * interval '1 millisecond' as oldest
+  ),
+  seen as materialized (
+    select id, state, created_at from clock, events
+    where id > $1::text::uuid
+      and id < (lpad(to_hex((extract(epoch from clock.oldest) * 1000)::bigint), 12, '0') || repeat('f', 20))::uuid
+    order by id limit ${BATCH}
+  ),
+  old as materialized (
+    select id from clock, seen
+    where state = 'delivered' and created_at < clock.oldest
+      and not exists (select from awaiting_fan_out where event_id = seen.id)
+  ),
+  delivery as (
+    delete from deliveries using old
+    where event_id between (select id from seen order by id limit 1)
+      and (select id from seen order by id desc limit 1) and event_id = old.id
+    returning 1
+  ),
+  event as (
+    delete from events using old where events.id = old.id returning topic, created_at
+  ),
+  counted as (
+    insert into pruned_events (topic, day, events)
+    select topic, (created_at at time zone 'utc')::date, count(*) from event group by 1, 2
+    union all
+    select '${COUNTED_SINCE}', (clock_timestamp() at time zone 'utc')::date, 0
+    where not exists (select from pruned_events where topic = '${COUNTED_SINCE}')
+    on conflict (topic, day) do update set events = pruned_events.events + excluded.events
+  )
+  select (select count(*)::int from event) as events, (select count(*)::int from delivery) as deliveries,
+    case when (select count(*) from seen) = ${BATCH} then (select id::text from seen order by id desc limit 1) end
+      as last`;
+
+const FORGET_ADDRESSES = `
+  update notifications set email = null
+  where email is not null and recorded_at
+    < coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond'`;
+
+// Errors have no time of their own: they go after the incidents of their subscription and kind. A row that a settlement has
+// locked is about to be used again.
+const PRUNE_ERRORS = `
+  with unused as (
+    select key from error_groups
+    where dead_lettered = 0 and not exists (
+      select from incidents
+      where (incidents.topic, incidents.subscriber, incidents.kind)
+          = (error_groups.topic, error_groups.subscriber, error_groups.kind)
+        and coalesce(closed_at, 'infinity')
+          >= coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond'
+    )
+    order by key for update skip locked
+  )
+  delete from error_groups using unused where error_groups.key = unused.key and dead_lettered = 0`;
+
+/** Their alerts go with the next ones (`claimAlerts`). */
+const PRUNE_INCIDENTS = `
+  delete from incidents where closed_at
+    < coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond'`;
+
+/** The event `payment.webhook.unclaimed` has said so. */
+const PRUNE_UNCLAIMED = `
+  delete from webhooks_set_aside where unclaimed_at
+    < coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond'`;
+
+/** The overview shows a day; the week before it is kept for queries by hand. */
+const PRUNE_HOURS = `
+  delete from throughput where hour < coalesce($1::text::timestamptz, clock_timestamp()) - interval '8 days'`;

@@ -1,0 +1,128 @@
+import { v7 as uuidv7 } from 'uuid';
+
+import { noteDue } from '../../platform/db/commits.ts';
+import type { Database, Transaction } from '../../platform/db/connect.ts';
+import { limitStatements, run } from '../../platform/db/statement.ts';
+import { FAN_OUT_LOCK } from './locks.ts';
+
+/** What became of a repaired row. Of an event that waits for fan-out again: whether newer ones are in front of it now. */
+export type RepairOutcome = 'in_its_place' | 'late' | 'dismissed';
+
+export interface Repaired {
+  readonly outcome: RepairOutcome;
+  /** Empty where it concerns no one topic. */
+  readonly topic: string;
+  readonly eventId: string | null;
+}
+
+/** Neither a row that was set aside nor an event has this id, or there is nothing to repair. */
+export class NotRepairable extends Error {
+  readonly code: 'not_found' | 'not_broken';
+
+  constructor(code: NotRepairable['code']) {
+    super(
+      code === 'not_found'
+        ? 'Nothing that was set aside and no event has this id.'
+        : 'There is nothing to repair: the event waits for fan-out or has its deliveries, or somebody was here before.',
+    );
+    this.name = 'NotRepairable';
+    this.code = code;
+  }
+}
+
+/**
+ * Repairs a row that the bus set aside, or an event that neither waits for fan-out nor has deliveries, and records the
+ * operator and the reason.
+ *
+ * An event that exists waits for fan-out again: in its place if nothing newer of its topic was fanned out meanwhile, else as
+ * if it had been recorded now, since subscribers have received what is newer. A row without an event, or whose event has its
+ * deliveries, is dismissed: it stays on record.
+ *
+ * @param id of the row, or of the event.
+ * @throws NotRepairable
+ */
+export async function repair(
+  db: Database,
+  asked: { readonly id: string; readonly by: string; readonly reason: string },
+): Promise<Repaired> {
+  const isRow = /^\d+$/.test(asked.id);
+  return await db.transaction(async (tx) => {
+    await limitStatements(tx);
+    const row = isRow ? await takeUp(tx, asked.id) : null;
+    if (isRow && row === null) throw new NotRepairable('not_found');
+    if (row?.is_repaired) throw new NotRepairable('not_broken');
+    const eventId = row === null ? asked.id : row.event_id;
+    // In statements of their own, so that the snapshot of the next one is no older than the lock.
+    await run(tx, { text: LOCK, values: [] });
+    const [placed] = eventId === null ? [] : await run<Placed>(tx, { text: PLACE, values: [eventId] });
+    if (row === null && !placed) throw new NotRepairable('not_found');
+    if (row === null && placed!.is_late === null) throw new NotRepairable('not_broken');
+    const isLate = placed?.is_late ?? null;
+    const outcome = isLate === null ? 'dismissed' : isLate ? 'late' : 'in_its_place';
+    const topic = row?.topic ?? placed!.topic;
+    const values = [row?.id ?? null, asked.by, asked.reason, uuidv7(), topic || null, eventId];
+    await run(tx, { text: RECORD, values });
+    if (isLate !== null) noteDue(tx);
+    return { outcome, topic, eventId };
+  });
+}
+
+interface FoundRow {
+  readonly id: string;
+  readonly topic: string;
+  readonly event_id: string | null;
+  readonly is_repaired: boolean;
+}
+
+interface Placed {
+  readonly topic: string;
+  /** Null where nothing was to be done. */
+  readonly is_late: boolean | null;
+}
+
+async function takeUp(tx: Transaction, id: string): Promise<FoundRow | null> {
+  const [row] = await run<FoundRow>(tx, {
+    text: `select id::text, topic, event_id::text, repaired_at is not null as is_repaired from set_aside
+      where id = $1::text::bigint for update`,
+    values: [id],
+  });
+  return row ?? null;
+}
+
+const LOCK = `select pg_advisory_xact_lock(${FAN_OUT_LOCK}, 0)`;
+
+// Nothing is fanned out meanwhile, so what is newer is fanned out now or comes behind it.
+const PLACE = `
+  with event as materialized (
+    select * from events where id = $1::uuid
+  ),
+  lost as materialized (
+    select event.*, exists (
+      select from lanes join deliveries on lane_id = lanes.id and position = tail
+        join events as newer on newer.id = event_id
+      where lanes.topic = event.topic and home_id is null
+        and (newer.created_at, newer.seq) > (event.created_at, event.seq)
+    ) as is_late
+    from event
+    where not exists (select from deliveries where event_id = event.id)
+      and not exists (select from awaiting_fan_out where event_id = event.id and awaiting_fan_out.topic = event.topic)
+  ),
+  recorded as (
+    update events set created_at = case when is_late then clock_timestamp() else events.created_at end,
+      subscribers = array_remove(events.subscribers, null)
+    from lost where events.id = lost.id
+    returning events.*
+  ),
+  marked as (
+    insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes, subscribers)
+    select topic, created_at, seq, id, ordering_key, open, octet_length(payload::text), subscribers from recorded
+  )
+  select event.topic, lost.is_late from event left join lost using (id)`;
+
+const RECORD = `
+  with repaired as (
+    update set_aside set repaired_at = clock_timestamp(), repaired_by = $2::text, reason = $3::text
+    where id = $1::text::bigint
+  )
+  insert into operator_actions (id, at, operator, action, topic, reason, event_id)
+  values ($4::uuid, clock_timestamp(), $2::text, 'repair', $5::text, $3::text, $6::uuid)`;

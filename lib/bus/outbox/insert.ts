@@ -1,0 +1,33 @@
+import { noteDue } from '../../platform/db/commits.ts';
+import { run } from '../../platform/db/statement.ts';
+import type { Executor } from '../../platform/db/statement.ts';
+import { recordingStatement } from './record.ts';
+import type { OutboxEvent } from './record.ts';
+
+/**
+ * Stores an event with the rights that the bus has on its tables. In the package for components in other repositories, which
+ * have none, `call.ts` stands in its place.
+ *
+ * @returns the event's id; with a dedupe key that was used before, the first one's.
+ */
+export async function store(tx: Executor, event: OutboxEvent): Promise<string> {
+  const [row] = await run<{ id: string; backend: number }>(tx, insertEvent(event, []));
+  if (row) {
+    noteDue(tx, row.backend);
+    return row.id;
+  }
+  // Read without a lock: an open producer must not keep the relay from settling that event.
+  const [earlier] = await run<{ id: string }>(tx, {
+    text: 'select id::text from events where topic = $1::text and dedupe_key = $2::text',
+    values: [event.topic, event.dedupeKey],
+  });
+  return earlier!.id;
+}
+
+const insertEvent = recordingStatement({
+  name: 'postbud_emit',
+  ctes: '',
+  parameters: 0,
+  from: '',
+  select: 'select id::text, pg_backend_pid() as backend from event',
+});

@@ -1,0 +1,191 @@
+import { isTraced, observeAttempt } from '../../platform/telemetry/delivery.ts';
+import type { AttemptEnd, ObservedAttempt } from '../../platform/telemetry/delivery.ts';
+import { maskPersonalData, personalTexts } from '../catalog/personal.ts';
+import type { ClaimedDelivery, ClaimedLane } from '../deliveries/claim.ts';
+import { deliveryIdOf } from '../deliveries/delivery-id.ts';
+import { errorGroupOf } from '../deliveries/error-group.ts';
+import type { ErrorGroup } from '../deliveries/error-group.ts';
+import type { DeliveredAttempt } from '../deliveries/settle.ts';
+import type { DeliveryContext } from '../subscribers/subscriber.ts';
+import { waitAfter } from './backoff.ts';
+import { EVENT_MISSING, LEASE_EXPIRED, failureOf } from './failure.ts';
+import type { AttemptFailure } from './failure.ts';
+import type { LeasedLane } from './leased-lane.ts';
+import { PROBE_WAIT_MS, presenceOf } from './presence.ts';
+
+/** Begins an attempt. @param place of the delivery among the claimed ones. */
+export function beginAttempt(leased: LeasedLane, place: number, atMs = leased.options.clock()): Attempt {
+  return new Attempt(leased, place, atMs, observe(leased, leased.progress.claimed[place]!));
+}
+
+/** Gives null where nothing is logged or traced, because there are tens of thousands of attempts a second. */
+function observe({ lane, options }: LeasedLane, delivery: ClaimedDelivery): ObservedAttempt | null {
+  const { lines } = options;
+  const { attempts, event } = delivery;
+  if (!lines && !isTraced(event)) return null;
+  const { topic, subscriber } = lane.subscription;
+  const named = {
+    topic,
+    subscriber: subscriber.name,
+    eventId: event.id,
+    deliveryId: deliveryIdOf(lane, delivery),
+    attempt: attempts + 1,
+    traceparent: event.traceparent,
+  };
+  return observeAttempt(named, lines);
+}
+
+/** One attempt of a delivery, until its outcome is recorded. */
+export class Attempt {
+  readonly delivery: ClaimedDelivery;
+  /** When it began, by the database's clock, in epoch milliseconds. */
+  readonly atMs: number;
+  /** How long its handler took; set once a transactional handler has ended. */
+  durationMs = 0;
+  /** Where its outcome is recorded: elsewhere once its key has left the lane. */
+  #leased: LeasedLane;
+  #place: number;
+  readonly #observed: ObservedAttempt | null;
+  /** The clock that `atMs` was read from: of the lane in which the attempt began. */
+  readonly #clock: () => number;
+
+  constructor(leased: LeasedLane, place: number, atMs: number, observed: ObservedAttempt | null) {
+    this.delivery = leased.progress.claimed[place]!;
+    this.atMs = atMs;
+    this.#leased = leased;
+    this.#place = place;
+    this.#observed = observed;
+    this.#clock = leased.options.clock;
+  }
+
+  get place(): number {
+    return this.#place;
+  }
+
+  get elapsedMs(): number {
+    return this.#clock() - this.atMs;
+  }
+
+  /** Moves the attempt to another lane, whose only claimed delivery it is; the outcome is recorded there. */
+  moveTo(leased: LeasedLane): void {
+    this.#leased = leased;
+    this.#place = 0;
+  }
+
+  /** Calls a handler as part of this attempt's trace. */
+  within<Result>(call: () => Result): Result {
+    return this.#observed ? this.#observed.within(call) : call();
+  }
+
+  /** Records a delivery, for the loop to settle. */
+  deliver(durationMs = this.elapsedMs): void {
+    this.#leased.noteAnswer();
+    this.#leased.progress.deliver(this.#place, this.delivered(durationMs));
+    this.end('delivered', durationMs);
+  }
+
+  /** The attempt as one that delivered. */
+  delivered(durationMs = this.durationMs): DeliveredAttempt {
+    const { position, replayed: isReplayed, backfilled, event } = this.delivery;
+    const replayed = isReplayed || backfilled;
+    return { position, atMs: this.atMs, durationMs, replayed, recordedAtMs: event.createdAt.getTime() };
+  }
+
+  /**
+   * Records the error that a handler threw, and when the next attempt is due, if there is one.
+   *
+   * @param isDoubtful whether the delivery may have succeeded: its commit was not answered.
+   */
+  fail(error: unknown, isDoubtful = false): void {
+    this.#record(failureOf(error), this.elapsedMs, isDoubtful);
+  }
+
+  /** Records that a relay died during the attempt. It counts from the moment at which that relay's lease ran out. */
+  lapse(): void {
+    this.#record(LEASE_EXPIRED, 0, false);
+  }
+
+  /** Ends the attempt without an outcome: it does not count. */
+  drop(): void {
+    this.#observed?.end(null);
+  }
+
+  /** Writes the outcome to the log and the trace. */
+  end(outcome: AttemptEnd['outcome'], durationMs = this.elapsedMs, kind: string | null = null): void {
+    this.#observed?.end({ outcome, durationMs, kind });
+  }
+
+  #record(failure: AttemptFailure, durationMs: number, isDoubtful: boolean): void {
+    const { delivery, atMs } = this;
+    const { lane } = this.#leased;
+    const { kind, message } = failure;
+    const { afterDeadLetter, outage } = lane.subscription.subscriber;
+    const presence = outage === 'wait' ? presenceOf(failure) : null;
+    // Nobody was there: that is not the event's fault.
+    const waitMs = lane.isProbe && presence === 'absent' ? PROBE_WAIT_MS : failure.waitMs;
+    const outcome = waitMs === null ? 'failed' : 'waited';
+    if (presence === 'absent') this.#leased.noteAbsence(kind);
+    else if (presence === 'present') this.#leased.noteAnswer();
+    // A subscriber may ask to wait every second for a day, and each wait is logged: one answer says why.
+    const answer = outcome === 'failed' || delivery.nextAttemptAtMs === null ? failure.answer : null;
+    const delayMs = waitMs ?? this.#backoff(failure);
+    // A relay that died stopped trying when its lease ran out.
+    const endedAtMs = failure === LEASE_EXPIRED ? atMs : this.#leased.options.clock();
+    const nextAttemptAtMs = delayMs === null ? null : endedAtMs + delayMs;
+    const errorGroup = nextAttemptAtMs === null ? this.#errorGroup(failure) : null;
+    this.#leased.progress.fail(
+      this.#place,
+      {
+        position: delivery.position,
+        atMs,
+        durationMs,
+        replayed: delivery.replayed || delivery.backfilled,
+        isLapse: failure === LEASE_EXPIRED,
+        outcome,
+        nextAttemptAtMs,
+        kind,
+        message,
+        answer,
+        errorGroup,
+        // Nothing depends on an event that does not exist.
+        halts: nextAttemptAtMs === null && afterDeadLetter === 'halt' && kind !== EVENT_MISSING,
+        presence,
+        isProbe: lane.isProbe,
+      },
+      isDoubtful,
+    );
+    this.end(nextAttemptAtMs === null ? 'dead_lettered' : outcome, durationMs, kind);
+  }
+
+  #backoff({ isPermanent }: AttemptFailure): number | null {
+    const { maxAttempts } = this.#leased.lane.subscription.subscriber;
+    return isPermanent ? null : waitAfter(this.delivery.attempts + 1, maxAttempts);
+  }
+
+  /** Every operator sees the groups, so they must contain nothing of the payload. */
+  #errorGroup({ kind, message }: AttemptFailure): ErrorGroup {
+    const { topic, subscriber } = this.#leased.lane.subscription;
+    const { event } = this.delivery;
+    const known = personalTexts(topic, event.payload, event.version);
+    // A kind is a code or a class, but a handler may throw anything under any name.
+    const mask = (text: string) => maskPersonalData(text, known);
+    return errorGroupOf(topic, subscriber.name, mask(kind), mask(message));
+  }
+}
+
+/** The context of a handler that takes one event. */
+export function contextOf(
+  lane: ClaimedLane,
+  { delivery, atMs }: Attempt,
+  limit: { readonly signal: AbortSignal },
+): DeliveryContext {
+  return {
+    deliveryId: deliveryIdOf(lane, delivery),
+    attempt: delivery.attempts + 1,
+    attemptedAt: new Date(atMs),
+    replayed: delivery.replayed,
+    get signal() {
+      return limit.signal;
+    },
+  };
+}

@@ -1,0 +1,187 @@
+import { isConflict, MOST_RUNS } from '../../platform/conflict.ts';
+import type { Transaction } from '../../platform/db/connect.ts';
+import type { ClaimedDelivery } from '../deliveries/claim.ts';
+import { deliveryIdOf } from '../deliveries/delivery-id.ts';
+import type { BatchContext, BatchLimits, PreviousEvent } from '../subscribers/subscriber.ts';
+import { beginAttempt } from './attempt.ts';
+import type { Attempt } from './attempt.ts';
+import type { LeasedLane } from './leased-lane.ts';
+import { HandlerLimit, isPromise, withinLimit } from './limit.ts';
+import { CommitUnknown, endWithoutFailure, inTransaction, recordCommitted } from './transaction.ts';
+
+/**
+ * With 100, a lane costs a hundredth of a round trip for each event, and a batch fits well into a handler's time limit.
+ */
+const BATCH_EVENTS = 100;
+
+/**
+ * After this many failed attempts, and for its last one, a delivery is delivered alone. If a handler throws for the
+ * whole batch because of one event, the events before it are then not dead-lettered with it.
+ */
+const ATTEMPTS_IN_COMPANY = 2;
+
+/**
+ * Delivers a lane in batches, in order, one batch after the other.
+ *
+ * A handler says how many events it took, counted from the first. The first event that it did not take has failed; those
+ * behind it are delivered again.
+ *
+ * @returns whether it went through all claimed deliveries.
+ */
+export async function inBatches(leased: LeasedLane, limits: BatchLimits): Promise<boolean> {
+  const { lease, progress } = leased;
+  for (let place = progress.next(0); place !== null;) {
+    const delivery = progress.claimed[place]!;
+    if (leased.isEarly(delivery)) {
+      progress.wait(place, delivery.nextAttemptAtMs!);
+      place = progress.next(place);
+      continue;
+    }
+    if (lease.isShort && !(await leased.leaseHasTime())) return false;
+    if (!leased.hasTime()) return false;
+    const end = await deliver(leased, batchFrom(leased, place, limits));
+    if (end === null) return false;
+    place = progress.next(end);
+  }
+  return true;
+}
+
+/**
+ * Lists the places of the next batch: as many as fit, of any key, up to a delivery that is not due or must be delivered
+ * alone.
+ */
+function batchFrom(leased: LeasedLane, first: number, { bytesOf, maxBytes }: BatchLimits): number[] {
+  const { progress } = leased;
+  const places: number[] = [];
+  let bytes = 0;
+  for (let place: number | null = first; place !== null; place = progress.next(place + 1)) {
+    const delivery = progress.claimed[place]!;
+    bytes += bytesOf(delivery.event);
+    const isAlone = goesAlone(leased, delivery);
+    if (places.length > 0 && (isAlone || bytes > maxBytes || leased.isEarly(delivery))) break;
+    places.push(place);
+    if (isAlone || places.length === BATCH_EVENTS) break;
+  }
+  return places;
+}
+
+function goesAlone({ lane }: LeasedLane, { attempts, replayed }: ClaimedDelivery): boolean {
+  const { maxAttempts, onReplay } = lane.subscription.subscriber;
+  const isLast = attempts + 1 >= maxAttempts;
+  const isRefused = replayed && onReplay === 'refuse';
+  return attempts >= ATTEMPTS_IN_COMPANY || (attempts > 0 && isLast) || isRefused;
+}
+
+/**
+ * @param runs how often the handler was called with these places: a transaction of its own that met a conflict is no
+ *   attempt, and it is called again at once.
+ * @returns the place after the last one that has an outcome; null when the lane must be released.
+ */
+async function deliver(leased: LeasedLane, places: readonly number[], runs = 1): Promise<number | null> {
+  const attempts = places.map((place) => beginAttempt(leased, place));
+  const { transactional } = leased.lane.subscription.subscriber;
+  try {
+    const taken = await (transactional ? takeInTransaction : take)(leased, attempts);
+    attempts[taken]?.fail(new NotTaken(taken, attempts.length));
+    return (attempts[taken] ?? attempts.at(-1)!).place + 1;
+  } catch (error) {
+    if (endWithoutFailure(leased, attempts, error)) return null;
+    if (!transactional && runs < MOST_RUNS && isConflict(error)) {
+      for (const attempt of attempts) attempt.drop();
+      return leased.hasTime() ? await deliver(leased, places, runs + 1) : null;
+    }
+    const isDoubtful = error instanceof CommitUnknown;
+    attempts[0]!.fail(isDoubtful ? error.cause : error, isDoubtful);
+    return attempts[0]!.place + 1;
+  }
+}
+
+/** @returns how many events the handler took. */
+async function take(leased: LeasedLane, attempts: readonly Attempt[]): Promise<number> {
+  const { timeoutMs } = leased.lane.subscription.subscriber;
+  const limit = new HandlerLimit();
+  const handled = callHandler(leased, attempts, limit);
+  const returned = isPromise(handled)
+    ? await withinLimit(handled, limit, timeoutMs, leased.options.signal)
+    : handled;
+  const taken = countOf(returned, attempts.length);
+  // Measured from the last to begin, so that none seems longer than it was.
+  const durationMs = attempts.at(-1)!.elapsedMs;
+  for (const attempt of attempts.slice(0, taken)) attempt.deliver(durationMs);
+  return taken;
+}
+
+/** Settles the events that the handler took in the handler's transaction. @returns how many. */
+async function takeInTransaction(leased: LeasedLane, attempts: readonly Attempt[]): Promise<number> {
+  let taken: readonly Attempt[] = [];
+  await inTransaction(leased, async ({ tx, limited, settle }) => {
+    const handled = callHandler(leased, attempts, limited(), tx);
+    const count = countOf(isPromise(handled) ? await handled : handled, attempts.length);
+    // Without a settlement nobody checks that the lane is still ours, so the handler's writes must not be committed.
+    if (count === 0) throw new NotTaken(0, attempts.length);
+    taken = attempts.slice(0, count);
+    const durationMs = attempts[0]!.elapsedMs;
+    for (const attempt of taken) attempt.durationMs = durationMs;
+    await settle(taken);
+  });
+  recordCommitted(leased, taken);
+  return taken.length;
+}
+
+function callHandler(
+  leased: LeasedLane,
+  attempts: readonly Attempt[],
+  limit: HandlerLimit,
+  tx?: Transaction,
+): unknown {
+  const { lane } = leased;
+  const [first] = attempts;
+  const context: BatchContext & { tx?: Transaction; previous?: readonly (PreviousEvent | null)[] } = {
+    attemptedAt: new Date(first!.atMs),
+    deliveries: attempts.map(({ delivery }) => ({
+      deliveryId: deliveryIdOf(lane, delivery),
+      attempt: delivery.attempts + 1,
+      replayed: delivery.replayed,
+    })),
+    get signal() {
+      return limit.signal;
+    },
+    ...(tx && { tx }),
+    ...(leased.knowsPrevious && { previous: attempts.map(({ place }) => leased.previousOf(place)) }),
+  };
+  const events = attempts.map(({ delivery }) => delivery.event);
+  const hand = () => lane.subscription.handler(events, context);
+  // Events that a whole batch causes do not belong to the trace of a single event.
+  return attempts.length === 1 ? first!.within(hand) : hand();
+}
+
+function countOf(returned: unknown, handed: number): number {
+  if (returned === undefined) return handed;
+  if (typeof returned === 'number' && Number.isInteger(returned) && returned >= 0 && returned <= handed)
+    return returned;
+  throw new WrongCount(returned, handed);
+}
+
+/** The handler took fewer events than it was given. */
+class NotTaken extends Error {
+  readonly code = 'not_taken';
+
+  constructor(taken: number, handed: number) {
+    super(`the handler took ${taken} of ${handed} events`);
+    this.name = 'NotTaken';
+  }
+}
+
+/** The handler returned something other than a count of events. */
+class WrongCount extends Error {
+  readonly code = 'wrong_count';
+
+  constructor(returned: unknown, handed: number) {
+    const what =
+      typeof returned === 'number' ? `${returned}` : returned === null ? 'null' : `a ${typeof returned}`;
+    super(
+      `the handler returned ${what} for ${handed} events: return how many it took, 0 to ${handed}, or nothing for all`,
+    );
+    this.name = 'WrongCount';
+  }
+}

@@ -1,0 +1,393 @@
+import { onAbort } from '../../platform/abort.ts';
+import { logError } from '../../platform/log.ts';
+import { SECOND, sleep } from '../../platform/time.ts';
+import { addressEvents } from '../deliveries/address-events.ts';
+import type { ClaimedLane } from '../deliveries/claim.ts';
+import { endOutages } from '../deliveries/end-outages.ts';
+import { giveBack } from '../deliveries/give-back.ts';
+import { lanesLeftFor } from '../deliveries/lanes-left-for.ts';
+import { hasLostClaims, releaseLostClaims } from '../deliveries/lost-claims.ts';
+import type { Settled } from '../deliveries/settle.ts';
+import type { Subscription } from '../deliveries/subscription.ts';
+import { takeBackTimes } from '../deliveries/take-back-times.ts';
+import { tidy } from '../deliveries/tidy.ts';
+import { takeTurn } from '../deliveries/turn.ts';
+import type { Turn, TurnOptions } from '../deliveries/turn.ts';
+import type { EarlyLook } from './bell.ts';
+import { ClockJumps } from './clock-jumps.ts';
+import { LeasedLanes, foundNobody } from './leased-lanes.ts';
+import type { Clocks, Relaying, Yielded } from './leased-lanes.ts';
+import { Pace } from './pace.ts';
+import { Portion } from './portion.ts';
+
+/** Outcomes of finished lanes wait at most this long, to be settled together with those of others. */
+const GATHER_MS = 25;
+
+/** How often a loop that has stopped claiming settles the outcomes of its last handlers. */
+const ENDING_MS = 500;
+
+/** How long to wait after a failed turn: longer each time. */
+const TRY_AGAIN_MS = 200;
+const TRY_AGAIN_LIMIT_MS = 1 * SECOND;
+
+/** Turns that may fail one after the other although the handlers' time is up. */
+const HURRIED_TRIES = 2;
+
+/** No ring of the bell: the turn that should have answered it failed, or has not been sent. */
+const UNHEARD = -1;
+
+/** Events that one turn fans out. */
+const MAX_FANNED_OUT = 3000;
+
+/**
+ * One claim loop of a relay and the lanes it holds. It takes turns; each turn has five steps:
+ *
+ * 1. gather the outcomes that the runs of its lanes yield;
+ * 2. in one round trip to the database: settle these outcomes, fan out new events, claim due lanes;
+ * 3. confirm to the runs which of their outcomes were settled;
+ * 4. deliver: begin a run for each claimed lane;
+ * 5. wait until the runs pause, a commit makes deliveries due, or it is time to look again.
+ */
+export class ClaimLoop {
+  readonly #relaying: Relaying;
+  readonly #lanes: LeasedLanes;
+  readonly #pace = new Pace();
+  readonly #portion: Portion;
+  readonly #loops: RelaysLoops;
+  #isBusy = false;
+  /** Whether it only settles from now on. */
+  #isEnding = false;
+  /** Whether its next turn looks for work, and is not sent yet. */
+  #isAboutToLook = true;
+  /** How often the bell had rung when its last turn that looks was sent. */
+  #heard = UNHEARD;
+  /** Ends its wait for the next look; null when it does not wait. */
+  #wake: (() => void) | null = null;
+  /** How many turns have failed since the last one that did all. */
+  #failures = 0;
+  /** Whether the last turn failed, so that the next one only settles. */
+  #isRepeating = false;
+  /** Whether it took too long, and the next one does less. */
+  #isSmaller = false;
+
+  /** @param loops it and those beside it. */
+  constructor(relaying: Relaying, loops: RelaysLoops) {
+    this.#relaying = relaying;
+    this.#lanes = new LeasedLanes(relaying);
+    this.#portion = Portion.of(relaying.db);
+    this.#loops = loops;
+  }
+
+  get isAboutToLook(): boolean {
+    return this.#isAboutToLook;
+  }
+
+  /** Whether its last turn failed. */
+  get isRepeating(): boolean {
+    return this.#isRepeating;
+  }
+
+  get isWaiting(): boolean {
+    return this.#wake !== null;
+  }
+
+  /** Has it look at once, if it waits. */
+  wake(): void {
+    this.#wake?.();
+  }
+
+  /**
+   * Takes turns until nothing is due or the time is up, then ends all runs and releases their lanes. While the database
+   * does not answer, it holds on to what its lanes have done.
+   *
+   * @throws the error of a turn when it has nothing to hold on to; the error that ended a run, which is a bug.
+   */
+  async run(): Promise<void> {
+    const { time, report } = this.#relaying;
+    try {
+      for (let isMoreToDo = true; isMoreToDo && !time.isOver() && this.#lanes.error === undefined;) {
+        report.ticks += 1;
+        isMoreToDo = await this.#takeTurn();
+        if (isMoreToDo && this.#isBusy) this.#loops.start();
+      }
+    } finally {
+      await this.#end();
+    }
+    if (this.#lanes.error !== undefined) throw this.#lanes.error;
+  }
+
+  /** @returns whether there may be more to do. */
+  async #takeTurn(): Promise<boolean> {
+    const { db, time } = this.#relaying;
+    const isRepeated = this.#isRepeating;
+    let turn: TimedTurn;
+    let found: number;
+    try {
+      turn = await this.#settleFanOutAndClaim(!isRepeated);
+      this.#isBusy = this.#lanes.deliver(turn);
+      if (turn.isClockBack) await takeBackTimes(db);
+      const rescued = await tidy(db, time.overriddenNow());
+      found =
+        rescued + (await this.#followOutages(turn)) + (turn.hasUnaddressed ? await addressEvents(db) : 0);
+      if (found > 0) this.#relaying.dueLooks.owe();
+    } catch (error) {
+      await this.#outlast(error);
+      return true;
+    }
+    this.#isRepeating = false;
+    if (isRepeated) return true;
+    this.#failures = 0;
+    return (this.#isAboutToLook = await this.#waitForMore(turn, found));
+  }
+
+  /** @param isLooking whether it fans out and claims too. */
+  async #settleFanOutAndClaim(isLooking: boolean): Promise<TimedTurn> {
+    const { db, lines, time, report, onTurn, bell, looks } = this.#relaying;
+    lines?.write();
+    const now = time.overriddenNow();
+    await releaseLostClaims(db, now);
+    const yielded = this.#lanes.gather(this.#pace.settlesPartially(), this.#portion.maxSettled);
+    const outcomes = yielded.map(({ outcome }) => outcome);
+    const early = isLooking ? [...bell.early] : NO_LOOKS;
+    const claim = isLooking ? this.#nextClaim(early) : NO_CLAIM;
+    const sentAt = performance.now();
+    let taken: Turn;
+    try {
+      taken = await takeTurn(db, { ...claim, outcomes, now });
+    } catch (error) {
+      this.#isSmaller = this.#portion.shrinkAfter(error);
+      if (isLooking) looks.heard = UNHEARD;
+      for (const look of early) look.end(false);
+      throw error;
+    }
+    for (const look of early) look.end(isMet(taken) && !looks.leavesOut);
+    const receivedAt = performance.now();
+    this.#portion.grow();
+    const { lanes, fannedOut } = taken;
+    report.fannedOut += fannedOut;
+    onTurn?.();
+    this.#lanes.confirm(yielded, taken.settled && (await this.#knowLeft(yielded, taken.settled)));
+    if (lanes.length > 0 || fannedOut > 0) this.#pace.foundWork();
+    if (taken.hasFoundDue) this.#relaying.dueLooks.owe();
+    // The database read its clock between the two, which are far apart if the turn had to wait for a connection.
+    const clock = time.clockFrom(taken.clockMs, receivedAt);
+    const leaseClock = time.clockFrom(taken.nowMs, sentAt);
+    if (now === null) ClockJumps.of(db).note({ clockMs: taken.clockMs, sentAt, receivedAt });
+    return { ...taken, lanes: this.#withoutJumps(lanes), yielded, clocks: { clock, leaseClock } };
+  }
+
+  /** A relay whose lease only a jump of the clock has ended did not die: nothing is charged for it. */
+  #withoutJumps(lanes: readonly ClaimedLane[]): readonly ClaimedLane[] {
+    if (lanes.every(({ lapsedAtMs }) => lapsedAtMs === null)) return lanes;
+    const jumps = ClockJumps.of(this.#relaying.db);
+    return lanes.map((lane) =>
+      lane.lapsedAtMs !== null && jumps.hasSkipped(lane.lapsedAtMs) ? { ...lane, lapsedAtMs: null } : lane,
+    );
+  }
+
+  /**
+   * After a failed turn, waits before the next one, which only settles: a second settlement of the same outcomes changes
+   * nothing. So the outcomes are settled once the database answers, however the turn failed, and handlers that still run
+   * may end meanwhile.
+   *
+   * A turn that took too long is followed at once by a smaller one.
+   *
+   * @throws the error when no lane is in hand, and none may be leased without that any run knows of it; or when the
+   *   handlers' time is up.
+   */
+  async #outlast(error: unknown): Promise<void> {
+    const { db, time } = this.#relaying;
+    const isSmaller = this.#isSmaller;
+    this.#isSmaller = false;
+    this.#isRepeating = true;
+    this.#lanes.noteFailure();
+    if (isSmaller && time.handlersLeftMs() > 0) return;
+    this.#failures += 1;
+    const isHolding = this.#lanes.count > 0 || hasLostClaims(db);
+    if (!isHolding || (this.#failures > HURRIED_TRIES && time.handlersLeftMs() <= 0)) throw error;
+    if (this.#failures === 1)
+      logError('a turn of the relay failed; its outcomes are kept and sent again', error);
+    await sleep(Math.min(this.#failures * TRY_AGAIN_MS, TRY_AGAIN_LIMIT_MS));
+  }
+
+  /** Adds the lanes of keys that left in a settlement whose answer was lost. */
+  async #knowLeft(yielded: readonly Yielded[], settled: Settled): Promise<Settled> {
+    const unknown = yielded.filter(
+      ({ isRepeated, outcome }) => isRepeated && outcome.leaving.length > 0 && !settled.held.has(outcome.id),
+    );
+    if (unknown.length === 0) return settled;
+    const left = await lanesLeftFor(
+      this.#relaying.db,
+      unknown.map(({ outcome }) => outcome),
+    );
+    return { ...settled, leftFor: new Map([...settled.leftFor, ...left]) };
+  }
+
+  /**
+   * Gives back what an outage used up, once it is known and when it is over. If that fails, the cron does it within a minute:
+   * the outcomes of handlers that still run are not lost for it.
+   *
+   * @returns how many deliveries are due because a subscriber answers again.
+   */
+  async #followOutages({ yielded, hasRecovered }: TimedTurn): Promise<number> {
+    const { db, subscriptions, time } = this.#relaying;
+    const now = time.overriddenNow();
+    const isNobodyThere = yielded.some(({ outcome }) => foundNobody(outcome));
+    try {
+      const nextProbes = isNobodyThere ? await giveBack(db, subscriptions, now) : NO_PROBES;
+      this.#lanes.noteRetries(yielded, nextProbes);
+      return hasRecovered ? await endOutages(db, subscriptions, now) : 0;
+    } catch (error) {
+      logError('what an outage used up was not given back yet', error);
+      return 0;
+    }
+  }
+
+  /**
+   * Waits for expected work.
+   *
+   * @param found events that were addressed, and deliveries made due because a subscriber answers again or a relay died.
+   * @returns false if none is expected.
+   */
+  async #waitForMore({ lanes, fannedOut, isAwaited }: Turn, found: number): Promise<boolean> {
+    const { dueLooks } = this.#relaying;
+    if (lanes.length > 0) await this.#pause(GATHER_MS);
+    else if (this.#lanes.count > 0) await this.#pause(this.#pace.nextLookMs());
+    else if (found > 0 || (fannedOut > 0 && isAwaited) || this.#isCalled() || dueLooks.isOwed) return true;
+    else if (!isAwaited) return this.#noteNothingMore();
+    // One of the loops waits for producers.
+    else if (this.#loops.isWaiting || !this.#pace.waitsForProducers()) return false;
+    else await this.#pause(this.#pace.nextLookMs());
+    return true;
+  }
+
+  /** Whether the bell has rung since any loop of this relay sent a turn that looks. */
+  #isCalled(): boolean {
+    const { bell, looks } = this.#relaying;
+    return bell.rings !== looks.heard;
+  }
+
+  #noteNothingMore(): false {
+    const { bell, looks } = this.#relaying;
+    if (!looks.leavesOut) bell.answered = Math.max(bell.answered, this.#heard);
+    return false;
+  }
+
+  /**
+   * Lets the running handlers end, settles their outcomes and releases the lanes. What was leased and not begun is given
+   * back before anybody hears that it looks no more, so that a relay that begins then finds it.
+   */
+  async #end(): Promise<void> {
+    this.#isEnding = true;
+    this.#isAboutToLook = false;
+    this.#lanes.startNothingMore();
+    try {
+      if (this.#lanes.count > 0) await handlersThatWaitForNothing();
+      if (this.#lanes.isAnyPaused) await this.#settle();
+    } finally {
+      this.#loops.noteEnding(this);
+    }
+    while (this.#lanes.count > 0 || hasLostClaims(this.#relaying.db)) {
+      await this.#pause(ENDING_MS);
+      await this.#settle();
+    }
+  }
+
+  async #settle(): Promise<void> {
+    try {
+      await this.#followOutages(await this.#settleFanOutAndClaim(false));
+    } catch (error) {
+      await this.#outlast(error);
+    }
+  }
+
+  /** @param early looks that it answers. */
+  #nextClaim(early: readonly EarlyLook[]): Claim {
+    const { bell, looks } = this.#relaying;
+    looks.heard = this.#heard = bell.rings;
+    bell.early.clear();
+    this.#isAboutToLook = false;
+    const { maxLanes, maxDeliveries } = this.#lanes.room;
+    return {
+      maxLanes: this.#portion.of(maxLanes),
+      maxDeliveries: this.#portion.of(maxDeliveries),
+      maxFannedOut: this.#portion.of(MAX_FANNED_OUT),
+      subscriptions: this.#claimable(),
+      isLooking: this.#relaying.dueLooks.take(),
+      awaited: early.map(({ backend }) => backend),
+    };
+  }
+
+  /**
+   * Lists the subscriptions whose handlers still have enough time. A busy loop rotates them, so that none is always
+   * last.
+   */
+  #claimable(): ReadonlyMap<string, Subscription> {
+    const { subscriptions, time, report, looks } = this.#relaying;
+    const fitting = [...subscriptions].filter(([, { subscriber }]) => time.fits(subscriber.timeoutMs));
+    looks.leavesOut ||= fitting.length < subscriptions.size;
+    if (fitting.length === subscriptions.size && !this.#isBusy) return subscriptions;
+    return new Map(rotate(fitting, report.ticks));
+  }
+
+  /** Waits until all runs pause, the bell rings for a loop that looks, the relay has to stop, or this long. */
+  async #pause(ms: number): Promise<void> {
+    await handlersThatWaitForNothing();
+    const isLooking = !this.#isEnding;
+    if (this.#lanes.arePaused || (isLooking && this.#isCalled())) return;
+    const { signal } = this.#relaying.time;
+    await new Promise<void>((resolve) => {
+      const wake = () => {
+        clearTimeout(timer);
+        forget();
+        if (this.#wake === wake) this.#wake = null;
+        this.#isAboutToLook = isLooking;
+        resolve();
+      };
+      const timer = setTimeout(wake, ms);
+      const forget = onAbort(signal, wake);
+      if (isLooking) this.#wake = wake;
+      if (this.#lanes.count > 0) void this.#lanes.allPause().then(wake);
+    });
+  }
+}
+
+/** All loops of the relay, see `Loops`. */
+interface RelaysLoops {
+  /** Whether one of them waits, and so will look again. */
+  readonly isWaiting: boolean;
+  /** Starts another one, if there may be one more. */
+  start(): void;
+  /** Notes that a loop looks for nothing more. */
+  noteEnding(loop: ClaimLoop): void;
+}
+
+/** How much a turn claims, and where. */
+type Claim = Omit<TurnOptions, 'outcomes' | 'now'>;
+
+const NO_LOOKS: readonly EarlyLook[] = [];
+
+/** Whether a turn has fanned out the events of the commit that it waited for. Older open transactions may be before them. */
+const isMet = ({ isMet: hasEnded, fannedOut, isAwaited }: Turn) => hasEnded && (fannedOut > 0 || !isAwaited);
+
+const NO_PROBES: ReadonlyMap<string, number> = new Map();
+
+const NO_CLAIM: Claim = {
+  subscriptions: new Map(),
+  maxLanes: 0,
+  maxDeliveries: 0,
+  isLooking: false,
+  awaited: [],
+  maxFannedOut: 0,
+};
+
+/** A turn with what it settled, and the clocks that the runs of its lanes use. */
+type TimedTurn = Turn & { readonly yielded: readonly Yielded[]; readonly clocks: Clocks };
+
+/** Resolves when those have ended, which is no time at all. */
+const handlersThatWaitForNothing = () => new Promise<void>((resolve) => process.nextTick(resolve));
+
+function rotate<Item>(items: readonly Item[], turns: number): readonly Item[] {
+  const start = items.length > 0 ? (turns * 7) % items.length : 0;
+  return [...items.slice(start), ...items.slice(0, start)];
+}

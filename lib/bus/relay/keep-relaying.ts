@@ -1,0 +1,43 @@
+import { logError } from '../../platform/log.ts';
+import { SECOND, sleep } from '../../platform/time.ts';
+import { relay } from './relay.ts';
+import type { RelayOptions } from './relay.ts';
+import { addReports } from './report.ts';
+import type { RelayReport } from './report.ts';
+
+/** How often the cron's loop looks for work when it knows of none. */
+export const LOOK_EVERY_MS = 5 * SECOND;
+
+/** Timers fire up to a millisecond early, and a relay that looks before the retry is due finds nothing. */
+const SLACK_MS = 2;
+
+/**
+ * Runs one relay after the other until the time is up: every 5 seconds, and sooner when a retry is due. The error of a
+ * relay is logged, and the next one tries again.
+ *
+ * @param options with `until: Infinity` it runs until the signal aborts.
+ * @returns the sum of the relays' reports.
+ * @throws the error of the last relay, if all of them failed.
+ */
+export async function keepRelaying(options: RelayOptions): Promise<RelayReport> {
+  const { until, signal } = options;
+  let total: RelayReport | null = null;
+  for (;;) {
+    let retryAt = Infinity;
+    let failure: unknown;
+    try {
+      const report = await relay(options);
+      total = total ? addReports(total, report) : report;
+      retryAt = report.nextRetryAt ?? Infinity;
+    } catch (error) {
+      failure = error;
+      if (!signal?.aborted) logError('the relay stopped; it tries again in a few seconds', error);
+    }
+    const nextAt = Math.min(Date.now() + LOOK_EVERY_MS, Math.max(retryAt + SLACK_MS, Date.now()));
+    if (nextAt >= until || signal?.aborted) {
+      if (!total) throw failure;
+      return total;
+    }
+    await sleep(nextAt - Date.now(), signal);
+  }
+}

@@ -1,0 +1,117 @@
+import type { DueListener, SentCommit } from '../../platform/db/commits.ts';
+import type { Database } from '../../platform/db/connect.ts';
+import { KICK_BUDGET_MS } from '../../platform/lifetime.ts';
+import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
+import { Bell, EarlyLook } from './bell.ts';
+import { relay } from './relay.ts';
+import type { RelayOptions } from './relay.ts';
+
+export interface KickOptions {
+  readonly db: Database;
+  readonly subscribers: readonly AttachedSubscriber[];
+  /** Keeps the host awake until the promise settles; on Vercel `waitUntil` of `@vercel/functions`. */
+  readonly waitUntil: (work: Promise<void>) => void;
+  /** Called when the database fails under the relay; the next kick, or the cron, tries again. */
+  readonly onError: (error: unknown) => void;
+  /** Called with each kick: when its handlers must have ended; see `RelayOptions`. */
+  readonly handlersUntil?: () => number;
+  /** Whether each delivery, and each run of the relay, writes a line to the log. */
+  readonly isLogged?: boolean;
+}
+
+/** One kick: how long its relay may look for work, when its handlers must have ended, and its ring of the bell. */
+type Kick = Pick<RelayOptions, 'until' | 'handlersUntil'> & { readonly ring: number };
+
+/**
+ * Makes the listener of `onDue`, which is to be called after a commit that made deliveries due. It runs a relay at once,
+ * so that an event does not wait for the cron's next look.
+ *
+ * Each kick has one budget from the moment it arrives, and the life of the function that it arrives in. While the relay
+ * of an earlier kick looks for work, the kick rings its bell, and one of its loops looks. When that relay stops looking,
+ * and has not answered the newest kick, that one runs another relay with the rest of its budget, even while handlers of
+ * the earlier one still run. It covers all kicks before it.
+ *
+ * A commit of `db.transaction` that only emitted is a kick when it is sent. The turn then waits in the database, for a
+ * moment, until the commit is made. If it has found it so, the commit's answer is no kick any more.
+ */
+export function createKick({
+  db,
+  subscribers,
+  waitUntil,
+  onError,
+  handlersUntil,
+  isLogged = false,
+}: KickOptions): DueListener {
+  const bell = new Bell();
+  const early = new WeakMap<SentCommit, EarlyLook>();
+  let newest: Kick | null = null;
+  /** The relay that looks for work; null when none does. */
+  let looking: { readonly until: number; readonly ended: Promise<void> } | null = null;
+
+  const begin = (): Kick => {
+    const until = Date.now() + KICK_BUDGET_MS;
+    bell.ring();
+    return (newest = { until, handlersUntil: handlersUntil?.(), ring: bell.rings });
+  };
+
+  const answer = async (kick: Kick) => {
+    if (looking) {
+      const { until, ended } = looking;
+      await ended;
+      const isAnswered = Date.now() < until && bell.answered >= kick.ring;
+      if (isAnswered || kick !== newest) return;
+    }
+    await drain(kick);
+  };
+
+  const drain = async ({ until, handlersUntil: handlersEndAt }: Kick) => {
+    let onLooked = () => {};
+    const ended = new Promise<void>((resolve) => (onLooked = resolve));
+    const own = (looking = { until, ended });
+    const end = () => {
+      if (looking === own) looking = null;
+      onLooked();
+    };
+    try {
+      await relay({
+        db,
+        subscribers,
+        until,
+        handlersUntil: handlersEndAt,
+        isLogged,
+        bell,
+        onLooked: end,
+      });
+    } catch (error) {
+      onError(error);
+    } finally {
+      end();
+    }
+  };
+
+  const lookEarly = async (look: EarlyLook) => {
+    bell.early.add(look);
+    await answer(begin());
+    // Unless a turn took it with it.
+    bell.early.delete(look);
+    look.end(false);
+  };
+
+  const unlessMet = async (look: EarlyLook) => {
+    if (!(await look.isMet)) await answer(begin());
+  };
+
+  const kick = (sent?: SentCommit) => {
+    Bell.of(db).ring();
+    const look = sent && early.get(sent);
+    // More may be due than what was emitted.
+    if (!look) bell.dueLooks.owe();
+    waitUntil(look ? unlessMet(look) : answer(begin()));
+  };
+  const onSent = (sent: SentCommit) => {
+    const look = new EarlyLook(sent.backend);
+    early.set(sent, look);
+    waitUntil(lookEarly(look));
+  };
+  return Object.assign(kick, { onSent });
+}

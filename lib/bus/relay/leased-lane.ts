@@ -1,0 +1,174 @@
+import type { LimitFunction } from 'p-limit';
+
+import type { Database } from '../../platform/db/connect.ts';
+import type { LogBatch } from '../../platform/log.ts';
+import { SECOND } from '../../platform/time.ts';
+import type { ClaimedDelivery, ClaimedLane } from '../deliveries/claim.ts';
+import { previousOf } from '../deliveries/previous.ts';
+import type { PreviousDelivery } from '../deliveries/previous.ts';
+import type { DeliveredAttempt } from '../deliveries/settle.ts';
+import type { Subscription } from '../deliveries/subscription.ts';
+import type { AttachedSubscriber, PreviousEvent } from '../subscribers/subscriber.ts';
+import { Lease } from './lease.ts';
+import { Portion } from './portion.ts';
+import type { Absences } from './presence.ts';
+import { Progress } from './progress.ts';
+
+/** The options that all runs of a claim loop share. */
+export interface RunOptions {
+  readonly db: Database;
+  /** Aborts when the process must stop. Attempts that this cuts off do not count. */
+  readonly signal: AbortSignal | undefined;
+  /**
+   * The database's clock in epoch milliseconds, or a little behind it, so that an attempt which begins after a claim is
+   * recorded as begun after everything that was settled before the claim.
+   */
+  readonly clock: () => number;
+  /** The same, or a little ahead of it: a lease measured by it ends early, never late. */
+  readonly leaseClock: () => number;
+  /** Whether to start no further handler: the relay's time is up. */
+  readonly isOver: () => boolean;
+  /** Whether a handler with this time limit ends before its host does, if it starts now. */
+  readonly fits: (limitMs: number) => boolean;
+  /** Bounds how many transactions run at once. */
+  readonly inTransactionSlot: LimitFunction;
+  /** Counts deliveries that transactional handlers have settled. */
+  readonly countCommitted: (subscription: Subscription, delivered: readonly DeliveredAttempt[]) => void;
+  /** Of all loops of the relay. */
+  readonly absences: Absences;
+  /** Collects a line for each attempt, where the relay is logged. */
+  readonly lines?: LogBatch | undefined;
+}
+
+/** After this long a lane is released, so that one long backlog leaves room for the others. */
+const SLICE_MS = 5 * SECOND;
+
+/** An attempt whose handler returned a promise. */
+interface LongAttempt {
+  readonly attempt: {
+    readonly delivery: ClaimedDelivery;
+    readonly place: number;
+    moveTo(leased: LeasedLane): void;
+  };
+  readonly beganAt: number;
+  /** Resolves when its outcome is recorded. */
+  readonly ended: Promise<unknown>;
+}
+
+/** An attempt that a transactional handler's commit has settled. */
+interface CommittedAttempt {
+  readonly place: number;
+  delivered(): DeliveredAttempt;
+}
+
+/** A claimed lane during its run: its lease, its progress, and whether a further handler may start. */
+export class LeasedLane {
+  readonly lane: ClaimedLane;
+  readonly options: RunOptions;
+  readonly lease: Lease;
+  readonly progress: Progress;
+  readonly underWay = new Set<LongAttempt>();
+  /** Whether the slice ended before the claimed deliveries did: the claim was too large for such slow handlers. */
+  isCutShort = false;
+  /** Whether no further handler starts, because keys with running handlers have moved to lanes of their own. */
+  isLeft = false;
+  /** Read for components elsewhere only: handlers in process share the bus's database. */
+  #previous: ReadonlyMap<number, PreviousDelivery> | null = null;
+  readonly #whenWaiting: () => void;
+  readonly #beganAt = performance.now();
+
+  /** @param whenWaiting called when no further handler may start before the lease is extended. */
+  constructor(lane: ClaimedLane, claimedAtMs: number, options: RunOptions, whenWaiting: () => void) {
+    this.lane = lane;
+    this.options = options;
+    this.lease = new Lease(claimedAtMs, lane.subscription.leaseMs, options.leaseClock, options.signal);
+    this.progress = new Progress(lane);
+    this.#whenWaiting = whenWaiting;
+  }
+
+  get isAborted(): boolean {
+    return this.options.signal?.aborted === true;
+  }
+
+  /** Whether a delivery's next attempt is not due yet. */
+  isEarly({ nextAttemptAtMs }: ClaimedDelivery): boolean {
+    return nextAttemptAtMs !== null && nextAttemptAtMs > this.options.clock();
+  }
+
+  /** Whether this release can read a delivery's payload. */
+  isReadable({ event }: ClaimedDelivery): boolean {
+    return event.version <= this.lane.subscription.version;
+  }
+
+  /**
+   * Reads which deliveries come before the claimed ones.
+   *
+   * @returns false when the database did not answer. Nothing has begun then, and the lane is released.
+   */
+  async readPrevious(): Promise<boolean> {
+    try {
+      this.#previous = await previousOf(this.options.db, this.lane);
+      return true;
+    } catch (error) {
+      Portion.of(this.options.db).shrinkAfter(error);
+      return false;
+    }
+  }
+
+  get knowsPrevious(): boolean {
+    return this.#previous !== null;
+  }
+
+  /** Gives the event before a claimed one in its order. What this run gave up is not in the database yet. */
+  previousOf(place: number): PreviousEvent | null {
+    const previous = this.#previous?.get(this.progress.claimed[place]!.position);
+    if (!previous) return null;
+    const { eventId: id, isDead, position } = previous;
+    return { id, wasSkipped: isDead || this.progress.isGivenUp(position) };
+  }
+
+  /** Whether there is time to start a handler. Once there is not, none starts for the rest of the run. */
+  hasTime(): boolean {
+    const { isOver, fits } = this.options;
+    if (this.isLeft || this.lease.isLost || this.isAborted || isOver() || this.#isSilent()) return false;
+    if (performance.now() - this.#beganAt > SLICE_MS) {
+      this.isCutShort = true;
+      return false;
+    }
+    return fits(this.lane.subscription.subscriber.timeoutMs);
+  }
+
+  /** Waits for a longer lease, where it is too short for an attempt. @returns false when another relay has the lane. */
+  async leaseHasTime(): Promise<boolean> {
+    return await this.lease.hasTime(this.#whenWaiting);
+  }
+
+  /** Notes that an attempt found nobody there. */
+  noteAbsence(kind: string): void {
+    this.options.absences.note(this.#subscriber.name, kind);
+  }
+
+  noteAnswer(): void {
+    if (this.#subscriber.outage === 'wait') this.options.absences.forget(this.#subscriber.name);
+  }
+
+  /** Whether the subscriber seems not to be there, which a probe finds out. */
+  #isSilent(): boolean {
+    const { name, outage } = this.#subscriber;
+    return outage === 'wait' && !this.lane.isProbe && this.options.absences.areEnough(name);
+  }
+
+  get #subscriber(): AttachedSubscriber {
+    return this.lane.subscription.subscriber;
+  }
+
+  /** Records deliveries that a transactional handler's commit has settled. */
+  commit(attempts: readonly CommittedAttempt[]): void {
+    this.noteAnswer();
+    this.progress.commit(attempts.map(({ place }) => place));
+    this.options.countCommitted(
+      this.lane.subscription,
+      attempts.map((attempt) => attempt.delivered()),
+    );
+  }
+}

@@ -1,0 +1,140 @@
+import { isConflict, MOST_RUNS } from '../../platform/conflict.ts';
+import { beginAttempt, contextOf } from './attempt.ts';
+import type { Attempt } from './attempt.ts';
+import type { LeasedLane } from './leased-lane.ts';
+import { HandlerLimit, isPromise, withinLimit } from './limit.ts';
+
+/**
+ * Keys of a shared lane that are delivered at once. A subscription has 8 such lanes, so one relay runs at most 256 of
+ * its handlers at a time: as many as it holds lanes.
+ */
+const KEYS_AT_ONCE = 32;
+
+/**
+ * Delivers a lane one event at a time: each key in order, several keys of a shared lane side by side.
+ *
+ * @returns whether it went through all claimed deliveries.
+ */
+export async function oneByOne(leased: LeasedLane): Promise<boolean> {
+  const turns = new Turns(leased);
+  const strands = Array.from({ length: leased.lane.isShared ? KEYS_AT_ONCE : 1 }, () =>
+    strand(leased, turns),
+  );
+  return (await Promise.all(strands)).every(Boolean);
+}
+
+/** Delivers one event after the other. It only waits for handlers that return a promise. */
+async function strand(leased: LeasedLane, turns: Turns): Promise<boolean> {
+  const { lease, progress } = leased;
+  for (let place = turns.take(); place !== null; place = turns.takeAfter(place)) {
+    const delivery = progress.claimed[place]!;
+    if (!leased.isReadable(delivery)) {
+      progress.leave(place, { keepUntilMs: null, neededVersion: delivery.event.version });
+      continue;
+    }
+    if (leased.isEarly(delivery)) {
+      progress.wait(place, delivery.nextAttemptAtMs!);
+      continue;
+    }
+    if (lease.isShort && !(await leased.leaseHasTime())) return false;
+    for (let runs = 1; ; runs += 1) {
+      if (!leased.hasTime()) return false;
+      const ended = deliver(leased, place, runs < MOST_RUNS);
+      const isToRunAgain = typeof ended === 'boolean' ? ended : await ended;
+      if (!isToRunAgain) break;
+    }
+    if (leased.isAborted) return false;
+  }
+  return true;
+}
+
+/**
+ * Calls the handler, within its time limit, and records the outcome. A transaction of its own that met a conflict is no
+ * attempt: the handler is called again at once.
+ *
+ * @param mayRunAgain whether a conflict is left to another call.
+ * @returns whether to call it again; a promise of it, which never rejects, where the handler returned one.
+ */
+function deliver(leased: LeasedLane, place: number, mayRunAgain: boolean): Promise<boolean> | boolean {
+  const attempt = beginAttempt(leased, place);
+  const { handler, subscriber } = leased.lane.subscription;
+  const limit = new HandlerLimit();
+  const record = () => {
+    attempt.deliver();
+    return false;
+  };
+  const fail = (error: unknown) => {
+    const isToRunAgain = mayRunAgain && isConflict(error);
+    if (isToRunAgain || leased.isAborted) attempt.drop();
+    else attempt.fail(error);
+    return isToRunAgain;
+  };
+  try {
+    const context = contextOf(leased.lane, attempt, limit);
+    if (leased.knowsPrevious) Object.assign(context, { previous: leased.previousOf(place) });
+    const handled = attempt.within(() => handler(attempt.delivery.event, context));
+    if (isPromise(handled)) {
+      const limited = withinLimit(handled, limit, subscriber.timeoutMs, leased.options.signal);
+      return untilRecorded(leased, attempt, limited.then(record, fail));
+    }
+  } catch (error) {
+    return fail(error);
+  }
+  return record();
+}
+
+/** Notes an attempt as under way until its outcome is recorded. */
+async function untilRecorded(
+  leased: LeasedLane,
+  attempt: Attempt,
+  ended: Promise<boolean>,
+): Promise<boolean> {
+  const long = { attempt, beganAt: performance.now(), ended };
+  leased.underWay.add(long);
+  const isToRunAgain = await ended;
+  leased.underWay.delete(long);
+  return isToRunAgain;
+}
+
+/**
+ * Gives each strand its next place: the first whose key no other strand is delivering. So the first open delivery is
+ * always among those that have begun; a relay that finds the lane of a dead one relies on that.
+ */
+class Turns {
+  readonly #leased: LeasedLane;
+  /** For each key that a strand is delivering, its next places. */
+  readonly #behind = new Map<string, number[]>();
+  #place = 0;
+
+  constructor(leased: LeasedLane) {
+    this.#leased = leased;
+  }
+
+  take(): number | null {
+    const { progress, lane } = this.#leased;
+    for (;;) {
+      const place = progress.next(this.#place);
+      if (place === null) return null;
+      this.#place = place + 1;
+      if (!lane.isShared) return place;
+      const key = progress.keyOf(place);
+      const behind = this.#behind.get(key);
+      if (!behind) {
+        this.#behind.set(key, []);
+        return place;
+      }
+      behind.push(place);
+    }
+  }
+
+  /** Takes the next place of the same key; if there is none, that of another key, as `take` does. */
+  takeAfter(place: number): number | null {
+    const { progress, lane } = this.#leased;
+    if (!lane.isShared) return this.take();
+    const key = progress.keyOf(place);
+    const next = progress.isBlocked(key) ? undefined : this.#behind.get(key)?.shift();
+    if (next !== undefined) return next;
+    this.#behind.delete(key);
+    return this.take();
+  }
+}

@@ -1,0 +1,69 @@
+import type { Database } from '../../platform/db/connect.ts';
+import { LogBatch } from '../../platform/log.ts';
+import { inRelaySpan } from '../../platform/telemetry/relay.ts';
+import { subscriptionsOf } from '../deliveries/subscription.ts';
+import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
+import { Bell, DueLooks } from './bell.ts';
+import type { Relaying } from './leased-lanes.ts';
+import { Loops } from './loops.ts';
+import { Absences } from './presence.ts';
+import { RelayTime } from './relay-time.ts';
+import { emptyReport } from './report.ts';
+import type { RelayReport } from './report.ts';
+
+export type { RelayReport };
+
+export interface RelayOptions {
+  readonly db: Database;
+  /** The attached subscribers. The lanes of all others wait. */
+  readonly subscribers: readonly AttachedSubscriber[];
+  /** When to stop claiming and starting handlers, in milliseconds since the epoch. */
+  readonly until: number;
+  /**
+   * When every handler must have ended, in milliseconds since the epoch; never by default. A handler whose time limit
+   * ends later is not started: its lane waits for a relay with enough time.
+   */
+  readonly handlersUntil?: number | undefined;
+  /** Overrides the database's clock, in tests only. */
+  readonly now?: number | Date | (() => number | Date);
+  /** Aborts at once: running handlers are cut off, and their attempts do not count. */
+  readonly signal?: AbortSignal;
+  /** Whether each delivery, and each run of the relay, writes a line to the log. */
+  readonly isLogged?: boolean;
+  /** Called after each turn that the database answered. */
+  readonly onTurn?: () => void;
+  /** Wakes the relay; by default the one of the database. */
+  readonly bell?: Bell;
+  /** Called when the relay looks for work no more. Handlers may still run. */
+  readonly onLooked?: () => void;
+}
+
+/**
+ * Delivers due deliveries until nothing is due or the time is up. See `Loops` and `ClaimLoop`.
+ *
+ * Any number of relays may run at once, in one process or many. When a relay dies, another one delivers its claimed
+ * deliveries once the leases have run out. When the time is up, running handlers are awaited up to their own limits.
+ *
+ * @throws TypeError when a subscription is attached twice; the driver's error when the database is unreachable.
+ */
+export async function relay(options: RelayOptions): Promise<RelayReport> {
+  return await inRelaySpan(options.isLogged === true, () => drain(options));
+}
+
+async function drain(options: RelayOptions): Promise<RelayReport> {
+  const relaying: Relaying = {
+    db: options.db,
+    subscriptions: subscriptionsOf(options.subscribers),
+    time: new RelayTime(options),
+    report: emptyReport(),
+    lines: options.isLogged ? new LogBatch() : undefined,
+    onTurn: options.onTurn,
+    absences: new Absences(),
+    bell: options.bell ?? Bell.of(options.db),
+    // The relays of a kick look now and then, any other one at once.
+    dueLooks: options.bell?.dueLooks ?? new DueLooks(),
+    looks: { heard: 0, leavesOut: false },
+  };
+  await new Loops(relaying, options.onLooked).run();
+  return relaying.report;
+}

@@ -1,0 +1,178 @@
+import { onAbort } from '../../platform/abort.ts';
+import { jitterMs, MOST_RUNS } from '../../platform/conflict.ts';
+import { transactOnce } from '../../platform/db/connect.ts';
+import type { Database, Transaction } from '../../platform/db/connect.ts';
+import { isInDoubt } from '../../platform/db/in-doubt.ts';
+import { TransactionNotBegun } from '../../platform/db/late-begin.ts';
+import { mayRunAgain } from '../../platform/db/run-again.ts';
+import { codeOf } from '../../platform/log.ts';
+import { sleep } from '../../platform/time.ts';
+import { deliveryIdOf } from '../deliveries/delivery-id.ts';
+import { LeaseLost, settleInTransaction } from '../deliveries/settle.ts';
+import type { Attempt } from './attempt.ts';
+import type { LeasedLane } from './leased-lane.ts';
+import { HandlerTimeout, HandlerLimit } from './limit.ts';
+
+/** A transaction in which handlers run, one after the other. */
+export interface HandlersTransaction {
+  readonly tx: Transaction;
+  /** Starts the next handler's time limit. The last handler's limit also covers the settlement and the commit. */
+  readonly limited: () => HandlerLimit;
+  /** Settles attempts as delivered, once their handlers have returned. @throws LeaseLost */
+  readonly settle: (attempts: readonly Attempt[]) => Promise<void>;
+}
+
+/** No handler was called: the transaction did not begin, or began too late. The next claim meets the error again. */
+class NotBegun extends Error {
+  constructor(options?: ErrorOptions) {
+    super('the handler could not start', options);
+    this.name = 'NotBegun';
+  }
+}
+
+/** The handlers returned, and then the settlement failed or the commit was not answered; so it may have been made. */
+export class CommitUnknown extends Error {
+  constructor(cause: unknown) {
+    super('the commit was not answered', { cause });
+    this.name = 'CommitUnknown';
+  }
+}
+
+/**
+ * Runs handlers in a transaction, which is cut off when one of them exceeds its time limit or the relay must stop.
+ *
+ * After a conflict with another transaction all of it runs again at once, which is no attempt: none of it has happened.
+ *
+ * @param body may run several times.
+ * @throws NotBegun, LeaseLost or CommitUnknown, see `endWithoutFailure`; or the body's error.
+ */
+export async function inTransaction(
+  leased: LeasedLane,
+  body: (transaction: HandlersTransaction) => Promise<void>,
+): Promise<void> {
+  const { lane, options } = leased;
+  const { db, signal, fits, inTransactionSlot } = options;
+  const { timeoutMs } = lane.subscription.subscriber;
+  const whole = new AbortController();
+  let limit: HandlerLimit | null = null;
+  let timer: NodeJS.Timeout | undefined;
+  let hasReturned = false;
+  let isSettled = false;
+  const cut = (reason: unknown) => {
+    limit?.abort(reason);
+    whole.abort(reason);
+  };
+  const stop = () => cut(signal?.reason);
+  // The limit is the handler's own: it does not include the wait for a connection.
+  const limited = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => cut(new HandlerTimeout(timeoutMs)), timeoutMs);
+    return (limit = new HandlerLimit());
+  };
+  const run = () =>
+    transactOnce(
+      db,
+      async (tx) => {
+        // The wait for a connection took as long as the transactions before this one did.
+        if (!fits(timeoutMs)) throw new NotBegun();
+        const settled = async (attempts: readonly Attempt[]) => {
+          hasReturned = true;
+          await settle(leased, tx, attempts);
+          isSettled = true;
+        };
+        await body({ tx, limited, settle: settled });
+      },
+      whole.signal,
+    );
+  const forget = onAbort(signal, stop);
+  try {
+    for (let runs = 1; ; runs += 1) {
+      limit = null;
+      hasReturned = false;
+      isSettled = false;
+      try {
+        return await inTransactionSlot(run);
+      } catch (error) {
+        clearTimeout(timer);
+        if (limit === null || error instanceof TransactionNotBegun) throw new NotBegun({ cause: error });
+        const isLast = runs === MOST_RUNS || whole.signal.aborted || !mayRunAgain(error);
+        const isRefused = isSettled ? !isInDoubt(error) : codeOf(error) === IN_FAILED_TRANSACTION;
+        if (isLast)
+          throw !hasReturned || isRefused || error instanceof LeaseLost ? error : new CommitUnknown(error);
+        await sleep(jitterMs(runs));
+      }
+    }
+  } finally {
+    clearTimeout(timer);
+    forget();
+  }
+}
+
+/** A handler has hidden the error of a statement. */
+const IN_FAILED_TRANSACTION = '25P02';
+
+async function settle(
+  { lane, progress }: LeasedLane,
+  tx: Transaction,
+  attempts: readonly Attempt[],
+): Promise<void> {
+  const delivered = attempts.map((attempt) => attempt.delivered());
+  const to = progress.headAfter(attempts.map(({ place }) => place));
+  const waits = lane.subscription.subscriber.outage === 'wait';
+  await settleInTransaction(tx, { ...lane, from: progress.from, waits }, to, delivered);
+}
+
+/** Records attempts that `settle` settled, once their transaction has committed. */
+export function recordCommitted(leased: LeasedLane, attempts: readonly Attempt[]): void {
+  leased.commit(attempts);
+  for (const attempt of attempts) {
+    doubts.get(leased.options.db)?.delete(deliveryIdOf(leased.lane, attempt.delivery));
+    attempt.end('delivered', attempt.durationMs);
+  }
+}
+
+/**
+ * How often the commit of a single delivery was not answered, by database and delivery. A restart of the database is not
+ * the delivery's fault; but one whose commit ends the database each time must come to an end.
+ */
+const doubts = new WeakMap<Database, Map<string, number>>();
+
+/** So many commits may go unanswered, one after the other, before the delivery is charged with one. */
+const UNCHARGED_DOUBTS = 2;
+
+/** @returns whether the delivery is not to be charged. */
+function isBlameless(leased: LeasedLane, attempt: Attempt): boolean {
+  const { db } = leased.options;
+  const known = doubts.get(db) ?? new Map<string, number>();
+  const name = deliveryIdOf(leased.lane, attempt.delivery);
+  const count = (known.get(name) ?? 0) + 1;
+  doubts.set(db, known.set(name, count));
+  if (count > UNCHARGED_DOUBTS) known.delete(name);
+  return count <= UNCHARGED_DOUBTS;
+}
+
+/**
+ * Ends the attempts unless one of them has failed. Their lane must then be released.
+ *
+ * @param error of `inTransaction`, or of a handler.
+ * @returns false when the error is the failure of one of them.
+ */
+export function endWithoutFailure(leased: LeasedLane, attempts: readonly Attempt[], error: unknown): boolean {
+  if (attempts.length === 0 || error instanceof NotBegun) return true;
+  if (error instanceof LeaseLost) {
+    leased.lease.lose();
+    for (const attempt of attempts) attempt.end('lease_lost');
+    return true;
+  }
+  if (leased.isAborted) {
+    for (const attempt of attempts) attempt.drop();
+    return true;
+  }
+  if (error instanceof CommitUnknown && (attempts.length > 1 || isBlameless(leased, attempts[0]!))) {
+    // It is unknown whether they are delivered, which the next claim finds out, and which of them was at fault, if any.
+    leased.progress.carefulTo = attempts.at(-1)!.delivery.position;
+    for (const attempt of attempts) attempt.drop();
+    return true;
+  }
+  return false;
+}

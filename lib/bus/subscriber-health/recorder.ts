@@ -1,0 +1,98 @@
+import { waitUntil } from '@vercel/functions';
+
+import { beforeClose } from '../../platform/db/connect.ts';
+import type { Database } from '../../platform/db/connect.ts';
+import { logError } from '../../platform/log.ts';
+import { HOUR, SECOND } from '../../platform/time.ts';
+import { SMOKE_TEST } from '../catalog/smoke-test.ts';
+import { addHealth } from './add-health.ts';
+import { addDelivered, addTally, addUndelivered, emptyTally } from './tally.ts';
+import type { Delivered, Tally, Undelivered } from './tally.ts';
+
+/** The attempts of one subscription that the database has recorded. */
+export interface Recorded {
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly delivered: readonly Delivered[];
+  readonly unfinished: readonly Undelivered[];
+}
+
+/** How long attempts are gathered before they are written. */
+const GATHER_MS = 3 * SECOND;
+
+/** One recorder for each database: the relays of a process write together. */
+const recorders = new WeakMap<Database, HealthRecorder>();
+
+/**
+ * Gathers the outcomes and times of attempts by subscription and hour.
+ *
+ * They are kept in memory and written in one statement a few seconds later, so that no delivery waits for it. They are
+ * approximate: a process that is killed loses those it has not written, and a connection lost at the commit counts some
+ * twice. Exact totals are in `backlog`.
+ */
+export class HealthRecorder {
+  readonly #db: Database;
+  #gathered = new Map<string, Tally>();
+  #isWriteDue = false;
+
+  private constructor(db: Database) {
+    this.#db = db;
+    beforeClose(db, async () => await this.write());
+  }
+
+  static of(db: Database): HealthRecorder {
+    const recorder = recorders.get(db) ?? new HealthRecorder(db);
+    recorders.set(db, recorder);
+    return recorder;
+  }
+
+  /**
+   * Counts attempts; returns at once and never throws.
+   *
+   * @param leftMs how long the process may still work: they are written by then. At most a few seconds matter.
+   */
+  count({ topic, subscriber, delivered, unfinished }: Recorded, leftMs: number): void {
+    if (topic === SMOKE_TEST.topic) return;
+    let tally: Tally | undefined;
+    const tallyAt = ({ atMs, durationMs }: Delivered | Undelivered): Tally => {
+      const startsAtMs = Math.floor((atMs + durationMs) / HOUR) * HOUR;
+      // Nearly all attempts of a run are of one hour.
+      return tally?.startsAtMs === startsAtMs
+        ? tally
+        : (tally = this.#tallyOf({ subscriber, topic, startsAtMs }));
+    };
+    for (const attempt of delivered) addDelivered(tallyAt(attempt), attempt);
+    for (const attempt of unfinished) addUndelivered(tallyAt(attempt), attempt);
+    if (tally && !this.#isWriteDue) {
+      this.#isWriteDue = true;
+      waitUntil(this.#writeAfter(Math.max(0, Math.min(GATHER_MS, leftMs))));
+    }
+  }
+
+  /** Writes what was gathered. If that fails, it stays for the write after the next attempt. Never rejects. */
+  async write(): Promise<void> {
+    const tallies = [...this.#gathered.values()];
+    this.#gathered = new Map();
+    if (tallies.length === 0) return;
+    try {
+      await addHealth(this.#db, tallies);
+    } catch (error) {
+      for (const tally of tallies) addTally(this.#tallyOf(tally), tally);
+      logError('the health of subscribers was not written', error);
+    }
+  }
+
+  async #writeAfter(ms: number): Promise<void> {
+    // Lets a process with nothing else to do end.
+    await new Promise<void>((resolve) => setTimeout(resolve, ms).unref());
+    this.#isWriteDue = false;
+    await this.write();
+  }
+
+  #tallyOf({ subscriber, topic, startsAtMs }: Pick<Tally, 'subscriber' | 'topic' | 'startsAtMs'>): Tally {
+    const key = `${subscriber} ${topic} ${startsAtMs}`;
+    const tally = this.#gathered.get(key) ?? emptyTally(subscriber, topic, startsAtMs);
+    this.#gathered.set(key, tally);
+    return tally;
+  }
+}

@@ -1,0 +1,287 @@
+import { createHash, createHmac } from 'node:crypto';
+
+import type { RemoteSubscriber } from '../../platform/config.ts';
+import { DAY, SECOND } from '../../platform/time.ts';
+import { traceparent } from '../../platform/trace-context.ts';
+import { beginningOf, refusalIn } from './answer.ts';
+import { PermanentError, RetryAfter } from './outcome.ts';
+import { topicsSentOut } from './sent-out.ts';
+import { attach, attachBatches } from './subscriber.ts';
+import type {
+  AttachedSubscriber,
+  BatchContext,
+  BusEvent,
+  DeliveryContext,
+  PreviousEvent,
+} from './subscriber.ts';
+
+/** Most bytes of a batch's documents: receivers accept this much by default. A single event may be larger. */
+const BATCH_BYTES = 1024 * 1024;
+
+/** Most bytes that the attributes of `previousOf` add to a document. */
+const PREVIOUS_BYTES = 80;
+
+/** Most bytes of an answer to a batch: many times the size of a count. */
+const ANSWER_BYTES = 4096;
+
+/**
+ * Attaches a component that runs elsewhere to the topics that it names, or to all that the catalog lists it for.
+ *
+ * It receives each event as a POST of a CloudEvents 1.0 JSON document, signed according to Standard Webhooks. 2xx means
+ * delivered, 410 permanently failed, 429 and 503 with `Retry-After` wait; any other answer is a failure. With `isBatch`
+ * it receives arrays of such documents. 2xx then means all of them, or the first n with `{ "delivered": n }`; any other
+ * answer applies to the first event. What a refusal says is kept with the attempt.
+ *
+ * @param send in place of `fetch`: a test has the receiver in its own process.
+ * @throws InvalidConfiguration for a wrong variable, and when the catalog has no such subscriber or topic of it.
+ * @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/http-protocol-binding.md#32-structured-content-mode
+ * @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/formats/json-format.md#4-json-batch-format
+ * @see https://www.standardwebhooks.com
+ */
+export function remoteSubscriber(
+  component: RemoteSubscriber,
+  send: Send = (url, init) => fetch(url, init),
+): AttachedSubscriber {
+  const { name, url, secret, isBatch, outage } = component;
+  const topics = topicsSentOut(component);
+  const receiver = { url, key: Buffer.from(secret.replace(/^whsec_/, ''), 'base64'), send };
+  const toAll = <Handler>(handler: Handler) => Object.fromEntries(topics.map((topic) => [topic, handler]));
+  const options = { place: 'elsewhere', outage } as const;
+  if (!isBatch) {
+    const deliver = (event: BusEvent, context: DeliveryContext & PreviousOfEvent) =>
+      postEvent(receiver, event, context);
+    return attach(name, toAll(deliver), options);
+  }
+  const documents = new Documents();
+  const deliver = (events: readonly BusEvent[], context: BatchContext & PreviousOfBatch) =>
+    postBatch(
+      receiver,
+      events.map((event, index) => documents.of(event, context.previous?.[index])),
+      events,
+      context,
+    );
+  // Two more for the comma between two documents, or the brackets.
+  const bytesOf = (event: BusEvent) => Buffer.byteLength(documents.of(event)) + PREVIOUS_BYTES + 2;
+  return attachBatches(name, toAll(deliver), options, { bytesOf, maxBytes: BATCH_BYTES });
+}
+
+interface PreviousOfEvent {
+  readonly previous?: PreviousEvent | null;
+}
+
+interface PreviousOfBatch {
+  readonly previous?: readonly (PreviousEvent | null)[];
+}
+
+/** Sends a request, as `fetch` does. */
+type Send = (url: string, init: RequestInit) => Promise<Response>;
+
+interface Receiver {
+  readonly url: string;
+  /** Signs the requests. */
+  readonly key: Buffer;
+  readonly send: Send;
+}
+
+/** Documents of events, which are measured before they are sent. */
+class Documents {
+  readonly #known = new WeakMap<BusEvent, string>();
+
+  of(event: BusEvent, previous: PreviousEvent | null = null): string {
+    const document = this.#known.get(event) ?? JSON.stringify(cloudEvent(event));
+    this.#known.set(event, document);
+    // Known only once the batch is made up.
+    return previous ? `${JSON.stringify(previousOf(previous)).slice(0, -1)},${document.slice(1)}` : document;
+  }
+}
+
+async function postEvent(
+  receiver: Receiver,
+  event: BusEvent,
+  { signal, attempt, previous = null }: DeliveryContext & PreviousOfEvent,
+): Promise<void> {
+  const content = {
+    type: 'application/cloudevents+json',
+    id: event.id,
+    body: JSON.stringify(cloudEvent(event, previous)),
+  };
+  const response = await post(receiver, content, [event], attempt, signal);
+  await response.body?.cancel();
+}
+
+/** @returns how many of the events the receiver took, counted from the first. */
+async function postBatch(
+  receiver: Receiver,
+  documents: readonly string[],
+  events: readonly BusEvent[],
+  { signal, deliveries }: BatchContext,
+): Promise<number> {
+  const content = {
+    type: 'application/cloudevents-batch+json',
+    id: batchId(events),
+    body: `[${documents.join(',')}]`,
+  };
+  const response = await post(receiver, content, events, deliveries[0]!.attempt, signal);
+  return takenOf(await answerOf(response), events.length);
+}
+
+/**
+ * Gives a batch's id: the same for the same events in the same order, and for no others. A receiver that skips known
+ * batches by it never skips an event that came in another batch.
+ */
+function batchId(events: readonly BusEvent[]): string {
+  const hash = createHash('sha256');
+  for (const { id } of events) hash.update(id);
+  return `batch_${hash.digest('base64url').slice(0, 32)}`;
+}
+
+/** Sends a request. @throws PermanentError, RetryAfter or DeliveryRefused for an answer that is not 2xx. */
+async function post(
+  { url, key, send }: Receiver,
+  { type, id, body }: { readonly type: string; readonly id: string; readonly body: string },
+  events: readonly BusEvent[],
+  attempt: number,
+  signal: AbortSignal,
+): Promise<Response> {
+  const timestamp = Math.floor(Date.now() / SECOND);
+  // The header is this attempt's. The document has the event's, which stays the same.
+  const parent = traceparent();
+  const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
+  const response = await reach(send, url, {
+    method: 'POST',
+    // Not followed: a redirect would send a signed event to an address that nobody configured.
+    redirect: 'manual',
+    headers: {
+      'content-type': `${type}; charset=utf-8`,
+      'webhook-id': id,
+      'webhook-timestamp': String(timestamp),
+      'webhook-signature': `v1,${signature}`,
+      'x-attempt': String(attempt),
+      ...(parent !== null && { traceparent: parent }),
+    },
+    body,
+    signal,
+  });
+  if (response.ok) return response;
+  const answer = await refusalIn(response, events);
+  throw Object.assign(refusalOf(response, answer), { answer });
+}
+
+function refusalOf({ status, headers }: Response, answer: string | null): Error {
+  if (status === 410) return new PermanentError('the subscriber answered 410 Gone');
+  const waitMs = status === 429 || status === 503 ? retryAfterMs(headers) : null;
+  if (waitMs !== null && saysTooOld(answer)) return new SubscriberTooOld(waitMs);
+  if (waitMs !== null) return new RetryAfter(waitMs, `the subscriber answered ${status} with Retry-After`);
+  return new DeliveryRefused(`http_${status}`, `the subscriber answered ${status}`);
+}
+
+/** Reads the answer to a batch. @returns null for one that is not JSON and does not claim to be. */
+async function answerOf(response: Response): Promise<unknown> {
+  const { bytes, isWhole, error } = await beginningOf(response, ANSWER_BYTES);
+  if (error instanceof TypeError) {
+    throw new DeliveryRefused('unreachable', 'the connection was lost in the middle of the answer', {
+      cause: error,
+    });
+  }
+  if (error !== null) throw error;
+  const text = Buffer.from(bytes).toString('utf8').trim();
+  const isJson = /^application\/(?:[\w.+-]+\+)?json\b/i.test(response.headers.get('content-type') ?? '');
+  // A receiver may send a count without a content type.
+  if (text === '' || !(isJson || text.startsWith('{'))) return null;
+  if (!isWhole) throw wrongAnswer(`more than ${ANSWER_BYTES} bytes`);
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw wrongAnswer('malformed JSON');
+  }
+}
+
+function takenOf(answer: unknown, handed: number): number {
+  if (typeof answer !== 'object' || answer === null || !('delivered' in answer)) return handed;
+  const { delivered } = answer;
+  if (typeof delivered === 'number' && Number.isInteger(delivered) && delivered >= 0 && delivered <= handed)
+    return delivered;
+  const what = typeof delivered === 'number' ? `${delivered}` : `a ${typeof delivered}`;
+  throw wrongAnswer(`"delivered": ${what}, to ${handed} events`);
+}
+
+function wrongAnswer(what: string): DeliveryRefused {
+  const example = '{ "delivered": 2 } for the first two, or no body for all';
+  return new DeliveryRefused('wrong_answer', `the subscriber answered ${what}; expected ${example}`);
+}
+
+/** The subscriber did not take an event; `code` tells how it answered, or that it did not answer. */
+class DeliveryRefused extends Error {
+  readonly code: string;
+
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'DeliveryRefused';
+    this.code = code;
+  }
+}
+
+/** The subscriber's package postbud is older than the event's payload. It asked to wait, as with `RetryAfter`. */
+class SubscriberTooOld extends Error {
+  readonly code = 'newer_version';
+  readonly ms: number;
+
+  constructor(ms: number) {
+    super('the subscriber cannot read this version of the payload: it needs a newer postbud package');
+    this.name = 'SubscriberTooOld';
+    this.ms = ms;
+  }
+}
+
+/** Whether an answer is the problem with which `postbud/receive` tells so. Its message is not relied on. */
+function saysTooOld(answer: string | null): boolean {
+  return answer !== null && /"code"\s*:\s*"newer_version"/.test(answer);
+}
+
+/** Sends a request. The error of `fetch` for a lost connection only says "fetch failed"; the reason is in its cause. */
+async function reach(send: Send, url: string, init: RequestInit): Promise<Response> {
+  try {
+    return await send(url, init);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    const { cause } = error;
+    const why = cause instanceof Error && 'code' in cause ? String(cause.code) : 'no connection';
+    throw new DeliveryRefused('unreachable', `the subscriber cannot be reached: ${why}`, { cause: error });
+  }
+}
+
+/** Writes an event as a CloudEvent. @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md */
+export function cloudEvent(event: BusEvent, previous: PreviousEvent | null = null) {
+  return {
+    specversion: '1.0',
+    id: event.id,
+    source: `/postbud/${event.producer}`,
+    type: event.topic,
+    time: event.createdAt.toISOString(),
+    datacontenttype: 'application/json',
+    sequence: String(event.seq),
+    schemaversion: event.version,
+    correlationid: event.correlationId,
+    ...(event.orderingKey && { partitionkey: event.orderingKey }),
+    ...(event.causationId && { causationid: event.causationId }),
+    ...(event.traceparent && { traceparent: event.traceparent }),
+    ...(event.erased && { erased: true }),
+    ...(previous && previousOf(previous)),
+    data: event.payload,
+  };
+}
+
+function previousOf({ id, wasSkipped }: PreviousEvent) {
+  return { previousid: id, ...(wasSkipped && { previousskipped: true }) };
+}
+
+/**
+ * Reads `Retry-After` (RFC 9110, 10.2.3): seconds or a date. At least a second, so that a subscriber that answers 0 is not
+ * called without a pause; at most a day, so that a mistaken value does not stop the lane.
+ */
+function retryAfterMs(headers: Headers): number | null {
+  const value = headers.get('retry-after');
+  if (!value) return null;
+  const ms = /^\d+$/.test(value) ? Number(value) * SECOND : Date.parse(value) - Date.now();
+  return Number.isNaN(ms) ? null : Math.min(Math.max(ms, 1 * SECOND), DAY);
+}

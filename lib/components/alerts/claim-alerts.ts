@@ -1,0 +1,143 @@
+import type { Database, Transaction } from '../../platform/db/connect.ts';
+import { limitStatements, run } from '../../platform/db/statement.ts';
+import { MINUTE, SECOND } from '../../platform/time.ts';
+
+/** A way to reach operators. */
+export type ChannelName = 'mail' | 'webhook';
+
+/** An incident to tell of, as it is now. Times are epoch milliseconds. */
+export interface AlertedIncident {
+  readonly id: string;
+  readonly revision: number;
+  /** Empty for an outage: all topics of a subscriber that does not answer. */
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly kind: string;
+  /** The last error, its personal data masked. */
+  readonly message: string;
+  readonly state: 'happening' | 'owed' | 'closed';
+  readonly change: 'opened' | 'changed' | 'closed';
+  readonly openedAt: number;
+  readonly changedAt: number;
+  readonly closedAt: number | null;
+  readonly blockedLanes: number;
+  /** The part of them that a dead letter halts. */
+  readonly haltedLanes: number;
+  /** Of an outage that is not over. */
+  readonly nextProbeAt: number | null;
+  readonly waiting: number;
+  /** Dead letters. */
+  readonly owed: number;
+  readonly isAcknowledged: boolean;
+}
+
+/** The alerts that one process has claimed for one channel. */
+export interface Claimed {
+  readonly channel: ChannelName;
+  /** Identifies the claim; in Postgres's notation, to the microsecond. */
+  readonly claimedAt: string;
+  readonly incidents: readonly AlertedIncident[];
+}
+
+/** Longer than any attempt takes. Afterwards the process that claimed an alert has died, and another sends it. */
+const LEASE_MS = 2 * MINUTE;
+
+/** One message a minute and channel: whatever opens in the same minute is one message. A little less, for late crons. */
+const PAUSE_MS = 50 * SECOND;
+
+/** More are claimed a minute later. */
+const BATCH = 500;
+
+/**
+ * Claims the alerts that a channel has to tell now, for one message.
+ *
+ * First writes an alert for each incident whose present revision the channel has not been given. So an incident that
+ * changed several times meanwhile is told once, as it is now; earlier alerts of it that are still owed are claimed with
+ * the new one. However many processes call this at once, each alert is claimed by one of them, and a channel is claimed
+ * once a minute.
+ *
+ * @param now overrides the database's clock in tests.
+ * @returns null if there is nothing to tell, or somebody else tells it.
+ */
+export async function claimAlerts(db: Database, channel: ChannelName, now?: Date): Promise<Claimed | null> {
+  const clock = now?.toISOString() ?? null;
+  return await db.transaction(async (tx) => {
+    await limitStatements(tx);
+    if (!(await lock(tx, channel))) return null;
+    await run(tx, { text: WRITE_MISSING, values: [channel, clock] });
+    const [row] = await run<{ claimed_at: string; incidents: readonly AlertedIncident[] }>(tx, {
+      text: CLAIM,
+      values: [channel, clock, LEASE_MS, PAUSE_MS],
+    });
+    if (!row || row.incidents.length === 0) return null;
+    return { channel, claimedAt: row.claimed_at, incidents: row.incidents };
+  });
+}
+
+/** First half of the key of the advisory lock under which a channel's alerts are written and claimed. */
+const ALERT_LOCKS = 0x905b;
+
+// In a statement of its own, so that the snapshots of the next ones are no older than the lock.
+async function lock(tx: Transaction, channel: ChannelName): Promise<boolean> {
+  const [row] = await run<{ is_held: boolean }>(tx, {
+    text: `select pg_try_advisory_xact_lock(${ALERT_LOCKS}, hashtext($1::text)) as is_held`,
+    values: [channel],
+  });
+  return row!.is_held;
+}
+
+// An incident that closed before its first alert is told if that was just now, and not if the channel is new. The end of
+// one that was told is told for a day, in case nothing could be sent meanwhile.
+const WRITE_MISSING = `
+  with clock as materialized (
+    select coalesce($2::text::timestamptz, clock_timestamp()) as now
+  ),
+  forgotten as (
+    delete from alerts where not exists (select from incidents where incidents.id = incident_id)
+  )
+  insert into alerts (incident_id, revision, channel, due_at)
+  select incidents.id, incidents.revision, $1::text, clock.now
+  from clock, incidents left join lateral (
+    select max(revision) as revision from alerts where incident_id = incidents.id and channel = $1::text
+  ) as told on true
+  where incidents.revision > coalesce(told.revision, 0) and (
+    closed_at is null
+    or closed_at > clock.now - case when told.revision is null then interval '5 minutes' else interval '1 day' end
+  )
+  on conflict do nothing`;
+
+const CLAIM = `
+  with clock as materialized (
+    select coalesce($2::text::timestamptz, clock_timestamp()) as now
+  ),
+  due as materialized (
+    select distinct incident_id from (
+      select incident_id from clock, alerts
+      where channel = $1::text and due_at <= clock.now and not exists (
+        select from alerts
+        where channel = $1::text and attempted_at > clock.now - $4::float8 * interval '1 millisecond'
+      )
+      order by due_at limit ${BATCH}
+    ) as oldest
+  ),
+  claimed as (
+    update alerts set attempts = attempts + 1, attempted_at = clock.now,
+      due_at = clock.now + $3::float8 * interval '1 millisecond'
+    from clock, due
+    where alerts.incident_id = due.incident_id and channel = $1::text and due_at is not null
+    returning alerts.incident_id
+  )
+  select to_char(clock.now at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as claimed_at, (
+    select coalesce(json_agg(json_build_object('id', id, 'revision', revision, 'topic', topic, 'subscriber', subscriber,
+      'kind', kind, 'message', message, 'state', state, 'change', change,
+      'openedAt', extract(epoch from opened_at) * 1000, 'changedAt', extract(epoch from changed_at) * 1000,
+      'closedAt', extract(epoch from closed_at) * 1000, 'blockedLanes', blocked_lanes,
+      'haltedLanes', halted_lanes, 'nextProbeAt', (
+        select extract(epoch from next_probe_at) * 1000 from outages
+        where incidents.topic = '' and outages.subscriber = incidents.subscriber and recovered_at is null
+      ), 'waiting', waiting,
+      'owed', owed, 'isAcknowledged', acknowledged_at is not null)
+      order by array_position(array['happening', 'owed', 'closed'], state), opened_at, id), '[]')
+    from incidents where id in (select incident_id from claimed)
+  ) as incidents
+  from clock`;

@@ -1,0 +1,304 @@
+import { LANES_COUNTED } from '../../bus/deliveries/halts.ts';
+import { NEWER_VERSION } from '../../bus/deliveries/newer-version.ts';
+import { html } from '../../platform/markup.ts';
+import type { Html } from '../../platform/markup.ts';
+import { DAY, HOUR, instantOf, MINUTE } from '../../platform/time.ts';
+import type { AlertedIncident } from './claim-alerts.ts';
+
+/** Where a message comes from, and where its links lead. */
+export interface Origin {
+  /** `Production`, `Preview` or `Local`. */
+  readonly environment: string;
+  /** Of the console; undefined: links are paths. */
+  readonly publicUrl: string | undefined;
+}
+
+/** A message to operators, before a channel gives it its form. */
+export interface Message {
+  /** Tells programs what it is about. */
+  readonly type: `incident.${AlertedIncident['change']}` | 'incident.digest' | 'alert.test';
+  /** What is worst, and since when: a phone shows no more of it. */
+  readonly subject: string;
+  /** How many incidents are in which state; null for a single one. */
+  readonly summary: string | null;
+  readonly entries: readonly Entry[];
+  /** How many more there are than entries. */
+  readonly more: number;
+  readonly incidents: readonly AlertedIncident[];
+  readonly origin: Origin;
+}
+
+/** What a message says of one incident. */
+interface Entry {
+  readonly title: string;
+  readonly text: string;
+  readonly url: string;
+}
+
+/** A digest names this many; the console has all. */
+const MOST_ENTRIES = 20;
+
+/** Writes one message about all these incidents. @param incidents at least one, the worst first. */
+export function incidentMessage(incidents: readonly AlertedIncident[], origin: Origin): Message {
+  const [worst] = incidents;
+  return {
+    type: incidents.length === 1 ? `incident.${worst!.change}` : 'incident.digest',
+    subject: subjectOf(incidents, origin),
+    summary: incidents.length === 1 ? null : summaryOf(incidents),
+    entries: incidents.slice(0, MOST_ENTRIES).map((incident) => ({
+      title: titleOf(incident),
+      text: sentenceOf(incident),
+      url: `${origin.publicUrl ?? ''}${INCIDENTS}/${incident.id}`,
+    })),
+    more: Math.max(0, incidents.length - MOST_ENTRIES),
+    incidents,
+    origin,
+  };
+}
+
+/** Writes a message that shows an operator that alerts arrive. */
+export function testMessage(origin: Origin): Message {
+  return {
+    type: 'alert.test',
+    subject: `${placeOf(origin)}Test alert: nothing is wrong`,
+    summary: null,
+    entries: [
+      {
+        title: 'Test alert',
+        text: 'An operator asked for it. Alerts about incidents will arrive here.',
+        url: `${origin.publicUrl ?? ''}${INCIDENTS}`,
+      },
+    ],
+    more: 0,
+    incidents: [],
+    origin,
+  };
+}
+
+const INCIDENTS = '/platform/event-bus/incidents';
+
+function titleOf(incident: AlertedIncident): string {
+  const { state, change, openedAt, closedAt, owed, isAcknowledged, topic, subscriber } = incident;
+  if (subscriber === '') return asideTitle(incident);
+  const isOutage = topic === '';
+  const what = isOutage ? oneLine(subscriber) : `${oneLine(topic)} to ${oneLine(subscriber)}`;
+  const since = timeOf(openedAt);
+  if (state === 'closed') {
+    return `Over: ${what}${isOutage ? ' answers again' : ''}, ${spanOf(openedAt, closedAt ?? incident.changedAt)}`;
+  }
+  const taken = change === 'changed' && isAcknowledged ? 'Acknowledged: ' : '';
+  if (state === 'happening') {
+    const how = isOutage ? 'No answer' : isHalted(incident) ? 'Halted' : 'Blocked';
+    return `${taken}${taken ? how.toLowerCase() : how} since ${since}: ${what}`;
+  }
+  if (taken) return `${taken}${count(owed, 'dead letter')}, ${what}, since ${since}`;
+  return change === 'opened'
+    ? `${count(owed, 'dead letter')} since ${since}: ${what}`
+    : `No longer blocked: ${what}, since ${since}`;
+}
+
+/** Of the bus itself. */
+function asideTitle({ topic, state, owed, openedAt }: AlertedIncident): string {
+  const what =
+    topic === '' ? 'the database’s clock was ahead' : `${count(owed, 'row')} of ${oneLine(topic)} set aside`;
+  if (state !== 'closed') return `Since ${timeOf(openedAt)}: ${what}`;
+  return topic === '' ? `Over: ${what}` : `Over: rows of ${oneLine(topic)} were set aside`;
+}
+
+/** Whether nothing but dead letters holds its lanes. */
+function isHalted({ blockedLanes, haltedLanes }: AlertedIncident): boolean {
+  return haltedLanes > 0 && haltedLanes === blockedLanes;
+}
+
+function subjectOf(incidents: readonly AlertedIncident[], origin: Origin): string {
+  const others = incidents.length - 1;
+  const more = others === 0 ? '' : `, and ${count(others, 'more incident', 'more incidents')}`;
+  return `${placeOf(origin)}${titleOf(incidents[0]!)}${more}`;
+}
+
+/** Names the deployment where it is not the one that everybody thinks of. */
+function placeOf({ environment }: Origin): string {
+  return environment === 'Production' ? '' : `[${environment}] `;
+}
+
+function summaryOf(incidents: readonly AlertedIncident[]): string {
+  const inState = (state: AlertedIncident['state']) => incidents.filter((one) => one.state === state).length;
+  const parts = [
+    [inState('happening'), 'blocked'],
+    [inState('owed'), 'with dead letters'],
+    [inState('closed'), 'over'],
+  ] as const;
+  const counted = parts.filter(([number]) => number > 0).map(([number, words]) => `${number} ${words}`);
+  return `${incidents.length} incidents: ${counted.join(', ')}.`;
+}
+
+function sentenceOf(incident: AlertedIncident): string {
+  const { state, topic, subscriber, blockedLanes, haltedLanes, waiting, owed, openedAt, closedAt } = incident;
+  if (subscriber === '') return asideSentence(incident);
+  const waits = `${count(waiting, 'delivery', 'deliveries')} waiting`;
+  const name = oneLine(subscriber);
+  const error = `${oneLine(incident.kind)}: ${oneLine(incident.message)}`;
+  const cause = incident.kind === 'skipped' ? 'An operator skipped them.' : `The error was ${error}.`;
+  const left = owed > 0 ? ` ${count(owed, 'dead letter')} to replay or dismiss.` : '';
+  switch (state) {
+    case 'happening': {
+      if (topic === '') return outageSentence(incident, name, error);
+      if (isHalted(incident)) {
+        return `A dead letter of ${name} halts ${lanesOf(haltedLanes)} until it is replayed or dismissed, ${waits}. ${cause}`;
+      }
+      if (incident.kind === NEWER_VERSION) {
+        return `${name} cannot read payloads: ${oneLine(incident.message)}. ${lanesOf(blockedLanes)} blocked, ${waits}, without using up attempts.`;
+      }
+      const halted = haltedLanes > 0 ? ` (${haltedLanes} of them halted by a dead letter)` : '';
+      return `${name} fails with ${error}. ${lanesOf(blockedLanes)} blocked${halted}, ${waits}.${left}`;
+    }
+    case 'owed':
+      return `No lane of ${oneLine(topic)} is blocked for ${name}.${left || ' Its replay is under way.'} ${cause}`;
+    case 'closed':
+      return `It lasted ${duration((closedAt ?? incident.changedAt) - openedAt)}. ${cause}`;
+  }
+}
+
+function asideSentence({ topic, state, changedAt, closedAt, openedAt }: AlertedIncident): string {
+  if (state === 'closed') return `It lasted ${duration((closedAt ?? changedAt) - openedAt)}.`;
+  return topic === ''
+    ? 'The times that it left were taken back. Check the time synchronisation of the database’s machine.'
+    : 'They should not exist, and stop nothing else. List them with npx postbud set-aside, and repair each.';
+}
+
+function outageSentence({ waiting, nextProbeAt }: AlertedIncident, name: string, error: string): string {
+  const next = nextProbeAt === null ? '' : ` The next probe is at ${timeOf(nextProbeAt)}.`;
+  return `${name} does not answer: ${error}. ${count(waiting, 'delivery waits', 'deliveries wait')} without using up attempts; one at a time probes.${next} When it answers, all follow.`;
+}
+
+/** The message as plain text. */
+export function textOf({ summary, entries, more, origin }: Message): string {
+  const parts = entries.map(({ title, text, url }) => `${title}\n${text}\n${url}`);
+  return [...(summary === null ? [] : [summary]), ...parts, ...moreText(more, origin), footerOf(origin)].join(
+    '\n\n',
+  );
+}
+
+/** The message as HTML; every value is escaped. */
+export function htmlOf({ summary, entries, more, origin }: Message): string {
+  const page: Html = html`<!doctype html>
+    <html lang="en">
+      <body style="margin:0;padding:24px;font:15px/1.5 system-ui,sans-serif;color:#12171e;background:#fff">
+        ${summary !== null && html`<p style="margin:0 0 24px">${summary}</p>`}
+        ${entries.map(
+          ({ title, text, url }) =>
+            html`<div style="margin:0 0 24px">
+              <h2 style="margin:0 0 4px;font-size:17px">${title}</h2>
+              <p style="margin:0 0 8px">${text}</p>
+              <p style="margin:0">
+                ${/^https?:/.test(url) ? html`<a href="${url}" style="color:#0b57a4">${url}</a>` : url}
+              </p>
+            </div>`,
+        )}
+        ${moreText(more, origin).map((line) => html`<p style="margin:0 0 24px">${line}</p>`)}
+        <p style="margin:0;color:#535d6a;font-size:13px">${footerOf(origin)}</p>
+      </body>
+    </html>`;
+  return String(page);
+}
+
+/** The message as the JSON of a webhook: `text` is what Slack and Teams show, `data` is for programs. */
+export function jsonOf({ type, subject, summary, entries, more, incidents, origin }: Message, at: number) {
+  const [first] = entries;
+  const lines =
+    summary === null
+      ? [first!.text, first!.url]
+      : [summary, ...entries.map(({ title, url }) => `${title}\n${url}`)];
+  return {
+    type,
+    timestamp: instantOf(at),
+    text: forChat([subject, ...lines, ...moreText(more, origin)].join('\n')),
+    data: {
+      environment: origin.environment,
+      total: incidents.length,
+      incidents: incidents.slice(0, MOST_ENTRIES).map((incident, index) => ({
+        id: incident.id,
+        revision: incident.revision,
+        change: incident.change,
+        state: incident.state,
+        topic: incident.topic || null,
+        subscriber: incident.subscriber,
+        kind: incident.kind,
+        message: incident.message,
+        openedAt: instantOf(incident.openedAt),
+        changedAt: instantOf(incident.changedAt),
+        closedAt: incident.closedAt === null ? null : instantOf(incident.closedAt),
+        blockedLanes: incident.blockedLanes,
+        haltedLanes: incident.haltedLanes,
+        nextProbeAt: incident.nextProbeAt === null ? null : instantOf(incident.nextProbeAt),
+        waiting: incident.waiting,
+        deadLetters: incident.owed,
+        acknowledged: incident.isAcknowledged,
+        url: entries[index]!.url,
+      })),
+    },
+  };
+}
+
+function moreText(more: number, { publicUrl }: Origin): readonly string[] {
+  return more === 0 ? [] : [`And ${more} more: ${publicUrl ?? ''}${INCIDENTS}`];
+}
+
+function footerOf({ environment }: Origin): string {
+  return `Postbud, ${environment}. Times are Europe/Oslo.`;
+}
+
+/**
+ * Escapes the three characters with a meaning in Slack's text, so that an error can't mention a channel or hide a link.
+ * Teams shows the same entities.
+ *
+ * @see https://docs.slack.dev/messaging/formatting-message-text/#escaping
+ */
+function forChat(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}
+
+const LONGEST = 300;
+
+/** Makes an error's text one line without characters that hide or turn others. */
+function oneLine(text: string): string {
+  const line = text
+    .replaceAll(/\s+/gu, ' ')
+    .replaceAll(/\p{Cc}|(?!\u200D)\p{Cf}|\p{Cs}/gu, '\u{FFFD}')
+    .trim();
+  return line.length <= LONGEST ? line : `${line.slice(0, LONGEST).trimEnd().toWellFormed()}…`;
+}
+
+function count(number: number, one: string, many = `${one}s`): string {
+  return `${number.toLocaleString('en-GB')} ${number === 1 ? one : many}`;
+}
+
+function lanesOf(number: number): string {
+  return number < LANES_COUNTED ? count(number, 'lane') : `${number.toLocaleString('en-GB')}+ lanes`;
+}
+
+function duration(ms: number): string {
+  if (ms < HOUR) return count(Math.max(1, Math.round(ms / MINUTE)), 'minute');
+  return ms < 2 * DAY ? count(Math.round(ms / HOUR), 'hour') : count(Math.round(ms / DAY), 'day');
+}
+
+const TIME = new Intl.DateTimeFormat('en-GB', {
+  timeZone: 'Europe/Oslo',
+  day: 'numeric',
+  month: 'short',
+  hour: '2-digit',
+  minute: '2-digit',
+  hourCycle: 'h23',
+});
+
+/** `22 Nov 00:31 to 00:41`. */
+function spanOf(from: number, to: number): string {
+  const [first, last] = [timeOf(from), timeOf(to)];
+  const day = first.slice(0, -5);
+  return `${first} to ${last.startsWith(day) ? last.slice(day.length) : last}`;
+}
+
+/** `22 Nov 00:31`: a mail may be read on another day. */
+function timeOf(ms: number): string {
+  return TIME.format(ms).replace(',', '');
+}

@@ -1,0 +1,57 @@
+import type { Database } from '../../platform/db/connect.ts';
+import { driverOf, run } from '../../platform/db/statement.ts';
+import { BLOCK, MERGED, bucketOf } from './block.ts';
+import { hashOf } from './identifier.ts';
+
+/** An event that the index gives for an identifier. */
+export interface FoundEvent {
+  readonly position: number;
+  /** Null for an event that has been pruned. */
+  readonly eventId: string | null;
+}
+
+/**
+ * Finds the events that have an identifier, newest first. One in some millions is a false hit, since the index has
+ * hashes: the caller looks at the event itself.
+ *
+ * @param below only events before this position.
+ * @returns `limit` of them, or fewer where there are no more.
+ */
+export async function findEvents(
+  db: Database,
+  identifier: string,
+  { below, limit }: { readonly below: number; readonly limit: number },
+): Promise<FoundEvent[]> {
+  const hash = hashOf(identifier);
+  return await run<FoundEvent>(driverOf(db), {
+    text: FIND,
+    values: [hash, bucketOf(hash, MERGED), bucketOf(hash, BLOCK), below, limit],
+  });
+}
+
+// Most rows of a bucket don't have the hash, and only the others' ordinals are read: newest first, until there are enough.
+const FIND = `
+  with matching as materialized (
+    select bucket, from_position, array_position(hashes, $1::int) as place
+    from identifiers
+    where bucket = any (array[$2::int, $3::int]) and from_position < $4::float8::bigint and $1::int = any (hashes)
+    order by from_position desc
+  ),
+  posting as materialized (
+    select posting.position
+    from matching, lateral (
+      select from_position + ordinal as position
+      from identifiers,
+        unnest(ordinals[coalesce(ends[matching.place - 1], 0) + 1 : ends[matching.place]]) as ordinal
+      where identifiers.bucket = matching.bucket and identifiers.from_position = matching.from_position
+      order by ordinal desc offset 0
+    ) as posting
+    where posting.position < $4::float8::bigint
+    limit $5::int
+  )
+  select posting.position::float8 as position, named.id::text as "eventId"
+  from posting left join event_blocks on from_position = posting.position - posting.position % ${BLOCK},
+    lateral (
+      select encode(substring(event_ids from (posting.position % ${BLOCK} * 16 + 1)::int for 16), 'hex')::uuid as id
+    ) as named
+  order by posting.position desc`;

@@ -1,0 +1,94 @@
+import type { Database, Transaction } from '../../platform/db/connect.ts';
+import { limitStatements, run } from '../../platform/db/statement.ts';
+import { DAY } from '../../platform/time.ts';
+import { BLOCK, MERGED } from './block.ts';
+import { holdIndex } from './hold-index.ts';
+import type { PlacedEvent } from './read-events.ts';
+import { dropRows } from './rows.ts';
+import { writeBlock } from './write-block.ts';
+
+/** A block is looked at again after this time: its dead letters may have been replayed and pruned. */
+const AGAIN_AFTER_MS = 7 * DAY;
+
+/**
+ * Takes pruned events out of the oldest merged block that is past retention: it is deleted when none of its events is
+ * left, and written anew when less than half are. One block a call, in a tenth of a second.
+ *
+ * @param keepMs how long events are kept that every subscriber received.
+ * @param now overrides the database's clock in tests.
+ */
+export async function trimIndex(db: Database, keepMs: number, now?: Date): Promise<void> {
+  await db.transaction(async (tx) => {
+    await limitStatements(tx);
+    if (!(await holdIndex(tx))) return;
+    const clock = now?.toISOString() ?? null;
+    const [oldest] = await run<Found>(tx, { text: OLDEST, values: [keepMs, clock, AGAIN_AFTER_MS] });
+    if (!oldest) return;
+    await run(tx, { text: MARK, values: [oldest.from, clock] });
+    if (oldest.left * 2 >= oldest.stored) return;
+    const events = await readLeft(tx, oldest.from);
+    await run(tx, { text: FORGET, values: [oldest.from] });
+    await dropRows(tx, oldest.from, oldest.from + MERGED);
+    if (events.length > 0) await writeBlock(tx, oldest.from, events, MERGED);
+    await run(tx, { text: MARK, values: [oldest.from, clock] });
+  });
+}
+
+interface Found {
+  readonly from: number;
+  /** Events in the block, and how many of them there still are. */
+  readonly stored: number;
+  readonly left: number;
+}
+
+const RANGE = `from_position >= $1::float8::bigint and from_position < $1::float8::bigint + ${MERGED}`;
+
+// An id begins with its time.
+const OLDEST = `
+  with clock as materialized (
+    select coalesce($2::text::timestamptz, clock_timestamp()) as now
+  ),
+  oldest as materialized (
+    select event_blocks.from_position - event_blocks.from_position % ${MERGED} as from_position
+    from clock, event_blocks, indexed_positions as indexed
+    where (trimmed_at is null or trimmed_at < clock.now - $3::float8 * interval '1 millisecond')
+      and event_blocks.from_position - event_blocks.from_position % ${MERGED} >= indexed.from_position
+      and event_blocks.from_position - event_blocks.from_position % ${MERGED} + ${MERGED} <= indexed.to_position
+    order by trimmed_at nulls first, event_blocks.from_position limit 1
+  ),
+  stored as materialized (
+    select encode(substring(event_ids from (16 * slot + 1)::int for 16), 'hex')::uuid as id
+    from oldest join event_blocks on event_blocks.from_position >= oldest.from_position
+      and event_blocks.from_position < oldest.from_position + ${MERGED}, generate_series(0, ${BLOCK - 1}) as slot
+  ),
+  named as materialized (
+    select id from stored where id <> '00000000-0000-0000-0000-000000000000'
+  )
+  select oldest.from_position::float8 as "from", (select count(*) from named)::int as stored,
+    (select count(*) from named join events using (id))::int as "left"
+  from clock, oldest
+  where (select id from named order by id desc limit 1) < (
+    lpad(to_hex((extract(epoch from clock.now) * 1000 - $1::float8)::bigint), 12, '0') || repeat('0', 20)
+  )::uuid`;
+
+const MARK = `
+  update event_blocks set trimmed_at = coalesce($2::text::timestamptz, clock_timestamp()) where ${RANGE}`;
+
+const FORGET = `delete from event_blocks where ${RANGE}`;
+
+async function readLeft(tx: Transaction, from: number): Promise<PlacedEvent[]> {
+  return await run<PlacedEvent>(tx, { text: LEFT, values: [from] });
+}
+
+const LEFT = `
+  with stored as materialized (
+    select from_position + slot as position,
+      encode(substring(event_ids from (16 * slot + 1)::int for 16), 'hex')::uuid as id
+    from event_blocks, generate_series(0, ${BLOCK - 1}) as slot
+    where ${RANGE}
+  )
+  select position::float8 as position, events.id::text as id, correlation_id as "correlationId",
+    causation_id as "causationId", ordering_key as "orderingKey", dedupe_key as "dedupeKey", topic,
+    version, payload
+  from stored join events using (id)
+  order by stored.position`;

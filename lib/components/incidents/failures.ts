@@ -1,0 +1,295 @@
+import { maskPersonalData, personalTexts } from '../../bus/catalog/personal.ts';
+import { LANES_COUNTED, halting, waitingBehind } from '../../bus/deliveries/halts.ts';
+import { ABSENT_KINDS } from '../../bus/deliveries/outage.ts';
+import type { Transaction } from '../../platform/db/connect.ts';
+import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
+import { run } from '../../platform/db/statement.ts';
+
+/** What is wrong in one subscription in one way, or in all of a subscriber that does not answer, at one moment. */
+export interface Failure {
+  /** Empty for an outage. */
+  readonly topic: string;
+  /** Empty for the bus itself. */
+  readonly subscriber: string;
+  readonly kind: string;
+  /** The last error, its personal data masked. */
+  readonly message: string;
+  /** Lanes that wait for the next attempt of their first delivery, that a dead letter halts, or of a subscriber in an outage. */
+  readonly lanes: number;
+  /** The part of them that a dead letter halts. */
+  readonly halted: number;
+  /** Deliveries in them. */
+  readonly waiting: number;
+  /** Dead letters; of the bus itself, the rows that it set aside. */
+  readonly dead: number;
+  /** The first failure; ISO 8601. */
+  readonly since: string;
+}
+
+/**
+ * Reads the outages, the lanes that a failing delivery blocks or a dead letter halts, the error groups with dead letters,
+ * and what the bus set aside.
+ *
+ * What fails because nobody is there belongs to the outage once there is one, also until it has been tried again after it.
+ */
+export async function findFailures(tx: Transaction): Promise<readonly Failure[]> {
+  const values = [JSON.stringify(ABSENT_KINDS)];
+  const [row] = await run<{ found: Found }>(tx, { text: FAILURES, values });
+  const { blocked, halted, dead, outages, aside } = row!.found;
+  const failures = new Map<string, Failure>();
+  for (const failure of [
+    ...outages.map((outage) => ({ ...outage, topic: '', halted: 0, dead: 0, message: silence(outage.kind) })),
+    ...blocked.map(failureOf),
+    ...halted.map((halt) => ({ ...halt, halted: halt.lanes, dead: 0 })),
+    ...dead.map(({ at, ...of }) => ({ ...NO_LANES, ...of, since: at })),
+    ...aside.map((of) => ({ ...NO_LANES, ...of, subscriber: '', message: ASIDE[of.kind] })),
+  ]) {
+    const key = JSON.stringify([failure.topic, failure.subscriber, failure.kind]);
+    const earlier = failures.get(key);
+    failures.set(key, earlier ? together(earlier, failure) : failure);
+  }
+  return [...failures.values()];
+}
+
+/** The statement's result. Instants are in Postgres's notation. */
+interface Found {
+  readonly blocked: readonly Blocked[];
+  readonly halted: readonly Omit<Failure, 'halted' | 'dead'>[];
+  readonly outages: readonly Omit<Failure, 'topic' | 'message' | 'halted' | 'dead'>[];
+  /** What the bus set aside and nobody has repaired. */
+  readonly aside: readonly {
+    readonly topic: string;
+    readonly kind: keyof typeof ASIDE;
+    readonly dead: number;
+    readonly since: string;
+  }[];
+  readonly dead: readonly {
+    readonly topic: string;
+    readonly subscriber: string;
+    readonly kind: string;
+    readonly message: string;
+    readonly dead: number;
+    readonly at: string;
+  }[];
+}
+
+/** The lanes of a subscription whose last error is of one kind. */
+interface Blocked {
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly lanes: number;
+  readonly waiting: number;
+  readonly since: string;
+  /** As thrown, like the kind. */
+  readonly kind: string;
+  readonly message: string;
+  /** Of the event that failed last, to know its personal data. */
+  readonly payload: unknown;
+  readonly version: number;
+}
+
+/** The kinds of incidents of the bus itself, which have no subscriber, and their messages. */
+const ASIDE = {
+  strange_row: 'a row that should not exist: it has no event, or cannot be fanned out',
+  clock_was_ahead: 'times lay in the future, which only a wrong clock explains',
+} as const;
+
+const NO_LANES = { lanes: 0, halted: 0, waiting: 0 };
+
+/** No list shows a longer message. */
+const MESSAGE_LIMIT = 500;
+
+/** Says how nobody answers. The error's own message may hold personal data of an event that is not known here. */
+function silence(kind: string): string {
+  const status = /^http_(\d{3})$/.exec(kind)?.[1];
+  if (status !== undefined) return `the subscriber answered ${status}`;
+  return kind === 'timeout' ? 'the subscriber did not answer in time' : 'the subscriber cannot be reached';
+}
+
+function failureOf({ topic, subscriber, lanes, waiting, since, ...last }: Blocked): Failure {
+  const texts = personalTexts(topic, last.payload, last.version);
+  const masked = (text: string) => maskPersonalData(text, texts).slice(0, MESSAGE_LIMIT).toWellFormed();
+  return {
+    topic,
+    subscriber,
+    kind: masked(last.kind),
+    message: masked(last.message),
+    lanes,
+    halted: 0,
+    waiting,
+    since,
+    dead: 0,
+  };
+}
+
+/** Adds up two failures of one kind. The first one's message is the newer: that of blocked lanes. */
+function together(one: Failure, other: Failure): Failure {
+  return {
+    ...one,
+    lanes: one.lanes + other.lanes,
+    halted: one.halted + other.halted,
+    waiting: one.waiting + other.waiting,
+    dead: one.dead + other.dead,
+    since: Date.parse(one.since) < Date.parse(other.since) ? one.since : other.since,
+  };
+}
+
+/** Deliveries that are counted in the lane of a key. */
+const COUNTED = 100;
+
+/** Where more lanes are blocked, all that the subscription has waits for the subscriber, and is known from the counts. */
+const COUNTED_LANES = 100;
+
+/** The start of an attempt log's current round: the first attempt since fan-out or the last replay. */
+const ROUND_BEGAN = `(
+      select max(entry ->> 'at') from jsonb_array_elements(attempt_log) as entry where entry ->> 'attempt' = '1'
+    )`;
+
+// A delivery fails in a lane of a whole topic, or in the lane of its own key: a shared lane lets a failing key go. So
+// shared lanes are not read. How much waits in a whole topic is known from the counts.
+const FAILURES = `
+  with failing as materialized (
+    select topic, subscriber, sum(pending) + sum(failing) as waiting from backlog where subscriber <> ''
+    group by topic, subscriber having sum(failing) > 0
+  ),
+  lane as materialized (
+    select failing.topic, failing.subscriber, lane.id, home_id, slot, held_key, head,
+      case when ordering_key = '' then failing.waiting
+        when lanes > ${COUNTED_LANES} then failing.waiting / lanes::float8 end as waiting
+    from failing, lateral (
+      select *, count(*) over () as lanes from (
+        (
+          select * from (${leasedHomeLanes('failing.topic', 'failing.subscriber')}
+          ) as leased where slot is null
+        )
+        union all
+        (
+          -- Rows are compared as the index has them: the planner would read and sort the lanes of all keys in trouble.
+          select * from lanes
+          where (lanes.topic, lanes.subscriber, due_at) >= (failing.topic, failing.subscriber, '-infinity')
+            and (lanes.topic, lanes.subscriber, due_at) < (failing.topic, failing.subscriber, 'infinity')
+            and due_at is not null and (home_id is not null or slot is null)
+          order by lanes.topic, lanes.subscriber, due_at limit ${LANES_COUNTED}
+        )
+      ) as soonest
+    ) as lane
+  ),
+  head_of_lane as materialized (
+    select topic, subscriber, coalesce(lane.waiting, next.count) as waiting, event_id, attempted_at,
+      coalesce(${ROUND_BEGAN}, attempted_at::text) as since, (
+        -- An operator's retry, or a wait that the handler asked for, may come after it.
+        select entry from jsonb_array_elements(attempt_log) with ordinality as log(entry, number)
+        where entry ->> 'outcome' = 'failed' order by number desc limit 1
+      ) as last
+    from lane cross join lateral (
+      select min(position) as position, count(*) from postbud_next_2(lane.id, home_id, slot, held_key, lane.head,
+        case when lane.waiting is null then ${COUNTED} else 1 end)
+    ) as next cross join lateral (
+      -- The limit keeps the planner from joining whole tables.
+      select event_id, attempted_at, attempt_log, state from deliveries
+      where lane_id = coalesce(home_id, lane.id) and deliveries.position = next.position limit 1
+    ) as delivery
+    where state = 'failing'
+  ),
+  failed as (
+    select head_of_lane.*, coalesce(last ->> 'kind', '') as kind, coalesce(last ->> 'message', '') as message
+    from head_of_lane
+  ),
+  absent as materialized (
+    select * from failed where $1::text::jsonb ? kind and (
+      exists (select from outages where outages.subscriber = failed.subscriber) or exists (
+        -- Not tried since the outage ended, which may be open still.
+        select from incidents
+        where incidents.topic = '' and incidents.subscriber = failed.subscriber
+          and coalesce(closed_at > attempted_at, true)
+      )
+    )
+  ),
+  outage as (
+    select outages.subscriber, kind, least(opened_at, began_at, (
+      select min(since::timestamptz) from absent where absent.subscriber = outages.subscriber
+    ))::text as since, (
+      select coalesce(sum(pending) + sum(failing), 0) from backlog where backlog.subscriber = outages.subscriber
+    ) as waiting, (
+      select count(*) from (
+        select distinct topic from backlog where backlog.subscriber = outages.subscriber
+      ) as subscription, lateral (
+        (
+          select from lanes
+          where (lanes.topic, lanes.subscriber, due_at) >= (subscription.topic, outages.subscriber, '-infinity')
+            and (lanes.topic, lanes.subscriber, due_at) < (subscription.topic, outages.subscriber, 'infinity')
+            and due_at is not null
+          order by lanes.topic, lanes.subscriber, due_at limit ${LANES_COUNTED}
+        )
+        union all
+        (
+          select from (${leasedHomeLanes('subscription.topic', 'outages.subscriber')}
+          ) as leased
+        )
+      ) as lane
+    ) as lanes
+    from outages where recovered_at is null
+  ),
+  -- A lane may have several; the first one halts it.
+  halt as materialized (
+    select distinct on (lane_id, lane_key) * from (${halting(LANES_COUNTED)}) as halting
+    order by lane_id, lane_key, position
+  ),
+  halted as (
+    select halt.topic, halt.subscriber, kind, min(message) as message, count(*) as lanes, min(halted_at)::text as since,
+      sum(case when home.ordering_key = '' then (
+        select sum(pending) + sum(failing) from backlog
+        where (backlog.topic, backlog.subscriber) = (halt.topic, halt.subscriber)
+      ) else ${waitingBehind('halt', COUNTED)} end) as waiting
+    from halt join error_groups on key = error_group cross join lateral (
+      select ordering_key from lanes where lanes.id = lane_id limit 1
+    ) as home
+    group by halt.topic, halt.subscriber, kind
+  ),
+  blocked as (
+    select topic, subscriber, kind, count(*) as lanes, round(sum(waiting)) as waiting, min(since::timestamptz)::text as since,
+      (array_agg(event_id order by attempted_at desc))[1] as event_id,
+      (array_agg(message order by attempted_at desc))[1] as message
+    from failed where not exists (select from absent where absent.event_id = failed.event_id
+      and absent.subscriber = failed.subscriber)
+    group by topic, subscriber, kind
+  ),
+  dead as (
+    select topic, subscriber, kind, sum(dead_lettered) as dead,
+      (array_agg(message order by dead_lettered desc))[1] as message, array_agg(key) as keys
+    from error_groups where dead_lettered > 0 group by topic, subscriber, kind
+  ),
+  dead_since as (
+    select dead.*, coalesce((
+      select opened_at::text from incidents
+      where (incidents.topic, incidents.subscriber, incidents.kind) = (dead.topic, dead.subscriber, dead.kind)
+        and closed_at is null
+    ), (
+      select min(coalesce(${ROUND_BEGAN}, dead_lettered_at::text)::timestamptz)::text
+      from unnest(keys) as key, lateral (
+        select attempt_log, dead_lettered_at from deliveries where error_group = key order by dead_lettered_at limit 1
+      ) as oldest
+    )) as at
+    from dead
+  ),
+  aside as (
+    select topic, case when kind = 'clock_was_ahead' then kind else 'strange_row' end as kind, count(*) as dead,
+      min(at)::text as since
+    from set_aside where repaired_at is null group by 1, 2
+  )
+  select json_build_object(
+    'aside', (select coalesce(json_agg(aside), '[]') from aside),
+    'outages', (select coalesce(json_agg(outage), '[]') from outage),
+    'halted', (select coalesce(json_agg(halted), '[]') from halted),
+    'blocked', (
+      select coalesce(json_agg(json_build_object('topic', blocked.topic, 'subscriber', subscriber, 'kind', kind,
+        'message', message, 'lanes', lanes, 'waiting', waiting, 'since', since, 'payload', payload,
+        'version', version)), '[]')
+      from blocked join events on events.id = event_id
+    ),
+    'dead', (
+      select coalesce(json_agg(json_build_object('topic', topic, 'subscriber', subscriber, 'kind', kind,
+        'message', message, 'dead', dead, 'at', at)), '[]')
+      from dead_since where at is not null
+    )
+  ) as found`;

@@ -1,0 +1,55 @@
+import { html } from '../../platform/markup.ts';
+import type { Html } from '../../platform/markup.ts';
+import { hiddenField } from '../kit/actions.ts';
+import { DEAD_ICON } from '../kit/icons.ts';
+import { plainLayout } from '../kit/layout.ts';
+import { HOME } from '../kit/links.ts';
+
+/**
+ * Draws the form that takes a token.
+ *
+ * @param next the page to open after signing in.
+ * @param problem why the last token was refused.
+ */
+export function signInPage({
+  next,
+  problem,
+}: {
+  readonly next: string;
+  readonly problem: string | null;
+}): Html {
+  return plainLayout(
+    'Sign in',
+    html`<form class="panel narrow" method="post" action="${HOME}/sign-in">
+      <h1>Sign in to the event bus</h1>
+      <p class="muted">
+        Paste the bearer token that you use with the API. The browser keeps it in a cookie that scripts can’t
+        read, until the token expires, at most 8 hours.
+      </p>
+      ${problem !== null && problemAlert(problem)} ${hiddenField('next', next)}
+      <label class="f">
+        Access token
+        <input
+          type="password"
+          name="token"
+          autocomplete="off"
+          spellcheck="false"
+          required
+          autofocus
+          ${problem !== null && INVALID}
+          data-token
+        />
+      </label>
+      <div class="end"><button class="btn primary">Sign in</button></div>
+    </form>`,
+  );
+}
+
+const INVALID = html`aria-invalid="true" aria-describedby="problem"`;
+
+function problemAlert(problem: string): Html {
+  return html`<div class="alert dead" role="alert">
+    ${DEAD_ICON}
+    <p id="problem">${problem}</p>
+  </div>`;
+}

@@ -1,0 +1,228 @@
+import { serialize } from 'hono/utils/cookie';
+import * as z from 'zod';
+
+import type { OperatorSettings } from '../../platform/config.ts';
+import { mediaTypes } from '../../platform/http/body.ts';
+import { answered, HTML_TYPE, JSON_TYPE, refused } from '../../platform/http/operation.ts';
+import type { Answer as DescribedAnswer, Parameter } from '../../platform/http/operation.ts';
+import { Problem } from '../../platform/http/problem.ts';
+import { readContent, validated } from '../../platform/http/validated.ts';
+import type { Limit } from '../../platform/rate-limit/limiter.ts';
+import { HOUR, MINUTE, SECOND } from '../../platform/time.ts';
+import { HOME } from '../kit/links.ts';
+import { BODY_LIMIT_BYTES } from '../kit/route.ts';
+import type { Answer, PublicRoute, Visit } from '../kit/route.ts';
+import { invalidToken, requireScope, SESSION_COOKIE, verifyToken } from './authenticate.ts';
+import { nextPath } from './next-path.ts';
+import { signInPage } from './page.ts';
+
+// Operators sign in with a token and out again. A session is the token itself, in a cookie that scripts cannot read.
+
+const SIGN_IN_PATH = `${HOME}/sign-in`;
+const SIGN_OUT_PATH = `${HOME}/sign-out`;
+
+/** Ten a minute are more than a person needs; sixty an hour are too few to guess tokens. */
+export const signInLimits: readonly Limit[] = [
+  { name: 'sign-in-min', limit: 10, windowMs: MINUTE },
+  { name: 'sign-in-hour', limit: 60, windowMs: HOUR },
+];
+
+export const signInRequest = z.object({
+  token: z
+    .string('paste a token')
+    .trim()
+    // A token copied from a curl command comes with the scheme.
+    .transform((token) => token.replace(/^bearer +/i, ''))
+    .pipe(z.string().min(1, 'paste a token'))
+    .meta({ minLength: 1, description: 'An operator’s token, with or without `Bearer` before it.' }),
+  next: z.string().optional().meta({ description: 'The page of the console to open next.' }),
+});
+
+/** With this header browsers say which page sends a form. */
+const fetchSite: Parameter = {
+  in: 'header',
+  name: 'Sec-Fetch-Site',
+  description:
+    'Must be `same-origin`, as browsers send it from pages of the console. Without it, `Origin` is checked.',
+  schema: z.string(),
+};
+
+const SAME_ORIGIN = { 'Sec-Fetch-Site': 'same-origin' };
+
+const SEE_OTHER: DescribedAnswer = {
+  status: 303,
+  description: 'The same for a browser: redirects to the next page.',
+  headers: ['Location', 'Set-Cookie'],
+};
+
+export const showSignIn: PublicRoute = {
+  id: 'showSignIn',
+  method: 'get',
+  path: SIGN_IN_PATH,
+  tag: 'Sign-in',
+  summary: 'Get the form that takes a token',
+  description: 'For people. Programs need no session: they send the token with each request.',
+  access: 'anyone',
+  hasPages: true,
+  answers: [
+    {
+      status: 200,
+      description: 'The form; for a program, a hint to send the token instead.',
+      content: { [JSON_TYPE]: z.object({ detail: z.string() }), [HTML_TYPE]: z.string() },
+    },
+  ],
+  problems: ['not_acceptable'],
+  examples: {
+    'by-a-program': {
+      summary: 'By a program',
+      answer: answered({
+        detail: 'Programs need no session: send Authorization: Bearer <JWT> with every request.',
+      }),
+    },
+    'by-a-browser': { summary: 'By a browser', answer: { status: 200, type: HTML_TYPE } },
+  },
+  handle: async ({ url }) => showForm(url),
+};
+
+export const signIn: PublicRoute = {
+  id: 'signIn',
+  method: 'post',
+  path: SIGN_IN_PATH,
+  tag: 'Sign-in',
+  summary: 'Store a token in the session’s cookie',
+  description: 'The session lasts as long as the token is valid, at most 8 hours.',
+  access: 'anyone',
+  hasPages: true,
+  isLimited: true,
+  parameters: [fetchSite],
+  body: { schema: signInRequest, forms: true, limitBytes: BODY_LIMIT_BYTES },
+  answers: [
+    {
+      status: 200,
+      description: 'Signed in.',
+      content: {
+        [JSON_TYPE]: z.object({ next: z.string().meta({ description: 'The page to open next.' }) }),
+      },
+      headers: ['Set-Cookie'],
+    },
+    SEE_OTHER,
+  ],
+  problems: [
+    'validation_failed',
+    'token_too_long',
+    'incomplete_body',
+    'invalid_token',
+    'cross_site_request',
+    'insufficient_scope',
+    'not_acceptable',
+    'body_too_large',
+    'unsupported_media_type',
+    'unsupported_encoding',
+    'rate_limited',
+    'operators_not_configured',
+    'key_server_unavailable',
+  ],
+  examples: {
+    'a-token-that-is-none': {
+      summary: 'With a token that is not signed by a known key',
+      parameters: SAME_ORIGIN,
+      json: { token: 'eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmVk' },
+      answer: refused('invalid_token'),
+    },
+    'from-another-site': {
+      summary: 'From a page of another site',
+      parameters: { 'Sec-Fetch-Site': 'cross-site' },
+      json: { token: 'eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmVk' },
+      answer: refused('cross_site_request'),
+    },
+  },
+  limits: signInLimits,
+  handle: startSession,
+};
+
+export const signOut: PublicRoute = {
+  id: 'signOut',
+  method: 'post',
+  path: SIGN_OUT_PATH,
+  tag: 'Sign-in',
+  summary: 'Remove the session from the browser',
+  description: 'The token stays valid until it expires.',
+  access: 'anyone',
+  hasPages: true,
+  parameters: [fetchSite],
+  answers: [
+    {
+      status: 200,
+      description: 'Signed out.',
+      content: { [JSON_TYPE]: z.object({ signedOut: z.literal(true) }) },
+      headers: ['Set-Cookie'],
+    },
+    SEE_OTHER,
+  ],
+  problems: ['cross_site_request', 'not_acceptable'],
+  examples: {
+    'by-a-program': {
+      summary: 'By a program',
+      parameters: SAME_ORIGIN,
+      answer: answered({ signedOut: true }),
+    },
+    'by-a-browser': { summary: 'By a browser', parameters: SAME_ORIGIN, answer: { status: 303 } },
+  },
+  handle: async () => endSession(),
+};
+
+export const accessRoutes = [showSignIn, signIn, signOut];
+
+const PROGRAMS = 'Programs need no session: send Authorization: Bearer <JWT> with every request.';
+
+function showForm(url: URL): Answer<void> {
+  const next = nextPath(url.searchParams.get('next'));
+  return { json: { detail: PROGRAMS }, page: () => signInPage({ next, problem: null }) };
+}
+
+async function startSession({ request, wantsHtml, settings }: Visit): Promise<Answer<void>> {
+  const content = await readContent(request, mediaTypes, BODY_LIMIT_BYTES);
+  const { token, next } = validated(content, signInRequest);
+  const path = nextPath(next);
+  try {
+    const headers = { 'set-cookie': await sessionCookie(token, settings()) };
+    return { json: { next: path }, seeOther: path, headers };
+  } catch (error) {
+    if (!wantsHtml || !(error instanceof Problem) || error.status >= 500) throw error;
+    const { status, code, detail, headers } = error;
+    return { status, json: { code }, headers, page: () => signInPage({ next: path, problem: detail }) };
+  }
+}
+
+/** A working day; after that the operator signs in again. */
+const LONGEST_SESSION_SECONDS = (8 * HOUR) / SECOND;
+
+/** Browsers silently drop cookies of more than 4,096 bytes. Some of them count the attributes. */
+const LONGEST_COOKIE_BYTES = 4000;
+
+const ATTRIBUTES = { path: '/', secure: true, httpOnly: true, sameSite: 'Strict' } as const;
+
+/** @throws Problem 400 `token_too_long`; 401, 403 or 503 for a token without access to the console. */
+async function sessionCookie(token: string, settings: OperatorSettings): Promise<string> {
+  const { scopes, expiresAtSeconds } = await verifyToken(token, settings);
+  requireScope({ scopes }, 'event-bus:read');
+  const secondsLeft = Math.floor(expiresAtSeconds - Date.now() / SECOND);
+  // The verification tolerates a small clock difference, but the cookie would expire at once.
+  if (secondsLeft <= 0) throw invalidToken();
+  if (SESSION_COOKIE.length + token.length > LONGEST_COOKIE_BYTES) {
+    throw new Problem('token_too_long', {
+      detail: `The token is longer than ${LONGEST_COOKIE_BYTES} bytes, the most that a browser keeps in a cookie. Get one with fewer claims.`,
+    });
+  }
+  const maxAge = Math.min(secondsLeft, LONGEST_SESSION_SECONDS);
+  return serialize(SESSION_COOKIE, token, { ...ATTRIBUTES, maxAge });
+}
+
+/** Removes the cookie. The token itself stays valid until it expires. */
+function endSession(): Answer<void> {
+  return {
+    json: { signedOut: true },
+    seeOther: SIGN_IN_PATH,
+    headers: { 'set-cookie': serialize(SESSION_COOKIE, '', { ...ATTRIBUTES, maxAge: 0 }) },
+  };
+}

@@ -1,0 +1,121 @@
+import * as z from 'zod';
+
+import { channelsOf, problemsOf } from '../../components/alerts/channels.ts';
+import { readable } from '../../platform/config.ts';
+import type { AlertSettings } from '../../platform/config.ts';
+import type { Database } from '../../platform/db/connect.ts';
+import { driverOf, run } from '../../platform/db/statement.ts';
+import { instantOrNull } from '../../platform/time.ts';
+import * as shape from '../kit/shapes.ts';
+
+const channelName = z.enum(['mail', 'webhook']);
+
+const to = z.string().meta({ description: 'The domain of the address, or the host of the endpoint.' });
+
+/** Where alerts go, by the configuration alone. */
+export const alertTargets = z
+  .object({
+    channels: z
+      .array(z.object({ channel: channelName, to }))
+      .meta({ description: 'Empty: nobody is notified.' }),
+    heartbeat: z.boolean().meta({ description: 'Whether the relay calls a watcher outside each minute.' }),
+    problems: z.array(z.string()).meta({ description: 'What is wrong with their variables.' }),
+  })
+  .meta({ id: 'AlertTargets' });
+
+export type AlertTargets = z.output<typeof alertTargets>;
+
+export function targetsOf(settings: AlertSettings): AlertTargets {
+  return {
+    channels: channelsOf(settings).map((channel) => ({ channel: channel.name, to: channel.to })),
+    heartbeat: readable(() => settings.heartbeatUrl) !== undefined,
+    problems: [...problemsOf(settings)],
+  };
+}
+
+export const testResult = z
+  .object({
+    channels: z
+      .array(
+        z.object({
+          channel: channelName,
+          to,
+          error: z
+            .string()
+            .nullable()
+            .meta({ description: 'Why the channel did not accept it; null: it did.' }),
+        }),
+      )
+      .meta({ description: 'Empty: no channel is configured.' }),
+  })
+  .meta({ id: 'TestAlert', description: 'What became of a test alert.' });
+
+export type TestAlert = z.output<typeof testResult>;
+
+/** Where alerts go, and what became of them. */
+export const alertState = z
+  .object({
+    channels: z.array(
+      z.object({
+        channel: channelName,
+        to,
+        lastSentAt: shape.instant.nullable(),
+        unsent: shape.count.meta({ description: 'Alerts that are to be sent, at first or again.' }),
+        givenUp: shape.count.meta({ description: 'Alerts that were given up within a week.' }),
+        lastError: z.string().nullable().meta({ description: 'Of these: why the last attempt failed.' }),
+      }),
+    ),
+    heartbeat: alertTargets.shape.heartbeat,
+    problems: alertTargets.shape.problems,
+  })
+  .meta({ id: 'AlertState' });
+
+export type AlertState = z.output<typeof alertState>;
+
+export async function readAlerts(db: Database, settings: AlertSettings): Promise<AlertState> {
+  const { channels, heartbeat, problems } = targetsOf(settings);
+  const found = await run<Found>(driverOf(db), { text: STATE, values: [] });
+  return {
+    channels: channels.map((target) => {
+      const known = found.find(({ channel }) => channel === target.channel);
+      return {
+        ...target,
+        lastSentAt: instantOrNull(known?.last_sent_at ?? null),
+        unsent: known?.unsent ?? 0,
+        givenUp: known?.given_up ?? 0,
+        lastError: known?.last_error ?? null,
+      };
+    }),
+    heartbeat,
+    problems,
+  };
+}
+
+interface Found {
+  readonly channel: z.output<typeof channelName>;
+  readonly last_sent_at: number | null;
+  readonly unsent: number;
+  readonly given_up: number;
+  readonly last_error: string | null;
+}
+
+// What was given up long ago, or told later all the same, is no news.
+const STATE = `
+  with owed as materialized (
+    select * from alerts
+    where sent_at is null and (due_at is not null or (attempted_at > clock_timestamp() - interval '7 days' and not exists (
+      select from alerts as later
+      where later.incident_id = alerts.incident_id and later.channel = alerts.channel and later.sent_at is not null
+        and later.revision > alerts.revision
+    )))
+  )
+  select channel, (extract(epoch from (
+      select max(sent_at) from alerts where alerts.channel = named.channel
+    )) * 1000)::float8 as last_sent_at,
+    (select count(*)::int from owed where owed.channel = named.channel and due_at is not null) as unsent,
+    (select count(*)::int from owed where owed.channel = named.channel and due_at is null) as given_up,
+    (
+      select last_error from owed where owed.channel = named.channel and last_error is not null
+      order by attempted_at desc limit 1
+    ) as last_error
+  from (values ('mail'), ('webhook')) as named (channel)`;

@@ -1,0 +1,315 @@
+import { v7 as uuidv7 } from 'uuid';
+import * as z from 'zod';
+
+import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
+import { backfill, BackfillUnderWay, stopBackfill } from '../../bus/deliveries/backfill.ts';
+import { backfillForm, backfillRequest, sinceOf } from '../../bus/deliveries/operations/backfill-request.ts';
+import type { ParsedBackfillRequest } from '../../bus/deliveries/operations/backfill-request.ts';
+import { CountChanged } from '../../bus/deliveries/refusals.ts';
+import type { Database } from '../../platform/db/connect.ts';
+import { answered, invalid, refused } from '../../platform/http/operation.ts';
+import { Problem } from '../../platform/http/problem.ts';
+import { nearest } from '../../platform/nearest.ts';
+import { SECOND } from '../../platform/time.ts';
+import { readConfirmedForm } from '../kit/confirmed-form.ts';
+import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
+import { backfilledPath, HOME } from '../kit/links.ts';
+import { operatorRoute } from '../kit/route.ts';
+import type { Bus } from '../kit/route.ts';
+import * as shape from '../kit/shapes.ts';
+import { LIST, NOT_LISTED, PREVIEW, SINCE, STARTED, UNKNOWN } from './examples.ts';
+import { backfillsPage } from './list-page.ts';
+import { backfillPage } from './page.ts';
+import { previewPage } from './preview-page.ts';
+import { backfillPreview, readPreview } from './preview.ts';
+import type { BackfillPreview } from './preview.ts';
+import {
+  backfillList,
+  backfillProgress,
+  listQuery,
+  readBackfill,
+  readBackfills,
+  readRequest,
+} from './read.ts';
+
+const BY_ID = { backfillId: z.uuid() };
+const NOBODY = '019a0000-0000-7000-8000-000000000009';
+
+export const showBackfillPreview = operatorRoute({
+  id: 'previewBackfill',
+  path: `${HOME}/backfill`,
+  scope: 'event-bus:read',
+  summary: 'Preview a backfill',
+  query: backfillForm,
+  answer: backfillPreview,
+  problems: ['validation_failed', 'no_such_subscription'],
+  examples: {
+    'of-a-month': {
+      summary: 'What one subscriber lacks of the last 30 days',
+      parameters: { topic: 'payment.captured', subscriber: 'ledger', since: '30d', perMinute: 1000 },
+      answer: answered(PREVIEW),
+    },
+    'not-listed': {
+      summary: 'A subscriber that the catalog does not list for the topic',
+      parameters: { topic: 'payment.captured', subscriber: 'leger', since: '30d' },
+      answer: refused('no_such_subscription', { detail: NOT_LISTED }),
+    },
+    'without-a-beginning': {
+      summary: 'Without saying how far back',
+      parameters: { topic: 'payment.captured', subscriber: 'ledger' },
+      answer: invalid('since', 'invalid_type', SINCE),
+    },
+  },
+  handle: async ({ query, bus }) => await preview(bus, query),
+  page: previewPage,
+});
+
+const backfilled = z
+  .object({
+    backfillId: z.uuid(),
+    topic: shape.topic,
+    subscriber: z.string(),
+    since: shape.instant,
+    matched: shape.count.meta({ description: 'Deliveries that were missing.' }),
+    written: shape.count.meta({ description: 'Written so far. The cron continues the rest.' }),
+    perMinute: z.int().positive().nullable(),
+    endedAt: shape.instant.nullable().meta({ description: 'Null while it is under way.' }),
+  })
+  .meta({ id: 'Backfilled', description: 'The backfill as far as it is.' });
+
+/** The answer to `dryRun`: the preview, and the fields that the backfill would have answered. */
+const dryRun = backfillPreview
+  .extend({ backfillId: z.null(), written: z.literal(0) })
+  .meta({ id: 'BackfillDryRun', description: 'The answer to `dryRun: true`.' });
+
+export const requestBackfill = operatorRoute({
+  id: 'backfill',
+  path: `${HOME}/backfill`,
+  scope: 'event-bus:replay',
+  summary: 'Write the deliveries of older events that a subscriber lacks',
+  description:
+    'For a subscriber that is new on a topic: each retained event since then gets the delivery it lacks, once, in the order of creation. The subscription’s newer events wait meanwhile, and producers go on. The operator, the time and the reason are recorded.',
+  body: backfillRequest,
+  readForm: (content) => readConfirmedForm(content, backfillForm),
+  answer: z
+    .union([backfilled, dryRun])
+    .meta({ description: 'The backfill; for a dry run, what it would have done.' }),
+  links: {
+    progress: {
+      operationId: 'readBackfill',
+      description: 'How far it is.',
+      parameters: { backfillId: '$response.body#/backfillId' },
+    },
+    stop: {
+      operationId: 'stopBackfill',
+      description: 'Stop it.',
+      parameters: { backfillId: '$response.body#/backfillId' },
+      requestBody: { reason: 'The ledger can’t keep up.' },
+    },
+  },
+  problems: ['not_confirmed', 'count_changed', 'no_such_subscription', 'backfill_under_way'],
+  examples: {
+    counted: {
+      summary: 'A dry run',
+      json: { topic: 'payment.captured', subscriber: 'ledger', since: '30d', dryRun: true },
+      answer: answered({ ...PREVIEW, backfillId: null, written: 0 }),
+    },
+    'another-number': {
+      summary: 'The number of missing deliveries differs from the expected one',
+      json: { topic: 'support.incident.declared', subscriber: 'audit', since: '30d', expectedCount: 1000 },
+      answer: refused('count_changed', { detail: countWords(0, 1000) }),
+    },
+    'of-a-month': {
+      summary: 'What one subscriber lacks of the last 30 days',
+      json: {
+        topic: 'payment.captured',
+        subscriber: 'ledger',
+        since: '30d',
+        perMinute: 1000,
+        reason: 'The ledger is new on this topic.',
+      },
+      answer: answered(STARTED),
+    },
+    'not-listed': {
+      summary: 'A subscriber that the catalog does not list for the topic',
+      json: { topic: 'payment.captured', subscriber: 'leger', since: '30d' },
+      answer: refused('no_such_subscription', { detail: NOT_LISTED }),
+    },
+    'in-the-future': {
+      summary: 'A beginning in the future',
+      json: { topic: 'payment.captured', subscriber: 'ledger', since: '2999-01-01T00:00:00Z' },
+      answer: invalid('since', 'custom', SINCE),
+    },
+  },
+  handle: async ({ body, operator, bus }) => {
+    if (body.dryRun) return { ...(await preview(bus, body)), backfillId: null, written: 0 as const };
+    return await start(await bus.database(), body, operator.subject);
+  },
+  redirectTo: ({ backfillId }) => (backfillId === null ? null : backfilledPath(backfillId)),
+  page: (view, context) => {
+    if (!('request' in view)) throw new TypeError('only a dry run is drawn as a page');
+    return previewPage({ ...view, backfillId: uuidv7() }, context);
+  },
+});
+
+export const listBackfills = operatorRoute({
+  id: 'listBackfills',
+  path: `${HOME}/backfills`,
+  scope: 'event-bus:read',
+  summary: 'List backfills, newest first',
+  query: listQuery,
+  answer: backfillList,
+  problems: ['validation_failed'],
+  examples: {
+    'of-a-subscription': {
+      summary: 'Those of one subscription',
+      parameters: { topic: 'payment.captured', subscriber: 'ledger', limit: 10 },
+      answer: answered(LIST),
+    },
+    'a-wrong-cursor': {
+      summary: 'With an invalid cursor',
+      parameters: { cursor: 'yesterday' },
+      answer: invalid('cursor', 'invalid_uuid', 'expected a cursor from an earlier answer, or none'),
+    },
+  },
+  handle: async ({ query, bus }) => {
+    const db = await bus.database();
+    await requireKnownTopic(db, query.topic);
+    await requireKnownSubscriber(db, query.subscriber);
+    return await readBackfills(db, query);
+  },
+  page: backfillsPage,
+});
+
+export const showBackfill = operatorRoute({
+  id: 'readBackfill',
+  path: `${HOME}/backfills/{backfillId}`,
+  scope: 'event-bus:read',
+  summary: 'See one backfill, how far it is, and the states of its deliveries now',
+  parameters: BY_ID,
+  answer: backfillProgress,
+  unknown: UNKNOWN,
+  examples: {
+    nobody: {
+      summary: 'An unknown backfill',
+      parameters: { backfillId: NOBODY },
+      answer: refused('not_found', { detail: UNKNOWN }),
+    },
+  },
+  handle: async ({ parameters, bus }) =>
+    await readBackfill(await bus.database(), bus.subscribers(), parameters.backfillId),
+  page: backfillPage,
+});
+
+export const stopBackfillRoute = operatorRoute({
+  id: 'stopBackfill',
+  path: `${HOME}/backfills/{backfillId}/stop`,
+  scope: 'event-bus:replay',
+  summary: 'Stop a backfill that is under way',
+  description:
+    'What it wrote is delivered; the rest stays unwritten, and newer events no longer wait for it. One that has ended stays as it is.',
+  parameters: BY_ID,
+  body: z.object({ reason: shape.requiredReason }).meta(shape.needsReason),
+  answer: backfillProgress,
+  unknown: UNKNOWN,
+  examples: {
+    nobody: {
+      summary: 'An unknown backfill',
+      parameters: { backfillId: NOBODY },
+      json: { reason: 'The ledger can’t keep up.' },
+      answer: refused('not_found', { detail: UNKNOWN }),
+    },
+    'without-a-reason': {
+      summary: 'Without a reason',
+      parameters: { backfillId: NOBODY },
+      json: {},
+      answer: invalid('reason', 'too_small', 'expected a reason; it is kept in the operator log'),
+    },
+  },
+  handle: async ({ parameters: { backfillId }, body, operator, bus }) => {
+    const db = await bus.database();
+    await stopBackfill(db, backfillId, operator.subject, body.reason);
+    return await readBackfill(db, bus.subscribers(), backfillId);
+  },
+  redirectTo: ({ backfillId }) => backfilledPath(backfillId),
+});
+
+export const backfillRoutes = [
+  showBackfillPreview,
+  requestBackfill,
+  listBackfills,
+  showBackfill,
+  stopBackfillRoute,
+];
+
+/** A function has half a minute. The cron continues what takes longer. */
+const LONGEST_MS = 20 * SECOND;
+
+async function preview(bus: Bus, request: ParsedBackfillRequest): Promise<BackfillPreview> {
+  const db = await bus.database();
+  await requireKnownTopic(db, request.topic);
+  requireListed(request);
+  return await readPreview(db, bus.subscribers(), request);
+}
+
+/** @throws Problem 400 for an unknown topic; 409 for a subscription that can't be backfilled now. */
+async function start(db: Database, request: ParsedBackfillRequest, by: string) {
+  const { topic, subscriber, perMinute, reason, expectedCount, backfillId } = request;
+  await requireKnownTopic(db, topic);
+  requireListed(request);
+  try {
+    const { id } = await backfill(db, {
+      topic,
+      subscriber,
+      since: sinceOf(request.since, Date.now()),
+      by,
+      reason: reason ?? null,
+      perMinute: perMinute ?? null,
+      until: Date.now() + LONGEST_MS,
+      ...(backfillId !== undefined && { id: backfillId }),
+      ...(expectedCount !== undefined && { expectedCount }),
+    });
+    // A request that is sent again is answered with what the first one asked for.
+    return { backfillId: id, ...(await readRequest(db, id)) };
+  } catch (error) {
+    if (error instanceof CountChanged)
+      throw new Problem(error.code, { detail: countWords(error.matched, error.expected), cause: error });
+    if (error instanceof BackfillUnderWay)
+      throw new Problem(error.code, { detail: await underWayWords(db, request, error.id), cause: error });
+    throw error;
+  }
+}
+
+/** @param id of a backfill, or of the rename that gives the subscriber its former name's deliveries. */
+async function underWayWords(
+  db: Database,
+  { topic, subscriber }: ParsedBackfillRequest,
+  id: string,
+): Promise<string> {
+  const isRename = (await readBackfill(db, [], id)) === null;
+  const what = isRename
+    ? `${subscriber} takes over the deliveries of its former name for ${topic}. Wait until it has them all.`
+    : `A backfill of ${topic} to ${subscriber} is under way: ${id}. Wait until it has ended, or stop it.`;
+  return `${what} Nothing was written.`;
+}
+
+function countWords(matched: number, expected: number): string {
+  const what = matched === 1 ? 'delivery is' : 'deliveries are';
+  return `Nothing was written: ${matched} ${what} missing, not ${expected}. Preview the backfill again.`;
+}
+
+/** @throws Problem 409 `no_such_subscription` with the name that was probably meant. */
+function requireListed({ topic, subscriber }: ParsedBackfillRequest): void {
+  const listed: readonly string[] = isTopicName(topic) ? catalog[topic].subscribers : [];
+  if (listed.includes(subscriber)) return;
+  const meant = nearest(subscriber, listed);
+  const advice =
+    listed.length === 0
+      ? 'Backfill from a release that lists it.'
+      : meant === null
+        ? `It lists ${listed.join(', ')}. Backfill from a release that lists it.`
+        : `Did you mean ${meant}?`;
+  throw new Problem('no_such_subscription', {
+    detail: `This release’s catalog does not list ${subscriber} for ${topic}. ${advice} Nothing was written.`,
+  });
+}

@@ -1,0 +1,38 @@
+import { config, database, refusals, relays, subscribers } from '../components/postbud.ts';
+import { endpointsOf } from '../edge/webhooks/endpoints.ts';
+import { testSender } from '../edge/webhooks/send-test.ts';
+import type { Endpoint } from '../platform/http/guarded-endpoint.ts';
+import { countBadges } from './dead-letters/count.ts';
+import { operatorEndpoint } from './endpoint.ts';
+import type { OperatorEndpointDeclaration } from './endpoint.ts';
+import { followers } from './following/followers.ts';
+import type { Route } from './kit/route.ts';
+
+/**
+ * Makes one of the operators' functions. All of them accept the same tokens and sessions.
+ *
+ * @param perVisitor for routes that limit how often one visitor calls; it adds Redis's client to the bundle.
+ */
+export function operators(
+  routes: readonly Route[],
+  perVisitor?: OperatorEndpointDeclaration['perVisitor'],
+): Endpoint {
+  return operatorEndpoint({
+    settings: () => config().operators,
+    environment: () => config().environment,
+    badges: async () => await countBadges(await database()),
+    followers,
+    ...(perVisitor && { perVisitor }),
+    bus: {
+      database,
+      subscribers,
+      refusals,
+      relays,
+      alerts: () => config().alerts,
+      ownUrl: ({ origin }) => config().ownUrl ?? (config().deployed ? null : origin),
+      testWebhooks: () => testSender(config().webhooks),
+      webhooks: () => endpointsOf(config()),
+    },
+    routes,
+  });
+}

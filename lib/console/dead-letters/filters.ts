@@ -1,0 +1,47 @@
+import { html } from '../../platform/markup.ts';
+import type { Html } from '../../platform/markup.ts';
+import { hiddenField } from '../kit/actions.ts';
+import { deadLettersPath, HOME } from '../kit/links.ts';
+import { select, sinceOptions } from '../kit/select.ts';
+import type { DeadLetterFilters, DeadLetterPage } from './read.ts';
+
+/** The topics and subscribers to choose from. */
+export type FilterTopics = readonly { readonly topic: string; readonly subscribers: readonly string[] }[];
+
+/** Draws the filters as a plain form, so that the address holds them and can be shared. */
+export function filterForm({ filters, groups }: DeadLetterPage, topics: FilterTopics): Html {
+  const { topic, subscriber, since, group, q } = filters;
+  const topicNames = topics.map((one) => [one.topic, one.topic] as const);
+  const subscribers = [...new Set(topics.flatMap((one) => one.subscribers))].toSorted();
+  const subscriberNames = subscribers.map((one) => [one, one] as const);
+  return html`<form class="filters bar" method="get" action="${HOME}/dead-letters">
+    ${select('Topic', 'topic', topic, [['', 'All topics'], ...topicNames])}
+    ${select('Subscriber', 'subscriber', subscriber, [['', 'All subscribers'], ...subscriberNames])}
+    ${select('Dead-lettered', 'since', since, sinceOptions(since))}
+    <label class="f grow">
+      Error, event id or delivery id
+      <input
+        type="search"
+        name="q"
+        value="${q}"
+        placeholder="for example: 503 or 019a9bd2-7f3e…"
+        data-search
+      />
+    </label>
+    ${group !== null && hiddenField('group', group)}
+    <button class="btn">Apply</button>
+    ${isFiltered(filters) && html`<a class="btn quiet" href="${deadLettersPath()}">Clear</a>`}
+    ${
+      group !== null &&
+      html`<p class="only small">
+        Showing one error:
+        <span class="sig">${groups.find((one) => one.group === group)?.message ?? group}</span>
+        <a href="${deadLettersPath({ topic, subscriber, since, q })}">Show all errors</a>
+      </p>`
+    }
+  </form>`;
+}
+
+function isFiltered({ topic, subscriber, since, group, q }: DeadLetterFilters): boolean {
+  return [topic, subscriber, since, group, q].some((filter) => filter !== null && filter !== '');
+}

@@ -1,0 +1,189 @@
+import { html } from '../../platform/markup.ts';
+import type { Child, Html } from '../../platform/markup.ts';
+import { mayReplay, missingReplayScope, replayLinkTo } from '../kit/actions.ts';
+import { CHECK_ICON, HALT_ICON } from '../kit/icons.ts';
+import { timeAndAgo, until } from '../kit/instants.ts';
+import { heading, layout, liveness } from '../kit/layout.ts';
+import type { PageContext } from '../kit/layout.ts';
+import { deadLetterPath, deadLettersPath, HOME, withParameters } from '../kit/links.ts';
+import { pager } from '../kit/pager.ts';
+import { card, emptyCard, section } from '../kit/sections.ts';
+import { failureLabel } from '../kit/states.ts';
+import { subscriberLink } from '../kit/subscriber-link.ts';
+import { ACTIONS, table } from '../kit/table.ts';
+import { count, quantity } from '../kit/words.ts';
+import { errorGroupTable } from './error-groups.ts';
+import { filterForm } from './filters.ts';
+import type { FilterTopics } from './filters.ts';
+import type { DeadLetterItem, DeadLetterPage } from './read.ts';
+
+const REFRESH_SECONDS = 15;
+
+/** Draws the deliveries that were given up: grouped by error, then one by one. */
+export function deadLettersPage(view: DeadLetterPage, context: PageContext, topics: FilterTopics): Html {
+  const content = html`${heading({
+    title: 'Dead letters',
+    lead: leadOf(view),
+    live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
+  })}
+  ${view.totalInAll === 0 ? noDeadLetters(view) : lists(view, context, topics)}`;
+  return layout(
+    { title: 'Dead letters', section: 'dead-letters', refreshSeconds: REFRESH_SECONDS, content },
+    context,
+  );
+}
+
+function leadOf({ totalInAll }: DeadLetterPage): string {
+  const definition = 'A dead letter is a delivery that was given up';
+  return totalInAll === 0
+    ? `${definition}.`
+    : `${quantity(totalInAll, 'dead letter')}. ${definition}: it stays here until someone replays or dismisses it.`;
+}
+
+function lists(view: DeadLetterPage, context: PageContext, topics: FilterTopics): Html {
+  return html`${filterForm(view, topics)} ${missingReplayScope(context.operator)}
+  ${view.items.length === 0 ? noMatches(view) : html`${groupsSection(view, context)} ${listSection(view, context)}`}`;
+}
+
+function groupsSection(
+  { groups, total, generatedAt, filters }: DeadLetterPage,
+  context: PageContext,
+): Html | null {
+  if (groups.length === 0) return null;
+  const covered = groups.reduce((sum, group) => sum + group.count, 0);
+  return section({
+    id: 'groups',
+    title: 'By error',
+    hint: coverage(groups.length, covered, total),
+    content: errorGroupTable({ groups, generatedAt, since: filters.since }, context),
+  });
+}
+
+function coverage(errors: number, covered: number, total: number): string {
+  if (covered < total) return `the ${count(errors)} largest groups hold ${count(covered)} of ${count(total)}`;
+  if (total === 1) return 'only one dead letter';
+  return errors === 1 ? `all ${count(total)} have the same error` : `${count(errors)} different errors`;
+}
+
+function listSection(view: DeadLetterPage, context: PageContext): Html {
+  const isAll = view.total === view.totalInAll;
+  const list = listTable(view, context);
+  return section({
+    id: 'list',
+    title: isAll ? 'All dead letters' : `${count(view.total)} of ${count(view.totalInAll)} dead letters`,
+    hint: 'newest first',
+    content: html`${
+      mayReplay(context.operator)
+        ? html`<form class="card" method="get" action="${HOME}/replay" data-bulk>${list} ${bulkBar()}</form>`
+        : card(list)
+    }
+    ${listPager(view, context)}`,
+  });
+}
+
+function listTable({ items, generatedAt }: DeadLetterPage, context: PageContext): Html {
+  const isSelectable = mayReplay(context.operator);
+  return table({
+    name: 'Dead letters',
+    caption: 'Dead letters, newest first',
+    columns: [
+      ...(isSelectable ? [SELECT_ALL] : []),
+      'Event',
+      'Subscriber',
+      'Last error',
+      ['Failures', 'num'],
+      'Dead-lettered',
+      ACTIONS,
+    ],
+    rows: items.map((item) => itemRow(item, generatedAt, isSelectable, context)),
+  });
+}
+
+const SELECT_ALL = html`<th class="check" scope="col" role="columnheader">
+  <span class="vh" data-nojs>Select</span>
+  <input type="checkbox" aria-label="Select all on this page" data-js data-all />
+</th>`;
+
+function itemRow(item: DeadLetterItem, now: string, isSelectable: boolean, context: PageContext): Html {
+  const { deliveryId, topic, subscriber, subject } = item;
+  const of = `${topic} ${subject ?? ''}, ${subscriber}, delivery ${deliveryId}`;
+  return html`<tr class="r">
+    ${
+      isSelectable &&
+      html`<td class="check">
+        <input type="checkbox" name="deliveryIds" value="${deliveryId}" aria-label="Select ${of}" />
+      </td>`
+    }
+    <td class="about">
+      <a class="t mono" href="${deadLetterPath(deliveryId)}">${topic}</a><span class="s">${subject}</span>
+      ${item.isHalting && HALTS}
+    </td>
+    <td>${subscriberLink(subscriber, topic)}</td>
+    <td class="message">${failureLabel(item.lastError)}</td>
+    <td class="num">${item.failures}${replayCount(item.replays)}</td>
+    <td class="nowrap">${timeAndAgo(item.deadLetteredAt, now)}</td>
+    <td class="end">
+      <div class="acts">
+        <a class="btn sm quiet" href="${deadLetterPath(deliveryId)}"
+          >Details<span class="vh"> of ${of}</span></a
+        >
+        ${isSelectable && replayLinkTo(item, of, { deliveryIds: deliveryId }, context)}
+      </div>
+    </td>
+  </tr>`;
+}
+
+const HALTS = html`<span class="tag halted" title="Its lane waits until it is replayed or dismissed."
+  >${HALT_ICON}halts its lane</span
+>`;
+
+function replayCount(replays: number): Child {
+  return replays > 0 && html`<span class="s">replayed ${replays === 1 ? 'once' : `${replays} times`}</span>`;
+}
+
+/** The buttons of the form around the list. With the script they appear when something is selected. */
+function bulkBar(): Html {
+  return html`<div class="bulk">
+    <span class="grow"
+      ><span data-js
+        ><b data-selected>0 selected</b> <span class="muted small">on this page</span></span
+      ></span
+    >
+    <button class="btn sm quiet" type="button" data-js data-clear>Clear selection</button>
+    <button class="btn sm primary" data-bulk-button>Replay selected…</button>
+  </div>`;
+}
+
+function listPager(
+  { items, total, nextCursor, previousCursor }: DeadLetterPage,
+  { url }: PageContext,
+): Html | null {
+  if (nextCursor === null && previousCursor === null) return null;
+  const isFirst = previousCursor === null;
+  const pathOf = (cursor: string | null) => (cursor === null ? null : withParameters(url, { cursor }));
+  return pager(`${isFirst ? 'Newest ' : ''}${count(items.length)} of ${count(total)}`, [
+    { words: 'Newer', path: pathOf(previousCursor), relation: 'prev' },
+    { words: 'Older', path: pathOf(nextCursor), relation: 'next' },
+  ]);
+}
+
+function noDeadLetters({ failing, nextRetryAt, generatedAt }: DeadLetterPage): Html {
+  const next = nextRetryAt === null ? '' : ` The next retry is ${until(nextRetryAt, generatedAt)}.`;
+  const words = `${quantity(failing, 'delivery')} ${failing === 1 ? 'is' : 'are'} failing now.${next}`;
+  return emptyCard({
+    icon: CHECK_ICON,
+    title: 'No dead letters',
+    text: `Every delivery has succeeded or is still being retried.${failing > 0 ? ` ${words}` : ''}`,
+    ...(failing > 0 && {
+      action: html`<a class="btn" href="${HOME}?sort=failing">See failing deliveries</a>`,
+    }),
+  });
+}
+
+function noMatches({ totalInAll }: DeadLetterPage): Html {
+  return emptyCard({
+    title: 'No dead letters match these filters',
+    text: `${quantity(totalInAll, 'dead letter')} without filters.`,
+    action: html`<a class="btn" href="${deadLettersPath()}">Clear filters</a>`,
+  });
+}

@@ -1,0 +1,55 @@
+import * as z from 'zod';
+
+import type { Database } from '../../platform/db/connect.ts';
+import { driverOf, run } from '../../platform/db/statement.ts';
+import { instantOf, MINUTE } from '../../platform/time.ts';
+import type { Operator } from '../kit/operator.ts';
+import * as shape from '../kit/shapes.ts';
+
+/** An operator who reloads the page has not asked again, and should not have to. */
+const REVEALED_MS = 5 * MINUTE;
+
+export const reveal = z.object({ revealId: z.uuid(), until: shape.instant }).meta({
+  id: 'Reveal',
+  description: 'The reveal’s entry in the operator log, and until when its page shows the personal data.',
+});
+
+export type Reveal = z.output<typeof reveal>;
+
+/** @param at when it was logged, as epoch milliseconds. */
+export function revealOf(revealId: string, at: number): Reveal {
+  return { revealId, until: instantOf(at + REVEALED_MS) };
+}
+
+/** The query of a page that a reveal leads to. A reload of it asks for no other reveal. */
+export const revealQuery = z.object({
+  revealed: z.uuid().optional().catch(undefined).meta({
+    description: 'A reveal that the same operator made here at most five minutes ago: shows its data again.',
+  }),
+});
+
+/**
+ * Finds the reveal that a page shows again.
+ *
+ * @param of the delivery's or the event's id.
+ * @returns null unless this operator made it, of this very thing, less than five minutes ago, and still has the scope.
+ */
+export async function findReveal(
+  db: Database,
+  { subject, scopes }: Operator,
+  { revealed }: z.output<typeof revealQuery>,
+  of: string,
+): Promise<Reveal | null> {
+  if (revealed === undefined || !scopes.has('event-bus:reveal')) return null;
+  const [row] = await run<{ at: number }>(driverOf(db), {
+    text: FIND,
+    values: [revealed, subject, of, REVEALED_MS],
+  });
+  return row ? revealOf(revealed, row.at) : null;
+}
+
+const FIND = `
+  select (extract(epoch from at) * 1000)::float8 as at from operator_actions
+  where id = $1::uuid and action = 'reveal' and operator = $2::text
+    and $3::text in (delivery_id, event_id::text)
+    and at > clock_timestamp() - $4::float8 * interval '1 millisecond'`;

@@ -1,0 +1,50 @@
+import { run } from '../../platform/db/statement.ts';
+import type { Executor } from '../../platform/db/statement.ts';
+import { quantity } from '../kit/words.ts';
+
+/** The settings of the database that a promise depends on. */
+interface Settings {
+  /** Of the transactions that do not say which they want. */
+  readonly isolation: string;
+  /** For whom commits are answered before they are on disk. */
+  readonly hasty: readonly string[];
+  /** Replicas that no commit waits for. */
+  readonly asynchronous: number;
+}
+
+/** Finds settings of the database that weaken a promise, or that other programs here must allow for. @returns sentences. */
+export async function doubtfulSettings(on: Executor): Promise<readonly string[]> {
+  const [found] = await run<Settings>(on, { text: SETTINGS, values: [] });
+  const { isolation, hasty, asynchronous } = found!;
+  return [
+    ...(isolation === 'read committed'
+      ? []
+      : [
+          `Transactions are ${isolation} by default. The event bus begins its own in READ COMMITTED; other programs must be ready to repeat theirs.`,
+        ]),
+    ...(hasty.length === 0
+      ? []
+      : [
+          `synchronous_commit is off for ${hasty.join(', ')}: a crash of the server loses the last commits, with the events in them. Set it to on.`,
+        ]),
+    ...(asynchronous === 0
+      ? []
+      : [
+          `${quantity(asynchronous, 'replica')} without synchronous replication: promoting one loses the events that it had not received.`,
+        ]),
+  ];
+}
+
+const SETTINGS = `
+  select current_setting('default_transaction_isolation') as isolation,
+    coalesce((
+      select json_agg(who order by who) from (
+        select coalesce('the role ' || nullif(setrole, 0)::regrole, 'the database') as who
+        from pg_db_role_setting
+        where 'synchronous_commit=off' = any (setconfig)
+          and setdatabase in (0, (select oid from pg_database where datname = current_database()))
+        union
+        select 'the role ' || current_user where current_setting('synchronous_commit') = 'off'
+      ) as hasty
+    ), '[]') as hasty,
+    (select count(*)::int from pg_stat_replication where sync_state = 'async') as asynchronous`;

@@ -1,0 +1,285 @@
+import { STATUS_CODES } from 'node:http';
+
+import { refusingReplays } from '../bus/deliveries/subscription.ts';
+import type { OperatorSettings } from '../platform/config.ts';
+import type { Database } from '../platform/db/connect.ts';
+import { guardedEndpoint } from '../platform/http/guarded-endpoint.ts';
+import type { Endpoint } from '../platform/http/guarded-endpoint.ts';
+import { requireAcceptable, wantsHtml } from '../platform/http/negotiate.ts';
+import { Problem, problemResponse } from '../platform/http/problem.ts';
+import type { VisitorLimits } from '../platform/http/visit.ts';
+import { logError } from '../platform/log.ts';
+import type { Limit } from '../platform/rate-limit/limiter.ts';
+import { authenticate, requireOwnPage, requireScope, sessionToken } from './access/authenticate.ts';
+import { bouncePage } from './access/bounce.ts';
+import { signInPage } from './access/page.ts';
+import { followedAction } from './kit/following.ts';
+import type { Follower, Following } from './kit/following.ts';
+import type { Badges, Html, PageContext } from './kit/layout.ts';
+import { HOME } from './kit/links.ts';
+import type { Operator } from './kit/operator.ts';
+import { problemPage } from './kit/problem-page.ts';
+import type { Answer, Bus, PageAnswer, PublicRoute, Route } from './kit/route.ts';
+
+/** One of the operators' functions: its routes, and the facts that all its pages show. */
+export interface OperatorEndpointDeclaration {
+  readonly settings: () => OperatorSettings;
+  /** `Production`, `Preview` or `Local`. */
+  readonly environment: () => string;
+  /** Counts what the navigation of every page shows. A page is shown without the counts if it fails. */
+  readonly badges: () => Promise<Badges | null>;
+  /** Every action that a page can follow, by the name that the address has for it. */
+  readonly followers: Readonly<Record<string, Follower<Database>>>;
+  /** Counts how often one visitor calls a route that limits that. */
+  readonly perVisitor?: (limits: readonly Limit[]) => VisitorLimits;
+  readonly bus: Bus;
+  /** The first that matches a path answers. */
+  readonly routes: readonly Route[];
+}
+
+/**
+ * Makes a function for operators from routes, with a page for browsers and JSON for programs.
+ *
+ * Access is decided only here: each route names the scope it needs. An unknown path is answered 404, another method 405.
+ * Browsers get problems as pages; the page of a 401 is the sign-in form.
+ */
+export function operatorEndpoint(declaration: OperatorEndpointDeclaration): Endpoint {
+  return {
+    async fetch(request) {
+      const response = await endpointFor(declaration, request).fetch(request);
+      for (const [name, value] of Object.entries(HEADERS)) response.headers.set(name, value);
+      return response;
+    },
+  };
+}
+
+/** Headers of every answer. Answers depend on the caller, and the Back button must not show JSON for a page. */
+const HEADERS = {
+  vary: 'Accept, Cookie, Authorization',
+  'cache-control': 'no-store',
+  'content-security-policy': [
+    `default-src 'none'`,
+    `script-src 'self'`,
+    `style-src 'self'`,
+    `img-src 'self' data:`,
+    `connect-src 'self'`,
+    `form-action 'self'`,
+    `base-uri 'none'`,
+    `frame-ancestors 'none'`,
+  ].join('; '),
+  'referrer-policy': 'same-origin',
+  'cross-origin-opener-policy': 'same-origin',
+};
+
+/** A request, with the facts that are established about it so far. */
+interface Asked {
+  readonly declaration: OperatorEndpointDeclaration;
+  readonly request: Request;
+  /** Without the mark of the bounce. */
+  readonly url: URL;
+  readonly isBounced: boolean;
+  readonly wantsHtml: boolean;
+  /** Set once the token has been verified, for the pages of later problems. */
+  operator: Operator | null;
+}
+
+/** Makes an endpoint for one request, so that every answer can use the facts established before it. */
+function endpointFor(declaration: OperatorEndpointDeclaration, request: Request): Endpoint {
+  const asked = askedBy(declaration, request);
+  const places = placesAt(asked.url.pathname, declaration.routes);
+  const method = request.method === 'HEAD' ? 'get' : request.method.toLowerCase();
+  const place = places.find(({ route }) => route.method === method);
+  const limits = place && isPublic(place.route) ? place.route.limits : undefined;
+  return guardedEndpoint({
+    methods: places.map(({ route }) => (route.method === 'get' ? 'GET' : 'POST')),
+    route: (places[0]?.route.path ?? `${HOME}/*`).replaceAll(/\{(\w+)\}/g, ':$1'),
+    guard: () => {
+      if (places.length === 0) throw new Problem('not_found');
+      if (place && isPublic(place.route)) requireOwnPage(request);
+    },
+    ...(limits && { visitorLimits: () => requireCounting(declaration)(limits) }),
+    // The methods have been checked, so one of the routes has this one.
+    handle: (_, { requestId }) => answer(asked, place!, requestId),
+    problemAnswer: (problem, requestId) => problemAnswer(asked, problem, requestId),
+  });
+}
+
+function requireCounting({
+  perVisitor,
+}: OperatorEndpointDeclaration): NonNullable<OperatorEndpointDeclaration['perVisitor']> {
+  if (!perVisitor) throw new TypeError('a route with limits needs perVisitor');
+  return perVisitor;
+}
+
+function askedBy(declaration: OperatorEndpointDeclaration, request: Request): Asked {
+  const url = new URL(request.url);
+  const isBounced = url.searchParams.get(BOUNCED) === '1';
+  if (isBounced) url.searchParams.delete(BOUNCED);
+  return { declaration, request, url, isBounced, wantsHtml: wantsHtml(request.headers), operator: null };
+}
+
+async function answer(asked: Asked, { route, parameters }: PlaceAt, requestId: string): Promise<Response> {
+  const { declaration, request, url } = asked;
+  requireAcceptable(request.headers);
+  const { settings, bus } = declaration;
+  const visit = { request, url, parameters, requestId, wantsHtml: asked.wantsHtml, settings, bus };
+  if (isPublic(route)) {
+    const given = await route.handle(visit);
+    return isPage(asked, given) ? pageResponse(given.page(), given) : otherResponse(asked, given);
+  }
+  if (mayHaveLeftCookieBehind(asked)) return bounce(asked);
+  const operator = await authenticate(request, settings());
+  asked.operator = operator;
+  requireScope(operator, route.access);
+  const given = await route.handle({ ...visit, operator });
+  if (!isPage(asked, given)) return otherResponse(asked, given);
+  const [badges, following] = await Promise.all([
+    orNull('the dead letters and incidents could not be counted', requestId, () => declaration.badges()),
+    orNull('the action could not be followed', requestId, () => followingOf(asked)),
+  ]);
+  return pageResponse(given.page({ ...contextOf(asked, operator, badges), following }), given);
+}
+
+/** Writes a problem as JSON, as a page, or as the sign-in form. */
+function problemAnswer(asked: Asked, problem: Problem, requestId: string): Response {
+  if (!asked.wantsHtml) return problemResponse(problem, requestId);
+  const { status, code, detail, issues = [] } = problem;
+  if (status === 401) {
+    // A visitor without a token made no mistake, so the form shows no error.
+    const wrong = code === 'unauthorized' ? null : detail;
+    return pageResponse(signInPage({ next: nextAfter(asked), problem: wrong }), problem);
+  }
+  const title = STATUS_CODES[status] ?? `${status}`;
+  const context = asked.operator && contextOf(asked, asked.operator, null);
+  return pageResponse(problemPage({ status, title, code, detail, requestId, issues }, context), problem);
+}
+
+/** The page to open after signing in: the requested one, or the overview after a request that changes something. */
+function nextAfter({ request, url }: Asked): string {
+  return request.method === 'GET' ? url.pathname + url.search : HOME;
+}
+
+function contextOf({ declaration, url }: Asked, operator: Operator, badges: Badges | null): PageContext {
+  const refusesReplay = (topic: string, subscriber: string) =>
+    refusingReplays(declaration.bus.subscribers()).includes(`${topic} ${subscriber}`);
+  return { operator, environment: declaration.environment(), url, badges, refusesReplay };
+}
+
+async function followingOf({ declaration, url }: Asked): Promise<Following | null> {
+  const action = followedAction(url);
+  if (action === null || !Object.hasOwn(declaration.followers, action.done)) return null;
+  return (await declaration.followers[action.done]?.(await declaration.bus.database(), action.of)) ?? null;
+}
+
+/** Reads a fact that a page is shown without if it cannot be read. */
+async function orNull<Fact>(
+  failure: string,
+  requestId: string,
+  read: () => Promise<Fact | null>,
+): Promise<Fact | null> {
+  try {
+    return await read();
+  } catch (error) {
+    logError(failure, error, { requestId });
+    return null;
+  }
+}
+
+function isPage<Context>(
+  { wantsHtml: isBrowser }: Asked,
+  given: Answer<Context>,
+): given is Answer<Context> & PageAnswer<Context> {
+  return isBrowser && 'page' in given;
+}
+
+interface Details {
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+function pageResponse(page: Html, { status = 200, headers = {} }: Details): Response {
+  return new Response(page, { status, headers: { ...headers, 'content-type': 'text/html; charset=utf-8' } });
+}
+
+/** Answers with JSON, or redirects a browser to another page. */
+function otherResponse({ wantsHtml: isBrowser }: Asked, given: Answer<never>): Response {
+  const { json, headers = {} } = given;
+  if (!('seeOther' in given)) return Response.json(json, { status: given.status ?? 200, headers });
+  if (!isBrowser) return Response.json(json, { headers });
+  return new Response(null, { status: 303, headers: { ...headers, location: given.seeOther } });
+}
+
+/** A query parameter that marks requests from our bounce page. */
+const BOUNCED = 'b';
+
+/**
+ * A browser that follows a link from a mail or a chat omits the session's cookie, which is `SameSite=Strict`. It sends the
+ * cookie when a page of ours opens the same address again, which happens once.
+ */
+function mayHaveLeftCookieBehind({ request, isBounced, wantsHtml: isBrowser }: Asked): boolean {
+  const { method, headers } = request;
+  return (
+    isBrowser &&
+    method === 'GET' &&
+    headers.get('sec-fetch-site') === 'cross-site' &&
+    (headers.get('sec-fetch-mode') ?? 'navigate') === 'navigate' &&
+    !headers.has('authorization') &&
+    sessionToken(request) === undefined &&
+    !isBounced
+  );
+}
+
+function bounce({ url }: Asked): Response {
+  const again = new URL(url);
+  again.searchParams.set(BOUNCED, '1');
+  return pageResponse(bouncePage(again), {});
+}
+
+function isPublic(route: Route): route is PublicRoute {
+  return route.access === 'anyone';
+}
+
+interface PlaceAt {
+  readonly route: Route;
+  readonly parameters: Readonly<Record<string, string>>;
+}
+
+function placesAt(pathname: string, routes: readonly Route[]): readonly PlaceAt[] {
+  return routes.flatMap((route) => {
+    const parameters = parametersAt(pathname, route.path);
+    return parameters ? [{ route, parameters }] : [];
+  });
+}
+
+/** @returns null for a path that does not match. */
+function parametersAt(pathname: string, path: string): Readonly<Record<string, string>> | null {
+  const names = path.split('/');
+  // A function also answers the path of its file, which begins with /api.
+  const segments = pathname
+    .replace(/^\/api(?=\/)/, '')
+    .replace(/\/$/, '')
+    .split('/');
+  if (names.length !== segments.length) return null;
+  const parameters: [name: string, value: string][] = [];
+  for (const [index, name] of names.entries()) {
+    const segment = segments[index] ?? '';
+    if (!name.startsWith('{')) {
+      if (name !== segment) return null;
+      continue;
+    }
+    const value = decode(segment);
+    if (!value) return null;
+    parameters.push([name.slice(1, -1), value]);
+  }
+  return Object.fromEntries(parameters);
+}
+
+/** @returns null for a malformed escape and for control characters, which no name contains. */
+function decode(segment: string): string | null {
+  try {
+    const value = decodeURIComponent(segment);
+    return /\p{Cc}/u.test(value) ? null : value;
+  } catch {
+    return null;
+  }
+}

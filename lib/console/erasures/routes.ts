@@ -1,0 +1,164 @@
+import { v7 as uuidv7 } from 'uuid';
+import * as z from 'zod';
+
+import { hasPersonalData } from '../../bus/catalog/personal.ts';
+import { previewErasure } from '../../bus/deliveries/operations/erase-preview.ts';
+import { eraseForm, eraseRequest } from '../../bus/deliveries/operations/erase-request.ts';
+import type { ParsedEraseRequest } from '../../bus/deliveries/operations/erase-request.ts';
+import { erase } from '../../bus/deliveries/operations/erase.ts';
+import { NAMES_A_PERSON } from '../../bus/deliveries/operations/replay-request.ts';
+import type { Database } from '../../platform/db/connect.ts';
+import { answered, invalid, refused } from '../../platform/http/operation.ts';
+import { Problem } from '../../platform/http/problem.ts';
+import { requireValid, validated } from '../../platform/http/validated.ts';
+import type { Content } from '../../platform/http/validated.ts';
+import { SECOND } from '../../platform/time.ts';
+import { erasurePath, HOME } from '../kit/links.ts';
+import { refuseNamed, requireNobodyOf } from '../kit/nobody-named.ts';
+import { operatorRoute } from '../kit/route.ts';
+import { ENDED, LIST, PREVIEW, REASON, UNKNOWN } from './examples.ts';
+import { erasuresPage } from './list-page.ts';
+import { erasurePage } from './page.ts';
+import { previewPage } from './preview-page.ts';
+import { erasurePreview, readPreview } from './preview.ts';
+import { erasureList, erasureProgress, listQuery, readErasure, readErasures } from './read.ts';
+
+/** The answer to `dryRun`. */
+const dryRun = erasurePreview
+  .extend({ erasureId: z.null() })
+  .meta({ id: 'ErasureDryRun', description: 'The answer to `dryRun: true`.' });
+
+export const requestErasure = operatorRoute({
+  id: 'erase',
+  path: `${HOME}/erasures`,
+  scope: 'event-bus:erase',
+  summary: 'Overwrite the personal data of everything that names a person',
+  description:
+    'Finds the events that name the person by the fields that the catalog says, and overwrites the personal data in their payloads, in the attempts of their deliveries, in notifications, incidents and error groups. Ids, order, counts and states stay; nothing brings the data back. Events created after the request stay as they are. The operator, the time and the reason are recorded. Names stand in the body, because addresses are logged.',
+  body: eraseRequest,
+  readForm: readErasureForm,
+  answer: z.union([erasureProgress, dryRun]).meta({
+    description:
+      'The erasure as far as it is; the cron continues the rest. For a dry run, what it would find.',
+  }),
+  links: {
+    progress: {
+      operationId: 'readErasure',
+      description: 'How far it is.',
+      parameters: { erasureId: '$response.body#/erasureId' },
+    },
+  },
+  problems: ['not_confirmed'],
+  examples: {
+    counted: {
+      summary: 'A dry run',
+      json: { subjects: ['usr_3071'], dryRun: true },
+      answer: answered({ ...PREVIEW, erasureId: null }),
+    },
+    'a-person': {
+      summary: 'A person, by their id',
+      json: { subjects: ['usr_3071'], reason: 'Request 2026-114 of 20 February.' },
+      answer: answered(ENDED),
+    },
+    'without-a-reason': {
+      summary: 'Without a reason',
+      json: { subjects: ['usr_3071'] },
+      answer: invalid('reason', 'invalid_type', REASON.missing),
+    },
+    'with-a-name-in-the-reason': {
+      summary: 'With an e-mail address in the reason',
+      json: { subjects: ['usr_3071'], reason: 'asked for by kari.lunde@example.no' },
+      answer: invalid('reason', 'custom', NAMES_A_PERSON),
+    },
+  },
+  handle: async ({ body, operator, bus }) => {
+    const db = await bus.database();
+    if (body.dryRun) return { ...(await readPreview(db, body)), erasureId: null };
+    return await start(db, body, operator.subject);
+  },
+  redirectTo: ({ erasureId }) => (erasureId === null ? null : erasurePath(erasureId)),
+  page: (view, context) => {
+    if (!('request' in view)) throw new TypeError('only a dry run is drawn as a page');
+    return previewPage(view, context);
+  },
+});
+
+export const listErasures = operatorRoute({
+  id: 'listErasures',
+  path: `${HOME}/erasures`,
+  scope: 'event-bus:read',
+  summary: 'List erasures, newest first',
+  query: listQuery,
+  answer: erasureList,
+  problems: ['validation_failed'],
+  examples: {
+    newest: { summary: 'The newest', parameters: { limit: 10 }, answer: answered(LIST) },
+    'a-wrong-cursor': {
+      summary: 'With an invalid cursor',
+      parameters: { cursor: 'yesterday' },
+      answer: invalid('cursor', 'invalid_uuid', 'expected a cursor from an earlier answer, or none'),
+    },
+  },
+  handle: async ({ query, bus }) => await readErasures(await bus.database(), query),
+  page: erasuresPage,
+});
+
+export const showErasure = operatorRoute({
+  id: 'readErasure',
+  path: `${HOME}/erasures/{erasureId}`,
+  scope: 'event-bus:read',
+  summary: 'See one erasure, and how far it is',
+  parameters: { erasureId: z.uuid() },
+  answer: erasureProgress,
+  unknown: UNKNOWN,
+  examples: {
+    nobody: {
+      summary: 'An unknown erasure',
+      parameters: { erasureId: '019a0000-0000-7000-8000-000000000009' },
+      answer: refused('not_found', { detail: UNKNOWN }),
+    },
+  },
+  handle: async ({ parameters, bus }) => await readErasure(await bus.database(), parameters.erasureId),
+  page: erasurePage,
+});
+
+export const erasureRoutes = [requestErasure, listErasures, showErasure];
+
+/** A function has half a minute. The cron continues what takes longer. */
+const LONGEST_MS = 20 * SECOND;
+
+/** @throws Problem 400 for a missing reason, or one that names the person. */
+async function start(db: Database, request: ParsedEraseRequest, by: string) {
+  const { subjects, exact = false, erasureId = uuidv7() } = request;
+  const reason = await requireReason(db, request);
+  const until = Date.now() + LONGEST_MS;
+  await erase(db, { subjects, isExact: exact, by, reason, until, id: erasureId });
+  // A request that is sent again is answered with what the first one asked for.
+  const erasure = await readErasure(db, erasureId);
+  if (erasure === null) throw new TypeError('the erasure was recorded');
+  return erasure;
+}
+
+/** Looking for events whose people a reason may name takes no longer. The reason is also held against the names themselves. */
+const SEARCH_MS = 3 * SECOND;
+
+/** The log refuses changes, so what is in it can't be erased. @throws Problem as `start` */
+async function requireReason(db: Database, request: ParsedEraseRequest): Promise<string> {
+  const { reason, subjects, exact: isExact = false } = request;
+  if (!reason)
+    return requireValid({ reason }, z.object({ reason: z.string(REASON.missing).min(1, REASON.missing) }))
+      .reason;
+  const found = await previewErasure(db, { subjects, isExact }, Date.now() + SEARCH_MS);
+  const names = found.names.flatMap(({ text, isPersonal }) => (isPersonal ? [text] : []));
+  if (hasPersonalData(reason, names)) refuseNamed('reason', reason);
+  await requireNobodyOf(db, reason, found.eventIds);
+  return reason;
+}
+
+/** @throws Problem 400 `validation_failed`, or `not_confirmed` unless the first name was typed again. */
+function readErasureForm(content: Content): ParsedEraseRequest {
+  const { confirm, ...request } = validated(content, eraseForm);
+  if (!request.dryRun && confirm?.trim() !== request.subjects[0])
+    throw new Problem('not_confirmed', { detail: 'Type the name again to confirm. Nothing was erased.' });
+  return request;
+}

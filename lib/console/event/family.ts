@@ -1,0 +1,191 @@
+import { subjectOf } from '../../bus/catalog/subject.ts';
+import { findEvents } from '../../components/identifiers/find-events.ts';
+import type { Database } from '../../platform/db/connect.ts';
+import { driverOf, run } from '../../platform/db/statement.ts';
+import { instantOf, instantOrNull } from '../../platform/time.ts';
+import type { State } from '../kit/shapes.ts';
+import type { EventView, RelatedEvent } from './view.ts';
+
+/** What led to an event, and what it led to. */
+export type Family = Pick<EventView, 'webhook' | 'causes' | 'effects' | 'areMoreEffects'>;
+
+/** The event whose family is read. */
+interface Member {
+  readonly eventId: string;
+  readonly correlationId: string | null;
+  /** Its place in the order of fan-out; null before that. */
+  readonly position: number | null;
+}
+
+/**
+ * Reads the causes and effects of an event, by the causation ids of events.
+ *
+ * A cause is found by its id. Effects are found in the index of identifiers, by the correlation id that they usually share
+ * and by the ids of their causes; the newest events, which are not in the index yet, are looked at one by one.
+ */
+export async function readFamily(
+  db: Database,
+  { eventId, correlationId, position }: Member,
+): Promise<Family> {
+  const asked = new Set<string>();
+  const known = new Set<string>();
+  let next = [eventId, ...(correlationId === null ? [] : [correlationId])];
+  for (let level = 0; ; level += 1) {
+    const isNew = next.filter((id) => !asked.has(id)).slice(0, MOST_ASKED);
+    for (const id of isNew) asked.add(id);
+    for (const id of (await Promise.all(isNew.map((one) => indexed(db, one)))).flat()) known.add(id);
+    const found = await find(db, eventId, position, [...known]);
+    next = found.effects.map(({ id }) => id).filter((id) => !asked.has(id));
+    if (next.length === 0 || level === DEEPEST) return familyOf(found);
+  }
+}
+
+/** @returns the ids of the events that have an identifier, as far as the index has them. */
+async function indexed(db: Database, identifier: string): Promise<string[]> {
+  const found = await findEvents(db, identifier, { below: Number.MAX_SAFE_INTEGER, limit: MOST_OF_ONE });
+  return found.flatMap(({ eventId }) => eventId ?? []);
+}
+
+async function find(
+  db: Database,
+  eventId: string,
+  position: number | null,
+  known: readonly string[],
+): Promise<Found> {
+  const [row] = await run<{ found: Found }>(driverOf(db), {
+    text: FAMILY,
+    values: [eventId, `{${known.join(',')}}`, position],
+  });
+  return row!.found;
+}
+
+function familyOf({ causes, effects, receipt, is_more: isMore }: Found): Family {
+  return {
+    webhook: receipt && {
+      provider: receipt.provider,
+      webhookId: receipt.event_id,
+      receivedAt: instantOf(receipt.received_at),
+      duplicates: receipt.duplicates,
+    },
+    causes: causes.map(relativeOf),
+    effects: effects.slice(0, MOST_EFFECTS).map(relativeOf),
+    areMoreEffects: isMore || effects.length > MOST_EFFECTS,
+  };
+}
+
+/** The statement's result. Times are epoch milliseconds. */
+interface Found {
+  readonly causes: readonly FoundRelative[];
+  readonly effects: readonly FoundRelative[];
+  readonly receipt: {
+    readonly provider: string;
+    readonly event_id: string;
+    readonly received_at: number;
+    readonly duplicates: number;
+  } | null;
+  readonly is_more: boolean;
+}
+
+interface FoundRelative {
+  readonly id: string;
+  readonly caused_by: string | null;
+  /** This and the others are null for a pruned event. */
+  readonly topic: string | null;
+  readonly producer: string | null;
+  readonly state: State | null;
+  readonly created_at: number | null;
+  readonly payload: unknown;
+  readonly version: number | null;
+}
+
+function relativeOf(found: FoundRelative): RelatedEvent {
+  const { id, topic, producer, state, payload, version } = found;
+  return {
+    eventId: id,
+    isKept: topic !== null,
+    topic,
+    producer,
+    subject: topic === null ? null : subjectOf(topic, payload, version ?? 1),
+    state,
+    createdAt: instantOrNull(found.created_at),
+    causedBy: found.caused_by,
+  };
+}
+
+/** Nobody reads a longer list. */
+const MOST_EFFECTS = 50;
+
+/** A chain of causes is seldom longer than three events. It may be a circle, if a producer makes up its ids. */
+const LONGEST_CHAIN = 12;
+
+/** How many of the newest events are looked at: more than the index leaves out while the cron runs. */
+const NEWEST = 4096;
+
+/** How many identifiers are looked up at once, how many events of each, and how often anew for the effects of effects. */
+const MOST_ASKED = 8;
+const MOST_OF_ONE = 200;
+const DEEPEST = 2;
+
+const COLUMNS = `'topic', topic, 'producer', producer, 'state', state, 'created_at', extract(epoch from created_at) * 1000,
+  'payload', payload, 'version', version`;
+
+const UUID = '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$';
+
+// Ids are UUIDv7, so the effects of an event have higher ids, and the newest events have the highest.
+const FAMILY = `
+  with recursive cause as (
+    select 1 as distance, lower(causation_id) as id from events where id = $1::uuid and causation_id is not null
+    union all
+    select distance + 1, lower(causation_id) from cause
+      join events on events.id = case when cause.id ~ '${UUID}' then cause.id::uuid end
+    where causation_id is not null and distance < ${LONGEST_CHAIN}
+  ),
+  known_cause as materialized (
+    select distance, cause.id as cause_id, events.* from cause
+      left join events on events.id = case when cause.id ~ '${UUID}' then cause.id::uuid end
+  ),
+  later as materialized (
+    select id, lower(causation_id) as caused_by
+    from (select id, causation_id from events where id > $1::uuid order by id desc limit ${NEWEST}) as newest
+    union
+    select id, lower(causation_id) from events where id = any ($2::text::uuid[])
+  ),
+  effect as (
+    select id, caused_by, 1 as distance from later where caused_by = $1::uuid::text
+    union all
+    select later.id, later.caused_by, distance + 1 from effect join later on later.caused_by = effect.id::text
+    where distance < ${LONGEST_CHAIN}
+  ),
+  listed_effect as materialized (
+    select id, min(caused_by) as caused_by from effect group by id order by id limit ${MOST_EFFECTS + 1}
+  ),
+  -- Of the event itself, or of its first cause.
+  webhook as materialized (
+    select split_part(topic, '.', 2) as provider, payload ->> 'eventId' as event_id
+    from (
+      (select topic, payload from known_cause order by distance desc limit 1)
+      union all
+      select topic, payload from events where id = $1::uuid and causation_id is null
+    ) as first_cause
+    where topic like 'webhook.%.received'
+  )
+  select json_build_object(
+    'causes', (
+      select coalesce(json_agg(json_build_object('id', cause_id, 'caused_by', causation_id, ${COLUMNS})
+        order by distance desc), '[]') from known_cause
+    ),
+    'effects', (
+      select coalesce(json_agg(json_build_object('id', events.id, 'caused_by', caused_by, ${COLUMNS}) order by events.id), '[]')
+      from listed_effect join events on events.id = listed_effect.id
+    ),
+    'receipt', (
+      select json_build_object('provider', provider, 'event_id', event_id,
+        'received_at', extract(epoch from received_at) * 1000, 'duplicates', duplicates)
+      from webhook join webhook_receipts using (provider, event_id)
+    ),
+    'is_more', (
+      select coalesce($3::float8 < min(from_position), false)
+        or (select last_value from delivery_positions) - coalesce(max(to_position), 0) > ${NEWEST}
+      from indexed_positions
+    )
+  ) as found`;

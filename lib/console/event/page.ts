@@ -1,0 +1,98 @@
+import { html } from '../../platform/markup.ts';
+import type { Html } from '../../platform/markup.ts';
+import { visibleName } from '../../platform/visible.ts';
+import { payloadSection } from '../dead-letters/payload-section.ts';
+import { missingReplayScope } from '../kit/actions.ts';
+import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, WARNING_ICON } from '../kit/icons.ts';
+import { time, timeAndAgo } from '../kit/instants.ts';
+import { heading, layout, liveness } from '../kit/layout.ts';
+import type { PageContext } from '../kit/layout.ts';
+import { eventPath, eventsPath, eventsWithPath, topicPath } from '../kit/links.ts';
+import { alert, card, factList, section } from '../kit/sections.ts';
+import { stateLabel } from '../kit/states.ts';
+import { deliveryList } from './delivery-list.ts';
+import { drawn, verdictOf } from './sentences.ts';
+import { familyTree } from './tree.ts';
+import type { EventView } from './view.ts';
+
+const REFRESH_SECONDS = 15;
+
+/** Draws one event: the verdict, its deliveries, what caused it and what it caused, and its payload. */
+export function eventPage(view: EventView, context: PageContext): Html {
+  const { event, generatedAt } = view;
+  const path = eventPath(event.eventId);
+  const content = html`<p class="back"><a href="${eventsPath()}">← Events</a></p>
+    ${heading({
+      title: html`<span class="mono">${event.topic}</span>`,
+      lead: html`${event.subject !== null && html`${event.subject} · `}${stateLabel(event.state)}, recorded
+      ${time(event.createdAt, generatedAt)}`,
+      live: liveness(generatedAt, REFRESH_SECONDS, context.url),
+    })}
+    ${verdictAlert(view)} ${missingReplayScope(context.operator)}
+    ${section({
+      id: 'deliveries',
+      title: 'Deliveries',
+      hint: 'one for each subscriber',
+      content: deliveryList(view, context),
+    })}
+    ${section({
+      id: 'tree',
+      title: 'Causes and effects',
+      hint: 'what led to this event, and what it led to',
+      content: familyTree(view),
+    })}
+    ${card(
+      html`<div class="detail">
+        ${payloadSection({ ...event, generatedAt, path }, context)}
+        <section aria-labelledby="h-event">
+          <h2 id="h-event">Event</h2>
+          ${facts(view)}
+        </section>
+      </div>`,
+    )}`;
+  return layout({ title: event.topic, section: 'events', refreshSeconds: REFRESH_SECONDS, content }, context);
+}
+
+const TONES = {
+  delivered: ['ok', CHECK_ICON],
+  pending: ['ok', CLOCK_ICON],
+  failing: ['fail', WARNING_ICON],
+  dead_lettered: ['dead', DEAD_ICON],
+} as const;
+
+function verdictAlert({ event, deliveries, generatedAt }: EventView): Html {
+  const [tone, icon] = TONES[event.state];
+  // A pending event that is merely due is well; one that is held up by something else is not.
+  const isHeldUp = deliveries.some(({ why }) => why !== null && !['due', 'leased'].includes(why.code));
+  return alert(
+    tone === 'ok' && isHeldUp ? 'fail' : tone,
+    icon,
+    html`<b>${drawn(verdictOf(deliveries), generatedAt)}</b>`,
+  );
+}
+
+function facts({ event, generatedAt }: EventView): Html {
+  const { eventId, correlationId, causationId } = event;
+  return factList([
+    ['Event id', html`<span class="mono">${eventId}</span>`],
+    ['Topic', link(topicPath(event.topic), event.topic)],
+    ['Producer', mono(event.producer)],
+    ['Recorded', timeAndAgo(event.createdAt, generatedAt)],
+    event.orderingKey !== '' && [
+      'Ordering key',
+      link(eventsWithPath(event.orderingKey), visibleName(event.orderingKey)),
+    ],
+    event.dedupeKey !== null && ['Dedupe key', mono(visibleName(event.dedupeKey))],
+    correlationId !== null && ['Correlation id', link(eventsWithPath(correlationId), correlationId)],
+    causationId !== null && ['Caused by', link(eventPath(causationId), causationId)],
+    event.traceparent !== null && ['Trace', mono(event.traceparent)],
+  ]);
+}
+
+function link(path: string, text: string): Html {
+  return html`<a class="mono" href="${path}">${text}</a>`;
+}
+
+function mono(text: string): Html {
+  return html`<span class="mono">${text}</span>`;
+}

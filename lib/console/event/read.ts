@@ -1,0 +1,141 @@
+import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
+import { hidePersonalData, maskPersonalData, personalTexts } from '../../bus/catalog/personal.ts';
+import { inSchemaOrder } from '../../bus/catalog/schema-order.ts';
+import { subjectOf } from '../../bus/catalog/subject.ts';
+import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
+import type { Database } from '../../platform/db/connect.ts';
+import { instantOf, instantOrNull } from '../../platform/time.ts';
+import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
+import { haltsOf } from '../dead-letters/halts.ts';
+import type { Reveal } from '../dead-letters/reveal.ts';
+import { heedlessOf } from '../incidents/outage.ts';
+import { readFamily } from './family.ts';
+import type { Family } from './family.ts';
+import { findEvent } from './found.ts';
+import type { Found, FoundDelivery } from './found.ts';
+import { verdictOf, written } from './sentences.ts';
+import type { EventDelivery, EventView } from './view.ts';
+import { whyOf } from './why.ts';
+import type { Circumstances } from './why.ts';
+
+interface EventOptions {
+  /** The subscribers attached in this process: a relay here would deliver to them. */
+  readonly attached: readonly AttachedSubscriber[];
+  /** Shows personal data. The log has who asked for it, and why. */
+  readonly reveal?: Reveal | null;
+  /** Overrides the database's clock in tests. */
+  readonly now?: Date;
+}
+
+/**
+ * Reads one event with its deliveries, why each of them waits, its causes and its effects.
+ *
+ * @returns null for an unknown event.
+ */
+export async function readEvent(
+  db: Database,
+  eventId: string,
+  { attached, reveal = null, now }: EventOptions,
+): Promise<EventView | null> {
+  const found = await findEvent(db, eventId, now);
+  if (found === null) return null;
+  const { id, correlation_id: correlationId } = found.event;
+  const family = await readFamily(db, { eventId: id, correlationId, position: positionOf(found) });
+  const handled = new Set(
+    attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
+  );
+  return viewOf({ found, handled, heedless: heedlessOf(attached) }, family, reveal);
+}
+
+/** An event has the same position in the lanes of all its subscribers. */
+function positionOf({ deliveries }: Found): number | null {
+  const [, position] = deliveries[0]?.delivery_id.split('-') ?? [];
+  return position === undefined ? null : Number(position);
+}
+
+function viewOf(circumstances: Circumstances, family: Family, reveal: Reveal | null): EventView {
+  const isRevealed = reveal !== null;
+  const { found } = circumstances;
+  const { event } = found;
+  const { topic, payload, version } = event;
+  const shown = hidePersonalData(topic, payload, version);
+  const texts = personalTexts(topic, payload, version);
+  const generatedAt = instantOf(found.now);
+  const deliveries = deliveriesOf(circumstances, isRevealed ? null : texts);
+  return {
+    generatedAt,
+    event: {
+      eventId: event.id,
+      topic,
+      subject: subjectOf(topic, payload, version),
+      state: event.state,
+      createdAt: instantOf(event.created_at),
+      producer: event.producer,
+      version,
+      orderingKey: event.ordering_key,
+      dedupeKey: event.dedupe_key === null ? null : maskPersonalData(event.dedupe_key, texts),
+      correlationId: event.correlation_id,
+      causationId: event.causation_id,
+      traceparent: event.traceparent,
+      payload: isRevealed ? inSchemaOrder(topic, payload, version) : shown.payload,
+      hidden: [...shown.hidden],
+      isValid: shown.isValid,
+      isRevealed,
+      reveal,
+      erasedAt: instantOrNull(event.erased_at),
+    },
+    verdict: written(verdictOf(deliveries), generatedAt),
+    deliveries,
+    ...family,
+  };
+}
+
+/** Before fan-out there are no rows, but it is known whom the event is for. */
+function deliveriesOf(circumstances: Circumstances, texts: readonly string[] | null): EventDelivery[] {
+  const { deliveries, event, is_awaiting: isAwaiting } = circumstances.found;
+  if (!isAwaiting) return deliveries.map((found) => deliveryOf(found, circumstances, texts));
+  // Release 0.1 did not record them: the relay takes those of its catalog.
+  const listed = isTopicName(event.topic) ? catalog[event.topic].subscribers : [];
+  return (event.subscribers ?? listed).toSorted().map((subscriber) => ({
+    deliveryId: null,
+    subscriber,
+    state: 'pending',
+    attempts: [],
+    replays: 0,
+    nextAttemptAt: null,
+    deliveredAt: null,
+    deadLetteredAt: null,
+    dismissedAt: null,
+    halts: null,
+    lastError: null,
+    why: whyOf(subscriber, null, circumstances),
+  }));
+}
+
+function deliveryOf(
+  found: FoundDelivery,
+  circumstances: Circumstances,
+  texts: readonly string[] | null,
+): EventDelivery {
+  const attempts = attemptsOf(found, texts);
+  const error = lastErrorOf(attempts);
+  const isWaiting = found.state === 'pending' || found.state === 'failing';
+  const why = isWaiting ? whyOf(found.subscriber, found, circumstances) : null;
+  const nextAttemptAt = instantOrNull(found.next_attempt_at);
+  // In an outage, not before the next probe.
+  const probeAt = why?.code === 'outage' ? (why.until ?? '') : '';
+  return {
+    deliveryId: found.delivery_id,
+    subscriber: found.subscriber,
+    state: found.state,
+    attempts,
+    replays: found.replays,
+    nextAttemptAt: nextAttemptAt !== null && probeAt > nextAttemptAt ? probeAt : nextAttemptAt,
+    deliveredAt: instantOrNull(found.delivered_at),
+    deadLetteredAt: instantOrNull(found.dead_lettered_at),
+    dismissedAt: instantOrNull(found.dismissed_at),
+    halts: haltsOf(found.halts),
+    lastError: error && { ...error, group: found.error_group },
+    why,
+  };
+}

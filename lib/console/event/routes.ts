@@ -1,0 +1,94 @@
+import * as z from 'zod';
+
+import { invalid, refused } from '../../platform/http/operation.ts';
+import { Problem } from '../../platform/http/problem.ts';
+import { findReveal, revealQuery } from '../dead-letters/reveal.ts';
+import { eventPath, HOME, revealedPath } from '../kit/links.ts';
+import { operatorRoute } from '../kit/route.ts';
+import * as shape from '../kit/shapes.ts';
+import { eventPage } from './page.ts';
+import { readEvent } from './read.ts';
+import { recordReveal } from './reveal.ts';
+import { eventView } from './view.ts';
+
+const OTHER_IDS = 'delivery, correlation and webhook ids, keys, and ids in payloads';
+const UNKNOWN = `Unknown event. Its id is a UUID. A search finds events by other ids too: ${OTHER_IDS}.`;
+
+/** No event has this id. */
+const NO_EVENT = '019c7f3e-0000-7000-8000-000000000000';
+const REFUSED = refused('not_found', { detail: unknownWords(NO_EVENT) });
+
+const eventId = z.string().max(200).meta({ format: 'uuid', description: 'The id of an event.' });
+
+export const showEvent = operatorRoute({
+  id: 'readEvent',
+  path: `${HOME}/events/{eventId}`,
+  scope: 'event-bus:read',
+  summary: 'See one event: where it is, why each of its deliveries waits, what caused it and what it caused',
+  parameters: { eventId },
+  query: revealQuery,
+  answer: eventView,
+  unknown: UNKNOWN,
+  examples: {
+    nobody: { summary: 'An unknown event', parameters: { eventId: NO_EVENT }, answer: REFUSED },
+  },
+  handle: async ({ parameters, query, operator, bus }) => {
+    requireEventId(parameters.eventId);
+    const db = await bus.database();
+    const reveal = await findReveal(db, operator, query, parameters.eventId);
+    const view = await readEvent(db, parameters.eventId, { attached: bus.subscribers(), reveal });
+    return view ?? unknown(parameters.eventId);
+  },
+  page: eventPage,
+});
+
+export const revealEvent = operatorRoute({
+  id: 'revealEvent',
+  path: `${HOME}/events/{eventId}/reveal`,
+  scope: 'event-bus:reveal',
+  summary: 'See one event with its personal data; the operator and the reason are recorded',
+  parameters: { eventId },
+  body: z.object({ reason: shape.requiredReason }).meta(shape.needsReason),
+  answer: eventView,
+  unknown: UNKNOWN,
+  examples: {
+    nobody: {
+      summary: 'An unknown event',
+      parameters: { eventId: NO_EVENT },
+      json: { reason: 'A citizen asks where the refund is.' },
+      answer: REFUSED,
+    },
+    'without-a-reason': {
+      summary: 'Without a reason',
+      parameters: { eventId: NO_EVENT },
+      json: {},
+      answer: invalid('reason', 'too_small', 'expected a reason; it is kept in the operator log'),
+    },
+  },
+  handle: async ({ parameters, body, operator, bus }) => {
+    requireEventId(parameters.eventId);
+    const db = await bus.database();
+    const reveal = await recordReveal(db, parameters.eventId, operator.subject, body.reason);
+    const options = { attached: bus.subscribers(), reveal };
+    return (reveal && (await readEvent(db, parameters.eventId, options))) || unknown(parameters.eventId);
+  },
+  // To an address of its own, so that a reload asks for the page again and not for another reveal.
+  redirectTo: ({ event: { reveal } }, { parameters }) =>
+    reveal && revealedPath(eventPath(parameters.eventId), reveal.revealId),
+});
+
+export const eventRoutes = [showEvent, revealEvent];
+
+/** @throws Problem 404 for a text that is no event's id. */
+function requireEventId(text: string): void {
+  if (!z.uuid().safeParse(text).success) unknown(text);
+}
+
+/** @throws Problem 404 */
+function unknown(text: string): never {
+  throw new Problem('not_found', { detail: unknownWords(text) });
+}
+
+function unknownWords(text: string): string {
+  return `No event has the id '${text}'. A search finds events by other ids too: ${OTHER_IDS}.`;
+}

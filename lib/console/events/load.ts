@@ -1,0 +1,86 @@
+import type { Database } from '../../platform/db/connect.ts';
+import { driverOf, run } from '../../platform/db/statement.ts';
+import { msOf } from '../../platform/time.ts';
+import type { State } from '../kit/shapes.ts';
+import type { Place } from './place.ts';
+import type { EventsQuery } from './query.ts';
+
+/** An event as the database has it. */
+export interface LoadedEvent {
+  /** Its place among those that were asked for. */
+  readonly place: number;
+  readonly id: string;
+  readonly topic: string;
+  /** Null if it is long and nobody needs the whole. */
+  readonly payload: unknown;
+  readonly version: number;
+  /** Epoch milliseconds. */
+  readonly createdAt: number;
+  readonly state: State;
+  readonly correlationId: string | null;
+  readonly causationId: string | null;
+  readonly orderingKey: string;
+  readonly dedupeKey: string | null;
+  /** Of the subscriber in the query; null before fan-out, and without one. */
+  readonly deliveryId: string | null;
+  readonly deliveryState: State | null;
+}
+
+/** Reads the events at these places that match the query's filters, in the same order. */
+export async function loadEvents(
+  db: Database,
+  places: readonly Place[],
+  { q, topic, state, subscriber, since }: EventsQuery,
+  now?: Date,
+): Promise<LoadedEvent[]> {
+  if (places.length === 0) return [];
+  return await run<LoadedEvent>(driverOf(db), {
+    text: LOAD,
+    values: [
+      `{${places.map(({ eventId }) => eventId).join(',')}}`,
+      `{${places.map(({ position }) => position ?? 'null').join(',')}}`,
+      topic ?? null,
+      state ?? null,
+      subscriber ?? null,
+      since === undefined ? null : msOf(since),
+      q !== undefined,
+      now?.toISOString() ?? null,
+    ],
+  });
+}
+
+/** Lists do not read longer payloads. */
+const LISTED_PAYLOAD_BYTES = 16 * 1024;
+
+// A delivery is in the lane of its subscription, of its key's slot, or, from release 0.2, of its key.
+const LOAD = `
+  with asked as materialized (
+    select * from unnest($1::text::uuid[], $2::text::bigint[]) with ordinality as asked(id, position, place)
+  )
+  select place::int as place, events.id::text as id, events.topic,
+    case when $7::boolean or pg_column_size(payload) <= ${LISTED_PAYLOAD_BYTES} then payload end as payload, version,
+    (extract(epoch from created_at) * 1000)::float8 as "createdAt", events.state::text as state,
+    correlation_id as "correlationId", causation_id as "causationId", ordering_key as "orderingKey",
+    dedupe_key as "dedupeKey", delivery.id as "deliveryId", delivery.state::text as "deliveryState"
+  from asked join events using (id)
+    left join lateral (
+      select lane_id || '-' || deliveries.position as id, deliveries.state
+      from (
+        select id from lanes
+        where topic = events.topic and subscriber = $5::text and lanes.ordering_key = events.ordering_key
+        union all
+        select id from lanes
+        where topic = events.topic and subscriber = $5::text and events.ordering_key <> ''
+          and slot = postbud_slot(events.ordering_key) and held_key = ''
+      ) as lane join deliveries on lane_id = lane.id and deliveries.position = asked.position
+      where event_id = events.id
+      limit 1
+    ) as delivery on true
+  where ($3::text is null or topic = $3::text)
+    and ($5::text is null or delivery.id is not null
+      or asked.position is null and (subscribers is null or $5::text = any (subscribers)))
+    and ($4::text is null or $4::text = case when $5::text is null then events.state::text
+      else coalesce(delivery.state::text, 'pending') end)
+    and ($6::float8 is null or created_at >= coalesce($8::text::timestamptz, clock_timestamp())
+      - $6::float8 * interval '1 millisecond')
+  order by place`;

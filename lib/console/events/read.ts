@@ -1,0 +1,199 @@
+import * as z from 'zod';
+
+import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
+import { subjectOf } from '../../bus/catalog/subject.ts';
+import type { Database } from '../../platform/db/connect.ts';
+import { HOUR, instantOf, msOf } from '../../platform/time.ts';
+import * as shape from '../kit/shapes.ts';
+import { awaitingEvents } from './awaiting.ts';
+import { foundBy } from './found-by.ts';
+import { deadLetteredEvents, eventsInLanes, failingEvents, openEvents } from './in-lanes.ts';
+import { loadEvents } from './load.ts';
+import type { LoadedEvent } from './load.ts';
+import { newestEvents } from './newest.ts';
+import { oneAfterAnother } from './place.ts';
+import type { Place, Places } from './place.ts';
+import { writeCursor } from './query.ts';
+import type { Cursor, EventsQuery } from './query.ts';
+import { searchEvents } from './search.ts';
+
+const item = z
+  .object({
+    eventId: z.uuid(),
+    topic: shape.topic,
+    subject: z
+      .string()
+      .nullable()
+      .meta({ description: 'The subject of the event, for example `booking bkg_48213`.' }),
+    state: shape.state,
+    createdAt: shape.instant,
+    delivery: z
+      .object({ deliveryId: z.string(), state: shape.state })
+      .nullable()
+      .meta({ description: 'The delivery to the subscriber in the query, once the event is fanned out.' }),
+    foundBy: z.array(z.string()).meta({
+      description: 'Where the searched text is in the event, for example `payload /paymentIntentId`.',
+    }),
+  })
+  .meta({ id: 'EventItem' });
+
+export const eventList = z
+  .object({
+    generatedAt: shape.instant,
+    filters: z.object({
+      q: z.string().nullable(),
+      topic: shape.topic.nullable(),
+      state: shape.state.nullable(),
+      subscriber: z.string().nullable(),
+      since: z.string().nullable(),
+      limit: shape.count,
+    }),
+    items: z.array(item).meta({
+      description:
+        'Newest first: events that wait for fan-out, then the others in the order of fan-out. What a search finds by an event’s own id comes before that.',
+    }),
+    nextCursor: z
+      .string()
+      .nullable()
+      .meta({ description: 'The cursor of older events; null on the last page.' }),
+    lookedBackTo: shape.instant.nullable().meta({
+      description:
+        'Set where few events match and the page ends before it is full: it has what matches back to this time.',
+    }),
+    search: z
+      .object({
+        since: shape.instant.nullable().meta({
+          description:
+            'Older events are found only by their own ids, because the index does not have them yet; null: all are in it.',
+        }),
+        notSearched: shape.count.meta({
+          description: 'About how many new events are neither in the index nor were searched one by one.',
+        }),
+        includesPayloads: z.boolean().meta({
+          description: 'Whether payloads were searched: only for a text that looks like an id.',
+        }),
+      })
+      .nullable()
+      .meta({ description: 'How far a search reaches; null without one.' }),
+  })
+  .meta({ id: 'EventList', description: 'A page of events.' });
+
+export type EventList = z.output<typeof eventList>;
+export type EventItem = EventList['items'][number];
+
+/**
+ * Lists or searches events, page by page, newest first.
+ *
+ * @param now overrides the database's clock in tests.
+ */
+export async function readEvents(db: Database, query: EventsQuery, now?: Date): Promise<EventList> {
+  const { q, topic = null, state = null, subscriber = null, since = null, limit } = query;
+  const searched = q === undefined ? null : await searchEvents(db, asStored(q), query);
+  const places = searched?.places ?? placesOf(db, query);
+  const page = await collect(db, places, query, now);
+  return {
+    generatedAt: instantOf(now?.getTime() ?? Date.now()),
+    filters: { q: q ?? null, topic, state, subscriber, since, limit },
+    items: page.items,
+    nextCursor: page.next && writeCursor(page.next),
+    lookedBackTo: page.lookedBackTo,
+    search: searched && searched.reach,
+  };
+}
+
+/** Ids are stored in lower case, but for those of others. */
+function asStored(q: string): string {
+  return z.uuid().safeParse(q).success ? q.toLowerCase() : q;
+}
+
+function placesOf(db: Database, query: EventsQuery): Places {
+  const { topic, subscriber, state } = query;
+  switch (state) {
+    case 'dead_lettered':
+      return deadLetteredEvents(db, query);
+    case 'failing':
+      return failingEvents(db, query);
+    case 'pending':
+      return awaitingThen(openEvents(db, query));
+    case 'delivered':
+    case undefined:
+      if (topic === undefined && subscriber === undefined) return newestEvents(db);
+      return state === undefined ? awaitingThen(eventsInLanes(db, query)) : eventsInLanes(db, query);
+  }
+
+  function awaitingThen(others: Places): Places {
+    return oneAfterAnother(awaitingEvents(db, query), others, ({ in: list }) => list === 'positions');
+  }
+}
+
+interface Page {
+  readonly items: EventItem[];
+  readonly next: Cursor | null;
+  readonly lookedBackTo: string | null;
+}
+
+/** Events that are looked at when the first ones do not fill the page. */
+const BATCH = 500;
+
+/** Events that are looked at for one page, in some 50 ms. */
+const BUDGET = 3000;
+
+/** Goes from place to place until the page is full, nothing is left, or enough was looked at. */
+async function collect(db: Database, places: Places, query: EventsQuery, now?: Date): Promise<Page> {
+  const { limit, cursor = null } = query;
+  const found: { readonly item: EventItem; readonly cursor: Cursor }[] = [];
+  let after: Cursor | null = cursor;
+  let size = limit + 1;
+  for (let looked = 0; ;) {
+    const batch = await places(after, size);
+    for (const event of await loadEvents(db, batch, query, now)) {
+      const place = batch[event.place - 1]!;
+      const shown = itemOf(event, place, query);
+      if (shown) found.push({ item: shown, cursor: place.cursor });
+    }
+    const items = found.slice(0, limit).map((one) => one.item);
+    if (found.length > limit) return { items, next: found[limit - 1]!.cursor, lookedBackTo: null };
+    const last = batch.at(-1);
+    if (!last || batch.length < size || isPast(last, query, now))
+      return { items, next: null, lookedBackTo: null };
+    looked += batch.length;
+    if (looked >= BUDGET) return { items, next: last.cursor, lookedBackTo: instantOf(timeOf(last)) };
+    after = last.cursor;
+    size = BATCH;
+  }
+}
+
+/** A transaction may be so much older than the fan-out of its events, which is the order of a list. */
+const LONGEST_TRANSACTION_MS = HOUR;
+
+/** Whether everything from this place on is older than the query's period. */
+function isPast(place: Place, { since }: EventsQuery, now?: Date): boolean {
+  if (since === undefined) return false;
+  return timeOf(place) < (now?.getTime() ?? Date.now()) - msOf(since) - LONGEST_TRANSACTION_MS;
+}
+
+/** A UUIDv7 begins with its time. */
+function timeOf({ eventId }: Place): number {
+  return Number.parseInt(eventId.replaceAll('-', '').slice(0, 12), 16);
+}
+
+/** @returns null for an event that does not have the searched text, and for a smoke test's that nobody asked for. */
+function itemOf(event: LoadedEvent, place: Place, query: EventsQuery): EventItem | null {
+  const { q, subscriber } = query;
+  const { id, topic, payload, version, deliveryId, deliveryState } = event;
+  if (topic === SMOKE_TEST.topic && q === undefined && query.topic !== topic) return null;
+  const by = q === undefined ? [] : [...(place.by ? [place.by] : []), ...foundBy(event, asStored(q))];
+  if (q !== undefined && by.length === 0) return null;
+  return {
+    eventId: id,
+    topic,
+    subject: payload === null ? null : subjectOf(topic, payload, version),
+    state: event.state,
+    createdAt: instantOf(event.createdAt),
+    delivery:
+      subscriber === undefined || deliveryId === null || deliveryState === null
+        ? null
+        : { deliveryId, state: deliveryState },
+    foundBy: [...new Set(by)],
+  };
+}

@@ -1,0 +1,140 @@
+import type { Database } from '../../platform/db/connect.ts';
+import { driverOf, run } from '../../platform/db/statement.ts';
+import { html } from '../../platform/markup.ts';
+import { instantOf } from '../../platform/time.ts';
+import type { Follower } from '../kit/following.ts';
+import { time } from '../kit/instants.ts';
+import { count, quantity } from '../kit/words.ts';
+import { incidentId } from './incident.ts';
+
+interface Found {
+  readonly now: number;
+  readonly since: number;
+  readonly retried: number;
+  readonly delivered: number;
+  readonly failed: number;
+  readonly paused: boolean;
+}
+
+/** Follows the lanes of an incident that were retried together, until each has been attempted. */
+const retryIncident: Follower<Database> = async (db, of) => {
+  const found = await read<Found>(db, RETRIED, of);
+  if (!found) return null;
+  const { retried, delivered, failed } = found;
+  const waiting = retried - delivered - failed;
+  const rest = [
+    failed > 0 && `${count(failed)} failed again`,
+    waiting > 0 &&
+      (found.paused ? `${count(waiting)} wait for the end of the pause` : `${count(waiting)} on the way …`),
+  ].filter((part) => part !== false);
+  return {
+    tone: failed > 0 ? 'dead' : waiting > 0 ? 'wait' : 'ok',
+    words: html`<b>Retried ${quantity(retried, 'lane')}: ${count(delivered)} deliver again</b
+      >${rest.map((part) => `, ${part}`)}.`,
+    isSettled: waiting === 0 || found.paused,
+    since: instantOf(found.since),
+    now: instantOf(found.now),
+  };
+};
+
+/** Says what the last dismissal of an incident took. */
+const dismissIncident: Follower<Database> = async (db, of) => {
+  const found = await read<Pick<Found, 'now' | 'since'> & { readonly dismissed: number }>(db, DISMISSED, of);
+  if (!found) return null;
+  const what = quantity(found.dismissed, 'dead letter');
+  return {
+    tone: 'ok',
+    words: html`<b>Dismissed ${what}.</b> They are in no count any more, and can still be replayed.`,
+    isSettled: true,
+    since: instantOf(found.since),
+    now: instantOf(found.now),
+  };
+};
+
+/** Says who has taken an incident up. */
+const acknowledgeIncident: Follower<Database> = async (db, of) => {
+  const found = await read<Pick<Found, 'now' | 'since'> & { readonly by: string }>(db, ACKNOWLEDGED, of);
+  if (!found) return null;
+  const [since, now] = [instantOf(found.since), instantOf(found.now)];
+  const words = html`<b>Acknowledged</b> at ${time(since, now)}, by ${found.by}. It stays open until nothing
+    is left of it.`;
+  return { tone: 'ok', words, isSettled: true, since, now };
+};
+
+/** Says what is left of a subscriber that was retired. @param of the subscriber, and its topic after a slash. */
+const retire: Follower<Database> = async (db, of) => {
+  const [subscriber = '', topic = ''] = of.split('/');
+  const [found] = await run<Pick<Found, 'now' | 'since'> & { readonly left: number }>(driverOf(db), {
+    text: RETIRED,
+    values: [subscriber, topic],
+  });
+  if (!found) return null;
+  const { left } = found;
+  const rest =
+    left > 0 && ` ${quantity(left, 'delivery')} ${left === 1 ? 'is' : 'are'} left: retire it again.`;
+  return {
+    tone: left > 0 ? 'fail' : 'ok',
+    words: html`<b>Retired ${subscriber}${topic !== '' && ` on ${topic}`}.</b> What waited for it is
+      dismissed.${rest}`,
+    isSettled: true,
+    since: instantOf(found.since),
+    now: instantOf(found.now),
+  };
+};
+
+export const incidentFollowers = {
+  'acknowledge-incident': acknowledgeIncident,
+  'dismiss-incident': dismissIncident,
+  'retry-incident': retryIncident,
+  retire,
+};
+
+async function read<Row>(db: Database, text: string, of: string): Promise<Row | null> {
+  if (!incidentId.safeParse(of).success) return null;
+  const [row] = await run<Row>(driverOf(db), { text, values: [of] });
+  return row ?? null;
+}
+
+// The lanes of one request are retried within a few seconds. A first delivery that has not been attempted since is still
+// failing, with its last attempt before the retry.
+const RETRIED = `
+  with action as materialized (
+    select at, delivery_id, topic, subscriber, max(at) over () as last_at from operator_actions
+    where incident_id = $1::text::uuid and action = 'retry'
+  )
+  select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
+    (extract(epoch from min(at)) * 1000)::float8 as since, count(*)::int as retried,
+    count(*) filter (where state = 'delivered')::int as delivered,
+    count(*) filter (where state <> 'delivered' and attempted_at >= at)::int as failed,
+    exists (
+      select from pauses join action as any_action on pauses.subscriber = any_action.subscriber
+        and pauses.topic in ('', any_action.topic)
+    ) as paused
+  from action join deliveries on lane_id = split_part(delivery_id, '-', 1)::bigint
+    and position = split_part(delivery_id, '-', 2)::bigint
+  where at > last_at - interval '10 seconds'
+  having count(*) > 0`;
+
+const DISMISSED = `
+  select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
+    (extract(epoch from at) * 1000)::float8 as since,
+    (select count(*)::int from deliveries where dismissed_at = at) as dismissed
+  from operator_actions where incident_id = $1::text::uuid and action = 'dismiss' order by at desc limit 1`;
+
+const ACKNOWLEDGED = `
+  select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
+    (extract(epoch from acknowledged_at) * 1000)::float8 as since, acknowledged_by as by
+  from incidents where id = $1::text::uuid and acknowledged_at is not null`;
+
+// The operators' log is kept permanently and read from its end: an hour of it is short. A retirement of all topics logs each.
+const RETIRED = `
+  select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
+    (extract(epoch from max(at)) * 1000)::float8 as since,
+    (
+      select coalesce(sum(pending + failing + dead_lettered), 0)::float8 from backlog
+      where subscriber = $1::text and $2::text in ('', topic)
+    ) as left
+  from operator_actions
+  where at > clock_timestamp() - interval '1 hour' and action = 'retire' and subscriber = $1::text
+    and $2::text in ('', coalesce(topic, ''))
+  having count(*) > 0`;

@@ -1,0 +1,261 @@
+import { html } from '../../platform/markup.ts';
+import type { Child, Html } from '../../platform/markup.ts';
+import { visibleName } from '../../platform/visible.ts';
+import { mayReplay, missingReplayScope, skipForm } from '../kit/actions.ts';
+import { CHECK_ICON, DEAD_ICON, WARNING_ICON } from '../kit/icons.ts';
+import { time, timeAndAgo, timeToMinute, until } from '../kit/instants.ts';
+import { heading, layout, liveness } from '../kit/layout.ts';
+import type { PageContext } from '../kit/layout.ts';
+import {
+  deadLetterPath,
+  deadLettersPath,
+  eventPath,
+  incidentPath,
+  incidentsPath,
+  replayedPath,
+  setAsidePath,
+  subscriberPath,
+  topicPath,
+} from '../kit/links.ts';
+import { alert, card, emptyLine, factList, section } from '../kit/sections.ts';
+import { failureLabel, failureTag } from '../kit/states.ts';
+import { ACTIONS, table } from '../kit/table.ts';
+import { capitalize, count, countOfLanes, quantity, shortId } from '../kit/words.ts';
+import { acknowledgeForm, dismissForm, retireForm } from './actions.ts';
+import type { IncidentView } from './detail.ts';
+import { haltsSection } from './halts-section.ts';
+import { waitingTopics } from './outage-recovery.ts';
+import { isMoving, recoverySection } from './recovery.ts';
+
+/** Someone watches what moves; the rest changes within minutes. */
+const WATCHED_SECONDS = 1;
+const REFRESH_SECONDS = 15;
+
+/** Draws one incident: what is wrong, the way out of it, what it blocks, what it owes, and what was done. */
+export function incidentPage(view: IncidentView, context: PageContext): Html {
+  const { subscriber, topic, generatedAt } = view;
+  if (subscriber === '') return asideIncidentPage(view, context);
+  const refreshSeconds = isMoving(view) ? WATCHED_SECONDS : REFRESH_SECONDS;
+  const content = html`<p class="back"><a href="${incidentsPath()}">← Incidents</a></p>
+    ${heading({
+      title: html`<span class="mono">${subscriber}</span
+        >${topic === null ? ' does not answer' : html` on <span class="mono">${topic}</span>`}`,
+      lead: html`${failureTag(view.lastError.kind)} since ${timeToMinute(view.openedAt, generatedAt)}`,
+      live: liveness(generatedAt, refreshSeconds, context.url),
+    })}
+    ${sentenceAlert(view)} ${missingReplayScope(context.operator)} ${actions(view, context)}
+    ${recoverySection(view, context)} ${waitingTopics(view)} ${haltsSection(view, context)}
+    ${lanesSection(view, context)} ${deadLettersSection(view)} ${factsSection(view)} ${actionsSection(view)}`;
+  return layout(
+    {
+      title: `${subscriber} ${topic === null ? 'does not answer' : `on ${topic}`}`,
+      section: 'incidents',
+      refreshSeconds,
+      content,
+    },
+    context,
+  );
+}
+
+/** Draws an incident of the bus itself, which blocks no lane and has no dead letters. */
+function asideIncidentPage(view: IncidentView, context: PageContext): Html {
+  const { topic, generatedAt, state } = view;
+  const title = topic === null ? 'The database’s clock was ahead' : `Rows of ${topic} set aside`;
+  const content = html`<p class="back"><a href="${incidentsPath()}">← Incidents</a></p>
+    ${heading({
+      title,
+      lead: html`since ${timeToMinute(view.openedAt, generatedAt)}`,
+      live: liveness(generatedAt, REFRESH_SECONDS, context.url),
+    })}
+    ${sentenceAlert(view, state !== 'closed' && html`<a class="btn" href="${setAsidePath()}">See and repair…</a>`)}
+    ${missingReplayScope(context.operator)}
+    ${mayReplay(context.operator) && state !== 'closed' && html`<div class="acts choices">${acknowledgeForm(view, context)}</div>`}
+    ${actionsSection(view)}`;
+  return layout({ title, section: 'incidents', refreshSeconds: REFRESH_SECONDS, content }, context);
+}
+
+function actions(view: IncidentView, context: PageContext): Html | null {
+  if (!mayReplay(context.operator) || view.state === 'closed') return null;
+  return html`<div class="acts choices">
+    ${acknowledgeForm(view, context)} ${view.owed > 0 && dismissForm(view, context)}
+    ${!view.inCatalog && view.topic !== null && retireForm(view.subscriber, view.topic, context)}
+  </div>`;
+}
+
+const ALERTS = {
+  happening: ['dead', DEAD_ICON],
+  owed: ['fail', WARNING_ICON],
+  closed: ['ok', CHECK_ICON],
+} as const;
+
+function sentenceAlert(
+  { state, sentence, acknowledged, others, generatedAt }: IncidentView,
+  action?: Child,
+): Html {
+  const [tone, icon] = ALERTS[state];
+  const by =
+    acknowledged !== null &&
+    html` Acknowledged by ${acknowledged.by} at ${timeToMinute(acknowledged.at, generatedAt)}:
+    ${acknowledged.note}`;
+  const also = others.map(
+    (other) => html` <a href="${incidentPath(other.incidentId)}">${other.sentence}</a>`,
+  );
+  return alert(
+    tone,
+    icon,
+    html`<b>${sentence}</b>${by}${also.length > 0 && [html` Also open:`, also]}`,
+    action,
+  );
+}
+
+function factsSection(view: IncidentView): Html {
+  const { topic, subscriber, generatedAt: now, lastDeliveredAt, dismissed, closedAt } = view;
+  return section({
+    id: 'facts',
+    title: 'Facts',
+    content: card(
+      factList(
+        [
+          [
+            'Topic',
+            topic === null ? 'all its topics' : html`<a class="mono" href="${topicPath(topic)}">${topic}</a>`,
+          ],
+          ['Subscriber', html`<a class="mono" href="${subscriberPath(subscriber)}">${subscriber}</a>`],
+          ['Last error', failureLabel(view.lastError)],
+          ['First failure', timeAndAgo(view.openedAt, now)],
+          closedAt !== null && ['Over since', timeAndAgo(closedAt, now)],
+          ['Last delivered', lastDeliveredAt === null ? 'never' : timeAndAgo(lastDeliveredAt, now)],
+          ['Blocked lanes', countOfLanes(view.blockedLanes)],
+          view.haltedLanes > 0 && ['Halted by a dead letter', countOfLanes(view.haltedLanes)],
+          ['Waiting in them', quantity(view.waiting, 'delivery')],
+          topic !== null && ['Dead letters', deadLetterCount(view)],
+          dismissed > 0 && ['Dismissed', quantity(dismissed, 'dead letter')],
+          view.paused && ['Paused', 'yes: its deliveries wait until someone resumes it'],
+          !view.inCatalog && ['Catalog', 'This release’s catalog does not list the subscription.'],
+        ],
+        'roomy',
+      ),
+    ),
+  });
+}
+
+function deadLetterCount({ owed, topic, subscriber, groups }: IncidentView): Child {
+  const [only] = groups;
+  const group = only && groups.length === 1 ? only.group : null;
+  return owed === 0
+    ? '0'
+    : html`<a href="${deadLettersPath({ topic, subscriber, group })}">${count(owed)}</a>`;
+}
+
+function lanesSection(view: IncidentView, context: PageContext): Html | null {
+  const { lanes, blockedLanes, generatedAt: now } = view;
+  if (lanes.length === 0) return null;
+  return section({
+    id: 'lanes',
+    title:
+      lanes.length < blockedLanes
+        ? `${lanes.length} of ${countOfLanes(blockedLanes)} blocked lanes`
+        : 'Blocked lanes',
+    hint: 'A lane is a subscriber’s deliveries in order. While its first delivery fails, the others wait behind it.',
+    content: card(
+      table({
+        name: 'Blocked lanes',
+        caption: 'Blocked lanes, the next attempt first',
+        columns: ['Lane', 'Held by', 'Last error', ['Waiting', 'num'], 'Next attempt', ACTIONS],
+        rows: lanes.map(
+          (lane) =>
+            html`<tr class="r">
+              <th class="row wrap ${lane.orderingKey !== '' && 'mono'}" scope="row">
+                ${visibleName(lane.orderingKey) || 'whole topic'}
+              </th>
+              <td>
+                <a class="mono nowrap" href="${eventPath(lane.eventId)}">${shortId(lane.eventId)}</a>
+                <span class="s"
+                  >${lane.subject !== null && `${lane.subject}, `}${quantity(lane.attempts, 'attempt')}</span
+                >
+              </td>
+              <td class="message">${lane.lastError && failureLabel(lane.lastError)}</td>
+              <td class="num">${lane.waiting >= COUNTED ? html`over ${COUNTED}` : count(lane.waiting)}</td>
+              <td class="nowrap">${view.paused ? 'after the pause' : until(lane.nextAttemptAt, now)}</td>
+              <td class="end">
+                ${
+                  mayReplay(context.operator) &&
+                  html`<div class="acts">${skipForm(lane.deliveryId, lane.orderingKey, context)}</div>`
+                }
+              </td>
+            </tr>`,
+        ),
+      }),
+    ),
+  });
+}
+
+/** Deliveries that are counted in a lane. */
+const COUNTED = 100;
+
+function deadLettersSection({
+  deadLetters,
+  owed,
+  topic,
+  subscriber,
+  generatedAt: now,
+}: IncidentView): Html | null {
+  if (deadLetters.length === 0) return null;
+  return section({
+    id: 'dead-letters',
+    title:
+      deadLetters.length < owed ? `${deadLetters.length} of ${count(owed)} dead letters` : 'Dead letters',
+    hint: html`newest first · <a href="${deadLettersPath({ topic, subscriber })}">all of ${subscriber}</a>`,
+    content: card(
+      table({
+        name: 'Dead letters',
+        caption: 'Dead letters of this incident, newest first',
+        columns: ['Delivery', 'Event', 'Last error', 'Dead-lettered'],
+        rows: deadLetters.map(
+          (letter) =>
+            html`<tr class="r">
+              <th class="row" scope="row">
+                <a class="mono" href="${deadLetterPath(letter.deliveryId)}">${letter.deliveryId}</a>
+              </th>
+              <td>
+                <a class="mono nowrap" href="${eventPath(letter.eventId)}">${shortId(letter.eventId)}</a>
+                <span class="s">${letter.subject}</span>
+              </td>
+              <td class="message">${letter.lastError && failureLabel(letter.lastError)}</td>
+              <td class="nowrap">${timeAndAgo(letter.deadLetteredAt, now)}</td>
+            </tr>`,
+        ),
+      }),
+    ),
+  });
+}
+
+function actionsSection({ actions: done, replays, generatedAt: now }: IncidentView): Html {
+  const deeds = [
+    ...done.map(({ at, operator, action, deliveryId, reason }) => ({
+      at,
+      words: html`<b>${capitalize(action)}</b> by ${operator}
+        ${time(at, now)}${
+          deliveryId !== null &&
+          html`, delivery <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>`
+        }${reason !== null && html`: ${reason}`}`,
+    })),
+    ...replays.map(({ replayId, requestedAt: at, requestedBy, replayed }) => ({
+      at,
+      words: html`<b>Replay</b> by ${requestedBy} ${time(at, now)}:
+        <a href="${replayedPath(replayId)}">${quantity(replayed, 'delivery')}</a>`,
+    })),
+  ].toSorted((one, other) => Date.parse(other.at) - Date.parse(one.at));
+  return section({
+    id: 'done',
+    title: 'What operators did',
+    hint: 'newest first',
+    content: card(
+      deeds.length === 0
+        ? emptyLine('Nothing yet. Acknowledge the incident to tell others that you have taken it up.')
+        : html`<ul class="deeds">
+            ${deeds.map(({ words }) => html`<li>${words}</li>`)}
+          </ul>`,
+    ),
+  });
+}

@@ -1,0 +1,64 @@
+import { html } from '../../platform/markup.ts';
+import type { Child, Html } from '../../platform/markup.ts';
+import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, WARNING_ICON } from '../kit/icons.ts';
+import { ago, timeToMinute, until } from '../kit/instants.ts';
+import { incidentPath } from '../kit/links.ts';
+import { failureLabel } from '../kit/states.ts';
+import type { Incident } from './incident.ts';
+
+const LOOKS = {
+  happening: { tone: 'dead', icon: DEAD_ICON },
+  owed: { tone: 'fail', icon: WARNING_ICON },
+  closed: { tone: 'ok', icon: CHECK_ICON },
+} as const;
+
+/**
+ * Draws incidents below each other, each with its sentence, since when it lasts, and the last error.
+ *
+ * @param isQuiet whether the errors are left to their own pages.
+ */
+export function incidentItems(incidents: readonly Incident[], now: string, isQuiet = false): Html {
+  return html`<ul class="incidents ${isQuiet && 'quiet'}">
+    ${incidents.map((incident) => incidentItem(incident, now, isQuiet))}
+  </ul>`;
+}
+
+function incidentItem(incident: Incident, now: string, isQuiet: boolean): Html {
+  const { incidentId, state, sentence, lastError } = incident;
+  const { tone, icon } = LOOKS[state];
+  return html`<li class="${tone}">
+    ${icon}
+    <div>
+      <a class="t" href="${incidentPath(incidentId)}">${sentence}</a>
+      ${!isQuiet && html`<p class="small">${failureLabel(lastError)}</p>`}
+      <p class="s">${whenWords(incident, now)}${probeWords(incident, now)}${standing(incident, now)}</p>
+    </div>
+  </li>`;
+}
+
+/** The title above incidents that block no lane. What the bus set aside is no dead letter. */
+export function owedTitle(incidents: readonly Incident[]): string {
+  const isOfBus = incidents.some(({ state, subscriber }) => state === 'owed' && subscriber === '');
+  return isOfBus ? 'Over, with something left to settle' : 'Over, with dead letters left';
+}
+
+/** Says since when an incident lasts, or how long it lasted. */
+function whenWords({ openedAt, closedAt }: Incident, now: string): Html {
+  if (closedAt === null) return html`since ${timeToMinute(openedAt, now)}, ${ago(openedAt, now)}`;
+  return html`from ${timeToMinute(openedAt, now)} until ${timeToMinute(closedAt, now)}`;
+}
+
+/** Says when the next delivery probes a subscriber that does not answer. */
+function probeWords({ outage, paused }: Incident, now: string): Child {
+  return outage !== null && !paused && html` · next probe ${until(outage.nextProbeAt, now)}`;
+}
+
+/** Says who has taken an incident up, and that the subscriber is paused or not in the catalog. */
+function standing({ acknowledged, paused, inCatalog }: Incident, now: string): Child {
+  return html`${
+    acknowledged !== null &&
+    html` · acknowledged by ${acknowledged.by} ${timeToMinute(acknowledged.at, now)}: ${acknowledged.note}`
+  }${paused && html` <span class="tag late">${CLOCK_ICON}paused</span>`}${
+    !inCatalog && html` <span class="tag">not in this release’s catalog</span>`
+  }`;
+}

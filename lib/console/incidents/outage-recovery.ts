@@ -1,0 +1,60 @@
+import { html } from '../../platform/markup.ts';
+import type { Html } from '../../platform/markup.ts';
+import { mayReplay, probeForm } from '../kit/actions.ts';
+import { timeToMinute, until } from '../kit/instants.ts';
+import type { PageContext } from '../kit/layout.ts';
+import { topicPath } from '../kit/links.ts';
+import { card, section } from '../kit/sections.ts';
+import { table } from '../kit/table.ts';
+import { count, quantity } from '../kit/words.ts';
+import type { IncidentView } from './detail.ts';
+import { step } from './step.ts';
+
+/** Draws how an outage ends: a probe gets through, everything follows in order, and the incident closes. */
+export function outageSteps(view: IncidentView, context: PageContext): Html {
+  const { outage, waiting, state, closedAt, generatedAt: now, subscriber } = view;
+  if (outage === null || state === 'closed') {
+    return html`${step('done', 'Probe', `${subscriber} answers.`)}
+    ${step('done', 'Deliver', 'What waited follows, in order.')}
+    ${
+      closedAt === null
+        ? step('later', 'Confirm', 'This page shows when the outage is over.')
+        : step('done', html`Confirmed ${timeToMinute(closedAt, now)}`, 'The outage is over.')
+    }`;
+  }
+  const { probes, nextProbeAt } = outage;
+  const probed = probes === 0 ? '' : ` ${quantity(probes, 'probe')} without an answer so far.`;
+  const next = view.paused ? 'after the pause' : until(nextProbeAt, now);
+  const follow = `${quantity(waiting, 'delivery')} ${waiting === 1 ? 'follows' : 'follow'} at once, in order. None has used up an attempt by waiting.`;
+  return html`${step(
+    'next',
+    'Probe',
+    `One delivery at a time probes, without using up an attempt.${probed} The next probe is ${next}.`,
+    mayReplay(context.operator) && probeForm(subscriber, context, 'primary'),
+  )}
+  ${step('later', 'Deliver', follow)} ${step('later', 'Confirm', 'This page shows when the outage is over.')}`;
+}
+
+/** Lists the topics whose deliveries wait for a subscriber that does not answer. */
+export function waitingTopics({ topics }: IncidentView): Html | null {
+  if (topics.length === 0) return null;
+  return section({
+    id: 'topics',
+    title: 'What waits',
+    hint: 'the most first',
+    content: card(
+      table({
+        name: 'What waits',
+        caption: 'Deliveries that wait until the subscriber answers, by topic',
+        columns: ['Topic', ['Waiting', 'num']],
+        rows: topics.map(
+          ({ topic, waiting }) =>
+            html`<tr class="r">
+              <th class="row" scope="row"><a class="mono" href="${topicPath(topic)}">${topic}</a></th>
+              <td class="num">${count(waiting)}</td>
+            </tr>`,
+        ),
+      }),
+    ),
+  });
+}

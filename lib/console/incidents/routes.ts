@@ -1,0 +1,373 @@
+import * as z from 'zod';
+
+import { dismiss } from '../../bus/deliveries/operations/dismiss.ts';
+import { NotActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
+import { topicText } from '../../bus/deliveries/operations/replay-request.ts';
+import { retire, StillListed } from '../../bus/deliveries/operations/retire.ts';
+import { retryNow } from '../../bus/deliveries/operations/retry-now.ts';
+import { probe } from '../../bus/deliveries/probe.ts';
+import { acknowledge } from '../../components/incidents/acknowledge.ts';
+import { answered, invalid, refused } from '../../platform/http/operation.ts';
+import { Problem } from '../../platform/http/problem.ts';
+import { SECOND } from '../../platform/time.ts';
+import { nextPath } from '../access/next-path.ts';
+import { followedPath } from '../kit/following.ts';
+import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
+import { HOME, incidentPath, incidentsPath } from '../kit/links.ts';
+import { operatorRoute } from '../kit/route.ts';
+import * as shape from '../kit/shapes.ts';
+import { incidentView, readIncident } from './detail.ts';
+import { incidentPage } from './incident-page.ts';
+import { incidentId } from './incident.ts';
+import { incidentsPage } from './page.ts';
+import { incidentList, incidentQuery, readIncidents } from './read.ts';
+import { RETRIED } from './recovery.ts';
+
+/** A function lives 30 seconds. */
+const LONGEST_MS = 20 * SECOND;
+
+const INCIDENT = {
+  incidentId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
+  topic: 'payment.dispute.closed',
+  subscriber: 'accounting',
+  state: 'happening' as const,
+  sentence: 'accounting answers 500 on payment.dispute.closed: 1 lane is blocked, 3 deliveries wait.',
+  lastError: { kind: 'http_500', message: 'the subscriber answered 500' },
+  openedAt: '2026-02-21T09:30:00.120Z',
+  changedAt: '2026-02-21T09:30:57.204Z',
+  closedAt: null,
+  blockedLanes: 1,
+  haltedLanes: 0,
+  waiting: 3,
+  owed: 0,
+  revision: 1,
+  acknowledged: null,
+  paused: false,
+  outage: null,
+  inCatalog: true,
+  lastDeliveredAt: '2026-02-20T16:02:11.480Z',
+};
+
+const NOBODY = '019a0000-0000-7000-8000-000000000009';
+const UNKNOWN = 'Unknown incident. Copy its id from the list of incidents: /platform/event-bus/incidents.';
+const NO_INCIDENT = refused('not_found', { detail: UNKNOWN });
+const NO_REASON = invalid('reason', 'too_small', 'expected a reason; it is kept in the operator log');
+
+const BY_ID = { incidentId };
+const LINKED = { incidentId: '$response.body#/items/0/incidentId' };
+
+export const listIncidents = operatorRoute({
+  id: 'listIncidents',
+  path: incidentsPath(),
+  scope: 'event-bus:read',
+  summary: 'List what goes wrong, and what is left of it',
+  query: incidentQuery,
+  answer: incidentList,
+  links: {
+    read: { operationId: 'readIncident', description: 'The worst incident.', parameters: LINKED },
+    acknowledge: {
+      operationId: 'acknowledgeIncident',
+      description: 'Take it up.',
+      parameters: LINKED,
+      requestBody: { note: 'The supplier is told.' },
+    },
+    retry: {
+      operationId: 'retryIncident',
+      description: 'Retry its first blocked lanes.',
+      parameters: LINKED,
+      requestBody: { reason: 'Accounting is back.' },
+    },
+    dismiss: {
+      operationId: 'dismissIncident',
+      description: 'Dismiss its dead letters.',
+      parameters: LINKED,
+      requestBody: { reason: 'Test data.' },
+    },
+  },
+  problems: ['validation_failed'],
+  examples: {
+    all: {
+      summary: 'All incidents',
+      parameters: { limit: 10 },
+      answer: answered({
+        generatedAt: '2026-02-21T09:31:00.000Z',
+        items: [INCIDENT],
+        happening: 1,
+        owed: 0,
+        nextCursor: null,
+      }),
+    },
+    'a-wrong-state': {
+      summary: 'A state that no incident has',
+      parameters: { state: 'over' },
+      answer: invalid(
+        'state',
+        'invalid_value',
+        'Invalid option: expected one of "happening"|"owed"|"closed"',
+      ),
+    },
+  },
+  handle: async ({ query, bus }) => {
+    const db = await bus.database();
+    await requireKnownTopic(db, query.topic);
+    await requireKnownSubscriber(db, query.subscriber);
+    return await readIncidents(db, query);
+  },
+  page: incidentsPage,
+});
+
+export const showIncident = operatorRoute({
+  id: 'readIncident',
+  path: `${HOME}/incidents/{incidentId}`,
+  scope: 'event-bus:read',
+  summary: 'See one incident: what it blocks, what it owes, and how its replay gets on',
+  parameters: BY_ID,
+  answer: incidentView,
+  unknown: UNKNOWN,
+  examples: {
+    nobody: { summary: 'An unknown incident', parameters: { incidentId: NOBODY }, answer: NO_INCIDENT },
+  },
+  handle: async ({ parameters, bus }) =>
+    await readIncident(await bus.database(), parameters.incidentId, bus.subscribers()),
+  page: incidentPage,
+});
+
+/** Requires words in the field `note`, which stand in the operator log like a reason. */
+const note = shape.requiredReason.meta({
+  type: 'string',
+  minLength: 1,
+  maxLength: 500,
+  description: 'What others should know, shown with the incident and kept in the operator log.',
+});
+
+const next = shape.optionalReason.shape.next;
+
+export const acknowledgeIncident = operatorRoute({
+  id: 'acknowledgeIncident',
+  path: `${HOME}/incidents/{incidentId}/acknowledge`,
+  scope: 'event-bus:replay',
+  summary: 'Acknowledge an incident with a note',
+  description: 'Tells others that an operator has taken it up. It stays open until nothing is left of it.',
+  parameters: BY_ID,
+  body: z.object({ note, next }).meta({ required: ['note'] }),
+  answer: incidentView,
+  problems: ['incident_closed'],
+  unknown: UNKNOWN,
+  examples: {
+    nobody: {
+      summary: 'An unknown incident',
+      parameters: { incidentId: NOBODY },
+      json: { note: 'The supplier is told.' },
+      answer: NO_INCIDENT,
+    },
+    'without-a-note': {
+      summary: 'Without a note',
+      parameters: { incidentId: NOBODY },
+      json: {},
+      answer: invalid('note', 'too_small', 'expected a reason; it is kept in the operator log'),
+    },
+  },
+  handle: async ({ parameters, body, operator, bus }) => {
+    const db = await bus.database();
+    const done = await acknowledge(db, parameters.incidentId, operator.subject, body.note);
+    if (done === 'closed') throw new Problem('incident_closed');
+    return done && (await readIncident(db, parameters.incidentId, bus.subscribers()));
+  },
+  redirectTo: (_, { body, parameters: { incidentId: of } }) =>
+    followedPath(nextPath(body.next ?? incidentPath(of)), 'acknowledge-incident', of),
+});
+
+const dismissed = z
+  .object({
+    incidentId,
+    dismissed: shape.count,
+    left: shape.count.meta({
+      description: 'Dead letters that there was no time for, or that died meanwhile. Send the request again.',
+    }),
+  })
+  .meta({ id: 'Dismissed', description: 'The dismissed dead letters.' });
+
+export const dismissIncident = operatorRoute({
+  id: 'dismissIncident',
+  path: `${HOME}/incidents/{incidentId}/dismiss`,
+  scope: 'event-bus:replay',
+  summary: 'Dismiss the dead letters of an incident',
+  description:
+    'They leave all counts and lists, stay on record until their events are pruned, and can still be replayed, by their ids or with `include: "dismissed"`. A repeated request dismisses nothing twice.',
+  parameters: BY_ID,
+  body: z.object({ reason: shape.requiredReason, next }).meta(shape.needsReason),
+  answer: dismissed,
+  unknown: UNKNOWN,
+  examples: {
+    nobody: {
+      summary: 'An unknown incident',
+      parameters: { incidentId: NOBODY },
+      json: { reason: 'Test data.' },
+      answer: NO_INCIDENT,
+    },
+    'without-a-reason': {
+      summary: 'Without a reason',
+      parameters: { incidentId: NOBODY },
+      json: {},
+      answer: NO_REASON,
+    },
+  },
+  handle: async ({ parameters, body, operator, bus }) => {
+    const db = await bus.database();
+    const found = await readIncident(db, parameters.incidentId, bus.subscribers());
+    if (!found) return null;
+    const { topic, subscriber, lastError } = found;
+    // An outage has no dead letters of its own.
+    if (topic === null) return { ...parameters, dismissed: 0, left: 0 };
+    const which = { topic, subscriber, kind: lastError.kind };
+    const how = { by: operator.subject, reason: body.reason, until: Date.now() + LONGEST_MS, ...parameters };
+    return { ...parameters, ...(await dismiss(db, which, { action: 'dismiss', ...how })) };
+  },
+  redirectTo: ({ incidentId: of }, { body }) =>
+    followedPath(nextPath(body.next ?? incidentPath(of)), 'dismiss-incident', of),
+});
+
+const retried = z
+  .object({
+    incidentId,
+    retried: shape.count.meta({ description: 'Lanes whose first delivery is due now.' }),
+  })
+  .meta({ id: 'Retried', description: 'The retried lanes.' });
+
+export const retryIncident = operatorRoute({
+  id: 'retryIncident',
+  path: `${HOME}/incidents/{incidentId}/retry`,
+  scope: 'event-bus:replay',
+  summary: `Retry the first ${RETRIED} blocked lanes of an incident now`,
+  description:
+    'Enough to see whether the subscriber is back. A repeated request retries the next ones. Of an outage, one delivery probes.',
+  parameters: BY_ID,
+  body: shape.optionalReason,
+  answer: retried,
+  unknown: UNKNOWN,
+  examples: {
+    nobody: {
+      summary: 'An unknown incident',
+      parameters: { incidentId: NOBODY },
+      json: { reason: 'Accounting is back.' },
+      answer: NO_INCIDENT,
+    },
+  },
+  handle: async ({ parameters, body, operator, bus }) => {
+    const db = await bus.database();
+    const found = await readIncident(db, parameters.incidentId, bus.subscribers());
+    if (!found) return null;
+    const how = { by: operator.subject, reason: body.reason ?? null, ...parameters };
+    if (found.topic === null) {
+      const isProbing = await probe(db, { subscriber: found.subscriber, ...how });
+      return { ...parameters, retried: Number(isProbing) };
+    }
+    let count = 0;
+    for (const { deliveryId } of found.lanes) count += await retryIfWaiting(db, { deliveryId, ...how });
+    return { ...parameters, retried: count };
+  },
+  redirectTo: ({ incidentId: of }, { body }) =>
+    followedPath(nextPath(body.next ?? incidentPath(of)), 'retry-incident', of),
+});
+
+/** @returns 0 for a delivery that a relay has taken up since it was read. */
+async function retryIfWaiting(...asked: Parameters<typeof retryNow>): Promise<number> {
+  try {
+    await retryNow(...asked);
+    return 1;
+  } catch (error) {
+    if (error instanceof NotActedOn) return 0;
+    throw error;
+  }
+}
+
+const UNKNOWN_SUBSCRIBER =
+  'Unknown subscriber: it never had a delivery here. The overview shows those with deliveries that are not in the catalog.';
+
+const retired = z
+  .object({
+    subscriber: z.string(),
+    topics: z.array(shape.topic),
+    dismissed: shape.count,
+    left: shape.count.meta({
+      description:
+        'Deliveries that there was no time for, or that are not fanned out yet. Send the request again.',
+    }),
+  })
+  .meta({ id: 'Retired', description: 'The retired subscriptions.' });
+
+export const retireSubscriber = operatorRoute({
+  id: 'retireSubscriber',
+  path: `${HOME}/subscribers/{subscriber}/retire`,
+  scope: 'event-bus:replay',
+  summary: 'Retire a subscriber that the catalog no longer lists',
+  description:
+    'Dismisses what waits for it and what died, with the reason. Afterwards the subscription shows up nowhere.',
+  parameters: { subscriber: z.string().regex(/^[\w.-]{1,100}$/) },
+  body: z
+    .object({
+      topic: z
+        .union([z.literal('').transform(() => null), topicText])
+        .nullish()
+        .transform((named) => named ?? null)
+        .meta({ description: 'Only this topic. Without it, all topics of the subscriber.' }),
+      reason: shape.requiredReason,
+      next,
+    })
+    .meta(shape.needsReason),
+  answer: retired,
+  problems: ['still_listed', 'under_way'],
+  unknown: UNKNOWN_SUBSCRIBER,
+  examples: {
+    'still-listed': {
+      summary: 'A subscriber that the catalog lists',
+      parameters: { subscriber: 'accounting' },
+      json: { topic: 'payment.dispute.closed', reason: 'Replaced by the ledger.' },
+      answer: refused('still_listed', {
+        detail:
+          'This release’s catalog lists accounting for payment.dispute.closed. Retire it from a release whose catalog does not.',
+      }),
+    },
+    'all-topics': {
+      summary: 'All topics of a subscriber that the catalog does not list',
+      parameters: { subscriber: 'postcards' },
+      json: { reason: 'Postcards are history.' },
+      answer: answered({ subscriber: 'postcards', topics: ['payment.captured'], dismissed: 12, left: 0 }),
+    },
+    nobody: {
+      summary: 'A subscriber that never had a delivery',
+      parameters: { subscriber: 'telegrams' },
+      json: { reason: 'Telegrams are history.' },
+      answer: refused('not_found', { detail: UNKNOWN_SUBSCRIBER }),
+    },
+    'without-a-reason': {
+      summary: 'Without a reason',
+      parameters: { subscriber: 'postcards' },
+      json: {},
+      answer: NO_REASON,
+    },
+  },
+  handle: async ({ parameters: { subscriber }, body: { topic, reason }, operator, bus }) => {
+    const db = await bus.database();
+    await requireKnownTopic(db, topic ?? undefined);
+    const how = { by: operator.subject, reason, until: Date.now() + LONGEST_MS };
+    try {
+      const done = await retire(db, { subscriber, topic }, how);
+      return done && { subscriber, ...done, topics: [...done.topics] };
+    } catch (error) {
+      if (!(error instanceof StillListed) && !(error instanceof NotActedOn)) throw error;
+      throw new Problem(error.code, { detail: error.message, cause: error });
+    }
+  },
+  redirectTo: ({ subscriber }, { body: { topic, next: to } }) =>
+    followedPath(nextPath(to), 'retire', topic === null ? subscriber : `${subscriber}/${topic}`),
+});
+
+export const incidentRoutes = [
+  listIncidents,
+  showIncident,
+  acknowledgeIncident,
+  dismissIncident,
+  retryIncident,
+  retireSubscriber,
+];

@@ -1,0 +1,59 @@
+import * as z from 'zod';
+
+import { isTopicName, subscriberNames, topics } from '../../bus/catalog/catalog.ts';
+import type { Database } from '../../platform/db/connect.ts';
+import { driverOf, run } from '../../platform/db/statement.ts';
+import { requireValid } from '../../platform/http/validated.ts';
+import { nearest } from '../../platform/nearest.ts';
+
+// A list that is empty because its filter is misspelt would look like good news.
+
+/**
+ * Accepts topics of the catalog and topics of other releases that have events here.
+ *
+ * @throws Problem 400 `validation_failed` for any other topic, with the one that was probably meant.
+ */
+export async function requireKnownTopic(db: Database, topic: string | undefined): Promise<void> {
+  if (topic === undefined || isTopicName(topic) || (await hasEvents(db, topic))) return;
+  const known = topics().map(([name]) => name);
+  const message = unknownName('topic', topic, known, 'payment.captured');
+  requireValid({ topic }, z.object({ topic: z.never(message) }));
+}
+
+/**
+ * Accepts subscribers of the catalog and subscribers of other releases that have deliveries here.
+ *
+ * @throws Problem 400 `validation_failed` for any other subscriber, with the one that was probably meant.
+ */
+export async function requireKnownSubscriber(db: Database, subscriber: string | undefined): Promise<void> {
+  const known = subscriberNames();
+  if (subscriber === undefined || known.includes(subscriber) || (await hasDeliveries(db, subscriber))) return;
+  const message = unknownName('subscriber', subscriber, known, 'accounting');
+  requireValid({ subscriber }, z.object({ subscriber: z.never(message) }));
+}
+
+/** Whether the topic has events, fanned out or waiting for it. */
+export async function hasEvents(db: Database, topic: string): Promise<boolean> {
+  const [row] = await run<{ has: boolean }>(driverOf(db), {
+    text: `select exists (select from lanes where topic = $1::text)
+      or exists (select from awaiting_fan_out where topic = $1::text) as has`,
+    values: [topic],
+  });
+  return row!.has;
+}
+
+async function hasDeliveries(db: Database, subscriber: string): Promise<boolean> {
+  const [row] = await run<{ has: boolean }>(driverOf(db), {
+    text: 'select exists (select from backlog where subscriber = $1::text) as has',
+    values: [subscriber],
+  });
+  return row!.has;
+}
+
+/** Says that a name is not known, and which was probably meant. @param example for where none is near. */
+function unknownName(kind: string, written: string, known: readonly string[], example: string): string {
+  const meant = nearest(written, known);
+  return meant === null
+    ? `expected a ${kind} of the catalog, for example ${example}`
+    : `expected a ${kind} of the catalog; did you mean ${meant}?`;
+}

@@ -1,0 +1,252 @@
+import { html } from '../../platform/markup.ts';
+import type { Child, Html } from '../../platform/markup.ts';
+import { FOLLOW_SECONDS, followingRegion, isFollowed } from './following.ts';
+import type { Following } from './following.ts';
+import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON, SEARCH_ICON } from './icons.ts';
+import { time } from './instants.ts';
+import {
+  deadLettersPath,
+  doctorPath,
+  eventsPath,
+  HOME,
+  incidentsPath,
+  replaysPath,
+  webhooksPath,
+  withParameters,
+} from './links.ts';
+import type { Operator } from './operator.ts';
+import { factList } from './sections.ts';
+import { count } from './words.ts';
+
+export type { Html } from '../../platform/markup.ts';
+
+/** The request, as each page needs it. */
+export interface PageContext {
+  readonly operator: Operator;
+  /** `Production`, `Preview` or `Local`. */
+  readonly environment: string;
+  readonly url: URL;
+  /** Null: not known. */
+  readonly badges: Badges | null;
+  /** The action that the address says was done, and how it goes on. */
+  readonly following?: Following | null;
+  /** Whether the handler of a subscription refuses replays. */
+  readonly refusesReplay: (topic: string, subscriber: string) => boolean;
+}
+
+/** Numbers beside entries of the navigation. */
+export interface Badges {
+  readonly deadLetters: number;
+  /** Incidents that are happening now. */
+  readonly happening: number;
+}
+
+type Section =
+  | 'overview'
+  | 'incidents'
+  | 'events'
+  | 'dead-letters'
+  | 'replays'
+  | 'webhooks'
+  | 'catalog'
+  | 'doctor';
+
+interface Page {
+  /** The title of the tab: without personal data, since browsers keep it. */
+  readonly title: string;
+  /** The entry of the navigation that is marked; null: none. */
+  readonly section: Section | null;
+  /** How often the script refreshes the page; null: never. */
+  readonly refreshSeconds?: number | null;
+  /** An action that the page is about: its content has the region that follows it. */
+  readonly following?: Following;
+  readonly content: Child;
+}
+
+/** Draws a page for someone who is signed in. */
+export function layout(
+  { title, section, refreshSeconds = null, following: own, content }: Page,
+  context: PageContext,
+): Html {
+  const following = own ?? context.following ?? null;
+  const isWatched = following !== null && isFollowed(following);
+  return document(
+    title,
+    html`<a class="skip" href="#content">Skip to content</a>
+      <header class="top">
+        <a class="brand" href="${HOME}">${BUS_ICON}Event bus</a>
+        <span class="env ${context.environment.toLowerCase()}">${context.environment}</span>
+        ${navigation(section, context)} ${searchBox(context.url)} ${account(context.operator)}
+      </header>
+      <main id="content" tabindex="-1" data-refresh="${isWatched ? FOLLOW_SECONDS : (refreshSeconds ?? 0)}">
+        ${own === undefined && followingRegion(following, following && followingActions(context.url, isWatched))}
+        ${content}
+      </main>
+      <p id="said" class="vh" role="status"></p>
+      ${keys()}`,
+    isWatched && following.isLong !== true,
+  );
+}
+
+function followingActions(url: URL, isWatched: boolean): Html {
+  return isWatched
+    ? html`<a class="btn" data-nojs href="${url.pathname + url.search}">Refresh</a>`
+    : html`<a class="btn sm quiet" href="${withParameters(url, {})}"
+        >Close<span class="vh"> this message</span></a
+      >`;
+}
+
+/** Draws a page for anyone, without the console's navigation. */
+export function plainLayout(title: string, content: Child): Html {
+  return document(title, html`<main id="content" tabindex="-1">${content}</main>`);
+}
+
+/** Draws a page's title with a sentence about the page, its buttons, and its age. */
+export function heading({
+  title,
+  lead,
+  live,
+  actions,
+}: {
+  readonly title: Child;
+  readonly lead: Child;
+  readonly live?: Child;
+  readonly actions?: Child;
+}): Html {
+  return html`<div class="head">
+    <div>
+      <h1>${title}</h1>
+      <p>${lead}</p>
+    </div>
+    ${actions} ${live}
+  </div>`;
+}
+
+/** Says when the page was drawn, and that the script refreshes it. */
+export function liveness(generatedAt: string, seconds: number, url: URL): Html {
+  return html`<div class="live">
+    <span class="dot" data-js></span>
+    <span>
+      <span data-live>Updated ${time(generatedAt, generatedAt)}</span
+      ><span class="every" data-js>, every ${seconds} s</span>
+    </span>
+    <button class="btn sm" type="button" data-js data-pause>${PAUSE_ICON}<span>Stop refreshing</span></button>
+    <a class="btn sm" data-nojs href="${url.pathname + url.search}">Refresh</a>
+  </div>`;
+}
+
+/** @param isWatched whether a browser without script reloads the page, too, until an action has ended. */
+function document(title: string, body: Html, isWatched = false): Html {
+  return html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <meta name="robots" content="noindex" />
+        ${isWatched && html`<noscript><meta http-equiv="refresh" content="${UNSCRIPTED_SECONDS}" /></noscript>`}
+        <title>${title} · Event bus</title>
+        <link rel="icon" href="data:," />
+        <link rel="stylesheet" href="${HOME}/console.css" />
+        <script src="${HOME}/console.js" defer blocking="render"></script>
+      </head>
+      <body>
+        ${body}
+      </body>
+    </html>`;
+}
+
+/** A reload is slower than what the script does, and takes the page from under its reader. */
+const UNSCRIPTED_SECONDS = 2;
+
+function navigation(section: Section | null, { badges }: PageContext): Html {
+  return html`<nav id="navigation" aria-label="Main">
+    ${entry('overview', HOME, 'Overview')}
+    ${entry('incidents', incidentsPath(), ['Incidents ', pill(badges?.happening, 'happening now')])}
+    ${entry('events', eventsPath(), 'Events')}
+    ${entry('dead-letters', deadLettersPath(), ['Dead letters ', pill(badges?.deadLetters)])}
+    ${entry('replays', replaysPath(), 'Replays')} ${entry('webhooks', webhooksPath(), 'Webhooks')}
+    ${entry('catalog', `${HOME}/catalog`, 'Catalog')} ${entry('doctor', doctorPath(), 'Doctor')}
+  </nav>`;
+
+  function entry(of: Section, path: string, words: Child): Html {
+    return html`<a href="${path}" ${of === section && CURRENT}>${words}</a>`;
+  }
+}
+
+/** @param meaning for screen readers, where the entry's name does not say what is counted. */
+function pill(number = 0, meaning?: string): Child {
+  return (
+    number > 0 &&
+    html`<span class="pill dead"
+      >${count(number)}${meaning !== undefined && html`<span class="vh"> ${meaning}</span>`}</span
+    >`
+  );
+}
+
+const CURRENT = html`aria-current="page"`;
+
+/** Draws the search over all events. Its field has what the page was searched for. */
+function searchBox({ pathname, searchParams }: URL): Html {
+  const q = pathname === eventsPath() ? searchParams.get('q') : null;
+  return html`<form class="find" role="search" method="get" action="${eventsPath()}">
+    <input
+      type="search"
+      name="q"
+      value="${q}"
+      aria-label="Find an event"
+      placeholder="Find by id or key"
+      maxlength="255"
+      spellcheck="false"
+      autocapitalize="off"
+      required
+      data-find
+    />
+    <button class="btn icon" aria-label="Find">${SEARCH_ICON}</button>
+  </form>`;
+}
+
+function account({ name, scopes }: Operator): Html {
+  return html`<div class="who">
+    <span><b>${name}</b> · ${scopes.has('event-bus:replay') ? 'operator' : 'viewer'}</span>
+    <button class="btn icon" type="button" data-js data-keys aria-label="Keyboard shortcuts">
+      ${KEYS_ICON}
+    </button>
+    <button
+      class="btn icon"
+      type="button"
+      data-js
+      data-theme-toggle
+      aria-label="Switch between light and dark"
+    >
+      ${MOON_ICON}
+    </button>
+    <form method="post" action="${HOME}/sign-out"><button class="btn sm">Sign out</button></form>
+  </div>`;
+}
+
+const KEYS = [
+  ['/', 'Find an event'],
+  ['f', 'Filter this page'],
+  ['r', 'Refresh'],
+  ['g o', 'Overview'],
+  ['g i', 'Incidents'],
+  ['g i', 'Incidents'],
+  ['g e', 'Events'],
+  ['g d', 'Dead letters'],
+  ['g p', 'Replays'],
+  ['g w', 'Webhooks'],
+  ['g c', 'Catalog'],
+  ['g h', 'Doctor'],
+  ['?', 'Show these shortcuts'],
+] as const;
+
+/** Shortcuts of one key can be turned off: speech input presses them by accident (WCAG 2.1.4). */
+function keys(): Html {
+  return html`<dialog id="keys" aria-labelledby="h-keys">
+    <h2 id="h-keys">Keyboard shortcuts</h2>
+    ${factList(KEYS.map(([key, meaning]) => [html`<kbd>${key}</kbd>`, meaning]))}
+    <label class="check"><input type="checkbox" data-keys-on checked />Use these shortcuts</label>
+    <form method="dialog"><button class="btn sm">Close</button></form>
+  </dialog>`;
+}

@@ -1,0 +1,337 @@
+import * as z from 'zod';
+
+import type { TestWebhook } from '../../../drizzle/schema.ts';
+import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
+import type { Refusal } from '../../components/registry.ts';
+import type { AlertSettings, OperatorSettings, Provider } from '../../platform/config.ts';
+import type { Database } from '../../platform/db/connect.ts';
+import { mediaTypes } from '../../platform/http/body.ts';
+import { HTML_TYPE, JSON_TYPE, refused } from '../../platform/http/operation.ts';
+import type { Answer as DescribedAnswer, Example, Operation, Scope } from '../../platform/http/operation.ts';
+import type { ProblemCode } from '../../platform/http/problem-codes.ts';
+import { Problem } from '../../platform/http/problem.ts';
+import { readContent, requireValid, validated } from '../../platform/http/validated.ts';
+import type { Content } from '../../platform/http/validated.ts';
+import type { Limit } from '../../platform/rate-limit/limiter.ts';
+import type { Html, PageContext } from './layout.ts';
+import { requireNobodyNamed } from './nobody-named.ts';
+import type { Operator } from './operator.ts';
+
+/** The bus, as routes read it and act on it. */
+export interface Bus {
+  readonly database: () => Promise<Database>;
+  readonly subscribers: () => readonly AttachedSubscriber[];
+  /** What is not attached because a variable is invalid. */
+  readonly refusals: () => readonly Refusal[];
+  /** Whether this deployment relays. */
+  readonly relays: () => boolean;
+  /** Where operators are alerted. */
+  readonly alerts: () => AlertSettings;
+  /** Where providers reach this deployment; null: it does not know. @param asked the request's, believed on a laptop only. */
+  readonly ownUrl: (asked: URL) => string | null;
+  /** Sends the webhooks of smoke tests. */
+  readonly testWebhooks: () => {
+    readonly canSign: (provider: Provider) => boolean;
+    readonly send: (tested: {
+      readonly provider: Provider;
+      readonly origin: string;
+      readonly smokeTestId: string;
+    }) => Promise<TestWebhook>;
+  };
+  /** Whether each provider's webhooks can be verified, and how. */
+  readonly webhooks: () => readonly {
+    readonly provider: Provider;
+    readonly endpoint: 'configured' | 'not_configured' | 'misconfigured';
+    readonly scheme: string | null;
+    /** Whether it is asked for webhooks that never came; null if it cannot be. */
+    readonly reconciliation: 'on' | 'off' | 'misconfigured' | null;
+  }[];
+}
+
+/** One method of one path: what OpenAPI says of it, and the function that answers it. */
+export type Route = OperatorRoute | PublicRoute;
+
+/** A route for operators whose token has the scope. */
+export interface OperatorRoute<View = unknown> extends Operation {
+  readonly access: Scope;
+  /** The shape of the answer as JSON. */
+  readonly answer: z.ZodType<View>;
+  readonly handle: (visit: OperatorVisit) => Promise<Answer<PageContext>>;
+}
+
+/** A route for anyone. A request that changes something must come from a page of the console. */
+export interface PublicRoute extends Operation {
+  readonly access: 'anyone';
+  /** How often one visitor may call, from the shortest window on. */
+  readonly limits?: readonly Limit[];
+  readonly handle: (visit: Visit) => Promise<Answer<void>>;
+}
+
+/** A request, as a handler sees it. */
+export interface Visit {
+  readonly request: Request;
+  /** The request's, without the mark of a bounce. */
+  readonly url: URL;
+  /** The path's parameters, decoded; none is empty or holds a control character. */
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly requestId: string;
+  /** Whether the caller is a browser, which gets a page. */
+  readonly wantsHtml: boolean;
+  readonly settings: () => OperatorSettings;
+  readonly bus: Bus;
+}
+
+export interface OperatorVisit extends Visit {
+  readonly operator: Operator;
+}
+
+/** An answer as JSON and as a page; the caller gets one of them. @typeParam Context the page's context. */
+export type Answer<Context> = (PageAnswer<Context> | ElsewhereAnswer | FileAnswer) & {
+  readonly json: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+};
+
+export interface PageAnswer<Context> {
+  readonly page: (context: Context) => Html;
+  readonly status?: number;
+}
+
+/** The answer to a form: a browser is redirected to a page with 303; JSON is sent with 200. */
+interface ElsewhereAnswer {
+  /** A path of the console. */
+  readonly seeOther: string;
+}
+
+/** An answer that is JSON for browsers too, which save it as a file. */
+interface FileAnswer {
+  readonly status?: number;
+}
+
+/** Schemas of a path's parameters. */
+type Shape = Readonly<Record<string, z.ZodType<string>>>;
+type Values<Parameters extends Shape> = { readonly [Name in keyof Parameters]: string };
+
+/** A visit whose parameters, query and body have been checked. */
+interface Checked<Parameters extends Shape, Query, Body> extends Omit<OperatorVisit, 'parameters'> {
+  readonly parameters: Values<Parameters>;
+  readonly query: Query;
+  readonly body: Body;
+}
+
+/** One thing that operators can see or do. The router, OpenAPI, the command line and the tests read this declaration. */
+export interface RouteDeclaration<View, Parameters extends Shape, Query, Body> {
+  /** Names the operation for links and for generated clients. */
+  readonly id: string;
+  /** With parameters in braces. */
+  readonly path: string;
+  readonly scope: Scope;
+  readonly summary: string;
+  readonly description?: string;
+  /** A path whose parameters do not fit these is answered as `unknown` says. */
+  readonly parameters?: Parameters;
+  readonly query?: z.ZodType<Query>;
+  /** With a body the method is POST, and forms are accepted in addition to JSON. */
+  readonly body?: z.ZodType<Body>;
+  /** Reads a form whose fields differ from the body's. @throws Problem */
+  readonly readForm?: (content: Content) => Body;
+  readonly answer: z.ZodType<View>;
+  readonly links?: NonNullable<DescribedAnswer['links']>;
+  /** Problems beyond those that every operators' route may answer. */
+  readonly problems?: readonly ProblemCode[];
+  /** The detail of the 404 where `handle` finds nothing. */
+  readonly unknown?: string;
+  readonly examples: Readonly<Record<string, Example>>;
+  /** @returns the answer, which is sent as JSON; null if nothing has that name. @throws Problem */
+  readonly handle: (visit: Checked<Parameters, Query, Body>) => Promise<View | null>;
+  /** Draws the answer for a browser. Without it, and without a way on, browsers get JSON too. */
+  readonly page?: (view: View, context: PageContext) => Html;
+  /** The page that a browser is redirected to after a form; null: `page` draws the answer. */
+  readonly redirectTo?: (view: View, visit: Checked<Parameters, Query, Body>) => string | null;
+}
+
+/** The longest body that a route takes: a thousand delivery ids and a reason. */
+export const BODY_LIMIT_BYTES = 64 * 1024;
+
+/** Makes a route for operators from its declaration. */
+export function operatorRoute<View, Parameters extends Shape = Shape, Query = undefined, Body = undefined>(
+  declaration: RouteDeclaration<View, Parameters, Query, Body>,
+): OperatorRoute<View> {
+  const {
+    id,
+    path,
+    scope,
+    summary,
+    description,
+    body,
+    answer,
+    unknown,
+    examples,
+    problems = [],
+  } = declaration;
+  return {
+    id,
+    method: body ? 'post' : 'get',
+    path,
+    tag: 'Event bus',
+    summary,
+    ...(description !== undefined && { description }),
+    access: scope,
+    hasPages: true,
+    // Only OpenAPI reads the getters, so a cold start does not build what they return.
+    get parameters() {
+      return describeParameters(declaration);
+    },
+    ...(body && { body: { schema: body, forms: true, limitBytes: BODY_LIMIT_BYTES } }),
+    answer,
+    get answers() {
+      return describeAnswers(declaration);
+    },
+    get problems() {
+      return [
+        ...PROBLEMS,
+        ...(body ? BODY_PROBLEMS : []),
+        ...(unknown === undefined ? [] : (['not_found'] as const)),
+        ...problems,
+      ];
+    },
+    get examples() {
+      return { ...examples, ...refusals(examples, scope) };
+    },
+    handle: async (visit) => await answerVisit(declaration, visit),
+  };
+}
+
+async function answerVisit<View, Parameters extends Shape, Query, Body>(
+  declaration: RouteDeclaration<View, Parameters, Query, Body>,
+  visit: OperatorVisit,
+): Promise<Answer<PageContext>> {
+  const { handle, page, redirectTo, unknown } = declaration;
+  const parameters = parametersOf(declaration.parameters, visit);
+  if (!parameters) throw new Problem('not_found', unknown === undefined ? {} : { detail: unknown });
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- without a schema the type is that of undefined
+  const checked = {
+    ...visit,
+    parameters,
+    query: declaration.query && requireValid(fieldsOf(visit.url.searchParams), declaration.query),
+    body: declaration.body && (await readSent(declaration.body, declaration.readForm, visit.request)),
+  } as Checked<Parameters, Query, Body>;
+  await requireNobodyNamed(visit.bus.database, checked);
+  const view = await handle(checked);
+  if (view === null) throw new Problem('not_found', unknown === undefined ? {} : { detail: unknown });
+  const seeOther = redirectTo?.(view, checked) ?? null;
+  if (seeOther !== null) return { json: view, seeOther };
+  return page ? { json: view, page: (context) => page(view, context) } : { json: view };
+}
+
+/** @returns null for a path with a parameter that does not fit. */
+function parametersOf<Parameters extends Shape>(
+  schemas: Parameters | undefined,
+  { parameters }: Visit,
+): Values<Parameters> | null {
+  const fits = Object.entries(schemas ?? {}).every(
+    ([name, schema]) => schema.safeParse(parameters[name]).success,
+  );
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- each of the names has just been checked
+  return fits ? (parameters as Values<Parameters>) : null;
+}
+
+/** A query as an object: empty fields are left out, a field that occurs twice is a list with commas. */
+function fieldsOf(query: URLSearchParams): Record<string, string> {
+  const names = [...new Set(query.keys())];
+  // Postgres takes no U+0000, so no stored text has one.
+  const fields = names.map((name) => [
+    name,
+    query.getAll(name).filter(Boolean).join(',').replaceAll('\0', ''),
+  ]);
+  return Object.fromEntries(fields.filter(([, text]) => text));
+}
+
+/** @throws Problem 400, 413 or 415 as `readContent` and `validated` do. */
+async function readSent<Body>(
+  body: z.ZodType<Body>,
+  readForm: ((content: Content) => Body) | undefined,
+  request: Request,
+): Promise<Body> {
+  const content = await readContent(request, mediaTypes, BODY_LIMIT_BYTES);
+  return readForm && content.type !== 'application/json' ? readForm(content) : validated(content, body);
+}
+
+const PROBLEMS: readonly ProblemCode[] = [
+  'unauthorized',
+  'invalid_token',
+  'insufficient_scope',
+  'not_acceptable',
+  'operators_not_configured',
+  'key_server_unavailable',
+];
+
+const BODY_PROBLEMS: readonly ProblemCode[] = [
+  'validation_failed',
+  'incomplete_body',
+  'body_too_large',
+  'unsupported_media_type',
+  'unsupported_encoding',
+  'cross_site_request',
+];
+
+function describeParameters({
+  parameters = {},
+  query,
+}: {
+  readonly parameters?: Shape;
+  readonly query?: z.ZodType;
+}): NonNullable<Operation['parameters']> {
+  // A query that is rewritten before it is checked is described by the schema that checks it.
+  const fields = query instanceof z.ZodPipe ? query.out : query;
+  const shape = fields instanceof z.ZodObject ? fields.shape : {};
+  return [
+    ...Object.entries(parameters).map(([name, schema]) => ({ in: 'path' as const, name, schema })),
+    ...Object.entries<z.ZodType>(shape).map(([name, schema]) => ({
+      in: 'query' as const,
+      name,
+      schema,
+      isList: name === 'deliveryIds',
+    })),
+  ];
+}
+
+function describeAnswers({
+  answer,
+  links,
+  page,
+  redirectTo,
+}: {
+  readonly answer: z.ZodType;
+  readonly links?: DescribedAnswer['links'];
+  readonly page?: unknown;
+  readonly redirectTo?: unknown;
+}): readonly DescribedAnswer[] {
+  return [
+    {
+      status: 200,
+      description: answer.description ?? 'The answer.',
+      content: { [JSON_TYPE]: answer, ...(page !== undefined && { [HTML_TYPE]: z.string() }) },
+      ...(links && { links }),
+    },
+    ...(redirectTo === undefined ? [] : [SEE_OTHER]),
+  ];
+}
+
+const SEE_OTHER: DescribedAnswer = {
+  status: 303,
+  description: 'The same, to a browser that sent a form: a redirect to the next page.',
+  headers: ['Location'],
+};
+
+/** The first example again, without a token and without the scope. */
+function refusals(examples: Operation['examples'], scope: Scope): Readonly<Record<string, Example>> {
+  const [request] = Object.values(examples);
+  return {
+    'without-a-token': { ...request, summary: 'Without a token', answer: refused('unauthorized') },
+    'without-the-scope': {
+      ...request,
+      summary: `With a token that lacks the scope ${scope}`,
+      answer: refused('insufficient_scope', { detail: `The token lacks the scope ${scope}.` }),
+    },
+  };
+}

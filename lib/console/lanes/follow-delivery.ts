@@ -1,0 +1,167 @@
+import { deliveryId } from '../../bus/deliveries/operations/replay-request.ts';
+import type { Database } from '../../platform/db/connect.ts';
+import { driverOf, run } from '../../platform/db/statement.ts';
+import { html } from '../../platform/markup.ts';
+import type { Html } from '../../platform/markup.ts';
+import { instantOf } from '../../platform/time.ts';
+import { isProbe, readDeadLetter } from '../dead-letters/delivery.ts';
+import type { Attempt, DeadLetter } from '../dead-letters/delivery.ts';
+import { IS_PROBING } from '../incidents/outage.ts';
+import type { Follower, Following } from '../kit/following.ts';
+import { duration, time } from '../kit/instants.ts';
+import { deadLetterPath } from '../kit/links.ts';
+import { failureWords } from '../kit/states.ts';
+import { truncate } from '../kit/words.ts';
+
+/** Follows a delivery that was retried, until the attempt has ended. */
+export const retry: Follower<Database> = async (db, of) => {
+  const delivery = await readDelivery(db, of);
+  const act = delivery?.attempts.findLastIndex(({ outcome }) => outcome === 'hurried') ?? -1;
+  const since = delivery?.attempts[act]?.at;
+  if (!delivery || since === undefined) return null;
+  const outcome = outcomeOf(delivery, delivery.attempts.slice(act + 1)) ?? (await waitOutcome(db, delivery));
+  const name = html`<b>Retried ${nameOf(delivery)}:</b>`;
+  const now = delivery.generatedAt;
+  if (outcome === null) {
+    return { tone: 'wait', words: html`${name} on its way …`, isSettled: false, since, now };
+  }
+  return { tone: outcome.tone, words: html`${name} ${outcome.words}.`, isSettled: true, since, now };
+};
+
+/** Follows a delivery that was skipped, until the next one in its lane has been attempted. */
+export const skip: Follower<Database> = async (db, of) => {
+  const delivery = await readDelivery(db, of);
+  const since = delivery?.attempts.findLast(({ outcome }) => outcome === 'skipped')?.at;
+  if (!delivery || since === undefined || delivery.state !== 'dead_lettered') return null;
+  const name = html`<b>Skipped ${nameOf(delivery)}:</b> it is a dead letter now.`;
+  return await followNext(db, of, name, since, delivery.generatedAt);
+};
+
+/**
+ * Follows a dead letter that was dismissed; if it halted its lane, until the next one in its lane has been attempted.
+ *
+ * @param of its id, and `/lane` after it if it halted its lane.
+ */
+export const dismiss: Follower<Database> = async (db, of) => {
+  const [id = '', lane] = of.split('/');
+  const delivery = await readDelivery(db, id);
+  if (!delivery || delivery.dismissedAt === null) return null;
+  const { dismissedAt: since, generatedAt: now } = delivery;
+  const name = html`<b>Dismissed ${nameOf(delivery)}:</b> it is in no count any more.`;
+  if (lane === undefined) return { tone: 'ok', words: name, isSettled: true, since, now };
+  return await followNext(db, id, name, since, now);
+};
+
+/** @param name says what was done with the delivery that the next one comes after. */
+async function followNext(
+  db: Database,
+  of: string,
+  name: Html,
+  since: string,
+  now: string,
+): Promise<Following> {
+  const next = await readNext(db, of, since);
+  if (next === null) {
+    return { tone: 'ok', words: html`${name} Nothing waits behind it.`, isSettled: true, since, now };
+  }
+  const later = next.attempts.filter(({ at }) => at >= since);
+  const outcome = outcomeOf(next, later) ?? (await waitOutcome(db, next));
+  const link = html`The <a href="${deadLetterPath(next.deliveryId)}">next delivery</a> in its lane:`;
+  if (outcome === null) {
+    return { tone: 'wait', words: html`${name} ${link} on its way …`, isSettled: false, since, now };
+  }
+  return { tone: outcome.tone, words: html`${name} ${link} ${outcome.words}.`, isSettled: true, since, now };
+}
+
+async function readDelivery(db: Database, id: string): Promise<DeadLetter | null> {
+  return deliveryId.safeParse(id).success ? await readDeadLetter(db, id) : null;
+}
+
+function nameOf({ deliveryId: id, topic, subscriber }: DeadLetter): Html {
+  return html`<a class="mono" href="${deadLetterPath(id)}">${topic}</a> to ${subscriber}`;
+}
+
+type Outcome = Pick<Following, 'tone' | 'words'>;
+
+/** @param attempts those since the operator acted. @returns null while there is none. */
+function outcomeOf(
+  { state, nextAttemptAt, generatedAt: now }: DeadLetter,
+  attempts: readonly Attempt[],
+): Outcome | null {
+  const last = attempts.findLast(({ outcome }) => outcome !== 'hurried' && outcome !== 'returned');
+  if (!last) return null;
+  if (!('attempt' in last)) {
+    return last.outcome === 'skipped' ? { tone: 'dead', words: html`skipped by ${last.by}` } : null;
+  }
+  if (last.outcome === 'delivered') {
+    const words = html`delivered ${time(last.at, now)} after ${duration(last.durationMs)}`;
+    return { tone: 'ok', words };
+  }
+  const next = nextAttemptAt !== null && html`, next try ${time(nextAttemptAt, now)}`;
+  if (isProbe(last)) {
+    const said = last.error === null ? '' : html`: ${truncate(LONGEST_ERROR, failureWords(last.error))}`;
+    return { tone: 'fail', words: html`probed, and got no answer${said}; no attempt was used up` };
+  }
+  if (last.outcome === 'waited') return { tone: 'fail', words: html`the handler asked to wait${next}` };
+  const error = last.error && html`: ${truncate(LONGEST_ERROR, failureWords(last.error))}`;
+  if (state === 'dead_lettered') return { tone: 'dead', words: html`failed again${error}; dead-lettered` };
+  return { tone: 'fail', words: html`failed again${error}${next}` };
+}
+
+/** The delivery's own page shows the whole message. */
+const LONGEST_ERROR = 120;
+
+/** A paused subscriber's delivery is attempted when someone resumes it, and one of a silent subscriber when it answers. */
+async function waitOutcome(
+  db: Database,
+  { topic, subscriber, generatedAt: now }: DeadLetter,
+): Promise<Outcome | null> {
+  const paused = await run(driverOf(db), {
+    text: 'select from pauses where subscriber = $1::text and topic in ($2::text, $3::text)',
+    values: [subscriber, topic, ''],
+  });
+  if (paused.length > 0) {
+    return { tone: 'fail', words: html`waits, because ${subscriber} is paused; resume it to deliver` };
+  }
+  // Another delivery may have probed in its place.
+  const [silent] = await run<{ next: number }>(driverOf(db), {
+    text: `select (extract(epoch from next_probe_at) * 1000)::float8 as next from outages
+      where subscriber = $1::text and recovered_at is null and next_probe_at > clock_timestamp()
+        and not ${IS_PROBING}`,
+    values: [subscriber],
+  });
+  if (!silent) return null;
+  const next = time(instantOf(silent.next), now);
+  return { tone: 'fail', words: html`waits, because ${subscriber} does not answer; next probe ${next}` };
+}
+
+async function readNext(db: Database, skipped: string, since: string): Promise<DeadLetter | null> {
+  const [row] = await run<{ id: string }>(driverOf(db), {
+    text: NEXT,
+    values: [...skipped.split('-'), since],
+  });
+  return row ? await readDeadLetter(db, row.id) : null;
+}
+
+// The next delivery of the same lane, or of the same key in a shared lane, that was not settled before the skip. After a
+// replay, settled ones may lie between.
+const NEXT = `
+  select lane_id || '-' || next.position as id
+  from deliveries as skipped, lateral (
+    select position from (
+      (
+        select position, state, delivered_at, dead_lettered_at from deliveries
+        where skipped.lane_key is null and lane_id = $1::bigint and position > $2::bigint
+        order by position limit 1000
+      )
+      union all
+      (
+        select position, state, delivered_at, dead_lettered_at from deliveries
+        where lane_id = $1::bigint and lane_key = skipped.lane_key and position > $2::bigint
+        order by position limit 1000
+      )
+    ) as later
+    where state in ('pending', 'failing') or greatest(delivered_at, dead_lettered_at) >= $3::timestamptz
+    order by position limit 1
+  ) as next
+  where skipped.lane_id = $1::bigint and skipped.position = $2::bigint`;

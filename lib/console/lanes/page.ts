@@ -1,0 +1,205 @@
+import { html } from '../../platform/markup.ts';
+import type { Child, Html } from '../../platform/markup.ts';
+import { visibleName } from '../../platform/visible.ts';
+import { gapsSection } from '../backfills/gaps-section.ts';
+import { errorGroupTable } from '../dead-letters/error-groups.ts';
+import { retireForm } from '../incidents/actions.ts';
+import {
+  mayReplay,
+  missingReplayScope,
+  pauseForm,
+  probeForm,
+  replayLinkTo,
+  resumeForm,
+} from '../kit/actions.ts';
+import { timeAndAgo, timeToMinute } from '../kit/instants.ts';
+import { heading, layout, liveness } from '../kit/layout.ts';
+import type { PageContext } from '../kit/layout.ts';
+import {
+  ALL_TIME,
+  backfillsPath,
+  catalogPath,
+  eventPath,
+  eventsPath,
+  eventsWithPath,
+  HOME,
+  incidentsPath,
+} from '../kit/links.ts';
+import { endsOf } from '../kit/prepared.ts';
+import { card, emptyLine, section } from '../kit/sections.ts';
+import { stateLabel } from '../kit/states.ts';
+import { subscriberLink } from '../kit/subscriber-link.ts';
+import { ACTIONS, table } from '../kit/table.ts';
+import { count, quantity, shortId } from '../kit/words.ts';
+import type { SubscriberOverview, TopicOverview } from '../overview/read.ts';
+import { countCells, outageLine, pauseLine, subscriberTags } from '../overview/topic-table.ts';
+import { haltedLanesSection } from './halted-lanes.ts';
+import { heldLanesSection } from './held-lanes.ts';
+import type { RecentEvent, TopicView } from './read.ts';
+
+const REFRESH_SECONDS = 15;
+
+/** Draws one topic: its subscribers, held lanes, errors and newest events. */
+export function topicPage(view: TopicView, context: PageContext): Html {
+  const { topic, generatedAt } = view;
+  const content = html`<p class="back"><a href="${HOME}">← Overview</a></p>
+    ${heading({
+      title: html`<span class="mono">${topic.topic}</span>`,
+      lead: view.description,
+      live: liveness(generatedAt, REFRESH_SECONDS, context.url),
+    })}
+    ${topicFacts(view)} ${missingReplayScope(context.operator)} ${subscribersSection(view, context)}
+    ${gapsSection({ gaps: view.gaps, isOfTopic: true, now: generatedAt })}
+    ${haltedLanesSection(view, context)} ${heldLanesSection(view, context)} ${errorsSection(view, context)}
+    ${eventsSection(view)}`;
+  return layout(
+    { title: topic.topic, section: 'overview', refreshSeconds: REFRESH_SECONDS, content },
+    context,
+  );
+}
+
+function topicFacts({ topic, version, orderedBy, generatedAt }: TopicView): Html {
+  const { inCatalog, producer, pending, failing, deadLettered, awaitingFanOut, heldBackSince, heldBackBy } =
+    topic;
+  return html`<dl class="facts">
+    ${
+      inCatalog &&
+      html`${fact('Producer', html`<span class="mono">${producer}</span>`)}
+      ${fact('Order', orderedBy === null ? 'whole topic' : html`by <span class="mono">${orderedBy}</span>`)}
+      ${fact('Version', version)}`
+    }
+    ${fact('Events', `${count(pending)} pending, ${count(failing)} failing, ${count(deadLettered)} dead-lettered`)}
+    ${awaitingFanOut > 0 && fact('Waiting for fan-out', html`<span title="${FAN_OUT}">${quantity(awaitingFanOut, 'event')}</span>`)}
+    ${
+      heldBackSince !== null &&
+      fact(
+        'Held back',
+        html`<span class="fail-t"
+          >since ${timeToMinute(heldBackSince, generatedAt)}, by
+          ${
+            heldBackBy === null
+              ? 'an open transaction of its producer'
+              : html`the prepared transaction <span class="mono">${heldBackBy.gid}</span> of
+                  <span class="mono">${heldBackBy.owner}</span>. End it: ${endsOf(heldBackBy).join(' or ')}`
+          }</span
+        >`,
+      )
+    }
+    ${
+      failing + deadLettered > 0 &&
+      fact('Incidents', html`<a href="${incidentsPath({ topic: topic.topic })}">What goes wrong</a>`)
+    }
+    ${fact('Contract', inCatalog ? html`<a href="${catalogPath(topic.topic)}">In the catalog</a>` : 'Not in this release’s catalog')}
+  </dl>`;
+}
+
+const FAN_OUT = 'The relay has not yet written their deliveries, one for each subscriber.';
+
+function fact(name: string, value: Child): Html {
+  return html`<div>
+    <dt>${name}</dt>
+    <dd>${value}</dd>
+  </div>`;
+}
+
+function subscribersSection({ topic, generatedAt }: TopicView, context: PageContext): Html {
+  return section({
+    id: 'subscribers',
+    title: 'Subscribers',
+    hint: html`deliveries of this topic by state ·
+      <a href="${backfillsPath({ topic: topic.topic })}">backfills</a>`,
+    content: card(
+      table({
+        name: 'Subscribers',
+        caption: `Deliveries of ${topic.topic} by subscriber and state`,
+        columns: [
+          'Subscriber',
+          ['Pending', 'num'],
+          ['Oldest due', 'num'],
+          ['Failing', 'num'],
+          ['Next retry', 'num'],
+          ['Dead letters', 'num'],
+          'Last delivered',
+          'Last failed',
+          ACTIONS,
+        ],
+        rows: topic.subscribers.map((one) => subscriberRow(topic, one, generatedAt, context)),
+      }),
+    ),
+  });
+}
+
+function subscriberRow(row: TopicOverview, one: SubscriberOverview, now: string, context: PageContext): Html {
+  const { topic } = row;
+  const { subscriber } = one;
+  return html`<tr class="r">
+    <th class="row" scope="row">
+      <b>${subscriberLink(subscriber, topic)}</b>
+      ${subscriberTags(one, row)}${pauseLine(one, now)}${outageLine(one, now)}
+    </th>
+    ${countCells(one, now, { topic, subscriber, of: `of ${subscriber}` })}
+    <td class="nowrap">${timeOrNever(one.lastDeliveredAt, now)}</td>
+    <td class="nowrap">${timeOrNever(one.lastFailedAt, now)}</td>
+    <td class="end">${mayReplay(context.operator) && subscriberActions(topic, one, context)}</td>
+  </tr>`;
+}
+
+function subscriberActions(topic: string, one: SubscriberOverview, context: PageContext): Html {
+  const { subscriber, deadLettered, paused, pause } = one;
+  return html`<div class="acts">
+    ${deadLettered > 0 && one.inCatalog && replayLinkTo({ topic, subscriber }, `to ${subscriber}`, { topic, subscriber, since: ALL_TIME }, context)}
+    ${one.outage && probeForm(subscriber, context)}
+    ${paused ? resumeForm(subscriber, pause?.topic ?? null, context) : one.inCatalog && pauseForm(subscriber, topic, context)}
+    ${!one.inCatalog && retireForm(subscriber, topic, context, 'in a row')}
+  </div>`;
+}
+
+function timeOrNever(instant: string | null, now: string): Html {
+  return instant === null ? html`<span class="muted">never</span>` : timeAndAgo(instant, now);
+}
+
+function errorsSection({ errors, generatedAt }: TopicView, context: PageContext): Html | null {
+  if (errors.length === 0) return null;
+  return section({
+    id: 'errors',
+    title: 'Dead letters by error',
+    content: errorGroupTable({ groups: errors, generatedAt, since: null }, context),
+  });
+}
+
+function eventsSection({ events, topic, generatedAt }: TopicView): Html {
+  return section({
+    id: 'events',
+    title: 'Recent events',
+    hint: html`newest first · <a href="${eventsPath({ topic: topic.topic })}">all of them</a>`,
+    content: card(
+      events.length === 0 ? emptyLine('No events yet.') : eventTable(topic.topic, events, generatedAt),
+    ),
+  });
+}
+
+function eventTable(topic: string, events: readonly RecentEvent[], now: string): Html {
+  return table({
+    name: 'Recent events',
+    caption: `The newest events of ${topic}`,
+    columns: ['Event', 'About', 'Ordering key', 'Recorded', ['State', 'end']],
+    rows: events.map((event) => eventRow(event, now)),
+  });
+}
+
+function eventRow(event: RecentEvent, now: string): Html {
+  const { eventId, subject, orderingKey, state } = event;
+  return html`<tr class="r">
+    <td class="nowrap">
+      <a class="mono" href="${eventPath(eventId)}" title="${eventId}">${shortId(eventId)}</a>
+    </td>
+    <td class="nowrap">${subject ?? NONE}</td>
+    <td class="mono wrap">
+      ${orderingKey === '' ? NONE : html`<a href="${eventsWithPath(orderingKey)}">${visibleName(orderingKey)}</a>`}
+    </td>
+    <td class="nowrap">${timeAndAgo(event.createdAt, now)}</td>
+    <td class="end nowrap">${stateLabel(state)}</td>
+  </tr>`;
+}
+
+const NONE = html`<span class="muted">–</span>`;

@@ -1,0 +1,121 @@
+import { topics as catalogTopics } from '../../bus/catalog/catalog.ts';
+import type { Database } from '../../platform/db/connect.ts';
+import { driverOf, run } from '../../platform/db/statement.ts';
+import { OLDEST_SNAPSHOT } from '../overview/snapshot.ts';
+import type { FoundSnapshot } from '../overview/snapshot.ts';
+import type { FoundTimes } from './times.ts';
+
+/** Facts that the overview does not have. */
+export interface Others {
+  readonly lanes: readonly {
+    readonly topic: string;
+    readonly subscriber: string;
+    readonly blocked: number;
+  }[];
+  readonly outcomes: readonly {
+    readonly topic: string;
+    readonly subscriber: string;
+    readonly delivered: number;
+    readonly failed: number;
+    readonly dead_lettered: number;
+  }[];
+  readonly rejections: readonly {
+    readonly provider: string;
+    readonly reason: string;
+    readonly count: number;
+  }[];
+  readonly setAside: readonly {
+    readonly provider: string;
+    readonly waiting: number;
+    readonly unclaimed: number;
+  }[];
+  readonly reconciliations: readonly {
+    readonly provider: string;
+    readonly found: number;
+    readonly failures: number;
+    readonly ms: number;
+  }[];
+  readonly times: readonly FoundTimes[];
+  readonly outages: readonly { readonly subscriber: string; readonly ms: number; readonly probes: number }[];
+  readonly backlogAges: readonly { readonly subscriber: string; readonly ms: number }[];
+  readonly oldestSnapshot: FoundSnapshot | null;
+}
+
+export async function findOthers(db: Database, now: Date | undefined): Promise<Others> {
+  const [row] = await run<{ found: Others }>(driverOf(db), {
+    text: OTHERS,
+    values: [SUBSCRIPTIONS, now?.toISOString() ?? null],
+  });
+  return row!.found;
+}
+
+const SUBSCRIPTIONS = JSON.stringify(
+  catalogTopics().flatMap(([topic, { subscribers }]) =>
+    subscribers.map((subscriber) => ({ topic, subscriber })),
+  ),
+);
+
+/** At most this many lanes of a subscription are counted; a larger number says no more. */
+export const LANES = 100;
+
+// A waiting lane is due later and not leased. The condition compares rows in the order of the index: with conditions on
+// each column the planner, expecting many rows, scans the whole table once for each subscription.
+const OTHERS = `
+  with clock as materialized (
+    select coalesce($2::text::timestamptz, clock_timestamp()) as now
+  ),
+  lane as (
+    select topic, subscriber, (
+      select count(*) from (
+        select from lanes
+        where (lanes.topic, lanes.subscriber, due_at) > (subscription.topic, subscription.subscriber, clock.now)
+          and (lanes.topic, lanes.subscriber, due_at) < (subscription.topic, subscription.subscriber, 'infinity')
+          and due_at is not null and lease_token is null
+        order by lanes.topic, lanes.subscriber, due_at limit ${LANES}
+      ) as waiting
+    ) as blocked
+    from clock, jsonb_to_recordset($1::text::jsonb) as subscription(topic text, subscriber text)
+  ),
+  outcome as (
+    select topic, subscriber, sum(delivered_total) as delivered, sum(failed_total) as failed,
+      sum(dead_lettered_total) as dead_lettered
+    from backlog where subscriber <> '' group by topic, subscriber
+  ),
+  rejection as (
+    select provider, reason, count from clock, webhook_rejections
+    where day = (clock.now at time zone 'utc')::date
+  ),
+  set_aside as (
+    select provider, count(*) filter (where unclaimed_at is null) as waiting, count(unclaimed_at) as unclaimed
+    from webhooks_set_aside group by provider
+  ),
+  -- One that has not been taken up for an hour was turned off.
+  reconciliation as (
+    select provider, found, failures,
+      greatest(0, extract(epoch from clock.now - greatest(succeeded_at, begun_at)) * 1000) as ms
+    from clock, reconciliations where next_at > clock.now - interval '1 hour'
+  ),
+  times as (
+    select subscriber, delivered_in, delivered_ms, handled_in, handled_ms from subscriber_health
+    where period = 'total' and starts_at = 'epoch' and topic = ''
+  ),
+  backlog_age as (
+    select subscriber, backlog_age_ms as ms from subscriber_health
+    where period = 'hour' and starts_at = (select date_trunc('hour', clock.now, 'UTC') from clock) and topic = ''
+      and backlog_age_ms is not null
+  )
+  select json_build_object(
+    'lanes', (select coalesce(json_agg(lane), '[]') from lane where blocked > 0),
+    'outcomes', (select coalesce(json_agg(outcome), '[]') from outcome),
+    'rejections', (select coalesce(json_agg(rejection), '[]') from rejection),
+    'setAside', (select coalesce(json_agg(set_aside), '[]') from set_aside),
+    'reconciliations', (select coalesce(json_agg(reconciliation), '[]') from reconciliation),
+    'outages', (
+      select coalesce(json_agg(json_build_object('subscriber', subscriber, 'probes', probes,
+        'ms', greatest(0, extract(epoch from clock.now - opened_at) * 1000))), '[]')
+      from clock, outages where recovered_at is null
+    ),
+    'times', (select coalesce(json_agg(times), '[]') from times),
+    'backlogAges', (select coalesce(json_agg(backlog_age), '[]') from backlog_age),
+    'oldestSnapshot', (${OLDEST_SNAPSHOT})
+  ) as found`;

@@ -1,0 +1,45 @@
+import * as z from 'zod';
+
+import { refused } from '../../platform/http/operation.ts';
+import type { Operation } from '../../platform/http/operation.ts';
+
+/** Prometheus' text format. @see https://prometheus.io/docs/instrumenting/exposition_formats/ */
+const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
+
+export const metricsRoute = {
+  id: 'readMetrics',
+  method: 'get',
+  path: '/platform/metrics',
+  tag: 'Event bus',
+  summary: 'Get the bus’s metrics for Prometheus',
+  access: 'event-bus:read',
+  answers: [
+    {
+      status: 200,
+      description: 'Counts and ages, by topic and subscriber.',
+      content: { [METRICS_TYPE]: z.string().regex(/^# HELP /) },
+    },
+  ],
+  problems: [
+    'unauthorized',
+    'invalid_token',
+    'insufficient_scope',
+    'operators_not_configured',
+    'key_server_unavailable',
+  ],
+  examples: {
+    scraped: {
+      summary: 'A scrape by Prometheus',
+      answer: {
+        status: 200,
+        type: METRICS_TYPE,
+        value: '# HELP postbud_events Events by state.\n# TYPE postbud_events gauge\n',
+      },
+    },
+    'without-a-token': { summary: 'Without a token', answer: refused('unauthorized') },
+    'without-the-scope': {
+      summary: 'With a token that lacks the scope event-bus:read',
+      answer: refused('insufficient_scope'),
+    },
+  },
+} satisfies Operation;

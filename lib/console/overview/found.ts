@@ -1,0 +1,262 @@
+import { topics } from '../../bus/catalog/catalog.ts';
+import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
+import { LANES_COUNTED, halting } from '../../bus/deliveries/halts.ts';
+import { EMITTER_LOCKS, JOIN_PREPARED } from '../../bus/outbox/emitter-locks.ts';
+import type { Database } from '../../platform/db/connect.ts';
+import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
+import { driverOf, run } from '../../platform/db/statement.ts';
+import { MINUTE, SECOND } from '../../platform/time.ts';
+import { INCIDENT, WORST_FIRST } from '../incidents/incident.ts';
+import type { FoundIncident } from '../incidents/incident.ts';
+import { OUTAGE } from '../incidents/outage.ts';
+import type { FoundOutage } from '../incidents/outage.ts';
+import { OLDEST_SNAPSHOT } from './snapshot.ts';
+import type { FoundSnapshot } from './snapshot.ts';
+
+/** The statement's result. Times are epoch milliseconds; `hours` counts back from the current hour. */
+export interface Found {
+  readonly now: number;
+  readonly last_pass: number | null;
+  readonly totals: readonly FoundTotal[];
+  readonly awaiting: readonly {
+    topic: string;
+    /** Empty for the whole topic. */
+    subscriber: string;
+    events: number;
+    oldest: number;
+    /** The oldest transaction that holds the topic back. `gid` and `owner` are those of a prepared one. */
+    held_back: { since: number; gid: string | null; owner: string | null } | null;
+  }[];
+  readonly waits: readonly {
+    topic: string;
+    subscriber: string;
+    due_since: number | null;
+    next_retry: number | null;
+    needed_version: number | null;
+  }[];
+  /** Those of subscribers that do not answer. */
+  readonly outages: readonly (FoundOutage & { readonly subscriber: string })[];
+  /** How many lanes a dead letter halts, up to `LANES_COUNTED` of a subscription. */
+  readonly halts: readonly { topic: string; subscriber: string; lanes: number }[];
+  readonly pauses: readonly { topic: string; subscriber: string; at: number; by: string; reason: string }[];
+  readonly hours: readonly {
+    topic: string;
+    ago: number;
+    delivered: number;
+    first_attempt: number;
+    dead_lettered: number;
+  }[];
+  /** What became of replayed deliveries in the same hours. */
+  readonly replays: { delivered: number; dead_lettered: number };
+  readonly incidents: readonly FoundIncident[];
+  readonly incident_counts: { readonly happening: number; readonly owed: number };
+  readonly oldest_snapshot: FoundSnapshot | null;
+}
+
+export interface FoundTotal {
+  readonly topic: string;
+  /** Empty for events. */
+  readonly subscriber: string;
+  readonly pending: number;
+  readonly failing: number;
+  readonly dead_lettered: number;
+  readonly last_delivered: number | null;
+  readonly last_failed: number | null;
+}
+
+/**
+ * Queries the facts of the overview in one statement.
+ *
+ * @param attached subscriptions, as `topic subscriber`.
+ * @param now overrides the database's clock in tests.
+ */
+export async function findOverview(
+  db: Database,
+  attached: ReadonlySet<string>,
+  now: Date | undefined,
+): Promise<Found> {
+  const [row] = await run<{ found: Found }>(driverOf(db), {
+    text: OVERVIEW,
+    values: [SUBSCRIPTIONS, [...attached].join('\n'), now?.toISOString() ?? null],
+  });
+  return row!.found;
+}
+
+const SUBSCRIPTIONS = JSON.stringify(
+  topics().flatMap(([topic, { subscribers, version }]) =>
+    subscribers.map((subscriber) => ({ topic, subscriber, version })),
+  ),
+);
+
+/** No transaction should stay open longer; see the quiet fence in docs/design.md. */
+const LONG_TRANSACTION_MS = 5 * SECOND;
+
+/** Longer than any lease: a handler has at most a minute, and its lease 20 seconds more. */
+const LONGEST_LEASE_MS = 2 * MINUTE;
+
+/** More incidents are on a page of their own. */
+export const INCIDENTS = 50;
+
+/** How many lanes of a subscription are looked into, starting with those due longest. */
+const LANES_LOOKED_AT = 100;
+
+/** How many lanes of a subscription are read to find these: those due longest, and those due soonest. */
+const LANES_READ = 1000;
+
+// A lane is due, leased by a relay, or waits for a retry: `next_look_at` orders them in this way. The first delivery of a
+// due lane says since when it is due: since its event was recorded, its retry was due, or an operator re-queued it.
+const OVERVIEW = `
+  with clock as materialized (
+    select coalesce($3::text::timestamptz, clock_timestamp()) as now
+  ),
+  subscription as materialized (
+    select topic, subscriber, version,
+      topic || ' ' || subscriber = any (string_to_array($2::text, E'\\n')) as is_attached
+    from jsonb_to_recordset($1::text::jsonb) as known(topic text, subscriber text, version int)
+  ),
+  total as (
+    select topic, subscriber, sum(pending) as pending, sum(failing) as failing, sum(dead_lettered) as dead_lettered,
+      extract(epoch from max(last_delivered_at)) * 1000 as last_delivered,
+      extract(epoch from max(last_failed_at)) * 1000 as last_failed
+    from backlog group by topic, subscriber
+  ),
+  emitter as materialized (
+    -- A prepared transaction has no process: its lock is known by the transaction's number.
+    select distinct on (objid) objid::bigint as lock, coalesce(prepared, xact_start) as since, gid, owner
+    from pg_locks left join pg_stat_activity using (pid)
+      ${JOIN_PREPARED}
+    where locktype = 'advisory' and mode = 'ShareLock' and granted and classid = ${EMITTER_LOCKS} and objsubid = 2
+      and pg_locks.database = (select oid from pg_database where datname = current_database())
+      and coalesce(prepared, xact_start) < clock_timestamp() - ${LONG_TRANSACTION_MS} * interval '1 millisecond'
+    order by objid, since
+  ),
+  awaiting as (
+    select topic, subscriber, sum(events) as events, extract(epoch from min(oldest)) * 1000 as oldest, (
+      select json_build_object('since', extract(epoch from since) * 1000, 'gid', gid, 'owner', owner) from emitter
+      where lock = hashtext(topic)::bigint & 4294967295
+    ) as held_back
+    from (
+      select topic, subscribers, count(*) as events, min(created_at) as oldest
+      from awaiting_fan_out where topic <> '${SMOKE_TEST.topic}' group by topic, subscribers
+    ) as addressed_alike, unnest(subscribers || ''::text) as subscriber
+    group by topic, subscriber
+  ),
+  -- The first lanes of each subscription, in the order of the index: rows are compared as it has them, since with conditions
+  -- on each column the planner reads all lanes of a subscription, which may be one for each key in trouble.
+  due_lane as (
+    select subscription.topic, subscription.subscriber, lane.*
+    from clock, subscription, lateral (
+      select id, home_id, slot, held_key, head from (
+        (
+          select * from lanes
+          where (lanes.topic, lanes.subscriber, due_at) >= (subscription.topic, subscription.subscriber, '-infinity')
+            and (lanes.topic, lanes.subscriber, due_at) <= (subscription.topic, subscription.subscriber, clock.now)
+            and due_at is not null
+          order by lanes.topic, lanes.subscriber, due_at limit ${LANES_READ}
+        )
+        union all
+        (
+          select * from lanes
+          where (lanes.topic, lanes.subscriber, due_at) > (subscription.topic, subscription.subscriber, clock.now)
+            and (lanes.topic, lanes.subscriber, due_at) <= (subscription.topic, subscription.subscriber,
+              clock.now + ${LONGEST_LEASE_MS} * interval '1 millisecond')
+            and due_at is not null
+          order by lanes.topic, lanes.subscriber, due_at limit ${LANES_READ}
+        )
+        union all
+        (${leasedHomeLanes('subscription.topic', 'subscription.subscriber')}
+        )
+      ) as soonest
+      -- Lanes that wait for another release have been due for long and would crowd out the others.
+      where (due_at <= clock.now or lease_token is not null) and coalesce(waits_for_version, 0) <= version
+      order by next_look_at limit ${LANES_LOOKED_AT}
+    ) as lane
+    where is_attached
+  ),
+  due as (
+    select due_lane.topic, due_lane.subscriber, min(greatest(created_at, next_attempt_at, replayed_at)) as since
+    -- The limits keep the planner from joining whole tables: it expects far more lanes than there are.
+    from due_lane, lateral postbud_next_2(due_lane.id, home_id, slot, held_key, due_lane.head, 1) as next, lateral (
+        select replayed_at from deliveries
+        where lane_id = coalesce(home_id, due_lane.id) and deliveries.position = next.position limit 1
+      ) as put_back, lateral (select created_at from events where id = next.event_id limit 1) as event
+    group by due_lane.topic, due_lane.subscriber
+  ),
+  wait as (
+    select topic, subscriber, extract(epoch from due.since) * 1000 as due_since, (
+      select min(waits_for_version) from (
+        select waits_for_version from lanes
+        where (lanes.topic, lanes.subscriber, due_at) >= (subscription.topic, subscription.subscriber, '-infinity')
+          and (lanes.topic, lanes.subscriber, due_at) <= (subscription.topic, subscription.subscriber, clock.now)
+          and due_at is not null and is_attached
+        order by lanes.topic, lanes.subscriber, due_at limit ${LANES_LOOKED_AT}
+      ) as looked_at where waits_for_version > version
+    ) as needed_version, (
+      select extract(epoch from due_at) * 1000 from lanes
+      where (lanes.topic, lanes.subscriber, due_at) > (subscription.topic, subscription.subscriber, clock.now)
+        and (lanes.topic, lanes.subscriber, due_at) < (subscription.topic, subscription.subscriber, 'infinity')
+        and due_at is not null and lease_token is null
+      order by lanes.topic, lanes.subscriber, due_at limit 1
+    ) as next_retry
+    from clock, subscription left join due using (topic, subscriber)
+  ),
+  hour as (
+    select topic, delivered, first_attempt, dead_lettered,
+      extract(epoch from date_trunc('hour', clock.now, 'UTC') - hour)::int / 3600 as ago
+    from clock, (
+      select hour, topic, sum(delivered) as delivered, sum(first_attempt) as first_attempt,
+        sum(dead_lettered) as dead_lettered
+      from throughput
+      where hour > date_trunc('hour', (select now from clock), 'UTC') - interval '24 hours'
+        and hour <= date_trunc('hour', (select now from clock), 'UTC')
+      group by hour, topic
+    ) as counted
+  ),
+  replays as (
+    select coalesce(sum(replays_delivered), 0) as delivered, coalesce(sum(replays_dead_lettered), 0) as dead_lettered
+    from subscriber_health
+    where period = 'hour' and topic = ''
+      and starts_at > date_trunc('hour', (select now from clock), 'UTC') - interval '24 hours'
+      and starts_at <= date_trunc('hour', (select now from clock), 'UTC')
+  ),
+  worst_incident as (
+    select * from incidents where closed_at is null order by ${WORST_FIRST} limit ${INCIDENTS}
+  )
+  select json_build_object(
+    'now', extract(epoch from clock.now) * 1000,
+    'last_pass', (select extract(epoch from at) * 1000 from last_pass limit 1),
+    'totals', (select coalesce(json_agg(total), '[]') from total),
+    'awaiting', (select coalesce(json_agg(awaiting), '[]') from awaiting),
+    'waits', (
+      select coalesce(json_agg(wait), '[]') from wait
+      where due_since is not null or next_retry is not null or needed_version is not null
+    ),
+    'outages', (
+      select coalesce(json_agg(json_build_object('subscriber', subscriber, ${OUTAGE}) order by opened_at), '[]')
+      from outages where recovered_at is null
+    ),
+    'halts', (
+      select coalesce(json_agg(halted), '[]') from (
+        select topic, subscriber, count(*) as lanes from (
+          select distinct topic, subscriber, lane_id, lane_key from (${halting(LANES_COUNTED)}) as halting
+        ) as halted_lane
+        group by topic, subscriber
+      ) as halted
+    ),
+    'pauses', (
+      select coalesce(json_agg(json_build_object('topic', topic, 'subscriber', subscriber,
+        'at', extract(epoch from paused_at) * 1000, 'by', paused_by, 'reason', reason)), '[]') from pauses
+    ),
+    'hours', (select coalesce(json_agg(hour), '[]') from hour),
+    'replays', (select row_to_json(replays) from replays),
+    'incidents', (
+      select coalesce(json_agg(${INCIDENT} order by ${WORST_FIRST}), '[]') from worst_incident as incidents
+    ),
+    'incident_counts', (
+      select json_build_object('happening', count(*) filter (where state = 'happening'),
+        'owed', count(*) filter (where state = 'owed'))
+      from incidents where closed_at is null
+    ),
+    'oldest_snapshot', (${OLDEST_SNAPSHOT})
+  ) as found
+  from clock`;

@@ -1,0 +1,344 @@
+import * as z from 'zod';
+
+import { catalog, isTopicName, topics as catalogTopics } from '../../bus/catalog/catalog.ts';
+import { LANES_COUNTED } from '../../bus/deliveries/halts.ts';
+import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
+import type { Database } from '../../platform/db/connect.ts';
+import { MINUTE, SECOND, instantOf, instantOrNull } from '../../platform/time.ts';
+import { incident, incidentOf } from '../incidents/incident.ts';
+import { heedlessOf, outage, outageOf } from '../incidents/outage.ts';
+import { preparedOf, preparedTransaction } from '../kit/prepared.ts';
+import * as shape from '../kit/shapes.ts';
+import type { Counts } from '../kit/shapes.ts';
+import { INCIDENTS, findOverview } from './found.ts';
+import type { Found, FoundTotal } from './found.ts';
+import { oldSnapshot, oldSnapshotOf } from './old-snapshot.ts';
+
+const hours = z
+  .object({
+    delivered: z.array(shape.count).length(24),
+    deadLettered: z.array(shape.count).length(24),
+  })
+  .meta({ id: 'Hours', description: 'Deliveries of the last 24 hours, hour by hour, the oldest first.' });
+
+const pauseInForce = z
+  .object({
+    topic: shape.topic.nullable().meta({ description: 'Null: all topics of the subscriber.' }),
+    pausedAt: shape.instant,
+    pausedBy: z.string(),
+    reason: z.string(),
+  })
+  .meta({ id: 'Pause' });
+
+const oldestAge = z
+  .number()
+  .nonnegative()
+  .nullable()
+  .meta({ description: 'Age of the oldest delivery that is due; null if none is.' });
+
+const subscriberOverview = z
+  .object({
+    subscriber: z.string(),
+    inCatalog: z.boolean().meta({
+      description:
+        'Whether this release’s catalog lists the subscriber. Otherwise its deliveries wait for a release that does.',
+    }),
+    neededVersion: z.int().positive().nullable().meta({
+      description: 'The payload version of its next event, if this release cannot read it yet.',
+    }),
+    ...shape.counts,
+    attached: z.boolean().meta({
+      description: 'Whether the subscriber has a handler or an endpoint. Otherwise its deliveries wait.',
+    }),
+    paused: z.boolean(),
+    pause: pauseInForce.nullable(),
+    outage: outage.nullable().meta({ description: 'While the subscriber does not answer.' }),
+    haltedLanes: shape.count.meta({
+      description: `Lanes that wait until a dead letter is replayed or dismissed; counted up to ${LANES_COUNTED}.`,
+    }),
+    oldestDueAgeSeconds: oldestAge,
+    nextRetryAt: shape.instant.nullable(),
+    lastDeliveredAt: shape.instant.nullable(),
+    lastFailedAt: shape.instant.nullable(),
+  })
+  .meta({
+    id: 'SubscriberOverview',
+    description: 'A subscriber of a topic, with its deliveries by state.',
+  });
+
+export const topicOverview = z
+  .object({
+    topic: shape.topic,
+    producer: z.string().meta({ description: 'Empty if the catalog does not have the topic.' }),
+    inCatalog: z.boolean().meta({ description: 'Whether this release’s catalog has the topic.' }),
+    ...shape.counts,
+    oldestDueAgeSeconds: oldestAge,
+    nextRetryAt: shape.instant.nullable(),
+    awaitingFanOut: shape.count.meta({
+      description: 'Events that are not fanned out yet; included in `pending`.',
+    }),
+    heldBackSince: shape.instant.nullable().meta({
+      description: 'The time since which a producer’s open transaction has held back the topic’s events.',
+    }),
+    heldBackBy: preparedTransaction.nullable().meta({
+      description: 'The transaction that holds them back, if it is prepared and was never ended.',
+    }),
+    hours,
+    subscribers: z.array(subscriberOverview),
+  })
+  .meta({ id: 'TopicOverview', description: 'A topic with its events by state, and its subscribers.' });
+
+export const overview = z.object({
+  generatedAt: shape.instant,
+  relay: z.object({
+    state: z
+      .enum(['running', 'stalled', 'never_run'])
+      .meta({ description: '`stalled`: no relay has claimed for two minutes.' }),
+    lastPassAt: shape.instant.nullable(),
+    runsHere: z
+      .boolean()
+      .meta({ description: 'Whether this deployment relays; a preview does not, unless `RELAY=on`.' }),
+    lagSeconds: z.number().nonnegative().meta({ description: 'Age of the oldest delivery that is due.' }),
+  }),
+  totals: z
+    .object({
+      ...shape.counts,
+      deliveries: z.object(shape.counts).meta({ id: 'Counts' }),
+      deliveredLast24h: shape.count,
+      replaysLast24h: z.object({ delivered: shape.count, deadLettered: shape.count }).meta({
+        description:
+          'How many of these had been replayed, and how many replayed ones died again; approximate.',
+      }),
+      deliveredShareLast24h: z.number().min(0).max(1).nullable().meta({
+        description:
+          'The share of delivered ones among those delivered and dead-lettered, without replays. Null if there were none.',
+      }),
+      firstAttemptLast24h: shape.count.meta({ description: 'How many of these needed one attempt.' }),
+    })
+    .meta({ description: 'Events by state, and their deliveries by state.' }),
+  hours,
+  incidents: z
+    .array(incident)
+    .max(INCIDENTS)
+    .meta({ description: 'What goes wrong: what happens now, then what is owed, each the worst first.' }),
+  incidentCounts: z.object({ happening: shape.count, owed: shape.count }),
+  oldestSnapshot: oldSnapshot.nullable().meta({
+    description: 'Who holds the oldest snapshot of the database, once it is older than five minutes.',
+  }),
+  topics: z.array(topicOverview).meta({
+    description: 'Every topic in the order of the catalog, then unlisted topics with unfinished deliveries.',
+  }),
+});
+
+export type Overview = z.output<typeof overview>;
+export type Hours = z.output<typeof hours>;
+export type TopicOverview = z.output<typeof topicOverview>;
+export type SubscriberOverview = z.output<typeof subscriberOverview>;
+
+/** The cron calls once a minute, so two calls were missed. */
+export const STALLED_AFTER_MS = 2 * MINUTE;
+
+/**
+ * Counts the events and deliveries in each state by topic and subscriber, with the reasons why they wait.
+ *
+ * One statement whose cost does not grow with the number of deliveries: counts are maintained, not computed.
+ *
+ * @param attached the subscribers attached in this process: a relay here would deliver to them.
+ * @param now overrides the database's clock in tests.
+ * @param runsHere whether this deployment relays.
+ */
+export async function readOverview(
+  db: Database,
+  attached: readonly AttachedSubscriber[],
+  now?: Date,
+  runsHere = true,
+): Promise<Overview> {
+  const handled = new Set(
+    attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
+  );
+  return overviewOf(await findOverview(db, handled, now), handled, heedlessOf(attached), runsHere);
+}
+
+/** @param heedless the subscriptions of `handled` that do not wait while their subscriber does not answer. */
+function overviewOf(
+  found: Found,
+  handled: ReadonlySet<string>,
+  heedless: ReadonlySet<string>,
+  runsHere: boolean,
+): Overview {
+  const topics = topicsOf(found, handled, heedless);
+  const subscribers = topics.flatMap((topic) => topic.subscribers);
+  const ages = topics.map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds ?? 0);
+  return {
+    generatedAt: instantOf(found.now),
+    relay: { ...relayState(found), runsHere, lagSeconds: Math.max(0, ...ages) },
+    totals: {
+      ...sumOf(topics),
+      deliveries: sumOf(subscribers),
+      deliveredLast24h: sum(found.hours, ({ delivered }) => delivered),
+      ...shareOf(found),
+      firstAttemptLast24h: sum(found.hours, ({ first_attempt: first }) => first),
+    },
+    hours: hoursOf(found.hours),
+    incidents: found.incidents.map((one) => incidentOf(one)),
+    incidentCounts: found.incident_counts,
+    oldestSnapshot: oldSnapshotOf(found.oldest_snapshot),
+    topics,
+  };
+}
+
+function shareOf({ hours: found, replays }: Found) {
+  // Replays are written a few seconds after the deliveries are counted.
+  const delivered = Math.max(0, sum(found, (hour) => hour.delivered) - replays.delivered);
+  const dead = Math.max(0, sum(found, (hour) => hour.dead_lettered) - replays.dead_lettered);
+  return {
+    replaysLast24h: { delivered: replays.delivered, deadLettered: replays.dead_lettered },
+    deliveredShareLast24h: delivered + dead === 0 ? null : delivered / (delivered + dead),
+  };
+}
+
+function relayState({ now, last_pass: lastPass }: Found): Pick<Overview['relay'], 'state' | 'lastPassAt'> {
+  if (lastPass === null) return { state: 'never_run', lastPassAt: null };
+  const state = now - lastPass > STALLED_AFTER_MS ? 'stalled' : 'running';
+  return { state, lastPassAt: instantOf(lastPass) };
+}
+
+function topicsOf(
+  found: Found,
+  handled: ReadonlySet<string>,
+  heedless: ReadonlySet<string>,
+): TopicOverview[] {
+  const totals = byKey(found.totals);
+  const waits = byKey(found.waits);
+  const pauses = byKey(found.pauses);
+  const awaiting = byKey(found.awaiting);
+  const halts = byKey(found.halts);
+  const silent = new Map(found.outages.map((one) => [one.subscriber, outageOf(one)]));
+  const unlisted = unlistedOf(found);
+  const subscriberOf = (topic: string, subscriber: string): SubscriberOverview => {
+    const key = `${topic} ${subscriber}`;
+    const pause = pauses.get(key) ?? pauses.get(` ${subscriber}`) ?? null;
+    const attached = handled.has(key);
+    const down = heedless.has(key) ? null : (silent.get(subscriber) ?? null);
+    const flows = attached && !pause && !down;
+    const waiting = awaiting.get(key);
+    const total = totals.get(key);
+    const counts = countsOf(total, waiting?.events ?? 0);
+    const nextProbe = attached && !pause && counts.pending + counts.failing > 0 ? down?.nextProbeAt : null;
+    const wait = waits.get(key);
+    const dueSince = flows ? earliest(wait?.due_since, waiting?.oldest) : null;
+    return {
+      subscriber,
+      inCatalog: !unlisted.get(topic)?.has(subscriber),
+      neededVersion: wait?.needed_version ?? null,
+      ...counts,
+      attached,
+      paused: pause !== null,
+      pause: pause && {
+        topic: pause.topic || null,
+        pausedAt: instantOf(pause.at),
+        pausedBy: pause.by,
+        reason: pause.reason,
+      },
+      outage: down,
+      haltedLanes: halts.get(key)?.lanes ?? 0,
+      oldestDueAgeSeconds: dueSince === null ? null : tenths(Math.max(0, (found.now - dueSince) / SECOND)),
+      nextRetryAt: flows ? instantOrNull(wait?.next_retry ?? null) : (nextProbe ?? null),
+      lastDeliveredAt: instantOrNull(total?.last_delivered ?? null),
+      lastFailedAt: instantOrNull(total?.last_failed ?? null),
+    };
+  };
+  const topicOf = (topic: string, listed: readonly string[]): TopicOverview => {
+    const rows = [...listed, ...[...(unlisted.get(topic) ?? [])].toSorted()].map((name) =>
+      subscriberOf(topic, name),
+    );
+    const waiting = awaiting.get(`${topic} `);
+    return {
+      topic,
+      producer: isTopicName(topic) ? catalog[topic].producer : '',
+      inCatalog: isTopicName(topic),
+      ...countsOf(totals.get(`${topic} `), waiting?.events ?? 0),
+      oldestDueAgeSeconds: greatest(rows.map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds)),
+      nextRetryAt:
+        rows
+          .map(({ nextRetryAt }) => nextRetryAt)
+          .filter((at) => at !== null)
+          .toSorted()[0] ?? null,
+      awaitingFanOut: waiting?.events ?? 0,
+      heldBackSince: instantOrNull(waiting?.held_back?.since ?? null),
+      heldBackBy: preparedOf(waiting?.held_back),
+      hours: hoursOf(found.hours.filter((hour) => hour.topic === topic)),
+      subscribers: rows,
+    };
+  };
+  return [
+    ...catalogTopics().map(([topic, { subscribers }]) => topicOf(topic, subscribers)),
+    ...[...unlisted.keys()]
+      .filter((topic) => !isTopicName(topic))
+      .toSorted()
+      .map((topic) => topicOf(topic, [])),
+  ];
+}
+
+/** By topic, the unlisted subscribers that still have unfinished deliveries. */
+function unlistedOf({ totals, awaiting }: Found): Map<string, Set<string>> {
+  const holding = [
+    ...totals.filter((row) => row.pending !== 0 || row.failing !== 0 || row.dead_lettered !== 0),
+    ...awaiting,
+  ];
+  const unlisted = new Map<string, Set<string>>();
+  for (const { topic, subscriber } of holding) {
+    const listed: readonly string[] = isTopicName(topic) ? catalog[topic].subscribers : [];
+    if (isTopicName(topic) && (subscriber === '' || listed.includes(subscriber))) continue;
+    const names = unlisted.get(topic) ?? new Set();
+    // An empty name stands for the topic's events.
+    unlisted.set(topic, subscriber === '' ? names : names.add(subscriber));
+  }
+  return unlisted;
+}
+
+function tenths(seconds: number): number {
+  return Math.round(seconds * 10) / 10;
+}
+
+function byKey<Row extends { topic: string; subscriber: string }>(rows: readonly Row[]): Map<string, Row> {
+  return new Map(rows.map((row) => [`${row.topic} ${row.subscriber}`, row]));
+}
+
+/** @param awaiting events that are not fanned out yet. */
+function countsOf(total: FoundTotal | undefined, awaiting: number): Counts {
+  const { pending = 0, failing = 0, dead_lettered: deadLettered = 0 } = total ?? {};
+  return { pending: pending + awaiting, failing, deadLettered };
+}
+
+function sumOf(rows: readonly Counts[]): Counts {
+  return {
+    pending: sum(rows, ({ pending }) => pending),
+    failing: sum(rows, ({ failing }) => failing),
+    deadLettered: sum(rows, ({ deadLettered }) => deadLettered),
+  };
+}
+
+function sum<Row>(rows: readonly Row[], of: (row: Row) => number): number {
+  return rows.reduce((total, row) => total + of(row), 0);
+}
+
+function hoursOf(rows: Found['hours']): Hours {
+  const delivered = Array.from({ length: 24 }, () => 0);
+  const deadLettered = Array.from({ length: 24 }, () => 0);
+  for (const row of rows) {
+    delivered[23 - row.ago]! += row.delivered;
+    deadLettered[23 - row.ago]! += row.dead_lettered;
+  }
+  return { delivered, deadLettered };
+}
+
+function earliest(...times: readonly (number | null | undefined)[]): number | null {
+  const known = times.filter((time) => time !== null && time !== undefined);
+  return known.length > 0 ? Math.min(...known) : null;
+}
+
+function greatest(ages: readonly (number | null)[]): number | null {
+  const known = ages.filter((age) => age !== null);
+  return known.length > 0 ? Math.max(...known) : null;
+}

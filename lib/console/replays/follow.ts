@@ -1,0 +1,83 @@
+import * as z from 'zod';
+
+import type { Database } from '../../platform/db/connect.ts';
+import { html } from '../../platform/markup.ts';
+import type { Html } from '../../platform/markup.ts';
+import type { Follower, Following } from '../kit/following.ts';
+import { time } from '../kit/instants.ts';
+import { replayedPath } from '../kit/links.ts';
+import { count, quantity } from '../kit/words.ts';
+import { readReplay } from './read.ts';
+import type { ReplayProgress } from './read.ts';
+
+const replayId = z.uuid();
+
+/** Follows a replay by its id. */
+const replay: Follower<Database> = async (db, of) => {
+  const progress = replayId.safeParse(of).success ? await readReplay(db, of) : null;
+  if (progress === null) return null;
+  const following = replayFollowing(progress);
+  const link = html`<a href="${replayedPath(of)}">See the replay</a>`;
+  return { ...following, words: html`${following.words} ${link}.` };
+};
+
+export const replayFollowers = { replay };
+
+/** Says how a replay goes on. It is settled when nothing of it waits for its first attempt. */
+export function replayFollowing(view: ReplayProgress): Following {
+  const { pending, failing, deadLettered } = view.progress;
+  const isWaiting = pending > 0 || isUnderWay(view);
+  return {
+    tone: deadLettered > 0 ? 'dead' : failing > 0 ? 'fail' : isWaiting ? 'wait' : 'ok',
+    words: html`${progressWords(view)}${paceWords(view)}${missedWords(view)}`,
+    isSettled: !isWaiting,
+    since: view.requestedAt,
+    now: view.generatedAt,
+  };
+}
+
+/** Whether a paced replay still puts deliveries back. */
+export function isUnderWay({ pace }: ReplayProgress): boolean {
+  return pace !== null && pace.endedAt === null;
+}
+
+function paceWords({ pace, generatedAt: now }: ReplayProgress): Html | null {
+  if (pace === null) return null;
+  const { left, perMinute, passedOver, endsAt, stopped } = pace;
+  const rest =
+    stopped !== null
+      ? html` ${stopped.by} stopped it at ${time(stopped.at, now)}: ${quantity(left, 'delivery')}
+        ${left === 1 ? 'was' : 'were'} not put back.`
+      : left > 0 &&
+        endsAt !== null &&
+        html` ${count(left)} left to put back, ${count(perMinute)} a minute, until about ${time(endsAt, now)}.`;
+  const passed =
+    passedOver > 0 &&
+    ` ${count(passedOver)} passed over: replayed, dismissed or pruned meanwhile, or refused by the handler.`;
+  return html`${rest}${passed}`;
+}
+
+function progressWords(view: ReplayProgress): Html {
+  const { progress, replayed, lastDeliveredAt, generatedAt } = view;
+  const { delivered, failing, pending, deadLettered, replayedAgain } = progress;
+  if (replayed === 0) return html`<b>Nothing was replayed${isUnderWay(view) && ' yet'}.</b>`;
+  const last =
+    delivered === replayed &&
+    lastDeliveredAt !== null &&
+    html`, the last at ${time(lastDeliveredAt, generatedAt)}`;
+  const rest = [
+    deadLettered > 0 && `${count(deadLettered)} dead-lettered again`,
+    failing > 0 && `${count(failing)} failed again and will be retried`,
+    replayedAgain > 0 && `${count(replayedAgain)} replayed again`,
+    pending > 0 && `${count(pending)} waiting`,
+  ].filter((part) => part !== false);
+  return html`<b>Replayed: ${count(delivered)} of ${count(replayed)} delivered</b
+    >${last}${rest.map((part) => `, ${part}`)}.`;
+}
+
+function missedWords({ matched, replayed, pace }: ReplayProgress): string {
+  if (pace !== null) return '';
+  const missed = matched - replayed;
+  if (missed <= 0) return '';
+  return ` ${count(missed)} ${missed === 1 ? 'was' : 'were'} no longer dead-lettered when the replay started.`;
+}

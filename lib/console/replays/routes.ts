@@ -1,0 +1,339 @@
+import { v7 as uuidv7 } from 'uuid';
+import * as z from 'zod';
+
+import { stopReplay } from '../../bus/deliveries/operations/paced-replay.ts';
+import { replayForm, replayRequest } from '../../bus/deliveries/operations/replay-request.ts';
+import type { ParsedReplayRequest } from '../../bus/deliveries/operations/replay-request.ts';
+import { RefusesReplays, replay } from '../../bus/deliveries/operations/replay.ts';
+import type { Replay } from '../../bus/deliveries/operations/replay.ts';
+import { CountChanged, NoSuchSubscription } from '../../bus/deliveries/refusals.ts';
+import { answered, invalid, refused } from '../../platform/http/operation.ts';
+import { Problem } from '../../platform/http/problem.ts';
+import { readConfirmedForm } from '../kit/confirmed-form.ts';
+import { followedPath } from '../kit/following.ts';
+import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
+import { HOME, incidentPath, replayedPath } from '../kit/links.ts';
+import { operatorRoute } from '../kit/route.ts';
+import type { Bus } from '../kit/route.ts';
+import * as shape from '../kit/shapes.ts';
+import { logPage } from './log-page.ts';
+import { replayPage } from './page.ts';
+import { previewPage } from './preview-page.ts';
+import { dryRun, previewReplay, replayed, replayPreview } from './preview.ts';
+import type { DryRun, ReplayPreview } from './preview.ts';
+import { logQuery, operatorLog, readOperatorLog, readReplay, replayProgress } from './read.ts';
+
+const PREVIEW = {
+  generatedAt: '2026-02-21T09:31:00.000Z',
+  request: {
+    topic: 'payment.dispute.closed',
+    since: '24h',
+    include: 'dead_letters',
+    until: '2026-02-21T09:31:00.000000Z',
+    expectedCount: 2,
+  },
+  replayId: '019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21',
+  topic: 'payment.dispute.closed',
+  matched: 2,
+  isAll: false,
+  error: null,
+  createdFrom: '2026-02-21T09:30:00.000Z',
+  createdTo: '2026-02-21T09:30:00.020Z',
+  endedFrom: '2026-02-21T09:30:00.420Z',
+  endedTo: '2026-02-21T09:30:00.460Z',
+  subscriptions: [
+    {
+      topic: 'payment.dispute.closed',
+      subscriber: 'accounting',
+      count: 2,
+      others: 2,
+      attached: true,
+      paused: false,
+      isStillFailing: true,
+      lastDeliveredAt: null,
+      lastFailedAt: '2026-02-21T09:30:00.460Z',
+      lastError: { kind: 'permanent', message: 'the subscriber answered 410 Gone' },
+    },
+  ],
+  leftOut: [],
+  estimatedSeconds: null,
+};
+
+export const showPreview = operatorRoute({
+  id: 'previewReplay',
+  path: `${HOME}/replay`,
+  scope: 'event-bus:read',
+  summary: 'Preview a replay',
+  query: replayForm,
+  answer: replayPreview,
+  problems: ['validation_failed'],
+  examples: {
+    'of-a-day': {
+      summary: 'The dead letters of one topic of the last day',
+      parameters: { topic: 'payment.dispute.closed', since: '24h' },
+      answer: answered(PREVIEW),
+    },
+    'chosen-ones': {
+      summary: 'Deliveries by their ids',
+      parameters: { deliveryIds: ['999999999999999999-1', '999999999999999999-2'] },
+      answer: answered({
+        ...PREVIEW,
+        request: { deliveryIds: ['999999999999999999-1'], include: 'dead_letters', expectedCount: 0 },
+        topic: null,
+        matched: 0,
+        createdFrom: null,
+        createdTo: null,
+        endedFrom: null,
+        endedTo: null,
+        subscriptions: [],
+      }),
+    },
+    'without-a-window': {
+      summary: 'Without a window',
+      parameters: { topic: 'payment.dispute.closed' },
+      answer: invalid(
+        'since',
+        'custom',
+        'expected a time span such as 90m, 24h or 7d (units s, m, h, d, w), at most ten years',
+      ),
+    },
+  },
+  handle: async ({ query, bus }) => await preview(bus, query),
+  page: previewPage,
+});
+
+export const requestReplay = operatorRoute({
+  id: 'replay',
+  path: `${HOME}/replay`,
+  scope: 'event-bus:replay',
+  summary: 'Deliver dead letters, or everything, again',
+  description:
+    'Returns deliveries to pending, with fresh attempts. They keep their events, their places and their histories. The operator, the time, the reason and the request are recorded.',
+  body: replayRequest,
+  readForm: (content) => readConfirmedForm(content, replayForm),
+  answer: z
+    .union([replayed, dryRun])
+    .meta({ description: 'The replay; for a dry run, what it would have done.' }),
+  links: {
+    progress: {
+      operationId: 'readReplay',
+      description: 'The states of its deliveries now.',
+      parameters: { replayId: '$response.body#/replayId' },
+    },
+  },
+  problems: ['not_confirmed', 'count_changed', 'no_such_subscription', 'replay_refused'],
+  examples: {
+    counted: {
+      summary: 'A dry run',
+      json: { topic: 'payment.dispute.closed', since: '24h', dryRun: true },
+      answer: answered({ ...PREVIEW, replayId: null, since: '24h', replayed: 0 }),
+    },
+    'of-a-day': {
+      summary: 'The dead letters of one topic of the last day',
+      json: { topic: 'payment.dispute.closed', since: '24h', reason: 'Accounting is back.' },
+      answer: answered({
+        replayId: '019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21',
+        topic: 'payment.dispute.closed',
+        since: '24h',
+        matched: 2,
+        replayed: 2,
+      }),
+    },
+    'another-number': {
+      summary: 'The number that matches differs from the expected one',
+      json: { topic: 'support.incident.declared', since: '24h', expectedCount: 1000 },
+      answer: refused('count_changed', {
+        detail: '0 deliveries match, not 1000: check them again before you replay.',
+      }),
+    },
+    'a-subscriber-not-listed': {
+      summary: 'A subscriber that the catalog does not list',
+      json: { topic: 'payment.dispute.closed', subscriber: 'calendar', since: '24h' },
+      answer: refused('no_such_subscription', {
+        detail:
+          'This release’s catalog does not list calendar for payment.dispute.closed: ask a release that does, or list it again. Nothing was replayed.',
+      }),
+    },
+    paced: {
+      summary: 'A thousand a minute',
+      json: { topic: 'payment.dispute.closed', since: '24h', include: 'all', perMinute: 1000 },
+      answer: answered({
+        replayId: '019c7f40-11ac-7c2e-9d55-7b1f6a0c3d22',
+        topic: 'payment.dispute.closed',
+        since: '24h',
+        matched: 5000,
+        replayed: 16,
+      }),
+    },
+    'a-pace-of-nothing': {
+      summary: 'A pace that is too slow',
+      json: { topic: 'payment.dispute.closed', since: '24h', perMinute: 0 },
+      answer: invalid(
+        'perMinute',
+        'too_small',
+        'expected a whole number of deliveries a minute, 1 to 1000000',
+      ),
+    },
+    'an-unknown-unit': {
+      summary: 'A window with an unknown unit',
+      json: { topic: 'payment.dispute.closed', since: '1y' },
+      answer: invalid(
+        'since',
+        'custom',
+        'expected a time span such as 90m, 24h or 7d (units s, m, h, d, w), at most ten years',
+      ),
+    },
+  },
+  handle: async ({ body, operator, bus }) => {
+    const done = await requireReplay(bus, body, operator.subject);
+    if (done.replayId === null)
+      return { ...(await preview(bus, body)), ...done, replayId: null, replayed: 0 };
+    return done;
+  },
+  redirectTo: ({ replayId }, { body: { incident } }) => {
+    if (replayId === null) return null;
+    // The page of an incident follows its replay.
+    return incident === undefined
+      ? replayedPath(replayId)
+      : followedPath(incidentPath(incident), 'replay', replayId);
+  },
+  page: (view, context) => {
+    if (!isDryRun(view)) throw new TypeError('only a dry run is drawn as a page');
+    return previewPage({ ...view, replayId: uuidv7() }, context);
+  },
+});
+
+export const listReplays = operatorRoute({
+  id: 'listReplays',
+  path: `${HOME}/replays`,
+  scope: 'event-bus:read',
+  summary: 'Read the operator log, newest first',
+  query: logQuery,
+  answer: operatorLog,
+  problems: ['validation_failed'],
+  examples: {
+    'the-newest': {
+      summary: 'The ten newest',
+      parameters: { limit: 10 },
+      answer: answered({
+        generatedAt: '2026-02-21T09:31:00.000Z',
+        replays: [],
+        actions: [
+          {
+            actionId: '019c7f41-2c3d-7e10-8a6b-0d4f5e6a7b8c',
+            at: '2026-02-21T09:30:40.000Z',
+            operator: 'kari@solvik.example.no',
+            action: 'pause',
+            topic: null,
+            subscriber: 'accounting',
+            deliveryId: null,
+            eventId: null,
+            reason: 'Accounting is moving to another host.',
+            incidentId: null,
+            backfillId: null,
+            erasureId: null,
+            replayId: null,
+            renamedTo: null,
+          },
+        ],
+        nextCursor: null,
+      }),
+    },
+    'a-wrong-cursor': {
+      summary: 'With an invalid cursor',
+      parameters: { cursor: 'yesterday' },
+      answer: invalid('cursor', 'custom', 'expected a cursor from an earlier answer, or none'),
+    },
+  },
+  handle: async ({ query, bus }) => {
+    const db = await bus.database();
+    await requireKnownTopic(db, query.topic);
+    await requireKnownSubscriber(db, query.subscriber);
+    return await readOperatorLog(db, query);
+  },
+  page: logPage,
+});
+
+const UNKNOWN_REPLAY = 'Unknown replay. Copy its id from the operator log: /platform/event-bus/replays.';
+
+export const showReplay = operatorRoute({
+  id: 'readReplay',
+  path: `${HOME}/replays/{replayId}`,
+  scope: 'event-bus:read',
+  summary: 'See one replay and the states of its deliveries now',
+  parameters: { replayId: z.uuid() },
+  answer: replayProgress,
+  unknown: UNKNOWN_REPLAY,
+  examples: {
+    'no-such-replay': {
+      summary: 'An unknown replay',
+      parameters: { replayId: '019a0000-0000-7000-8000-000000000009' },
+      answer: refused('not_found', { detail: UNKNOWN_REPLAY }),
+    },
+  },
+  handle: async ({ parameters, bus }) => await readReplay(await bus.database(), parameters.replayId),
+  page: replayPage,
+});
+
+export const stopPacedReplay = operatorRoute({
+  id: 'stopReplay',
+  path: `${HOME}/replays/{replayId}/stop`,
+  scope: 'event-bus:replay',
+  summary: 'Stop a paced replay',
+  description:
+    'What it has not put back stays as it is, and can be replayed later. The operator, the time and the reason are recorded.',
+  parameters: { replayId: z.uuid() },
+  body: z.object({ reason: shape.requiredReason }).meta(shape.needsReason),
+  answer: replayProgress,
+  problems: ['replay_ended'],
+  unknown: UNKNOWN_REPLAY,
+  examples: {
+    'no-such-replay': {
+      summary: 'An unknown replay',
+      parameters: { replayId: '019a0000-0000-7000-8000-000000000009' },
+      json: { reason: 'The ledger is slow.' },
+      answer: refused('not_found', { detail: UNKNOWN_REPLAY }),
+    },
+    'without-a-reason': {
+      summary: 'Without a reason',
+      parameters: { replayId: '019a0000-0000-7000-8000-000000000009' },
+      json: {},
+      answer: invalid('reason', 'too_small', 'expected a reason; it is kept in the operator log'),
+    },
+  },
+  handle: async ({ parameters: { replayId }, body: { reason }, operator, bus }) => {
+    const db = await bus.database();
+    const done = await stopReplay(db, { replayId, by: operator.subject, reason });
+    if (done === 'ended') throw new Problem('replay_ended');
+    return await readReplay(db, replayId);
+  },
+  redirectTo: ({ replayId }) => replayedPath(replayId),
+});
+
+export const replayRoutes = [showPreview, requestReplay];
+export const logRoutes = [listReplays, showReplay, stopPacedReplay];
+
+const isDryRun = (view: Replay): view is DryRun => 'subscriptions' in view;
+
+async function preview(bus: Bus, request: ParsedReplayRequest): Promise<ReplayPreview> {
+  const db = await bus.database();
+  await requireKnownTopic(db, request.topic);
+  await requireKnownSubscriber(db, request.subscriber);
+  return await previewReplay(db, bus.subscribers(), request);
+}
+
+/** @throws Problem 409 if another number matches, or nothing that the catalog lists and that takes replays. */
+async function requireReplay(bus: Bus, request: ParsedReplayRequest, by: string): Promise<Replay> {
+  const db = await bus.database();
+  await requireKnownTopic(db, request.topic);
+  try {
+    return await replay(db, request, by, undefined, bus.subscribers());
+  } catch (error) {
+    if (error instanceof CountChanged) {
+      throw new Problem(error.code, { detail: `${error.message}.`, cause: error });
+    }
+    if (error instanceof NoSuchSubscription || error instanceof RefusesReplays)
+      throw new Problem(error.code, { detail: error.message, cause: error });
+    throw error;
+  }
+}

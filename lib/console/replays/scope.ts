@@ -1,0 +1,35 @@
+import { ALL_TIME } from '../kit/links.ts';
+import { count, quantity, joinNames, lastPeriod } from '../kit/words.ts';
+import type { ReplayRecord } from './read.ts';
+
+type Scope = Pick<ReplayRecord, 'request' | 'recipients'>;
+
+/** Says in words what was replayed, and to whom: `to ledger, one error, dead-lettered in the last 24 hours`. */
+export function scopeWords(replay: Scope): string {
+  const { group, incident, since, deliveryIds, include, limit, perMinute } = replay.request;
+  const isAll = include === 'all';
+  const ended = isAll ? 'ended' : include === 'dismissed' ? 'dismissed' : 'dead-lettered';
+  const words = [
+    recipientWords(replay),
+    typeof group === 'string' ? 'one error' : null,
+    typeof incident === 'string' ? 'one incident' : null,
+    include === 'dismissed' ? 'dismissed ones' : null,
+    Array.isArray(deliveryIds) ? quantity(deliveryIds.length, 'selected delivery') : null,
+    typeof since === 'string' && since !== ALL_TIME ? `${ended} in the ${lastPeriod(since)}` : null,
+    isAll ? 'including delivered ones' : null,
+    typeof limit === 'number' ? `the oldest ${count(limit)}` : null,
+    typeof perMinute === 'number' ? `${count(perMinute)} a minute` : null,
+  ];
+  return words.filter((word) => word !== null).join(', ') || 'all dead letters';
+}
+
+/** A sentence takes no more names. */
+const MOST_NAMED = 3;
+
+/** Names only who got something: a request without a subscriber is for any that has dead letters. */
+function recipientWords({ request: { subscriber }, recipients }: Scope): string | null {
+  const names = [...new Set(recipients?.map((one) => one.subscriber))];
+  if (names.length > MOST_NAMED) return `to ${count(names.length)} subscribers`;
+  if (names.length > 0) return `to ${joinNames(names)}`;
+  return typeof subscriber === 'string' ? `to ${subscriber}` : null;
+}

@@ -1,0 +1,124 @@
+import { html } from '../../platform/markup.ts';
+import type { Html } from '../../platform/markup.ts';
+import { mayReplay, missingReplayScope, reasonField, reasonForm } from '../kit/actions.ts';
+import { CHECK_ICON } from '../kit/icons.ts';
+import { timeAndAgo } from '../kit/instants.ts';
+import { heading, layout, liveness } from '../kit/layout.ts';
+import type { PageContext } from '../kit/layout.ts';
+import { eventPath, incidentsPath, setAsidePath, topicPath } from '../kit/links.ts';
+import { card, emptyCard, section } from '../kit/sections.ts';
+import { ACTIONS, table } from '../kit/table.ts';
+import { count, shortId } from '../kit/words.ts';
+import type { SetAside, SetAsideList } from './read.ts';
+import { repairWords, whatWords } from './words.ts';
+
+const REFRESH_SECONDS = 15;
+
+/** Draws what the bus set aside: what nobody has repaired, then what was. */
+export function setAsidePage(view: SetAsideList, context: PageContext): Html {
+  const { items, open, generatedAt } = view;
+  const content = html`<p class="back"><a href="${incidentsPath()}">← Incidents</a></p>
+    ${heading({
+      title: 'Set aside',
+      lead: `${count(open)} to repair. Rows that should not exist stop nothing but themselves.`,
+      live: liveness(generatedAt, REFRESH_SECONDS, context.url),
+    })}
+    ${open > 0 && missingReplayScope(context.operator)}
+    ${
+      items.length === 0
+        ? emptyCard({
+            icon: CHECK_ICON,
+            title: 'Nothing is set aside',
+            text: 'Every row is as it should be.',
+          })
+        : [openSection(view, context), repairedSection(view)]
+    }`;
+  return layout(
+    { title: 'Set aside', section: 'incidents', refreshSeconds: REFRESH_SECONDS, content },
+    context,
+  );
+}
+
+function openSection({ items, generatedAt }: SetAsideList, context: PageContext): Html | null {
+  const open = items.filter(({ repaired }) => repaired === null);
+  if (open.length === 0) return null;
+  return section({
+    id: 'open',
+    title: 'To repair',
+    hint: 'newest first',
+    content: card(
+      table({
+        name: 'To repair',
+        caption: 'What was set aside and nobody has repaired, newest first',
+        columns: ['What', 'Event', 'Set aside', ACTIONS],
+        rows: open.map(
+          (row) =>
+            html`<tr class="r">
+              ${whatCells(row, generatedAt)}
+              <td class="end">
+                ${mayReplay(context.operator) && html`<div class="acts">${repairForm(row)}</div>`}
+              </td>
+            </tr>`,
+        ),
+      }),
+    ),
+  });
+}
+
+function repairedSection({ items, generatedAt }: SetAsideList): Html | null {
+  const repaired = items.filter((row) => row.repaired !== null);
+  if (repaired.length === 0) return null;
+  return section({
+    id: 'repaired',
+    title: 'Repaired',
+    hint: 'newest first',
+    content: card(
+      table({
+        name: 'Repaired',
+        caption: 'What was set aside and is repaired, newest first',
+        columns: ['What', 'Event', 'Set aside', 'Repaired'],
+        rows: repaired.map(
+          (row) =>
+            html`<tr class="r">
+              ${whatCells(row, generatedAt)}
+              <td class="message">
+                ${timeAndAgo(row.repaired!.at, generatedAt)} by ${row.repaired!.by}: ${row.repaired!.reason}
+              </td>
+            </tr>`,
+        ),
+      }),
+    ),
+  });
+}
+
+function whatCells(row: SetAside, now: string): Html {
+  const { id, topic, eventId, eventExists, error } = row;
+  return html`<th class="row wrap" scope="row">
+      ${whatWords(row)}
+      <span class="s"
+        >${id}${topic !== null && html`, <a class="mono" href="${topicPath(topic)}">${topic}</a>`}${
+          error !== null && `: ${error}`
+        }</span
+      >
+    </th>
+    <td>
+      ${
+        eventId === null
+          ? 'none'
+          : eventExists
+            ? html`<a class="mono nowrap" href="${eventPath(eventId)}">${shortId(eventId)}</a>`
+            : html`<span class="mono nowrap">${shortId(eventId)}</span><span class="s">does not exist</span>`
+      }
+    </td>
+    <td class="nowrap">${timeAndAgo(row.at, now)}</td>`;
+}
+
+function repairForm(row: SetAside): Html {
+  return reasonForm({
+    button: html`Repair…<span class="vh"> ${row.id}</span>`,
+    path: `${setAsidePath()}/${row.id}/repair`,
+    text: repairWords(row),
+    fields: reasonField('for example: written by hand, case 4411'),
+    submit: html`<button class="btn sm">Repair<span class="vh"> ${row.id}</span></button>`,
+  });
+}

@@ -1,0 +1,30 @@
+import type { RepairOutcome } from '../../bus/deliveries/repair.ts';
+import type { SetAside } from './read.ts';
+
+/** Says what was set aside, and why. */
+export function whatWords({
+  kind,
+  topic,
+  eventExists,
+}: Pick<SetAside, 'kind' | 'topic' | 'eventExists'>): string {
+  if (kind === 'clock_was_ahead')
+    return 'The database’s clock was ahead. The times that it left were taken back.';
+  return eventExists
+    ? `An event of ${topic} that cannot be fanned out.`
+    : `A row of ${topic} that waits for fan-out, and has no event.`;
+}
+
+/** Says what repairing it does. */
+export function repairWords({ kind, eventExists }: Pick<SetAside, 'kind' | 'eventExists'>): string {
+  if (kind === 'clock_was_ahead') return 'Closes the incident. Check the time synchronisation first.';
+  return eventExists
+    ? 'The event is delivered: in its place, or after the newer ones that its subscribers have already.'
+    : 'Dismisses the row. Nothing is delivered, and it stays on record.';
+}
+
+/** Says what became of it. */
+export const OUTCOMES: Readonly<Record<RepairOutcome, string>> = {
+  in_its_place: 'The event waits for fan-out again, in its place.',
+  late: 'The event waits for fan-out again, behind newer ones that are fanned out already, as if recorded now.',
+  dismissed: 'It is dismissed, and stays on record. Nothing is delivered.',
+};

@@ -1,0 +1,98 @@
+import * as z from 'zod';
+
+import { answered, refused } from '../../platform/http/operation.ts';
+import { HOME, smokePath, smokeTestPath } from '../kit/links.ts';
+import { operatorRoute } from '../kit/route.ts';
+import type { Bus } from '../kit/route.ts';
+import { smokeTestExample } from './example.ts';
+import { smokePage } from './page.ts';
+import { readSmokeTest, recipientsOf } from './read.ts';
+import { startSmokeTest } from './start.ts';
+import { smokeTest } from './view.ts';
+
+const UNKNOWN = 'Unknown smoke test. Tests are kept for a month.';
+const NOBODY = '019a0000-0000-7000-8000-000000000009';
+
+export const showDeployment = operatorRoute({
+  id: 'readDeployment',
+  path: smokePath(),
+  scope: 'event-bus:read',
+  summary: 'See what this deployment has, and what waits for whom',
+  description: 'As of a smoke test, without one.',
+  answer: smokeTest,
+  examples: {
+    'before-a-test': {
+      summary: 'Before a smoke test',
+      answer: answered({ ...smokeTestExample, test: null }),
+    },
+  },
+  handle: async ({ bus }) => await readSmokeTest(bus, null),
+  page: smokePage,
+});
+
+export const beginSmokeTest = operatorRoute({
+  id: 'startSmokeTest',
+  path: smokePath(),
+  scope: 'event-bus:replay',
+  summary: 'Send a test through every configured endpoint and every attached subscriber',
+  description:
+    'Signs a test webhook for each configured provider and sends it to this deployment’s own address, and emits a test event for each attached subscriber that is not paused. Answers when the webhooks are answered, within 10 seconds; ask for the test by its id until everything has arrived. The test webhooks are receipts like others, of the type `postbud.smoke_test`; no figure counts the test event.',
+  body: z.object({}),
+  answer: smokeTest,
+  links: {
+    progress: {
+      operationId: 'readSmokeTest',
+      description: 'What has arrived.',
+      parameters: { smokeTestId: '$response.body#/test/smokeTestId' },
+    },
+  },
+  examples: {
+    'of-a-deployment': { summary: 'A smoke test', json: {}, answer: answered(smokeTestExample) },
+  },
+  handle: async ({ bus, operator, url }) => {
+    const id = await start(bus, operator.subject, bus.ownUrl(url));
+    return await readSmokeTest(bus, id);
+  },
+  redirectTo: ({ test }) => (test === null ? null : smokeTestPath(test.smokeTestId)),
+});
+
+async function start(bus: Bus, by: string, origin: string | null): Promise<string> {
+  const db = await bus.database();
+  const { canSign, send } = bus.testWebhooks();
+  const tested = bus
+    .webhooks()
+    .filter(({ endpoint, provider }) => endpoint === 'configured' && canSign(provider));
+  return await startSmokeTest(db, {
+    by,
+    origin,
+    // Where nobody relays it, it would wait for ever.
+    subscribers: bus.relays() ? await recipientsOf(db, bus.subscribers()) : [],
+    send: async (smokeTestId) => {
+      if (origin === null) return [];
+      return await Promise.all(
+        tested.map(async ({ provider }) => await send({ provider, origin, smokeTestId })),
+      );
+    },
+  });
+}
+
+export const showSmokeTest = operatorRoute({
+  id: 'readSmokeTest',
+  path: `${HOME}/smoke/{smokeTestId}`,
+  scope: 'event-bus:read',
+  summary: 'See what of a smoke test arrived where, and after what time',
+  parameters: { smokeTestId: z.uuid() },
+  answer: smokeTest,
+  unknown: UNKNOWN,
+  examples: {
+    unknown: {
+      summary: 'A test that there is none of',
+      parameters: { smokeTestId: NOBODY },
+      answer: refused('not_found', { detail: UNKNOWN }),
+    },
+  },
+  handle: async ({ bus, parameters }) => await readSmokeTest(bus, parameters.smokeTestId),
+  page: smokePage,
+});
+
+export const smokeRoutes = [showDeployment, beginSmokeTest, showSmokeTest];

@@ -1,0 +1,75 @@
+import { v7 as uuidv7 } from 'uuid';
+
+import type { TestWebhook } from '../../../drizzle/schema.ts';
+import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
+import { recordingStatement } from '../../bus/outbox/record.ts';
+import type { OutboxEvent } from '../../bus/outbox/record.ts';
+import { noteDue } from '../../platform/db/commits.ts';
+import type { Database } from '../../platform/db/connect.ts';
+import { driverOf, run } from '../../platform/db/statement.ts';
+
+export interface SmokeTestPlan {
+  readonly by: string;
+  /** Where the webhooks are sent to; null: nowhere. */
+  readonly origin: string | null;
+  /** Whom the test event is for; without any there is none. */
+  readonly subscribers: readonly string[];
+  /** Sends the webhooks. */
+  readonly send: (smokeTestId: string) => Promise<readonly TestWebhook[]>;
+}
+
+/**
+ * Starts a smoke test:
+ *
+ * 1. The test and its event are recorded in one statement; the commit kicks a relay, which hands the event over.
+ * 2. Meanwhile a webhook for each provider goes to the deployment's own address, through the platform's edge, as its
+ *    provider's do: verified, stored with a receipt, delivered. What the endpoints answer is kept with the test.
+ * 3. Whoever asks for the test reads receipts and deliveries; nothing else is written.
+ * 4. Ten minutes later the cron dismisses what is still open (`endSmokeTests`).
+ *
+ * @returns its id, once all webhooks are answered.
+ */
+export async function startSmokeTest(db: Database, plan: SmokeTestPlan): Promise<string> {
+  const { by, origin, subscribers, send } = plan;
+  const id = uuidv7();
+  await run(driverOf(db), recordTest(eventOf(id, subscribers), [id, by, origin]));
+  if (subscribers.length > 0) noteDue(db);
+  const webhooks = await send(id);
+  await run(driverOf(db), { text: RECORD_WEBHOOKS, values: [id, JSON.stringify(webhooks)] });
+  return id;
+}
+
+/** Each test has an ordering key of its own, so that none waits for the retry of another. */
+function eventOf(id: string, subscribers: readonly string[]): OutboxEvent {
+  const { topic, producer, version } = SMOKE_TEST;
+  const note = 'A smoke test of the deployment. Answer 2xx and do nothing.';
+  return {
+    id,
+    topic,
+    producer,
+    version,
+    payload: JSON.stringify({ smokeTestId: id, note }),
+    subscribers,
+    orderingKey: id,
+    dedupeKey: null,
+    correlationId: id,
+    causationId: null,
+    traceparent: null,
+  };
+}
+
+// The event's subscribers are its sixth parameter.
+const recordTest = recordingStatement({
+  name: 'start_smoke_test',
+  ctes: `
+    test as (
+      insert into smoke_tests (id, started_at, started_by, origin, subscribers)
+      values ($1::uuid, clock_timestamp(), $2::text, $3::text, $9::text::text[])
+      returning subscribers
+    ),`,
+  parameters: 3,
+  from: 'from test where cardinality(subscribers) > 0',
+  select: 'select from test',
+});
+
+const RECORD_WEBHOOKS = 'update smoke_tests set webhooks = $2::text::jsonb where id = $1::uuid';

@@ -1,0 +1,138 @@
+import type { Database } from '../../platform/db/connect.ts';
+import { driverOf, run } from '../../platform/db/statement.ts';
+import { OUTAGE } from '../incidents/outage.ts';
+import type { FoundOutage } from '../incidents/outage.ts';
+
+/** The statement's result. Times are epoch milliseconds. */
+export interface Found {
+  readonly now: number;
+  /** When the first interval begins. */
+  readonly from: number;
+  /** Topics with deliveries to the subscriber. */
+  readonly topics: readonly string[];
+  /** What still needs something, by topic. */
+  readonly left: readonly {
+    readonly topic: string;
+    readonly waiting: number;
+    readonly deadLettered: number;
+  }[];
+  readonly outage: FoundOutage | null;
+  /** Unfinished deliveries. */
+  readonly waiting: number;
+  readonly periods: readonly FoundPeriod[];
+  readonly actions: readonly {
+    readonly at: number;
+    readonly action: string;
+    readonly operator: string;
+    readonly topic: string | null;
+    readonly deliveryId: string | null;
+    readonly replayId: string | null;
+    readonly reason: string | null;
+  }[];
+}
+
+/** An hour or a day. */
+export interface FoundPeriod {
+  readonly starts_at: number;
+  readonly delivered: number;
+  readonly failed: number;
+  readonly dead_lettered: number;
+  readonly replays_delivered: number;
+  readonly replays_dead_lettered: number;
+  readonly delivered_in: readonly number[];
+  readonly handled_in: readonly number[];
+  readonly backlog_age_ms: number | null;
+}
+
+interface Asked {
+  readonly subscriber: string;
+  /** Empty: all topics. */
+  readonly topic: string;
+  /** The subscriber's topics in the catalog. */
+  readonly listed: readonly string[];
+  readonly everyMs: number;
+  readonly number: number;
+}
+
+/** Queries what is known of a subscriber in one statement. @param now overrides the database's clock in tests. */
+export async function findHealth(
+  db: Database,
+  { subscriber, topic, listed, everyMs, number }: Asked,
+  now: Date | undefined,
+): Promise<Found> {
+  const [row] = await run<{ found: Found }>(driverOf(db), {
+    text: HEALTH,
+    values: [subscriber, topic, listed.join(' '), everyMs, number, now?.toISOString() ?? null],
+  });
+  return row!.found;
+}
+
+const LISTED_ACTIONS = 100;
+
+// Hours are never older than three days, and days never newer than two, so that none is counted twice. Replays of earlier
+// releases have no recipients: such a replay concerns the subscriber if its request names it, or nobody. A reveal only
+// reads.
+const HEALTH = `
+  with clock as materialized (
+    select now, to_timestamp((floor(extract(epoch from now) * 1000 / $4::float8) - $5::int + 1) * $4::float8 / 1000)
+      as from_at
+    from (select coalesce($6::text::timestamptz, clock_timestamp()) as now) as read
+  ),
+  period as (
+    select extract(epoch from starts_at) * 1000 as starts_at, delivered, failed, dead_lettered, replays_delivered,
+      replays_dead_lettered, delivered_in, handled_in, backlog_age_ms
+    from clock, subscriber_health
+    where subscriber = $1::text and topic = $2::text and period in ('hour', 'day') and starts_at >= from_at
+  ),
+  known as (
+    select topic, sum(pending) + sum(failing) as waiting, sum(dead_lettered) as dead_lettered from backlog
+    where subscriber = $1::text group by topic
+  ),
+  act as (
+    select at, action, operator, topic, delivery_id, null::uuid as replay_id, reason
+    from clock, operator_actions
+    where at >= from_at and (subscriber = $1::text or action = 'rename' and exists (
+        select from backfills where backfills.id = operator_actions.id and backfills.subscriber = $1::text
+      )) and (topic = $2::text or topic is null or $2::text = '')
+      and action <> 'reveal'
+    order by at desc limit ${LISTED_ACTIONS}
+  ),
+  replay as (
+    select requested_at as at, 'replay' as action, requested_by as operator, topic, null::text as delivery_id,
+      id as replay_id, reason
+    from clock, replays
+    where requested_at >= from_at and case
+      when recipients is not null then recipients @> jsonb_build_array(
+        jsonb_strip_nulls(jsonb_build_object('subscriber', $1::text, 'topic', nullif($2::text, '')))
+      )
+      when topic = $2::text or $2::text = '' then coalesce(request ->> 'subscriber', $1::text) = $1::text
+        and topic = any (string_to_array($3::text, ' '))
+    end
+    order by requested_at desc limit ${LISTED_ACTIONS}
+  ),
+  acted as (
+    select * from act union all select * from replay order by at desc limit ${LISTED_ACTIONS}
+  )
+  select json_build_object(
+    'now', extract(epoch from clock.now) * 1000,
+    'from', extract(epoch from clock.from_at) * 1000,
+    'topics', (select coalesce(json_agg(topic), '[]') from known),
+    'left', (
+      select coalesce(json_agg(json_build_object('topic', topic, 'waiting', waiting, 'deadLettered', dead_lettered)
+        order by topic), '[]')
+      from known where waiting > 0 or dead_lettered > 0
+    ),
+    'outage', (
+      select json_build_object(${OUTAGE}) from outages where subscriber = $1::text and recovered_at is null
+    ),
+    'waiting', (
+      select coalesce(sum(pending) + sum(failing), 0) from backlog where subscriber = $1::text
+    ),
+    'periods', (select coalesce(json_agg(period), '[]') from period),
+    'actions', (
+      select coalesce(json_agg(json_build_object('at', extract(epoch from at) * 1000, 'action', action,
+        'operator', operator, 'topic', topic, 'deliveryId', delivery_id, 'replayId', replay_id, 'reason', reason)
+        order by at desc), '[]') from acted
+    )
+  ) as found
+  from clock`;

@@ -1,0 +1,71 @@
+import { subscriberNames } from '../../bus/catalog/catalog.ts';
+import { html } from '../../platform/markup.ts';
+import type { Html } from '../../platform/markup.ts';
+import { retireForm } from '../incidents/actions.ts';
+import { hiddenField, mayReplay, reasonField, reasonForm } from '../kit/actions.ts';
+import type { PageContext } from '../kit/layout.ts';
+import { subscriberPath, topicPath } from '../kit/links.ts';
+import { card, section } from '../kit/sections.ts';
+import { select } from '../kit/select.ts';
+import { ACTIONS, table } from '../kit/table.ts';
+import { count } from '../kit/words.ts';
+import type { SubscriberHealth } from './read.ts';
+
+type Unlisted = SubscriberHealth['unlisted'][number];
+
+/** Lists what is left of the subscriber in topics for which the catalog no longer lists it, and how to settle it. */
+export function leavingSection(view: SubscriberHealth, context: PageContext): Html | null {
+  const { subscriber, unlisted } = view;
+  if (unlisted.length === 0) return null;
+  return section({
+    id: 'leaving',
+    title: 'Not in this release’s catalog',
+    hint: `no relay of this release delivers these to ${subscriber}`,
+    content: html`${card(
+        table({
+          name: 'Not in this release’s catalog',
+          caption: `What is left of ${subscriber} in topics for which the catalog does not list it`,
+          columns: ['Topic', ['Waiting', 'num'], ['Dead letters', 'num'], ACTIONS],
+          rows: unlisted.map((one) => leftRow(subscriber, one, context)),
+        }),
+      )}
+      <p class="muted small note">
+        Rename it if the catalog lists it under another name now: that name gets them, in order. Retire it if
+        nobody wants them any more.
+      </p>`,
+  });
+}
+
+function leftRow(subscriber: string, { topic, waiting, deadLettered }: Unlisted, context: PageContext): Html {
+  return html`<tr class="r">
+    <th class="row" scope="row"><a class="mono roomy" href="${topicPath(topic)}">${topic}</a></th>
+    <td class="num">${count(waiting)}</td>
+    <td class="num">${count(deadLettered)}</td>
+    <td class="end">
+      ${
+        mayReplay(context.operator) &&
+        html`<div class="acts">
+          ${renameForm(subscriber, topic)} ${retireForm(subscriber, topic, context, 'in a row')}
+        </div>`
+      }
+    </td>
+  </tr>`;
+}
+
+/** Hands what waits over to another name. */
+function renameForm(subscriber: string, topic: string): Html {
+  const names = subscriberNames().filter((name) => name !== subscriber);
+  return reasonForm({
+    button: html`Rename…<span class="vh"> ${subscriber} on ${topic}</span>`,
+    path: `${subscriberPath(subscriber)}/rename`,
+    text: html`<b>Which name has it now?</b> What waits and what died goes to that name, in order and before
+      anything newer.`,
+    fields: html`${hiddenField('topic', topic)}
+    ${select('New name', 'to', null, [
+      ['', 'Choose…'] as const,
+      ...names.map((name) => [name, name] as const),
+    ])}
+    ${reasonField('for example: postcards are notifications since 2.4')}`,
+    submit: html`<button class="btn sm">Rename<span class="vh"> ${subscriber} on ${topic}</span></button>`,
+  });
+}

@@ -1,0 +1,208 @@
+import * as z from 'zod';
+
+import { topicText } from '../../bus/deliveries/operations/replay-request.ts';
+import { probe } from '../../bus/deliveries/probe.ts';
+import { answered, HTML_TYPE, invalid, refused } from '../../platform/http/operation.ts';
+import { Problem } from '../../platform/http/problem.ts';
+import { requireValid } from '../../platform/http/validated.ts';
+import { nextPath } from '../access/next-path.ts';
+import { followedPath } from '../kit/following.ts';
+import { HOME, subscriberPath } from '../kit/links.ts';
+import { operatorRoute } from '../kit/route.ts';
+import * as shape from '../kit/shapes.ts';
+import { subscriberPage } from './page.ts';
+import { readSubscriberHealth, spans, subscriberHealth } from './read.ts';
+import type { SubscriberHealth } from './read.ts';
+import { renameSubscriber } from './rename.ts';
+
+const UNKNOWN =
+  'Unknown subscriber. The catalog lists the subscribers of each topic: /platform/event-bus/catalog.';
+
+const SPAN = 'expected hours (the last 48) or days (the last 30)';
+
+const query = z.object({
+  span: z
+    .enum(spans.options, SPAN)
+    .default('hours')
+    .meta({ description: 'The last 48 hours, or the last 30 days.' }),
+  topic: topicText
+    .optional()
+    .meta({ description: 'Only this topic. Without it, all topics of the subscriber.' }),
+});
+
+const NOTHING = {
+  delivered: 0,
+  failedAttempts: 0,
+  deadLettered: 0,
+  replays: { delivered: 0, deadLettered: 0 },
+  deliveredInMs: null,
+  handlerMs: null,
+  backlogAgeSeconds: null,
+};
+
+const BUSY = {
+  ...NOTHING,
+  delivered: 412,
+  failedAttempts: 3,
+  deadLettered: 1,
+  deliveredInMs: { p50: 38.2, p95: 210.4 },
+  handlerMs: { p50: 31.7, p95: 180.9 },
+  backlogAgeSeconds: 61.3,
+};
+
+const ELSEWHERE = {
+  batch: true,
+  transactional: false,
+  sharesCommits: false,
+  timeoutMs: 15_000,
+  maxAttempts: 5,
+  afterDeadLetter: 'continue',
+  outage: 'wait',
+  onReplay: 'run',
+} as const;
+
+const BY_NAME = {
+  subscriber: z
+    .string()
+    .regex(/^[\w.-]{1,100}$/)
+    .meta({ description: 'A subscriber of this or of another release’s catalog.' }),
+};
+
+export const showSubscriber = operatorRoute({
+  id: 'readSubscriberHealth',
+  path: `${HOME}/subscribers/{subscriber}`,
+  scope: 'event-bus:read',
+  summary: 'See the health of a subscriber over time',
+  description:
+    'Counts and times are approximate: a process that is killed loses those of its last seconds. The exact totals are in the metrics.',
+  parameters: BY_NAME,
+  query,
+  answer: subscriberHealth,
+  problems: ['validation_failed'],
+  unknown: UNKNOWN,
+  examples: {
+    'of-two-days': {
+      summary: 'The last 48 hours',
+      parameters: { subscriber: 'accounting', span: 'hours' },
+      answer: answered({
+        generatedAt: '2026-02-21T09:31:00.000Z',
+        subscriber: 'accounting',
+        inCatalog: true,
+        topic: null,
+        topics: ['invoice.issued', 'payment.captured'],
+        unlisted: [],
+        subscriptions: [
+          { topic: 'invoice.issued', place: 'elsewhere', options: ELSEWHERE, invalidVariable: null },
+          { topic: 'payment.captured', place: 'elsewhere', options: ELSEWHERE, invalidVariable: null },
+        ],
+        outage: null,
+        waiting: 0,
+        span: 'hours',
+        whole: BUSY,
+        intervals: [
+          { startsAt: '2026-02-21T08:00:00.000Z', ...NOTHING },
+          { startsAt: '2026-02-21T09:00:00.000Z', ...BUSY },
+        ],
+        actions: [
+          {
+            at: '2026-02-21T09:12:40.000Z',
+            action: 'pause',
+            operator: 'kari',
+            topic: null,
+            deliveryId: null,
+            replayId: null,
+            reason: 'Accounting is being moved.',
+          },
+        ],
+        gaps: [],
+      }),
+    },
+    'of-a-topic': {
+      summary: 'One topic, the last 30 days, as a page',
+      parameters: { subscriber: 'accounting', span: 'days', topic: 'payment.captured' },
+      answer: { status: 200, type: HTML_TYPE },
+    },
+    'no-such-subscriber': {
+      summary: 'A subscriber that nothing names',
+      parameters: { subscriber: 'postcards' },
+      answer: refused('not_found', { detail: UNKNOWN }),
+    },
+    'no-such-span': {
+      summary: 'Another span',
+      parameters: { subscriber: 'accounting', span: 'weeks' },
+      answer: invalid('span', 'invalid_value', SPAN),
+    },
+  },
+  handle: async ({ parameters, query: { span, topic }, bus }) => {
+    const health = await readSubscriberHealth(await bus.database(), {
+      ...parameters,
+      topic,
+      span,
+      attachments: bus,
+    });
+    if (health && topic !== undefined && !health.topics.includes(topic)) refuseTopic(topic, health);
+    return health;
+  },
+  page: subscriberPage,
+});
+
+/** @throws Problem 400 */
+function refuseTopic(topic: string, { subscriber, topics }: SubscriberHealth): never {
+  const expected = z.never(`${subscriber} does not subscribe to it; expected for example ${topics[0]}`);
+  requireValid({ topic }, z.object({ topic: expected }));
+  throw new TypeError('the topic was refused');
+}
+
+const probed = z
+  .object({ subscriber: z.string() })
+  .meta({ id: 'Probing', description: 'The subscriber whose next probe is due now.' });
+
+export const probeSubscriber = operatorRoute({
+  id: 'probeSubscriber',
+  path: `${HOME}/subscribers/{subscriber}/probe`,
+  scope: 'event-bus:replay',
+  summary: 'Probe a subscriber that does not answer now',
+  description:
+    'One of its waiting deliveries is tried at once. If the subscriber answers, the outage is over and all follow, in order. No attempt is used up otherwise.',
+  parameters: BY_NAME,
+  body: shape.optionalReason,
+  answer: probed,
+  problems: ['not_silent'],
+  unknown: UNKNOWN,
+  examples: {
+    'it-is-silent': {
+      summary: 'A subscriber that does not answer',
+      parameters: { subscriber: 'reviews' },
+      json: { reason: 'Reviews is back.' },
+      answer: answered({ subscriber: 'reviews' }),
+    },
+    'it-answers': {
+      summary: 'A subscriber without an outage',
+      parameters: { subscriber: 'accounting' },
+      json: { reason: 'Accounting is back.' },
+      answer: refused('not_silent', { detail: notSilent('accounting') }),
+    },
+    'no-such-subscriber': {
+      summary: 'A subscriber that nothing names',
+      parameters: { subscriber: 'postcards' },
+      json: {},
+      answer: refused('not_found', { detail: UNKNOWN }),
+    },
+  },
+  handle: async ({ parameters: { subscriber }, body: { reason = null }, operator, bus }) => {
+    const db = await bus.database();
+    if (await probe(db, { subscriber, by: operator.subject, reason })) return { subscriber };
+    const request = { subscriber, span: 'hours', attachments: bus } as const;
+    const isKnown = (await readSubscriberHealth(db, request)) !== null;
+    if (isKnown) throw new Problem('not_silent', { detail: notSilent(subscriber) });
+    return null;
+  },
+  redirectTo: ({ subscriber }, { body }) =>
+    followedPath(nextPath(body.next ?? subscriberPath(subscriber)), 'probe', subscriber),
+});
+
+function notSilent(subscriber: string): string {
+  return `${subscriber} has no outage: there is nothing to probe. Its deliveries are retried as they are due.`;
+}
+
+export const subscriberRoutes = [showSubscriber, probeSubscriber, renameSubscriber];

@@ -1,0 +1,200 @@
+import pLimit from 'p-limit';
+import type { LimitFunction } from 'p-limit';
+import pTimeout from 'p-timeout';
+
+import { endOutages } from '../../bus/deliveries/end-outages.ts';
+import { endSmokeTests } from '../../bus/deliveries/operations/end-smoke-tests.ts';
+import { leaveOutages } from '../../bus/deliveries/operations/leave-outages.ts';
+import { advanceRenames } from '../../bus/deliveries/operations/rename.ts';
+import { KEEP_MS, prune } from '../../bus/deliveries/prune.ts';
+import type { Pruned } from '../../bus/deliveries/prune.ts';
+import { releaseLanes } from '../../bus/deliveries/release.ts';
+import { subscriptionsOf } from '../../bus/deliveries/subscription.ts';
+import { rollUpHealth } from '../../bus/subscriber-health/roll-up.ts';
+import { sampleBacklog } from '../../bus/subscriber-health/sample-backlog.ts';
+import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
+import { sendAlerts } from '../../components/alerts/send-alerts.ts';
+import { trimIndex } from '../../components/identifiers/trim-index.ts';
+import { watchIncidents } from '../../components/incidents/watch.ts';
+import { settleSetAside } from '../../components/payments/set-aside.ts';
+import type { AlertSettings } from '../../platform/config.ts';
+import type { Database } from '../../platform/db/connect.ts';
+import { limitStatements } from '../../platform/db/statement.ts';
+import { logError } from '../../platform/log.ts';
+import { SECOND } from '../../platform/time.ts';
+import { emitSurges } from '../webhooks/surges.ts';
+import { strikeDailyClock } from './daily-clock.ts';
+
+/**
+ * Something that the cron does once a minute, in addition to relaying. Runs overlap, so performing it twice must be
+ * harmless.
+ */
+export interface Duty {
+  /** Shown in the log and in the cron's answer when the duty failed. */
+  readonly name: string;
+  /**
+   * Must limit the time of its statements (`limitStatements`): a statement that waits for a lock would keep its
+   * connection.
+   */
+  readonly run: (db: Database) => Promise<Partial<DutyResults>>;
+}
+
+/** The results of duties in the cron's answer. */
+interface DutyResults {
+  /** The days whose daily clock was due. */
+  readonly struck: readonly string[];
+  readonly pruned: Pruned;
+}
+
+export interface Performed extends DutyResults {
+  /** The names of the duties that failed or did not end in time. */
+  readonly undone: readonly string[];
+}
+
+export const duties: readonly Duty[] = [
+  { name: 'daily clock', run: async (db) => ({ struck: await strikeDailyClock(db) }) },
+  {
+    name: 'surges of refused webhooks',
+    run: async (db) => {
+      await emitSurges(db);
+      return {};
+    },
+  },
+  {
+    name: 'webhooks set aside',
+    run: async (db) => {
+      await settleSetAside(db);
+      return {};
+    },
+  },
+  {
+    name: 'incidents',
+    run: async (db) => {
+      await watchIncidents(db);
+      return {};
+    },
+  },
+  {
+    name: 'health of subscribers',
+    run: async (db) => {
+      await sampleBacklog(db);
+      await rollUpHealth(db);
+      return {};
+    },
+  },
+  {
+    // Whoever deals with a dead letter that halts a lane does this too: unless its process dies first.
+    name: 'lanes that may go on',
+    run: async (db) => {
+      await db.transaction(async (tx) => {
+        await limitStatements(tx);
+        await releaseLanes(tx);
+      });
+      return {};
+    },
+  },
+  {
+    // Whoever asked for one had too little time, or died.
+    name: 'renames',
+    run: async (db) => {
+      await advanceRenames(db, Date.now() + RENAME_BUDGET_MS);
+      return {};
+    },
+  },
+  {
+    name: 'smoke tests',
+    run: async (db) => {
+      await endSmokeTests(db);
+      return {};
+    },
+  },
+  { name: 'pruning', run: async (db) => ({ pruned: await pruneBriefly(db) }) },
+  {
+    name: 'trimming of the index',
+    run: async (db) => {
+      await trimIndex(db, KEEP_MS);
+      return {};
+    },
+  },
+];
+
+/**
+ * Makes the duty that tells operators of incidents. It comes after the one that finds them, so that an incident is told
+ * in the same minute. While it sends, it holds no connection.
+ */
+export function alertDuty(settings: () => AlertSettings): Duty {
+  return {
+    name: 'alerts',
+    run: async (db) => {
+      await sendAlerts(db, settings());
+      return {};
+    },
+  };
+}
+
+/**
+ * Makes the duty that ends the outages of components that no longer wait in one, and of those that answer again. A relay
+ * that sees an outage begin or end gives back what it used up, and makes due what waits: unless its process dies first.
+ */
+export function outageDuty(subscribers: () => readonly AttachedSubscriber[]): Duty {
+  return {
+    name: 'outages',
+    run: async (db) => {
+      await leaveOutages(db, subscribers());
+      await endOutages(db, subscriptionsOf(subscribers()));
+      return {};
+    },
+  };
+}
+
+/** How long a duty may take: even two in a row end before the cron's relaying does, so no function lives longer. */
+const DUTY_LIMIT_MS = 30 * SECOND;
+
+/** The cron runs of one process share the pool, and so these. */
+const limits = new WeakMap<Database, LimitFunction>();
+
+/** Duties at once: each keeps a connection, even while it waits for a lock, and the relay needs one too. */
+const MAX_DUTIES = 2;
+
+/** Performs all duties, two at a time. Never rejects: a duty's error is logged, and the others are still performed. */
+export async function perform(toDo: readonly Duty[], db: Database): Promise<Performed> {
+  const undone = new Set<Duty>();
+  const limit = limits.get(db) ?? pLimit(MAX_DUTIES);
+  limits.set(db, limit);
+  const performOne = async (duty: Duty) => {
+    try {
+      return await pTimeout(duty.run(db), { milliseconds: DUTY_LIMIT_MS, message: new DutyOverdue() });
+    } catch (error) {
+      undone.add(duty);
+      logError('a duty of the cron failed', error, { duty: duty.name });
+      return {};
+    }
+  };
+  const done = await Promise.all(toDo.map((duty) => limit(performOne, duty)));
+  return {
+    struck: [],
+    pruned: { events: 0, deliveries: 0 },
+    ...Object.assign({}, ...done),
+    undone: toDo.filter((duty) => undone.has(duty)).map(({ name }) => name),
+  };
+}
+
+/** Enough for a hundred thousand deliveries. */
+const RENAME_BUDGET_MS = 10 * SECOND;
+
+/** Enough for some tens of thousands of events, more than arrive in a minute. */
+const PRUNE_BUDGET_MS = 1 * SECOND;
+
+async function pruneBriefly(db: Database): Promise<Pruned> {
+  return await prune({ db, until: Date.now() + PRUNE_BUDGET_MS, statementLimitMs: DUTY_LIMIT_MS / 2 });
+}
+
+/** A duty did not end within its limit. */
+class DutyOverdue extends Error {
+  readonly code = 'duty_overdue';
+
+  constructor() {
+    super(`the duty had not ended after ${DUTY_LIMIT_MS} ms`);
+    this.name = 'DutyOverdue';
+  }
+}

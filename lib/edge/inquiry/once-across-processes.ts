@@ -1,0 +1,91 @@
+import { Redis } from '@upstash/redis';
+
+import { log } from '../../platform/log.ts';
+import { MINUTE, SECOND, sleep } from '../../platform/time.ts';
+import { KeyReused } from './once.ts';
+import { REMEMBERED_MS } from './once.ts';
+import type { Action, Once } from './once.ts';
+
+/** Longer than a mail with its second attempt takes: an older claim belongs to a process that died. */
+const CLAIM_SECONDS = 30;
+
+/** How often to check on another process. */
+const POLL_MS = 250;
+
+/** Time for one claim to expire and the action to be run again. */
+const PATIENCE_MS = MINUTE;
+
+/** After this time an inquiry is sent without Redis: a duplicate is better than a lost inquiry. */
+const REDIS_TIMEOUT_MS = 800;
+
+/** Remembers in Redis, across processes. If Redis does not answer, the action runs. */
+export class OnceAcrossProcesses implements Once {
+  readonly #redis: Redis;
+
+  constructor(settings: { readonly url: string; readonly token: string }) {
+    this.#redis = new Redis({
+      ...settings,
+      signal: () => AbortSignal.timeout(REDIS_TIMEOUT_MS),
+      retry: false,
+      enableAutoPipelining: false,
+      enableTelemetry: false,
+      responseEncoding: false,
+    });
+  }
+
+  async once(action: Action): Promise<{ readonly isReplay: boolean }> {
+    const claim = await this.#claim(action);
+    if (claim === 'done') return { isReplay: true };
+    try {
+      await action.run();
+    } catch (error) {
+      if (claim === 'mine') await orNothing(this.#redis.del(nameOf(action)));
+      throw error;
+    }
+    if (claim === 'mine') {
+      const remembered = `done:${action.fingerprint}`;
+      await orNothing(this.#redis.set(nameOf(action), remembered, { ex: REMEMBERED_MS / SECOND }));
+    }
+    return { isReplay: false };
+  }
+
+  async #claim(action: Action): Promise<'mine' | 'done' | 'unknown'> {
+    const patientUntil = Date.now() + PATIENCE_MS;
+    while (Date.now() < patientUntil) {
+      const state = await orNothing(this.#claimOnce(action));
+      if (state !== 'doing') return state ?? 'unknown';
+      await sleep(POLL_MS);
+    }
+    return 'unknown';
+  }
+
+  async #claimOnce(action: Action): Promise<'mine' | 'done' | 'doing'> {
+    const doing = `doing:${action.fingerprint}`;
+    const set = await this.#redis.set(nameOf(action), doing, { nx: true, ex: CLAIM_SECONDS });
+    if (set === 'OK') return 'mine';
+    const found = await this.#redis.get<string>(nameOf(action));
+    // The other process released its claim between the two commands.
+    if (found === null) return 'doing';
+    const [state, fingerprint] = found.split(':');
+    if (fingerprint !== action.fingerprint) throw new KeyReused();
+    return state === 'done' ? 'done' : 'doing';
+  }
+}
+
+function nameOf({ key }: Action): string {
+  return `postbud:inquiry:${key}`;
+}
+
+/** Undefined when Redis does not answer. */
+async function orNothing<Value>(answer: Promise<Value>): Promise<Value | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof KeyReused) throw error;
+    // The client's error message repeats the command.
+    log('warn', 'Redis did not answer: an inquiry may be sent twice', {
+      error: error instanceof Error ? error.name : typeof error,
+    });
+    return undefined;
+  }
+}

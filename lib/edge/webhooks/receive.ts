@@ -1,0 +1,191 @@
+import pTimeout from 'p-timeout';
+
+import { outboxEvent } from '../../bus/outbox/record.ts';
+import type { OutboxEvent } from '../../bus/outbox/record.ts';
+import { InvalidConfiguration, providers } from '../../platform/config.ts';
+import type { Config, Provider } from '../../platform/config.ts';
+import type { Database } from '../../platform/db/connect.ts';
+import { readBody, requireJson } from '../../platform/http/body.ts';
+import { Problem } from '../../platform/http/problem.ts';
+import { codeOf, log, logError } from '../../platform/log.ts';
+import { inSendSpan } from '../../platform/telemetry/event.ts';
+import { SECOND } from '../../platform/time.ts';
+import { parseWebhookBody } from './body.ts';
+import type { Rejections } from './rejections.ts';
+import { webhookRoute } from './route.ts';
+import type { Received } from './route.ts';
+import { payloadOf, sha256, storeWebhook, topicOf } from './store.ts';
+import type { Stored, Webhook } from './store.ts';
+import { isUsableSecret, verifyWebhook } from './verify.ts';
+
+export interface WebhookIntake {
+  readonly request: Request;
+  /** The event's correlation id; every log line has it too. */
+  readonly requestId: string;
+  readonly settings: Config['webhooks'];
+  /** Called only to store a webhook: a refused one opens no connection. */
+  readonly database: () => Promise<Database>;
+  readonly rejections: Rejections;
+  /** Unix seconds; the clock unless given. */
+  readonly now?: number;
+}
+
+/**
+ * Receives a provider's webhook: verifies it and records its event in the outbox, once, no matter how often it is sent.
+ *
+ * When it resolves, the event is stored. After `database_unavailable` the event may be stored; the provider's next
+ * attempt is then a duplicate. After any other error nothing is stored.
+ *
+ * @throws Problem 404, 503 `webhook_not_configured`, 415, 413, 401 or 400, in this order of checks; 503
+ *   `database_unavailable` after five seconds at the latest.
+ */
+export async function receiveWebhook(intake: WebhookIntake): Promise<Received> {
+  const webhook = await admit(intake);
+  const { isNew, isSameBody } = await store(intake, webhook);
+  const { provider, eventId } = webhook;
+  if (!isSameBody) {
+    log('warn', 'a webhook was repeated with another body', {
+      provider,
+      eventId,
+      requestId: intake.requestId,
+    });
+  }
+  return { received: true, duplicate: !isNew, eventId };
+}
+
+/** Runs all checks. A refusal is counted and leaves a log line. @throws Problem */
+async function admit(intake: WebhookIntake): Promise<Webhook> {
+  const { request, requestId, rejections } = intake;
+  const provider = providerOf(request.url);
+  let bodyLength: number | null = null;
+  try {
+    if (!provider) throw new Problem('unknown_provider');
+    const signing = requireSecret(intake.settings[provider]);
+    requireJson(request);
+    const bytes = await readBody(request, webhookRoute.body.limitBytes);
+    bodyLength = bytes.length;
+    const event = verify(intake, signing, bytes, provider);
+    const body = parse(bytes);
+    return {
+      provider,
+      body,
+      bodySha256: sha256(bytes),
+      eventType: event.eventType,
+      eventId: requireId(event),
+    };
+  } catch (error) {
+    if (error instanceof Problem) {
+      rejections.count(provider ?? 'unknown', error.reason);
+      log('warn', 'webhook refused', {
+        provider: provider ?? 'unknown',
+        reason: error.reason,
+        bodyLength,
+        requestId,
+      });
+    }
+    throw error;
+  }
+}
+
+/** Reads the provider from the path. Ignores the query, which the caller controls, and decodes nothing. */
+function providerOf(url: string): Provider | undefined {
+  const [, segment] = /^(?:\/api)?\/webhooks\/([^/]+)$/.exec(new URL(url).pathname) ?? [];
+  return providers.find((provider) => provider === segment);
+}
+
+/** Setting a secret takes a deployment. */
+const NOT_CONFIGURED_RETRY_SECONDS = 60;
+
+/** Requires a usable secret: anyone can compute an HMAC with an empty key. @throws Problem 503 */
+function requireSecret(settings: Config['webhooks'][Provider]): Config['webhooks'][Provider] {
+  if (settings.secrets.some((secret) => isUsableSecret(settings.scheme, secret))) return settings;
+  throw new Problem('webhook_not_configured', { retryAfterSeconds: NOT_CONFIGURED_RETRY_SECONDS });
+}
+
+/** @throws Problem 401, the same for all reasons, so that a forger learns nothing. */
+function verify(
+  { request, now = Date.now() / 1000 }: WebhookIntake,
+  { scheme, secrets }: Config['webhooks'][Provider],
+  body: Uint8Array,
+  provider: Provider,
+) {
+  const url = signedUrl(request.url, provider);
+  const verification = verifyWebhook(scheme, { secrets, headers: request.headers, body, url, now });
+  if (verification.ok) return verification;
+  throw new Problem('invalid_signature', { reason: verification.reason });
+}
+
+/**
+ * Returns the URL that the provider posted to, which Vipps signs: without the path's parameter, which the platform adds
+ * to the query.
+ *
+ * Edits the query as text, because parsing and writing it again could change its spelling.
+ */
+function signedUrl(received: string, provider: Provider): string {
+  const { origin, pathname, search } = new URL(received);
+  const parameters = search.slice(1).split('&');
+  const added = parameters.lastIndexOf(`provider=${provider}`);
+  if (added === -1) return received;
+  const own = parameters.toSpliced(added, 1).join('&');
+  return own ? `${origin}${pathname}?${own}` : `${origin}${pathname}`;
+}
+
+function parse(bytes: Uint8Array): Record<string, unknown> {
+  const parsed = parseWebhookBody(bytes);
+  if (parsed.ok) return parsed.body;
+  throw new Problem(parsed.reason);
+}
+
+function requireId({ eventId }: { readonly eventId: string | null }): string {
+  if (eventId !== null) return eventId;
+  throw new Problem('invalid_event_id');
+}
+
+/** Providers give up on a request after five to thirty seconds. */
+const DATABASE_LIMIT_MS = 5 * SECOND;
+
+/** The usual time of a failover or a restart. */
+const DATABASE_RETRY_SECONDS = 5;
+
+/** @throws Problem 503 when the database fails or does not answer in time */
+async function store(intake: WebhookIntake, webhook: Webhook): Promise<Stored> {
+  const { provider, eventId } = webhook;
+  const topic = topicOf(webhook);
+  try {
+    return await inSendSpan(topic, async (sent) => {
+      const event = outboxEvent(topic, payloadOf(webhook), { correlationId: intake.requestId });
+      const stored = await pTimeout(write(intake, webhook, event), {
+        milliseconds: DATABASE_LIMIT_MS,
+        fallback: () => {
+          throw new DatabaseTimeout();
+        },
+      });
+      if (stored.isNew) sent(event.id);
+      return stored;
+    });
+  } catch (error) {
+    if (error instanceof InvalidConfiguration || isOurMistake(error)) throw error;
+    logError('a webhook was not stored', error, { provider, eventId, requestId: intake.requestId });
+    throw new Problem('database_unavailable', { retryAfterSeconds: DATABASE_RETRY_SECONDS, cause: error });
+  }
+}
+
+/**
+ * Whether the data, a constraint, the SQL or a trigger is at fault: then a retry cannot help, and nothing was stored.
+ */
+function isOurMistake(error: unknown): boolean {
+  return /^(22|23|42|P0)...$/.test(codeOf(error) ?? '');
+}
+
+class DatabaseTimeout extends Error {
+  readonly code = 'database_timeout';
+
+  constructor() {
+    super(`the database had not answered after ${DATABASE_LIMIT_MS} ms`);
+    this.name = 'DatabaseTimeout';
+  }
+}
+
+async function write({ database }: WebhookIntake, webhook: Webhook, event: OutboxEvent): Promise<Stored> {
+  return await storeWebhook(await database(), webhook, event);
+}

@@ -1,0 +1,158 @@
+import type { Provider } from '../../../platform/config.ts';
+import type { Database } from '../../../platform/db/connect.ts';
+import { driverOf, run } from '../../../platform/db/statement.ts';
+import { SECOND } from '../../../platform/time.ts';
+
+/** The right to take one step of a provider's reconciliation, and how far it is. Times are epoch milliseconds. */
+export interface Claim {
+  readonly provider: Provider;
+  readonly step: number;
+  /** The database's clock. */
+  readonly now: number;
+  /** The walk over pages that earlier steps began; null: none is under way. */
+  readonly walk: Walk | null;
+  readonly checkedUntil: number | null;
+  readonly failures: number;
+}
+
+/** A walk over the pages of a provider's events. */
+export interface Walk {
+  readonly from: number;
+  readonly until: number;
+  /** The last event that it has come to; null at its start. */
+  readonly cursor: string | null;
+}
+
+/** What a step found out. */
+export interface Progress {
+  /** The walk that goes on; null when there is nothing left to ask for now. */
+  readonly walk: Walk | null;
+  /** All events created before are asked for; null leaves it. */
+  readonly checkedUntil: number | null;
+  /** Why a part of the step failed; null if nothing did. */
+  readonly error: string | null;
+  readonly found: number;
+  /** When the next step is due. */
+  readonly waitMs: number;
+}
+
+/** Longer than a step can take: after this, its process has died. */
+const GIVEN_UP_AFTER_MS = 60 * SECOND;
+
+/** Finds which of these providers are due, or have never been asked. */
+export async function dueProviders(
+  db: Database,
+  providers: readonly Provider[],
+  now?: Date,
+): Promise<readonly Provider[]> {
+  const due = await run<{ provider: Provider }>(driverOf(db), {
+    text: `
+      select provider from jsonb_array_elements_text($1::text::jsonb) as asked (provider)
+        left join reconciliations using (provider)
+      where coalesce(next_at, '-infinity') <= coalesce($2::text::timestamptz, clock_timestamp())
+      order by next_at nulls first`,
+    values: [JSON.stringify(providers), now?.toISOString() ?? null],
+  });
+  return due.map(({ provider }) => provider);
+}
+
+/** Claims the next step. @returns null when it is not due: another process has taken it. */
+export async function claimStep(db: Database, provider: Provider, now?: Date): Promise<Claim | null> {
+  const [claimed] = await run<Row>(driverOf(db), {
+    text: CLAIM,
+    values: [provider, now?.toISOString() ?? null, GIVEN_UP_AFTER_MS],
+  });
+  if (!claimed) return null;
+  const { step, now: at, from, until, cursor, checkedUntil, failures } = claimed;
+  const walk = from === null || until === null ? null : { from, until, cursor };
+  return { provider, step, now: at, walk, checkedUntil, failures };
+}
+
+interface Row {
+  readonly step: number;
+  readonly now: number;
+  readonly from: number | null;
+  readonly until: number | null;
+  readonly cursor: string | null;
+  readonly checkedUntil: number | null;
+  readonly failures: number;
+}
+
+const CLAIM = `
+  insert into reconciliations as known (provider, step, begun_at, next_at)
+  select $1::text, 1, now, now + $3::int * interval '1 millisecond'
+  from (select coalesce($2::text::timestamptz, clock_timestamp()) as now) as clock
+  on conflict (provider) do update set step = known.step + 1, next_at = excluded.next_at
+  where known.next_at <= excluded.begun_at
+  returning step::float8, (extract(epoch from next_at) * 1000 - $3::int)::float8 as now,
+    (extract(epoch from walk_from) * 1000)::float8 as "from",
+    (extract(epoch from walk_until) * 1000)::float8 as "until", cursor,
+    (extract(epoch from checked_until) * 1000)::float8 as "checkedUntil", failures`;
+
+/** Records what a step found out. Without effect if the step has been given up, because another process repeats it. */
+export async function endStep(
+  db: Database,
+  { provider, step, now }: Claim,
+  { walk, checkedUntil, error, found, waitMs }: Progress,
+): Promise<void> {
+  await run(driverOf(db), {
+    text: END,
+    values: [
+      provider,
+      step,
+      instant(now),
+      instant(walk?.from),
+      instant(walk?.until),
+      walk?.cursor ?? null,
+      instant(checkedUntil),
+      error,
+      found,
+      waitMs,
+    ],
+  });
+}
+
+const END = `
+  update reconciliations set
+    walk_from = $4::text::timestamptz, walk_until = $5::text::timestamptz, cursor = $6::text,
+    checked_until = coalesce($7::text::timestamptz, checked_until),
+    succeeded_at = case when $4::text is null then $3::text::timestamptz else succeeded_at end,
+    failures = 0, error = coalesce($8::text, error),
+    failed_at = case when $8::text is null then failed_at else $3::text::timestamptz end,
+    found = found + $9::int, found_at = case when $9::int > 0 then $3::text::timestamptz else found_at end,
+    next_at = $3::text::timestamptz + $10::int * interval '1 millisecond'
+  where provider = $1::text and step = $2::float8`;
+
+/**
+ * Records that a step failed. What it found before is counted.
+ *
+ * @param isCursorLost whether the provider no longer knows the walk's cursor, so that it must begin again.
+ */
+export async function failStep(
+  db: Database,
+  { provider, step, now }: Claim,
+  failure: {
+    readonly error: string;
+    readonly waitMs: number;
+    readonly found: number;
+    readonly isCursorLost: boolean;
+  },
+): Promise<void> {
+  const { error, waitMs, found, isCursorLost } = failure;
+  await run(driverOf(db), {
+    text: FAIL,
+    values: [provider, step, instant(now), error, waitMs, found, isCursorLost],
+  });
+}
+
+const FAIL = `
+  update reconciliations set
+    failures = failures + 1, error = $4::text, failed_at = $3::text::timestamptz,
+    cursor = case when not $7::boolean then cursor end,
+    found = found + $6::int, found_at = case when $6::int > 0 then $3::text::timestamptz else found_at end,
+    next_at = $3::text::timestamptz + $5::int * interval '1 millisecond'
+  where provider = $1::text and step = $2::float8`;
+
+function instant(ms: number | null | undefined): string | null {
+  return ms === null || ms === undefined ? null : new Date(ms).toISOString();
+}

@@ -1,0 +1,81 @@
+import { outboxEvent } from '../../../bus/outbox/record.ts';
+import type { Provider } from '../../../platform/config.ts';
+import type { Database } from '../../../platform/db/connect.ts';
+import { driverOf, run } from '../../../platform/db/statement.ts';
+import { inSendSpan } from '../../../platform/telemetry/event.ts';
+import { parseWebhookBody } from '../body.ts';
+import { payloadOf, sha256, storeWebhook, topicOf } from '../store.ts';
+import type { Webhook } from '../store.ts';
+
+/** An event that a provider's API lists, with the id and the body that its webhook has. */
+export interface FoundEvent {
+  /** Null if it has no usable one. */
+  readonly eventId: string | null;
+  readonly eventType: string | null;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Records the events whose webhook has not come, in their order, each as its webhook would have been.
+ *
+ * @param onFound called for each that is recorded, so that they are counted even if a later one fails.
+ * @returns how many cannot be stored, as their webhooks could not.
+ * @throws the error of the database at the first one that cannot be written.
+ */
+export async function takeIn(
+  db: Database,
+  provider: Provider,
+  events: readonly FoundEvent[],
+  onFound: () => void,
+): Promise<number> {
+  const usable = events.flatMap((event) => webhookOf(provider, event) ?? []);
+  const known = await knownIds(
+    db,
+    provider,
+    usable.map(({ eventId }) => eventId),
+  );
+  for (const webhook of usable) {
+    if (!known.has(webhook.eventId) && (await takeInOne(db, webhook))) onFound();
+  }
+  return events.length - usable.length;
+}
+
+/** @returns null for an event that the endpoint would refuse, too. */
+function webhookOf(provider: Provider, { eventId, eventType, body }: FoundEvent): Webhook | null {
+  const text = JSON.stringify(body, refusable);
+  const parsed = parseWebhookBody(Buffer.from(text));
+  if (!parsed.ok || eventId === null) return null;
+  return { provider, eventId, eventType, body: parsed.body, bodySha256: sha256(text) };
+}
+
+/** `JSON.stringify` would write null for a number that was changed; U+0000 is refused, as the number in a webhook is. */
+function refusable(_name: string, value: unknown): unknown {
+  return value === Infinity ? '\0' : value;
+}
+
+/** Finds those that have a receipt, so that what is found again and again costs one query. */
+async function knownIds(
+  db: Database,
+  provider: Provider,
+  ids: readonly string[],
+): Promise<ReadonlySet<string>> {
+  if (ids.length === 0) return new Set();
+  const known = await run<{ event_id: string }>(driverOf(db), {
+    text: `
+      select event_id from webhook_receipts
+      where provider = $1::text and event_id in (select jsonb_array_elements_text($2::text::jsonb))`,
+    values: [provider, JSON.stringify(ids)],
+  });
+  return new Set(known.map(({ event_id }) => event_id));
+}
+
+/** @returns whether it is new: its webhook may have come meanwhile. */
+async function takeInOne(db: Database, webhook: Webhook): Promise<boolean> {
+  const topic = topicOf(webhook);
+  return await inSendSpan(topic, async (sent) => {
+    const event = outboxEvent(topic, payloadOf(webhook));
+    const { isNew } = await storeWebhook(db, webhook, event, true);
+    if (isNew) sent(event.id);
+    return isNew;
+  });
+}

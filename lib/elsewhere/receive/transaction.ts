@@ -1,0 +1,209 @@
+import { EventEmitter } from 'node:events';
+
+import { isConflict, jitterMs, MOST_RUNS } from '../../platform/conflict.ts';
+import { sleep } from '../../platform/time.ts';
+
+/** A database that the receiver can open transactions in, described by what it has, so that no driver is imported. */
+export type ReceiverDatabase = PoolLike | DatabaseLike;
+
+/** The pool of `pg` or of Neon's driver. */
+interface PoolLike {
+  connect(): Promise<PoolClient>;
+}
+
+interface PoolClient extends Queries {
+  release(destroy?: boolean): void;
+  on(event: 'error', listener: () => void): unknown;
+  off(event: 'error', listener: () => void): unknown;
+}
+
+interface Queries {
+  query(text: string): PromiseLike<unknown>;
+}
+
+/** A database of Drizzle, or PGlite. Each has a type of transaction of its own; see `TransactionOf`. */
+interface DatabaseLike {
+  transaction(...parameters: never[]): Promise<unknown>;
+}
+
+/** The transaction that such a database hands to handlers: Drizzle's, or the pool's client. */
+export type TransactionOf<Database> = Database extends {
+  transaction(run: (tx: infer Transaction) => Promise<unknown>): Promise<unknown>;
+}
+  ? Transaction
+  : Database extends { connect: { (): Promise<infer Client>; (callback: infer _Callback): unknown } }
+    ? Client
+    : Database extends { connect(): Promise<infer Client> }
+      ? Client
+      : never;
+
+/** An open transaction: what handlers get, and a way to run statements in it. */
+export interface OpenTransaction {
+  readonly tx: unknown;
+  /** @returns the rows. The text is sent as it is, without parameters, which Drizzle does not take with a text. */
+  readonly run: (text: string) => Promise<readonly unknown[]>;
+}
+
+/** The transaction did not begin, for example because the database is down. */
+export class NotBegun extends Error {
+  constructor(cause: unknown) {
+    super('the transaction did not begin', { cause });
+    this.name = 'NotBegun';
+  }
+}
+
+/** A statement failed and the handler went on without telling: Postgres would roll back in place of the commit. */
+class TransactionAborted extends Error {
+  readonly code = 'transaction_aborted';
+
+  constructor() {
+    super('a statement of the handler failed, so its transaction cannot be committed: let the error through');
+    this.name = 'TransactionAborted';
+  }
+}
+
+/**
+ * Runs a transaction in READ COMMITTED, whatever the database's default is; when it resolves, it is committed. After a
+ * conflict with another transaction it runs again at once, a few times.
+ *
+ * @throws NotBegun; the error of `body` or of the commit, after which nothing is committed unless the connection was lost at
+ *   the commit.
+ */
+export async function inTransaction<Result>(
+  database: ReceiverDatabase,
+  body: (open: OpenTransaction) => Promise<Result>,
+): Promise<Result> {
+  const once = async () =>
+    'transaction' in database ? await inTransactionOf(database, body) : await onClientOf(database, body);
+  for (let run = 1; ; run += 1) {
+    try {
+      return await once();
+    } catch (error) {
+      if (run === MOST_RUNS || !isConflict(error)) throw error;
+      await sleep(jitterMs(run));
+    }
+  }
+}
+
+/**
+ * Keeps the process alive when an idle connection is lost, which the next transaction replaces: without a listener, the
+ * pool's error would end it.
+ */
+export function outliveLostConnections(database: ReceiverDatabase): void {
+  const pool: unknown = '$client' in database ? database.$client : database;
+  if (!(pool instanceof EventEmitter) || pool.listeners('error').includes(ignore)) return;
+  pool.on('error', ignore);
+}
+
+/** @throws TypeError for what is no such database, with an example. */
+export function requireDatabase(database: unknown): void {
+  const has = (name: string) => typeof database === 'object' && database !== null && name in database;
+  if (has('transaction') || has('connect')) return;
+  throw new TypeError(
+    "database: expected the Pool of 'pg' or of '@neondatabase/serverless', or a Drizzle database, for example new Pool({ connectionString })",
+  );
+}
+
+async function inTransactionOf<Result>(
+  database: DatabaseLike,
+  body: (open: OpenTransaction) => Promise<Result>,
+): Promise<Result> {
+  let hasBegun = false;
+  let result: { readonly of: Result } | null = null;
+  try {
+    const transactions: Transactions = database;
+    await transactions.transaction(async (tx) => {
+      const run = async (text: string) => rowsOf(await execute(tx, text));
+      // PGlite takes no settings of a transaction.
+      if (!('execute' in tx)) await run(`set transaction ${READ_COMMITTED}`);
+      hasBegun = true;
+      result = { of: await body({ tx, run }) };
+      // Drizzle does not tell that a commit was answered with a rollback; a statement in such a transaction fails.
+      await run('select 1').catch((cause: unknown) => {
+        throw Object.assign(new TransactionAborted(), { cause });
+      });
+    }, DRIZZLE_READ_COMMITTED);
+  } catch (error) {
+    throw hasBegun ? error : new NotBegun(error);
+  }
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- TypeScript does not see the assignment in the callback
+  return (result as unknown as { readonly of: Result }).of;
+}
+
+const READ_COMMITTED = 'isolation level read committed';
+
+const DRIZZLE_READ_COMMITTED = { isolationLevel: 'read committed' } as const;
+
+interface Transactions {
+  transaction(
+    run: (tx: Statements) => Promise<void>,
+    settings: typeof DRIZZLE_READ_COMMITTED,
+  ): Promise<unknown>;
+}
+
+type Statements = { execute(text: string): PromiseLike<unknown> } | Queries;
+
+function execute(tx: Statements, text: string): PromiseLike<unknown> {
+  return 'execute' in tx ? tx.execute(text) : tx.query(text);
+}
+
+async function onClientOf<Result>(
+  pool: PoolLike,
+  body: (open: OpenTransaction) => Promise<Result>,
+): Promise<Result> {
+  const client = await begin(pool);
+  try {
+    const result = await body({ tx: client, run: async (text) => rowsOf(await client.query(text)) });
+    const committed = await client.query('commit');
+    if (isRollback(committed)) throw new TransactionAborted();
+    letGo(client, false);
+    return result;
+  } catch (error) {
+    const isRolledBack = await client.query('rollback').then(
+      () => true,
+      () => false,
+    );
+    letGo(client, !isRolledBack);
+    throw error;
+  }
+}
+
+/** @throws NotBegun */
+async function begin(pool: PoolLike): Promise<PoolClient> {
+  const client = await pool.connect().catch((error: unknown) => {
+    throw new NotBegun(error);
+  });
+  // Without a listener, a connection lost between two statements would end the process. The next statement rejects.
+  client.on('error', ignore);
+  try {
+    await client.query(`begin ${READ_COMMITTED}`);
+    return client;
+  } catch (error) {
+    letGo(client, true);
+    throw new NotBegun(error);
+  }
+}
+
+function letGo(client: PoolClient, destroy: boolean): void {
+  client.off('error', ignore);
+  client.release(destroy);
+}
+
+const ignore = () => undefined;
+
+/** Whether Postgres answered a commit by rolling back, which it does after a failed statement, without an error. */
+function isRollback(committed: unknown): boolean {
+  return (
+    typeof committed === 'object' &&
+    committed !== null &&
+    'command' in committed &&
+    committed.command === 'ROLLBACK'
+  );
+}
+
+/** Most drivers answer with an object that has the rows; a few with the rows themselves. */
+function rowsOf(answer: unknown): readonly unknown[] {
+  if (Array.isArray(answer)) return answer;
+  const rows = typeof answer === 'object' && answer !== null && 'rows' in answer ? answer.rows : null;
+  return Array.isArray(rows) ? rows : [];
+}

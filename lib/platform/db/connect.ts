@@ -1,0 +1,403 @@
+import { fileURLToPath } from 'node:url';
+
+import type { PgDatabase, PgQueryResultHKT } from 'drizzle-orm/pg-core';
+import type { PoolClient as NeonPoolClient } from '@neondatabase/serverless';
+import type { attachDatabasePool as AttachDatabasePool } from '@vercel/functions';
+import pTimeout from 'p-timeout';
+import type { PoolClient } from 'pg';
+
+import { InvalidConfiguration, readConfig } from '../config.ts';
+import type { Config } from '../config.ts';
+import { codeOf } from '../log.ts';
+import { MINUTE, SECOND } from '../time.ts';
+import { OpenTransaction, reportDue, reportSent, trackTransaction } from './commits.ts';
+import { Deadlines } from './deadlines.ts';
+import { isAnswer, openConnection } from './pooled-connection.ts';
+import type { PooledConnection } from './pooled-connection.ts';
+import { PreparedNames } from './prepared-names.ts';
+import { runAgain } from './run-again.ts';
+import { ANSWER_LIMIT_MS, driverOf, run, sendsBy } from './statement.ts';
+import type { Sender, Statement } from './statement.ts';
+import { explained, requireFit } from './surroundings.ts';
+
+/**
+ * A Drizzle database on any of the three drivers. Its `transaction`
+ *
+ * - begins together with its first statement, in one round trip, and in READ COMMITTED unless it is told otherwise,
+ *   whatever the database's default is;
+ * - runs its callback again, a few times, after a serialization failure or a deadlock: what the callback does outside the
+ *   transaction must bear a repetition;
+ * - reports commits that made deliveries due; see `onDue`.
+ *
+ * Drizzle is given no schema: it would read the whole of it for each transaction.
+ */
+export type Database = PgDatabase<PgQueryResultHKT> & { $client: unknown };
+
+/** The transaction that `db.transaction` hands to its callback. */
+export type Transaction = Parameters<Parameters<Database['transaction']>[0]>[0];
+
+/** The settings that `db.transaction` takes. */
+type TransactionConfig = Parameters<Database['transaction']>[1];
+
+export interface Connection {
+  readonly db: Database;
+  /** Ends the connections, or the embedded database. */
+  readonly close: () => Promise<void>;
+}
+
+interface Driver extends Connection {
+  /** Sends a statement that runs alone. */
+  send(statement: Statement): Promise<{ rows: unknown[] }>;
+  /** Runs a transaction once. */
+  transact<Result>(body: Body<Result>, options?: TransactOptions): Promise<Result>;
+}
+
+type Body<Result> = (tx: Transaction) => Promise<Result>;
+
+interface TransactOptions {
+  /** Cuts the connection when it aborts, whatever runs on it at that moment. */
+  readonly signal?: AbortSignal;
+  readonly config?: TransactionConfig;
+  /** Called when the commit is sent. An embedded database, which has one connection, does not call it. */
+  readonly onSent?: () => void;
+  /** How long each statement may wait for its answer; see `limitStatements`. */
+  readonly limitMs?: number;
+}
+
+const drivers = new WeakMap<object, Driver>();
+
+/**
+ * Opens a database and returns its Drizzle handle.
+ *
+ * @param url `postgres://…` through `pg`, or through Neon's driver for a `*.neon.tech` host or with
+ *   `DATABASE_DRIVER=neon`; `memory://` for an embedded one in memory. By default `DATABASE_URL`; without that, the
+ *   embedded database in `DATA_DIR`.
+ * @throws InvalidConfiguration when the url is none of these. When the database is down, the first statement throws.
+ */
+export async function connect(url?: string): Promise<Connection> {
+  const { database, deployed } = readConfig(url === undefined ? {} : { DATABASE_URL: url });
+  const driver = await openDriver(database, deployed ? KEPT_IN_FUNCTIONS_MS : KEPT_IN_SERVERS_MS);
+  const { db } = driver;
+  drivers.set(db, driver);
+  const alone = senderOf(driver);
+  sendsBy(db, alone);
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a pool or an embedded database
+  sendsBy(db.$client as object, alone);
+  db.transaction = async (body, config) => {
+    let open: OpenTransaction;
+    const once = () => {
+      const opened = (open = new OpenTransaction());
+      const onSent = () => reportSent(db, opened);
+      return driver.transact((tx) => body(track(tx, opened)), { config, onSent });
+    };
+    const result = await explained(driver, () => runAgain(once));
+    if (open!.isDue) reportDue(db, open!);
+    return result;
+  };
+  const close = async () => {
+    await Promise.all([...(endings.get(db) ?? [])].map(async (end) => await end()));
+    await driver.close();
+  };
+  return { db, close };
+}
+
+const endings = new WeakMap<Database, Set<() => Promise<void>>>();
+
+/** Has work that is still to be written done when the database is closed. @param end never rejects. */
+export function beforeClose(db: Database, end: () => Promise<void>): void {
+  const known = endings.get(db) ?? new Set();
+  endings.set(db, known.add(end));
+}
+
+function track(tx: Transaction, open: OpenTransaction): Transaction {
+  trackTransaction(tx, open);
+  const nest = tx.transaction.bind(tx);
+  tx.transaction = (body) => nest((inner) => body(track(inner, open)));
+  return tx;
+}
+
+/** SQLSTATE of our functions that decide by what is true now, and so refuse to run in another isolation. */
+const WRONG_ISOLATION = 'PB003';
+
+/**
+ * Sends statements that run alone, which take the isolation that the session has by default: a setting of the session
+ * would pass on to others behind a pooler, and so would take a round trip of its own. Where one is refused for its
+ * isolation, it is sent in a transaction from then on.
+ */
+function senderOf(driver: Driver): Sender {
+  const inTransactions = new Set<string>();
+  const once = async (statement: Statement): Promise<{ rows: unknown[] }> => {
+    const { text, limitMs = ANSWER_LIMIT_MS } = statement;
+    if (!inTransactions.has(text)) {
+      try {
+        return await driver.send(statement);
+      } catch (error) {
+        if (codeOf(error) !== WRONG_ISOLATION) throw error;
+        inTransactions.add(text);
+      }
+    }
+    return await driver.transact(async (tx) => ({ rows: await run(tx, statement) }), { limitMs });
+  };
+  return { send: (statement) => explained(driver, () => runAgain(() => once(statement))) };
+}
+
+/**
+ * Runs the missing migrations and publishes the catalog for `postbud_emit`. Safe to call at every start, from several
+ * processes at once, behind a pooler, and while functions run: all of it is one transaction, which gives up on a table that
+ * is in use instead of making other statements wait.
+ *
+ * @throws InvalidConfiguration for a database that cannot keep the promises; an error with the code 55P03 when it gave up.
+ *   Nothing has changed then.
+ */
+export async function migrate(db: Database): Promise<void> {
+  await requireFit(driverOf(db));
+  const folder = fileURLToPath(new URL('../../../drizzle/migrations', import.meta.url));
+  // Functions, which never migrate, do not load it.
+  const { runMigrations } = await import('./migrations.ts');
+  await driverFor(db).transact((tx) => runMigrations(tx, folder), { limitMs: Infinity });
+}
+
+/**
+ * Runs a transaction that can be cut off: when `signal` aborts, nothing that the callback still does reaches the
+ * database. The callback runs again as that of `db.transaction` does.
+ *
+ * Commits here are not reported to `onDue`: relays and the cron's duties call this, and look again by themselves.
+ *
+ * @throws the signal's reason; or the error of the callback or the commit.
+ */
+export async function transact<Result>(
+  db: Database,
+  body: Body<Result>,
+  signal: AbortSignal,
+): Promise<Result> {
+  const driver = driverFor(db);
+  return await explained(driver, () => runAgain(() => driver.transact(body, { signal })));
+}
+
+/**
+ * Runs a transaction of handlers, whose time limits abort the signal. The callback runs once, and only the signal limits
+ * how long a statement may take.
+ *
+ * @throws the signal's reason; TransactionNotBegun; or the error of the callback or the commit. A connection lost at
+ *   the commit leaves the outcome unknown.
+ */
+export async function transactOnce<Result>(
+  db: Database,
+  body: Body<Result>,
+  signal: AbortSignal,
+): Promise<Result> {
+  return await driverFor(db).transact(body, { signal, limitMs: Infinity });
+}
+
+async function openDriver(database: Config['database'], idleMs: number): Promise<Driver> {
+  switch (database.kind) {
+    case 'embedded':
+      return await embedded(database.dataDir);
+    case 'neon':
+      return await neon(database.url, idleMs);
+    case 'postgres':
+      return await postgres(database.url, idleMs);
+    case 'none':
+      throw new InvalidConfiguration(
+        'DATABASE_URL',
+        'must be set to the URL of the Postgres database, for example postgres://postbud@db.example.no/postbud',
+      );
+  }
+}
+
+function driverFor(db: Database): Driver {
+  const driver = drivers.get(db);
+  if (!driver) throw new TypeError('expected a database returned by connect()');
+  return driver;
+}
+
+async function postgres(url: string, idleMs: number): Promise<Driver> {
+  const [{ default: pg }, { drizzle, NodePgSession, NodePgTransaction }, { PgDialect }] = await Promise.all([
+    import('pg'),
+    import('drizzle-orm/node-postgres'),
+    import('drizzle-orm/pg-core'),
+  ]);
+  const open = (max: number) => new pg.Pool({ connectionString: url, ...poolOf(max, idleMs) });
+  const pools = { any: open(MAX_CONNECTIONS), turns: open(MAX_TURNS) };
+  const dialect = new PgDialect();
+  return await pooled<PoolClient>(pools, drizzle({ client: pools.any }), (client) => {
+    const session = new NodePgSession<NoSchema, NoSchema>(client, dialect, undefined);
+    return () => new NodePgTransaction(dialect, session, undefined);
+  });
+}
+
+async function neon(url: string, idleMs: number): Promise<Driver> {
+  const [{ Pool: NeonPool, neonConfig }, { drizzle, NeonSession, NeonTransaction }, { PgDialect }] =
+    await Promise.all([
+      import('@neondatabase/serverless'),
+      import('drizzle-orm/neon-serverless'),
+      import('drizzle-orm/pg-core'),
+    ]);
+  // Node gained a WebSocket of its own in version 22.
+  if (!('WebSocket' in globalThis)) neonConfig.webSocketConstructor = (await import('ws')).default;
+  const open = (max: number) => new NeonPool({ connectionString: url, ...poolOf(max, idleMs) });
+  const pools = { any: open(MAX_CONNECTIONS), turns: open(MAX_TURNS) };
+  const dialect = new PgDialect();
+  return await pooled<NeonPoolClient>(pools, drizzle({ client: pools.any }), (client) => {
+    const session = new NeonSession<NoSchema, NoSchema>(client, dialect, undefined);
+    return () => new NeonTransaction(dialect, session, undefined);
+  });
+}
+
+type NoSchema = Record<string, never>;
+
+// A function instance serves requests side by side but lives briefly: few connections, and none idle for long, since the
+// platform keeps an instance awake for those. A server keeps them: one that is opened for a rush is slow at first.
+const KEPT_IN_FUNCTIONS_MS = 5 * SECOND;
+const KEPT_IN_SERVERS_MS = 5 * MINUTE;
+
+const MAX_CONNECTIONS = 10;
+
+/** Connections for nothing but turns, whose plans take a new one 15 milliseconds. More than a relay has loops. */
+const MAX_TURNS = 4;
+
+/** They are probed, so that a connection whose other end is gone frees its place. */
+const poolOf = (max: number, idleTimeoutMillis: number) => ({
+  max,
+  idleTimeoutMillis,
+  connectionTimeoutMillis: 5 * SECOND,
+  keepAlive: true,
+  keepAliveInitialDelayMillis: 10 * SECOND,
+});
+
+/** The part of a pool that `pg` and Neon's driver share. */
+interface AnyPool<Client> {
+  connect(): Promise<Client>;
+  end(): Promise<void>;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'connect', listener: (client: Client) => void): unknown;
+}
+
+/**
+ * @param pools one for turns, the other for all else.
+ * @param transactionsOn makes the transactions of a connection, without a statement.
+ */
+async function pooled<
+  Client extends object & {
+    release(destroy?: boolean): void;
+    on(event: 'error', listener: (error: Error) => void): unknown;
+  },
+>(
+  pools: Readonly<Record<'any' | 'turns', AnyPool<Client> & Parameters<typeof AttachDatabasePool>[0]>>,
+  db: Database,
+  transactionsOn: (client: Client) => () => Transaction,
+): Promise<Driver> {
+  const { attachDatabasePool } = await import('@vercel/functions');
+  for (const pool of [pools.any, pools.turns]) {
+    // An idle connection that the server closes must not end the process; the next statement opens another one.
+    pool.on('error', () => undefined);
+    // Nor must a connection lost in the middle of a transaction, whose statements reject anyway.
+    pool.on('connect', (client) => client.on('error', () => undefined));
+    attachDatabasePool(pool);
+  }
+  const names = new PreparedNames();
+  const deadlines = new Deadlines();
+  const opened = new WeakMap<
+    Client,
+    PooledConnection<Client> & { readonly newTransaction: () => Transaction }
+  >();
+  const open = (connection: Client) => {
+    const known = openConnection(connection, names, deadlines);
+    const all = { ...known, newTransaction: transactionsOn(known.client) };
+    opened.set(connection, all);
+    return all;
+  };
+  const take = async (limitMs: number, pool = pools.any) => {
+    const connection = await pool.connect();
+    const known = opened.get(connection) ?? open(connection);
+    known.limitAnswers(limitMs);
+    return known;
+  };
+  return {
+    db,
+    close: async () => void (await Promise.all([pools.any.end(), pools.turns.end()])),
+    async send(statement) {
+      const { limitMs = ANSWER_LIMIT_MS, isTurn } = statement;
+      const { connection, sender, lost } = await take(limitMs, isTurn ? pools.turns : pools.any);
+      try {
+        const result = await sender.send(statement);
+        connection.release();
+        return result;
+      } catch (error) {
+        connection.release(!isAnswer(error) || lost() !== undefined);
+        throw error;
+      }
+    },
+    async transact(body, { signal, config, onSent, limitMs = ANSWER_LIMIT_MS } = {}) {
+      signal?.throwIfAborted();
+      const { connection, newTransaction, sender, lost, begin, end } = await take(limitMs);
+      const transacted = async () => {
+        begin(beginOf(config));
+        const tx = newTransaction();
+        sendsBy(tx, sender);
+        try {
+          const result = await body(tx);
+          const committed = end('commit');
+          try {
+            onSent?.();
+          } finally {
+            await committed;
+          }
+          return result;
+        } catch (error) {
+          await end('rollback');
+          throw error;
+        }
+      };
+      try {
+        const result = await cutOff(transacted(), signal);
+        connection.release();
+        return result;
+      } catch (error) {
+        connection.release(signal?.aborted === true || lost() !== undefined);
+        throw lost() ?? error;
+      }
+    },
+  };
+}
+
+function beginOf(config: TransactionConfig): string {
+  const { isolationLevel, accessMode, deferrable } = { ...READ_COMMITTED, ...config };
+  const modes = [`begin isolation level ${isolationLevel}`];
+  if (accessMode) modes.push(accessMode);
+  if (deferrable !== undefined) modes.push(deferrable ? 'deferrable' : 'not deferrable');
+  return modes.join(' ');
+}
+
+/** Whatever the database, the role or the URL sets: what the bus decides by must be true now. */
+const READ_COMMITTED = { isolationLevel: 'read committed' } as const;
+
+async function embedded(dataDir: string): Promise<Driver> {
+  const [{ PGlite }, { drizzle }] = await Promise.all([
+    import('@electric-sql/pglite'),
+    import('drizzle-orm/pglite'),
+  ]);
+  const client = new PGlite(dataDir);
+  const db = drizzle({ client });
+  // Drizzle's own: connect() replaces it.
+  const transaction = db.transaction.bind(db);
+  return {
+    db,
+    close: () => client.close(),
+    send: ({ text, values }) => client.query(text, [...values]),
+    // PGlite refuses statements on a finished transaction, so rejecting the callback cuts it off.
+    transact: (body, { signal, config } = {}) =>
+      transaction(
+        (tx) => {
+          signal?.throwIfAborted();
+          return cutOff(body(tx), signal);
+        },
+        { ...READ_COMMITTED, ...config },
+      ),
+  };
+}
+
+/** Rejects with the signal's reason when it aborts first. */
+async function cutOff<Result>(running: Promise<Result>, signal: AbortSignal | undefined): Promise<Result> {
+  return await (signal ? pTimeout(running, { milliseconds: Infinity, signal }) : running);
+}
