@@ -8,7 +8,7 @@ import { duties } from '../lib/edge/cron/duties.ts';
 import { runCron } from '../lib/edge/cron/run-cron.ts';
 import { connect } from '../lib/platform/db/connect.ts';
 import type { Connection } from '../lib/platform/db/connect.ts';
-import { CRON_LIFE_MS, KICK_BUDGET_MS, handlersUntil, withinLife } from '../lib/platform/lifetime.ts';
+import { RELAY_LIFE_MS, KICK_BUDGET_MS, handlersUntil, withinLife } from '../lib/platform/lifetime.ts';
 import { logTo } from '../lib/platform/log.ts';
 import { MINUTE, SECOND, sleep } from '../lib/platform/time.ts';
 import { createDatabase, startPostgres } from '../tests/support/postgres.ts';
@@ -54,7 +54,7 @@ export async function benchTime(): Promise<Section> {
       {
         what: 'longest call of the cron',
         figure: inSeconds(cron.longestLifeMs),
-        goal: goal('under 90 s', cron.longestLifeMs < CRON_LIFE_MS),
+        goal: goal('under 90 s', cron.longestLifeMs < RELAY_LIFE_MS),
       },
       {
         what: 'longest time a kick kept its function alive, one lane for all',
@@ -126,7 +126,7 @@ async function observeCron(connection: Connection) {
   const call = async (at: number) => {
     await sleep(at);
     const calledAt = performance.now();
-    await withinLife(CRON_LIFE_MS, () =>
+    await withinLife(RELAY_LIFE_MS, () =>
       runCron({ db, subscribers: [ledger], duties, handlersUntil: handlersUntil() }),
     );
     return performance.now() - calledAt;

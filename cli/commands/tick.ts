@@ -1,7 +1,7 @@
 import { duration, until } from '../../lib/console/kit/instants.ts';
 import { count, quantity, joinNames } from '../../lib/console/kit/words.ts';
 import type { RelayRun } from '../../lib/edge/cron/route.ts';
-import { CRON_BUDGET_MS, CRON_LIFE_MS } from '../../lib/platform/lifetime.ts';
+import { CRON_BUDGET_MS, RELAY_LIFE_MS } from '../../lib/platform/lifetime.ts';
 import { SECOND, instantOf } from '../../lib/platform/time.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
@@ -9,7 +9,7 @@ import { EXIT } from '../failure.ts';
 import type { Pane } from '../terminal.ts';
 
 /** The relay finishes the deliveries that it has begun within its function's life. */
-const DEFAULT_TIMEOUT_SECONDS = CRON_LIFE_MS / SECOND;
+const DEFAULT_TIMEOUT_SECONDS = RELAY_LIFE_MS / SECOND;
 
 export const command: Command = {
   name: 'tick',

@@ -7,8 +7,8 @@ import { SECOND } from './time.ts';
 /** A function's `maxDuration`. The platform then ends it, including work after the answer (`waitUntil`). */
 export const FUNCTION_LIFE_MS = 30 * SECOND;
 
-/** The `maxDuration` of the cron's function. */
-export const CRON_LIFE_MS = 90 * SECOND;
+/** The `maxDuration` of the functions that relay for others: the cron's and the kick's. */
+export const RELAY_LIFE_MS = 90 * SECOND;
 
 /** The end of a function's life, reserved for settling the outcomes of handlers on a slow database. */
 const SETTLING_MS = 5 * SECOND;

@@ -60,15 +60,17 @@ const asked: Readonly<Record<string, readonly Asked[]>> = {
   'api/cron/relay': [
     ['GET', '/api/cron/relay', 401],
     ['POST', '/api/cron/relay', 405],
-    ['POST', '/api/kick', 202, { by: 'provider' }],
-    ['POST', '/api/kick', 401],
-    ['GET', '/api/kick', 405],
   ],
   'api/health': [
     ['GET', '/api/health', 200],
     ['HEAD', '/api/health', 200],
     ['OPTIONS', '/api/health', 204, fromElsewhere],
     ['DELETE', '/api/health', 405],
+  ],
+  'api/kick': [
+    ['POST', '/api/kick', 202, { by: 'provider' }],
+    ['POST', '/api/kick', 401],
+    ['GET', '/api/kick', 405],
   ],
   'api/inquiry': [
     ['POST', '/api/inquiry', 400, { body: {} }],

@@ -77,7 +77,7 @@ test('every function of the build is one file and its settings, and SendGrid’s
 test('the build tells the platform how each function runs, and when the cron is called', () => {
   const read = (path: string) =>
     JSON.parse(readFileSync(join(process.env['POSTBUD_ARTEFACT'] ?? '', path), 'utf8')) as unknown;
-  for (const name of ['api/chat', 'api/cron/relay', 'api/webhooks/[provider]']) {
+  for (const name of ['api/chat', 'api/cron/relay', 'api/kick', 'api/webhooks/[provider]']) {
     expect(read(`functions/${name}.func/.vc-config.json`)).toEqual({
       runtime: 'nodejs24.x',
       handler: `${name}.mjs`,
@@ -86,7 +86,7 @@ test('the build tells the platform how each function runs, and when the cron is 
       supportsResponseStreaming: true,
       regions: ['fra1'],
       // The relay goes on for 70 seconds, and ends what it has begun by then, whoever has called it.
-      maxDuration: name === 'api/cron/relay' ? 90 : 30,
+      maxDuration: ['api/cron/relay', 'api/kick'].includes(name) ? 90 : 30,
       // A caller that hangs up ends only the call of the model. A mail, a webhook or an operator's action goes on.
       ...(name === 'api/chat' && { supportsCancellation: true }),
     });

@@ -7,7 +7,7 @@ import type { AttachedSubscriber, SubscriberOptions } from '../../lib/bus/subscr
 import { duties } from '../../lib/edge/cron/duties.ts';
 import type { Duty } from '../../lib/edge/cron/duties.ts';
 import { runCron } from '../../lib/edge/cron/run-cron.ts';
-import { CRON_LIFE_MS, FUNCTION_LIFE_MS, handlersUntil, withinLife } from '../../lib/platform/lifetime.ts';
+import { RELAY_LIFE_MS, FUNCTION_LIFE_MS, handlersUntil, withinLife } from '../../lib/platform/lifetime.ts';
 import { logTo } from '../../lib/platform/log.ts';
 import type { LogLine } from '../../lib/platform/log.ts';
 import { MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
@@ -71,7 +71,7 @@ describe('the cron, called each minute for three minutes', () => {
       const life = () =>
         runCron({ db: time.db, subscribers: attached, duties: toDo, handlersUntil: handlersUntil() });
       const calledAt = time.now();
-      const response = await withinLife(CRON_LIFE_MS, life);
+      const response = await withinLife(RELAY_LIFE_MS, life);
       return { livedMs: time.now() - calledAt, answer: (await response.json()) as Record<string, unknown> };
     };
     return await Promise.all(calls.map(call));
@@ -100,7 +100,7 @@ describe('the cron, called each minute for three minutes', () => {
       ]),
     );
     expect(longestGap()).toBeLessThanOrEqual(6 * SECOND);
-    for (const { livedMs } of calls) expect(livedMs).toBeLessThanOrEqual(CRON_LIFE_MS - 5 * SECOND);
+    for (const { livedMs } of calls) expect(livedMs).toBeLessThanOrEqual(RELAY_LIFE_MS - 5 * SECOND);
     expect(handed.map(({ payment }) => payment)).toEqual(numbers(handed.length));
   });
 
@@ -122,7 +122,7 @@ describe('the cron, called each minute for three minutes', () => {
     );
     expect(longestGap()).toBeLessThanOrEqual(6 * SECOND);
     for (const { livedMs, answer } of calls) {
-      expect(livedMs).toBeLessThanOrEqual(CRON_LIFE_MS);
+      expect(livedMs).toBeLessThanOrEqual(RELAY_LIFE_MS);
       expect(answer).toMatchObject({
         undone: ['one that throws', 'one that hangs', 'one that throws at once'],
         struck: expect.any(Array),
@@ -232,7 +232,7 @@ describe('a kick', () => {
     expect(await attemptsOf('bookings')).toEqual(['delivered 1']);
     expect(await attemptsOf('ledger')).toEqual(['pending 0']);
     await time.through(
-      withinLife(CRON_LIFE_MS, () =>
+      withinLife(RELAY_LIFE_MS, () =>
         runCron({ db: time.db, subscribers: both, duties: [], handlersUntil: handlersUntil() }),
       ),
     );

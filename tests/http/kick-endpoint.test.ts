@@ -34,7 +34,7 @@ async function deployed(variables: Record<string, string | undefined>) {
   onTestFinished(() => {
     vi.doUnmock('@vercel/functions');
   });
-  const { default: endpoint } = await import('../../api/cron/relay.ts');
+  const { default: endpoint } = await import('../../api/kick.ts');
   return { endpoint, work };
 }
 

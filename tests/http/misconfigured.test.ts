@@ -151,8 +151,9 @@ async function functionOf(name: Name): Promise<Endpoint> {
     case 'openapi':
       return (await import('../../api/openapi.ts')).default;
     case 'cron':
-    case 'kick':
       return (await import('../../api/cron/relay.ts')).default;
+    case 'kick':
+      return (await import('../../api/kick.ts')).default;
     case 'overview':
       return (await import('../../api/platform/event-bus/index.ts')).default;
     case 'events':

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } f
 import chat from '../../api/chat.ts';
 import relay from '../../api/cron/relay.ts';
 import inquiry from '../../api/inquiry.ts';
+import kick from '../../api/kick.ts';
 import overview from '../../api/platform/event-bus/index.ts';
 import metrics from '../../api/platform/metrics.ts';
 import webhooks from '../../api/webhooks/[provider].ts';
@@ -60,7 +61,7 @@ describe('where nothing is configured', () => {
     ['sendInquiry', inquiry],
     ['receiveWebhook', webhooks],
     ['runRelay', relay],
-    ['kickRelay', relay],
+    ['kickRelay', kick],
     ['readOverview', overview],
     ['readMetrics', metrics],
   ])('%s answers 503 as described', async (id, endpoint) => {
