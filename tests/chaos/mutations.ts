@@ -131,7 +131,7 @@ export const MUTATIONS: readonly Mutation[] = [
       const { kind, message, waitMs, isPermanent } = failureOf(error);
       const { delivery, atMs } = attempt;
       const { position } = delivery;
-      const { lane } = leased;
+      const { lane } = state;
       const { maxAttempts } = lane.subscription.subscriber;
       const wait = waitMs ?? (isPermanent ? null : waitAfter(delivery.attempts + 1, maxAttempts));
       const durationMs = attempt.elapsedMs;
@@ -149,7 +149,7 @@ export const MUTATIONS: readonly Mutation[] = [
           }],
         }]),
       });
-      leased.hasFailed = true;
+      state.hasFailed = true;
       return;
     }
 `,
@@ -159,9 +159,9 @@ export const MUTATIONS: readonly Mutation[] = [
         from: `      await transaction.settle(attempts);
     });
 `,
-        to: `      if (!leased.hasFailed) await transaction.settle(attempts);
+        to: `      if (!state.hasFailed) await transaction.settle(attempts);
     });
-    if (leased.hasFailed) throw new LeaseLost();
+    if (state.hasFailed) throw new LeaseLost();
 `,
       },
       {
@@ -272,7 +272,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
         to: 'event.version > 1000',
       },
       {
-        file: 'lib/bus/relay/leased-lane.ts',
+        file: 'lib/bus/relay/run-state.ts',
         from: 'event.version <= this.lane.subscription.version',
         to: 'event.version <= 1000',
       },

@@ -4,7 +4,7 @@ import type { ClaimedDelivery, ClaimedLane } from '../../lib/bus/deliveries/clai
 import type { LaneOutcome } from '../../lib/bus/deliveries/settle.ts';
 import { subscriptionsOf } from '../../lib/bus/deliveries/subscription.ts';
 import { LaneRun } from '../../lib/bus/relay/lane-run.ts';
-import type { RunOptions } from '../../lib/bus/relay/leased-lane.ts';
+import type { RunOptions } from '../../lib/bus/relay/run-state.ts';
 import { Absences } from '../../lib/bus/relay/presence.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';

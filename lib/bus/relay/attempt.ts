@@ -10,16 +10,16 @@ import type { DeliveryContext } from '../subscribers/subscriber.ts';
 import { waitAfter } from './backoff.ts';
 import { EVENT_MISSING, LEASE_EXPIRED, failureOf } from './failure.ts';
 import type { AttemptFailure } from './failure.ts';
-import type { LeasedLane } from './leased-lane.ts';
 import { PROBE_WAIT_MS, presenceOf } from './presence.ts';
+import type { RunState } from './run-state.ts';
 
 /** Begins an attempt. @param place of the delivery among the claimed ones. */
-export function beginAttempt(leased: LeasedLane, place: number, atMs = leased.options.clock()): Attempt {
-  return new Attempt(leased, place, atMs, observe(leased, leased.progress.claimed[place]!));
+export function beginAttempt(state: RunState, place: number, atMs = state.options.clock()): Attempt {
+  return new Attempt(state, place, atMs, observe(state, state.progress.claimed[place]!));
 }
 
 /** Gives null where nothing is logged or traced, because there are tens of thousands of attempts a second. */
-function observe({ lane, options }: LeasedLane, delivery: ClaimedDelivery): ObservedAttempt | null {
+function observe({ lane, options }: RunState, delivery: ClaimedDelivery): ObservedAttempt | null {
   const { lines } = options;
   const { attempts, event } = delivery;
   if (!lines && !isTraced(event)) return null;
@@ -43,19 +43,19 @@ export class Attempt {
   /** How long its handler took; set once a transactional handler has ended. */
   durationMs = 0;
   /** Where its outcome is recorded: elsewhere once its key has left the lane. */
-  #leased: LeasedLane;
+  #state: RunState;
   #place: number;
   readonly #observed: ObservedAttempt | null;
   /** The clock that `atMs` was read from: of the lane in which the attempt began. */
   readonly #clock: () => number;
 
-  constructor(leased: LeasedLane, place: number, atMs: number, observed: ObservedAttempt | null) {
-    this.delivery = leased.progress.claimed[place]!;
+  constructor(state: RunState, place: number, atMs: number, observed: ObservedAttempt | null) {
+    this.delivery = state.progress.claimed[place]!;
     this.atMs = atMs;
-    this.#leased = leased;
+    this.#state = state;
     this.#place = place;
     this.#observed = observed;
-    this.#clock = leased.options.clock;
+    this.#clock = state.options.clock;
   }
 
   get place(): number {
@@ -67,8 +67,8 @@ export class Attempt {
   }
 
   /** Moves the attempt to another lane, whose only claimed delivery it is; the outcome is recorded there. */
-  moveTo(leased: LeasedLane): void {
-    this.#leased = leased;
+  moveTo(state: RunState): void {
+    this.#state = state;
     this.#place = 0;
   }
 
@@ -79,8 +79,8 @@ export class Attempt {
 
   /** Records a delivery, for the loop to settle. */
   deliver(durationMs = this.elapsedMs): void {
-    this.#leased.noteAnswer();
-    this.#leased.progress.deliver(this.#place, this.delivered(durationMs));
+    this.#state.noteAnswer();
+    this.#state.progress.deliver(this.#place, this.delivered(durationMs));
     this.end('delivered', durationMs);
   }
 
@@ -117,23 +117,23 @@ export class Attempt {
 
   #record(failure: AttemptFailure, durationMs: number, isDoubtful: boolean): void {
     const { delivery, atMs } = this;
-    const { lane } = this.#leased;
+    const { lane } = this.#state;
     const { kind, message } = failure;
     const { afterDeadLetter, outage } = lane.subscription.subscriber;
     const presence = outage === 'wait' ? presenceOf(failure) : null;
     // Nobody was there: that is not the event's fault.
     const waitMs = lane.isProbe && presence === 'absent' ? PROBE_WAIT_MS : failure.waitMs;
     const outcome = waitMs === null ? 'failed' : 'waited';
-    if (presence === 'absent') this.#leased.noteAbsence(kind);
-    else if (presence === 'present') this.#leased.noteAnswer();
+    if (presence === 'absent') this.#state.noteAbsence(kind);
+    else if (presence === 'present') this.#state.noteAnswer();
     // A subscriber may ask to wait every second for a day, and each wait is logged: one answer says why.
     const answer = outcome === 'failed' || delivery.nextAttemptAtMs === null ? failure.answer : null;
     const delayMs = waitMs ?? this.#backoff(failure);
     // A relay that died stopped trying when its lease ran out.
-    const endedAtMs = failure === LEASE_EXPIRED ? atMs : this.#leased.options.clock();
+    const endedAtMs = failure === LEASE_EXPIRED ? atMs : this.#state.options.clock();
     const nextAttemptAtMs = delayMs === null ? null : endedAtMs + delayMs;
     const errorGroup = nextAttemptAtMs === null ? this.#errorGroup(failure) : null;
-    this.#leased.progress.fail(
+    this.#state.progress.fail(
       this.#place,
       {
         position: delivery.position,
@@ -158,13 +158,13 @@ export class Attempt {
   }
 
   #backoff({ isPermanent }: AttemptFailure): number | null {
-    const { maxAttempts } = this.#leased.lane.subscription.subscriber;
+    const { maxAttempts } = this.#state.lane.subscription.subscriber;
     return isPermanent ? null : waitAfter(this.delivery.attempts + 1, maxAttempts);
   }
 
   /** Every operator sees the groups, so they must contain nothing of the payload. */
   #errorGroup({ kind, message }: AttemptFailure): ErrorGroup {
-    const { topic, subscriber } = this.#leased.lane.subscription;
+    const { topic, subscriber } = this.#state.lane.subscription;
     const { event } = this.delivery;
     const known = personalTexts(topic, event.payload, event.version);
     // A kind is a code or a class, but a handler may throw anything under any name.

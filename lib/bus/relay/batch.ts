@@ -5,8 +5,8 @@ import { deliveryIdOf } from '../deliveries/delivery-id.ts';
 import type { BatchContext, BatchLimits, PreviousEvent } from '../subscribers/subscriber.ts';
 import { beginAttempt } from './attempt.ts';
 import type { Attempt } from './attempt.ts';
-import type { LeasedLane } from './leased-lane.ts';
 import { HandlerLimit, isPromise, withinLimit } from './limit.ts';
+import type { RunState } from './run-state.ts';
 import { CommitUnknown, endWithoutFailure, inTransaction, recordCommitted } from './transaction.ts';
 
 /**
@@ -28,18 +28,18 @@ const ATTEMPTS_IN_COMPANY = 2;
  *
  * @returns whether it went through all claimed deliveries.
  */
-export async function inBatches(leased: LeasedLane, limits: BatchLimits): Promise<boolean> {
-  const { lease, progress } = leased;
+export async function inBatches(state: RunState, limits: BatchLimits): Promise<boolean> {
+  const { lease, progress } = state;
   for (let place = progress.next(0); place !== null;) {
     const delivery = progress.claimed[place]!;
-    if (leased.isEarly(delivery)) {
+    if (state.isEarly(delivery)) {
       progress.wait(place, delivery.nextAttemptAtMs!);
       place = progress.next(place);
       continue;
     }
-    if (lease.isShort && !(await leased.leaseHasTime())) return false;
-    if (!leased.hasTime()) return false;
-    const end = await deliver(leased, batchFrom(leased, place, limits));
+    if (lease.isShort && !(await state.leaseHasTime())) return false;
+    if (!state.hasTime()) return false;
+    const end = await deliver(state, batchFrom(state, place, limits));
     if (end === null) return false;
     place = progress.next(end);
   }
@@ -50,22 +50,22 @@ export async function inBatches(leased: LeasedLane, limits: BatchLimits): Promis
  * Lists the places of the next batch: as many as fit, of any key, up to a delivery that is not due or must be delivered
  * alone.
  */
-function batchFrom(leased: LeasedLane, first: number, { bytesOf, maxBytes }: BatchLimits): number[] {
-  const { progress } = leased;
+function batchFrom(state: RunState, first: number, { bytesOf, maxBytes }: BatchLimits): number[] {
+  const { progress } = state;
   const places: number[] = [];
   let bytes = 0;
   for (let place: number | null = first; place !== null; place = progress.next(place + 1)) {
     const delivery = progress.claimed[place]!;
     bytes += bytesOf(delivery.event);
-    const isAlone = goesAlone(leased, delivery);
-    if (places.length > 0 && (isAlone || bytes > maxBytes || leased.isEarly(delivery))) break;
+    const isAlone = goesAlone(state, delivery);
+    if (places.length > 0 && (isAlone || bytes > maxBytes || state.isEarly(delivery))) break;
     places.push(place);
     if (isAlone || places.length === BATCH_EVENTS) break;
   }
   return places;
 }
 
-function goesAlone({ lane }: LeasedLane, { attempts, replayed }: ClaimedDelivery): boolean {
+function goesAlone({ lane }: RunState, { attempts, replayed }: ClaimedDelivery): boolean {
   const { maxAttempts, onReplay } = lane.subscription.subscriber;
   const isLast = attempts + 1 >= maxAttempts;
   const isRefused = replayed && onReplay === 'refuse';
@@ -77,18 +77,18 @@ function goesAlone({ lane }: LeasedLane, { attempts, replayed }: ClaimedDelivery
  *   attempt, and it is called again at once.
  * @returns the place after the last one that has an outcome; null when the lane must be released.
  */
-async function deliver(leased: LeasedLane, places: readonly number[], runs = 1): Promise<number | null> {
-  const attempts = places.map((place) => beginAttempt(leased, place));
-  const { transactional } = leased.lane.subscription.subscriber;
+async function deliver(state: RunState, places: readonly number[], runs = 1): Promise<number | null> {
+  const attempts = places.map((place) => beginAttempt(state, place));
+  const { transactional } = state.lane.subscription.subscriber;
   try {
-    const taken = await (transactional ? takeInTransaction : take)(leased, attempts);
+    const taken = await (transactional ? takeInTransaction : take)(state, attempts);
     attempts[taken]?.fail(new NotTaken(taken, attempts.length));
     return (attempts[taken] ?? attempts.at(-1)!).place + 1;
   } catch (error) {
-    if (endWithoutFailure(leased, attempts, error)) return null;
+    if (endWithoutFailure(state, attempts, error)) return null;
     if (!transactional && runs < MOST_RUNS && isConflict(error)) {
       for (const attempt of attempts) attempt.drop();
-      return leased.hasTime() ? await deliver(leased, places, runs + 1) : null;
+      return state.hasTime() ? await deliver(state, places, runs + 1) : null;
     }
     const isDoubtful = error instanceof CommitUnknown;
     attempts[0]!.fail(isDoubtful ? error.cause : error, isDoubtful);
@@ -97,12 +97,12 @@ async function deliver(leased: LeasedLane, places: readonly number[], runs = 1):
 }
 
 /** @returns how many events the handler took. */
-async function take(leased: LeasedLane, attempts: readonly Attempt[]): Promise<number> {
-  const { timeoutMs } = leased.lane.subscription.subscriber;
+async function take(state: RunState, attempts: readonly Attempt[]): Promise<number> {
+  const { timeoutMs } = state.lane.subscription.subscriber;
   const limit = new HandlerLimit();
-  const handled = callHandler(leased, attempts, limit);
+  const handled = callHandler(state, attempts, limit);
   const returned = isPromise(handled)
-    ? await withinLimit(handled, limit, timeoutMs, leased.options.signal)
+    ? await withinLimit(handled, limit, timeoutMs, state.options.signal)
     : handled;
   const taken = countOf(returned, attempts.length);
   // Measured from the last to begin, so that none seems longer than it was.
@@ -112,10 +112,10 @@ async function take(leased: LeasedLane, attempts: readonly Attempt[]): Promise<n
 }
 
 /** Settles the events that the handler took in the handler's transaction. @returns how many. */
-async function takeInTransaction(leased: LeasedLane, attempts: readonly Attempt[]): Promise<number> {
+async function takeInTransaction(state: RunState, attempts: readonly Attempt[]): Promise<number> {
   let taken: readonly Attempt[] = [];
-  await inTransaction(leased, async ({ tx, limited, settle }) => {
-    const handled = callHandler(leased, attempts, limited(), tx);
+  await inTransaction(state, async ({ tx, limited, settle }) => {
+    const handled = callHandler(state, attempts, limited(), tx);
     const count = countOf(isPromise(handled) ? await handled : handled, attempts.length);
     // Without a settlement nobody checks that the lane is still ours, so the handler's writes must not be committed.
     if (count === 0) throw new NotTaken(0, attempts.length);
@@ -124,17 +124,17 @@ async function takeInTransaction(leased: LeasedLane, attempts: readonly Attempt[
     for (const attempt of taken) attempt.durationMs = durationMs;
     await settle(taken);
   });
-  recordCommitted(leased, taken);
+  recordCommitted(state, taken);
   return taken.length;
 }
 
 function callHandler(
-  leased: LeasedLane,
+  state: RunState,
   attempts: readonly Attempt[],
   limit: HandlerLimit,
   tx?: Transaction,
 ): unknown {
-  const { lane } = leased;
+  const { lane } = state;
   const [first] = attempts;
   const context: BatchContext & { tx?: Transaction; previous?: readonly (PreviousEvent | null)[] } = {
     attemptedAt: new Date(first!.atMs),
@@ -147,7 +147,7 @@ function callHandler(
       return limit.signal;
     },
     ...(tx && { tx }),
-    ...(leased.knowsPrevious && { previous: attempts.map(({ place }) => leased.previousOf(place)) }),
+    ...(state.knowsPrevious && { previous: attempts.map(({ place }) => state.previousOf(place)) }),
   };
   const events = attempts.map(({ delivery }) => delivery.event);
   const hand = () => lane.subscription.handler(events, context);

@@ -15,10 +15,10 @@ import { takeTurn } from '../deliveries/turn.ts';
 import type { Turn, TurnOptions } from '../deliveries/turn.ts';
 import type { EarlyLook } from './bell.ts';
 import { ClockJumps } from './clock-jumps.ts';
-import { LeasedLanes, foundNobody } from './leased-lanes.ts';
-import type { Clocks, Relaying, Yielded } from './leased-lanes.ts';
 import { Pace } from './pace.ts';
 import { Portion } from './portion.ts';
+import { Runs, foundNobody } from './runs.ts';
+import type { Clocks, Relaying, Yielded } from './runs.ts';
 
 /** Outcomes of finished lanes wait at most this long, to be settled together with those of others. */
 const GATHER_MS = 25;
@@ -50,7 +50,7 @@ const MAX_FANNED_OUT = 3000;
  */
 export class ClaimLoop {
   readonly #relaying: Relaying;
-  readonly #lanes: LeasedLanes;
+  readonly #runs: Runs;
   readonly #pace = new Pace();
   readonly #portion: Portion;
   readonly #loops: RelaysLoops;
@@ -73,7 +73,7 @@ export class ClaimLoop {
   /** @param loops it and those beside it. */
   constructor(relaying: Relaying, loops: RelaysLoops) {
     this.#relaying = relaying;
-    this.#lanes = new LeasedLanes(relaying);
+    this.#runs = new Runs(relaying);
     this.#portion = Portion.of(relaying.db);
     this.#loops = loops;
   }
@@ -105,7 +105,7 @@ export class ClaimLoop {
   async run(): Promise<void> {
     const { time, report } = this.#relaying;
     try {
-      for (let isMoreToDo = true; isMoreToDo && !time.isOver() && this.#lanes.error === undefined;) {
+      for (let isMoreToDo = true; isMoreToDo && !time.isOver() && this.#runs.error === undefined;) {
         report.ticks += 1;
         isMoreToDo = await this.#takeTurn();
         if (isMoreToDo && this.#isBusy) this.#loops.start();
@@ -113,7 +113,7 @@ export class ClaimLoop {
     } finally {
       await this.#end();
     }
-    if (this.#lanes.error !== undefined) throw this.#lanes.error;
+    if (this.#runs.error !== undefined) throw this.#runs.error;
   }
 
   /** @returns whether there may be more to do. */
@@ -124,7 +124,7 @@ export class ClaimLoop {
     let found: number;
     try {
       turn = await this.#settleFanOutAndClaim(!isRepeated);
-      this.#isBusy = this.#lanes.deliver(turn);
+      this.#isBusy = this.#runs.deliver(turn);
       if (turn.isClockBack) await takeBackTimes(db);
       const rescued = await tidy(db, time.overriddenNow());
       found =
@@ -146,7 +146,7 @@ export class ClaimLoop {
     lines?.write();
     const now = time.overriddenNow();
     await releaseLostClaims(db, now);
-    const yielded = this.#lanes.gather(this.#pace.settlesPartially(), this.#portion.maxSettled);
+    const yielded = this.#runs.gather(this.#pace.settlesPartially(), this.#portion.maxSettled);
     const outcomes = yielded.map(({ outcome }) => outcome);
     const early = isLooking ? [...bell.early] : NO_LOOKS;
     const claim = isLooking ? this.#nextClaim(early) : NO_CLAIM;
@@ -166,7 +166,7 @@ export class ClaimLoop {
     const { lanes, fannedOut } = taken;
     report.fannedOut += fannedOut;
     onTurn?.();
-    this.#lanes.confirm(yielded, taken.settled && (await this.#knowLeft(yielded, taken.settled)));
+    this.#runs.confirm(yielded, taken.settled && (await this.#knowLeft(yielded, taken.settled)));
     if (lanes.length > 0 || fannedOut > 0) this.#pace.foundWork();
     if (taken.hasFoundDue) this.#relaying.dueLooks.owe();
     // The database read its clock between the two, which are far apart if the turn had to wait for a connection.
@@ -200,10 +200,10 @@ export class ClaimLoop {
     const isSmaller = this.#isSmaller;
     this.#isSmaller = false;
     this.#isRepeating = true;
-    this.#lanes.noteFailure();
+    this.#runs.noteFailure();
     if (isSmaller && time.handlersLeftMs() > 0) return;
     this.#failures += 1;
-    const isHolding = this.#lanes.count > 0 || hasLostClaims(db);
+    const isHolding = this.#runs.count > 0 || hasLostClaims(db);
     if (!isHolding || (this.#failures > HURRIED_TRIES && time.handlersLeftMs() <= 0)) throw error;
     if (this.#failures === 1)
       logError('a turn of the relay failed; its outcomes are kept and sent again', error);
@@ -235,7 +235,7 @@ export class ClaimLoop {
     const isNobodyThere = yielded.some(({ outcome }) => foundNobody(outcome));
     try {
       const nextProbes = isNobodyThere ? await giveBack(db, subscriptions, now) : NO_PROBES;
-      this.#lanes.noteRetries(yielded, nextProbes);
+      this.#runs.noteRetries(yielded, nextProbes);
       return hasRecovered ? await endOutages(db, subscriptions, now) : 0;
     } catch (error) {
       logError('what an outage used up was not given back yet', error);
@@ -252,7 +252,7 @@ export class ClaimLoop {
   async #waitForMore({ lanes, fannedOut, isAwaited }: Turn, found: number): Promise<boolean> {
     const { dueLooks } = this.#relaying;
     if (lanes.length > 0) await this.#pause(GATHER_MS);
-    else if (this.#lanes.count > 0) await this.#pause(this.#pace.nextLookMs());
+    else if (this.#runs.count > 0) await this.#pause(this.#pace.nextLookMs());
     else if (found > 0 || (fannedOut > 0 && isAwaited) || this.#isCalled() || dueLooks.isOwed) return true;
     else if (!isAwaited) return this.#noteNothingMore();
     // One of the loops waits for producers.
@@ -280,14 +280,14 @@ export class ClaimLoop {
   async #end(): Promise<void> {
     this.#isEnding = true;
     this.#isAboutToLook = false;
-    this.#lanes.startNothingMore();
+    this.#runs.startNothingMore();
     try {
-      if (this.#lanes.count > 0) await handlersThatWaitForNothing();
-      if (this.#lanes.isAnyPaused) await this.#settle();
+      if (this.#runs.count > 0) await handlersThatWaitForNothing();
+      if (this.#runs.isAnyPaused) await this.#settle();
     } finally {
       this.#loops.noteEnding(this);
     }
-    while (this.#lanes.count > 0 || hasLostClaims(this.#relaying.db)) {
+    while (this.#runs.count > 0 || hasLostClaims(this.#relaying.db)) {
       await this.#pause(ENDING_MS);
       await this.#settle();
     }
@@ -307,7 +307,7 @@ export class ClaimLoop {
     looks.heard = this.#heard = bell.rings;
     bell.early.clear();
     this.#isAboutToLook = false;
-    const { maxLanes, maxDeliveries } = this.#lanes.room;
+    const { maxLanes, maxDeliveries } = this.#runs.room;
     return {
       maxLanes: this.#portion.of(maxLanes),
       maxDeliveries: this.#portion.of(maxDeliveries),
@@ -334,7 +334,7 @@ export class ClaimLoop {
   async #pause(ms: number): Promise<void> {
     await handlersThatWaitForNothing();
     const isLooking = !this.#isEnding;
-    if (this.#lanes.arePaused || (isLooking && this.#isCalled())) return;
+    if (this.#runs.arePaused || (isLooking && this.#isCalled())) return;
     const { signal } = this.#relaying.time;
     await new Promise<void>((resolve) => {
       const wake = () => {
@@ -347,7 +347,7 @@ export class ClaimLoop {
       const timer = setTimeout(wake, ms);
       const forget = onAbort(signal, wake);
       if (isLooking) this.#wake = wake;
-      if (this.#lanes.count > 0) void this.#lanes.allPause().then(wake);
+      if (this.#runs.count > 0) void this.#runs.allPause().then(wake);
     });
   }
 }

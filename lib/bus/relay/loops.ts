@@ -1,5 +1,5 @@
 import { ClaimLoop } from './claim-loop.ts';
-import type { Relaying } from './leased-lanes.ts';
+import type { Relaying } from './runs.ts';
 
 /**
  * Claim loops of a relay: while the database settles for one, handlers run in another, and a third claims. More gain

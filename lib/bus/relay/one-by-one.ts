@@ -1,8 +1,8 @@
 import { isConflict, MOST_RUNS } from '../../platform/conflict.ts';
 import { beginAttempt, contextOf } from './attempt.ts';
 import type { Attempt } from './attempt.ts';
-import type { LeasedLane } from './leased-lane.ts';
 import { HandlerLimit, isPromise, withinLimit } from './limit.ts';
+import type { RunState } from './run-state.ts';
 
 /**
  * Keys of a shared lane that are delivered at once. A subscription has 8 such lanes, so one relay runs at most 256 of
@@ -15,35 +15,33 @@ const KEYS_AT_ONCE = 32;
  *
  * @returns whether it went through all claimed deliveries.
  */
-export async function oneByOne(leased: LeasedLane): Promise<boolean> {
-  const turns = new Turns(leased);
-  const strands = Array.from({ length: leased.lane.isShared ? KEYS_AT_ONCE : 1 }, () =>
-    strand(leased, turns),
-  );
+export async function oneByOne(state: RunState): Promise<boolean> {
+  const turns = new Turns(state);
+  const strands = Array.from({ length: state.lane.isShared ? KEYS_AT_ONCE : 1 }, () => strand(state, turns));
   return (await Promise.all(strands)).every(Boolean);
 }
 
 /** Delivers one event after the other. It only waits for handlers that return a promise. */
-async function strand(leased: LeasedLane, turns: Turns): Promise<boolean> {
-  const { lease, progress } = leased;
+async function strand(state: RunState, turns: Turns): Promise<boolean> {
+  const { lease, progress } = state;
   for (let place = turns.take(); place !== null; place = turns.takeAfter(place)) {
     const delivery = progress.claimed[place]!;
-    if (!leased.isReadable(delivery)) {
+    if (!state.isReadable(delivery)) {
       progress.leave(place, { keepUntilMs: null, neededVersion: delivery.event.version });
       continue;
     }
-    if (leased.isEarly(delivery)) {
+    if (state.isEarly(delivery)) {
       progress.wait(place, delivery.nextAttemptAtMs!);
       continue;
     }
-    if (lease.isShort && !(await leased.leaseHasTime())) return false;
+    if (lease.isShort && !(await state.leaseHasTime())) return false;
     for (let runs = 1; ; runs += 1) {
-      if (!leased.hasTime()) return false;
-      const ended = deliver(leased, place, runs < MOST_RUNS);
+      if (!state.hasTime()) return false;
+      const ended = deliver(state, place, runs < MOST_RUNS);
       const isToRunAgain = typeof ended === 'boolean' ? ended : await ended;
       if (!isToRunAgain) break;
     }
-    if (leased.isAborted) return false;
+    if (state.isAborted) return false;
   }
   return true;
 }
@@ -55,9 +53,9 @@ async function strand(leased: LeasedLane, turns: Turns): Promise<boolean> {
  * @param mayRunAgain whether a conflict is left to another call.
  * @returns whether to call it again; a promise of it, which never rejects, where the handler returned one.
  */
-function deliver(leased: LeasedLane, place: number, mayRunAgain: boolean): Promise<boolean> | boolean {
-  const attempt = beginAttempt(leased, place);
-  const { handler, subscriber } = leased.lane.subscription;
+function deliver(state: RunState, place: number, mayRunAgain: boolean): Promise<boolean> | boolean {
+  const attempt = beginAttempt(state, place);
+  const { handler, subscriber } = state.lane.subscription;
   const limit = new HandlerLimit();
   const record = () => {
     attempt.deliver();
@@ -65,17 +63,17 @@ function deliver(leased: LeasedLane, place: number, mayRunAgain: boolean): Promi
   };
   const fail = (error: unknown) => {
     const isToRunAgain = mayRunAgain && isConflict(error);
-    if (isToRunAgain || leased.isAborted) attempt.drop();
+    if (isToRunAgain || state.isAborted) attempt.drop();
     else attempt.fail(error);
     return isToRunAgain;
   };
   try {
-    const context = contextOf(leased.lane, attempt, limit);
-    if (leased.knowsPrevious) Object.assign(context, { previous: leased.previousOf(place) });
+    const context = contextOf(state.lane, attempt, limit);
+    if (state.knowsPrevious) Object.assign(context, { previous: state.previousOf(place) });
     const handled = attempt.within(() => handler(attempt.delivery.event, context));
     if (isPromise(handled)) {
-      const limited = withinLimit(handled, limit, subscriber.timeoutMs, leased.options.signal);
-      return untilRecorded(leased, attempt, limited.then(record, fail));
+      const limited = withinLimit(handled, limit, subscriber.timeoutMs, state.options.signal);
+      return untilRecorded(state, attempt, limited.then(record, fail));
     }
   } catch (error) {
     return fail(error);
@@ -84,15 +82,11 @@ function deliver(leased: LeasedLane, place: number, mayRunAgain: boolean): Promi
 }
 
 /** Notes an attempt as under way until its outcome is recorded. */
-async function untilRecorded(
-  leased: LeasedLane,
-  attempt: Attempt,
-  ended: Promise<boolean>,
-): Promise<boolean> {
+async function untilRecorded(state: RunState, attempt: Attempt, ended: Promise<boolean>): Promise<boolean> {
   const long = { attempt, beganAt: performance.now(), ended };
-  leased.underWay.add(long);
+  state.underWay.add(long);
   const isToRunAgain = await ended;
-  leased.underWay.delete(long);
+  state.underWay.delete(long);
   return isToRunAgain;
 }
 
@@ -101,17 +95,17 @@ async function untilRecorded(
  * always among those that have begun; a relay that finds the lane of a dead one relies on that.
  */
 class Turns {
-  readonly #leased: LeasedLane;
+  readonly #state: RunState;
   /** For each key that a strand is delivering, its next places. */
   readonly #behind = new Map<string, number[]>();
   #place = 0;
 
-  constructor(leased: LeasedLane) {
-    this.#leased = leased;
+  constructor(state: RunState) {
+    this.#state = state;
   }
 
   take(): number | null {
-    const { progress, lane } = this.#leased;
+    const { progress, lane } = this.#state;
     for (;;) {
       const place = progress.next(this.#place);
       if (place === null) return null;
@@ -129,7 +123,7 @@ class Turns {
 
   /** Takes the next place of the same key; if there is none, that of another key, as `take` does. */
   takeAfter(place: number): number | null {
-    const { progress, lane } = this.#leased;
+    const { progress, lane } = this.#state;
     if (!lane.isShared) return this.take();
     const key = progress.keyOf(place);
     const next = progress.isBlocked(key) ? undefined : this.#behind.get(key)?.shift();

@@ -4,12 +4,12 @@ import { inRelaySpan } from '../../platform/telemetry/relay.ts';
 import { subscriptionsOf } from '../deliveries/subscription.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { Bell, DueLooks } from './bell.ts';
-import type { Relaying } from './leased-lanes.ts';
 import { Loops } from './loops.ts';
 import { Absences } from './presence.ts';
 import { RelayTime } from './relay-time.ts';
 import { emptyReport } from './report.ts';
 import type { RelayReport } from './report.ts';
+import type { Relaying } from './runs.ts';
 
 export type { RelayReport };
 

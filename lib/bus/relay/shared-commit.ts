@@ -1,9 +1,9 @@
 import type { Transaction } from '../../platform/db/connect.ts';
 import { beginAttempt, contextOf } from './attempt.ts';
 import type { Attempt } from './attempt.ts';
-import type { LeasedLane } from './leased-lane.ts';
 import { isPromise } from './limit.ts';
 import type { HandlerLimit } from './limit.ts';
+import type { RunState } from './run-state.ts';
 import { CommitUnknown, endWithoutFailure, inTransaction, recordCommitted } from './transaction.ts';
 import type { HandlersTransaction } from './transaction.ts';
 
@@ -28,20 +28,20 @@ const COMMIT_MS = 50;
  *
  * @returns whether it went through all claimed deliveries.
  */
-export async function inSharedCommits(leased: LeasedLane): Promise<boolean> {
-  const { lease, progress } = leased;
-  const most = leased.lane.subscription.subscriber.sharesCommits ? COMMIT_DELIVERIES : 1;
+export async function inSharedCommits(state: RunState): Promise<boolean> {
+  const { lease, progress } = state;
+  const most = state.lane.subscription.subscriber.sharesCommits ? COMMIT_DELIVERIES : 1;
   /** Up to this place each delivery has a transaction of its own. */
   let aloneTo = -1;
   for (let place = progress.next(0); place !== null;) {
     const delivery = progress.claimed[place]!;
-    if (leased.isEarly(delivery)) {
+    if (state.isEarly(delivery)) {
       progress.wait(place, delivery.nextAttemptAtMs!);
     } else {
-      if (lease.isShort && !(await leased.leaseHasTime())) return false;
-      if (!leased.hasTime()) return false;
+      if (lease.isShort && !(await state.leaseHasTime())) return false;
+      if (!state.hasTime()) return false;
       const attempts: Attempt[] = [];
-      const ended = await deliver(leased, place, place <= aloneTo ? 1 : most, attempts);
+      const ended = await deliver(state, place, place <= aloneTo ? 1 : most, attempts);
       if (ended === 'release') return false;
       const last = attempts.at(-1)!.place;
       if (ended === 'rolled back') {
@@ -62,57 +62,57 @@ export async function inSharedCommits(leased: LeasedLane): Promise<boolean> {
  * @param attempts receives the attempts that it begins.
  */
 async function deliver(
-  leased: LeasedLane,
+  state: RunState,
   first: number,
   most: number,
   attempts: Attempt[],
 ): Promise<'done' | 'rolled back' | 'release'> {
   try {
-    await inTransaction(leased, async (transaction) => {
+    await inTransaction(state, async (transaction) => {
       // Those of a run that met a conflict count as no attempts, so they leave no line and no span.
       attempts.length = 0;
-      await callHandlers(leased, first, most, transaction, attempts);
+      await callHandlers(state, first, most, transaction, attempts);
       await transaction.settle(attempts);
     });
   } catch (error) {
-    if (endWithoutFailure(leased, attempts, error)) return 'release';
+    if (endWithoutFailure(state, attempts, error)) return 'release';
     // Several that were rolled back count as no attempts, so they leave no line and no span.
     if (attempts.length > 1) return 'rolled back';
     const isDoubtful = error instanceof CommitUnknown;
     attempts[0]!.fail(isDoubtful ? error.cause : error, isDoubtful);
     return 'done';
   }
-  recordCommitted(leased, attempts);
+  recordCommitted(state, attempts);
   return 'done';
 }
 
 async function callHandlers(
-  leased: LeasedLane,
+  state: RunState,
   first: number,
   most: number,
   { tx, limited }: HandlersTransaction,
   attempts: Attempt[],
 ): Promise<void> {
-  const { progress, lease } = leased;
+  const { progress, lease } = state;
   const closesAt = performance.now() + COMMIT_MS;
   const mayJoin = (place: number) =>
     attempts.length < most &&
     performance.now() < closesAt &&
-    !leased.isEarly(progress.claimed[place]!) &&
+    !state.isEarly(progress.claimed[place]!) &&
     !lease.isShort &&
-    leased.hasTime();
+    state.hasTime();
   let place: number | null = first;
   do {
-    const attempt = beginAttempt(leased, place);
+    const attempt = beginAttempt(state, place);
     attempts.push(attempt);
-    const handled = callHandler(leased, attempt, tx, limited());
+    const handled = callHandler(state, attempt, tx, limited());
     if (isPromise(handled)) await handled;
     attempt.durationMs = attempt.elapsedMs;
     place = progress.next(place + 1);
   } while (place !== null && mayJoin(place));
 }
 
-function callHandler({ lane }: LeasedLane, attempt: Attempt, tx: Transaction, limit: HandlerLimit): unknown {
+function callHandler({ lane }: RunState, attempt: Attempt, tx: Transaction, limit: HandlerLimit): unknown {
   const context = Object.assign(contextOf(lane, attempt, limit), { tx });
   return attempt.within(() => lane.subscription.handler(attempt.delivery.event, context));
 }

@@ -10,8 +10,8 @@ import { sleep } from '../../platform/time.ts';
 import { deliveryIdOf } from '../deliveries/delivery-id.ts';
 import { LeaseLost, settleInTransaction } from '../deliveries/settle.ts';
 import type { Attempt } from './attempt.ts';
-import type { LeasedLane } from './leased-lane.ts';
 import { HandlerTimeout, HandlerLimit } from './limit.ts';
+import type { RunState } from './run-state.ts';
 
 /** A transaction in which handlers run, one after the other. */
 export interface HandlersTransaction {
@@ -47,10 +47,10 @@ export class CommitUnknown extends Error {
  * @throws NotBegun, LeaseLost or CommitUnknown, see `endWithoutFailure`; or the body's error.
  */
 export async function inTransaction(
-  leased: LeasedLane,
+  state: RunState,
   body: (transaction: HandlersTransaction) => Promise<void>,
 ): Promise<void> {
-  const { lane, options } = leased;
+  const { lane, options } = state;
   const { db, signal, fits, inTransactionSlot } = options;
   const { timeoutMs } = lane.subscription.subscriber;
   const whole = new AbortController();
@@ -77,7 +77,7 @@ export async function inTransaction(
         if (!fits(timeoutMs)) throw new NotBegun();
         const settled = async (attempts: readonly Attempt[]) => {
           hasReturned = true;
-          await settle(leased, tx, attempts);
+          await settle(state, tx, attempts);
           isSettled = true;
         };
         await body({ tx, limited, settle: settled });
@@ -112,7 +112,7 @@ export async function inTransaction(
 const IN_FAILED_TRANSACTION = '25P02';
 
 async function settle(
-  { lane, progress }: LeasedLane,
+  { lane, progress }: RunState,
   tx: Transaction,
   attempts: readonly Attempt[],
 ): Promise<void> {
@@ -123,10 +123,10 @@ async function settle(
 }
 
 /** Records attempts that `settle` settled, once their transaction has committed. */
-export function recordCommitted(leased: LeasedLane, attempts: readonly Attempt[]): void {
-  leased.commit(attempts);
+export function recordCommitted(state: RunState, attempts: readonly Attempt[]): void {
+  state.commit(attempts);
   for (const attempt of attempts) {
-    doubts.get(leased.options.db)?.delete(deliveryIdOf(leased.lane, attempt.delivery));
+    doubts.get(state.options.db)?.delete(deliveryIdOf(state.lane, attempt.delivery));
     attempt.end('delivered', attempt.durationMs);
   }
 }
@@ -141,10 +141,10 @@ const doubts = new WeakMap<Database, Map<string, number>>();
 const UNCHARGED_DOUBTS = 2;
 
 /** @returns whether the delivery is not to be charged. */
-function isBlameless(leased: LeasedLane, attempt: Attempt): boolean {
-  const { db } = leased.options;
+function isBlameless(state: RunState, attempt: Attempt): boolean {
+  const { db } = state.options;
   const known = doubts.get(db) ?? new Map<string, number>();
-  const name = deliveryIdOf(leased.lane, attempt.delivery);
+  const name = deliveryIdOf(state.lane, attempt.delivery);
   const count = (known.get(name) ?? 0) + 1;
   doubts.set(db, known.set(name, count));
   if (count > UNCHARGED_DOUBTS) known.delete(name);
@@ -157,20 +157,20 @@ function isBlameless(leased: LeasedLane, attempt: Attempt): boolean {
  * @param error of `inTransaction`, or of a handler.
  * @returns false when the error is the failure of one of them.
  */
-export function endWithoutFailure(leased: LeasedLane, attempts: readonly Attempt[], error: unknown): boolean {
+export function endWithoutFailure(state: RunState, attempts: readonly Attempt[], error: unknown): boolean {
   if (attempts.length === 0 || error instanceof NotBegun) return true;
   if (error instanceof LeaseLost) {
-    leased.lease.lose();
+    state.lease.lose();
     for (const attempt of attempts) attempt.end('lease_lost');
     return true;
   }
-  if (leased.isAborted) {
+  if (state.isAborted) {
     for (const attempt of attempts) attempt.drop();
     return true;
   }
-  if (error instanceof CommitUnknown && (attempts.length > 1 || isBlameless(leased, attempts[0]!))) {
+  if (error instanceof CommitUnknown && (attempts.length > 1 || isBlameless(state, attempts[0]!))) {
     // It is unknown whether they are delivered, which the next claim finds out, and which of them was at fault, if any.
-    leased.progress.carefulTo = attempts.at(-1)!.delivery.position;
+    state.progress.carefulTo = attempts.at(-1)!.delivery.position;
     for (const attempt of attempts) attempt.drop();
     return true;
   }

@@ -48,7 +48,7 @@ interface LongAttempt {
   readonly attempt: {
     readonly delivery: ClaimedDelivery;
     readonly place: number;
-    moveTo(leased: LeasedLane): void;
+    moveTo(state: RunState): void;
   };
   readonly beganAt: number;
   /** Resolves when its outcome is recorded. */
@@ -62,7 +62,7 @@ interface CommittedAttempt {
 }
 
 /** A claimed lane during its run: its lease, its progress, and whether a further handler may start. */
-export class LeasedLane {
+export class RunState {
   readonly lane: ClaimedLane;
   readonly options: RunOptions;
   readonly lease: Lease;

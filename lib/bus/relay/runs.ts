@@ -9,12 +9,12 @@ import type { Turn } from '../deliveries/turn.ts';
 import { HealthRecorder } from '../subscriber-health/recorder.ts';
 import type { Bell, DueLooks } from './bell.ts';
 import { LaneRun } from './lane-run.ts';
-import type { RunOptions } from './leased-lane.ts';
 import { sizeOf, split } from './portion.ts';
 import type { Absences } from './presence.ts';
 import type { RelayTime } from './relay-time.ts';
 import { countSettled } from './report.ts';
 import type { RelayReport } from './report.ts';
+import type { RunOptions } from './run-state.ts';
 
 /** The state that all claim loops of one relay share. */
 export interface Relaying {
@@ -66,7 +66,7 @@ const MAX_TRANSACTIONS = 6;
 const transactions = new WeakMap<Database, LimitFunction>();
 
 /** The lanes that a claim loop holds, each with the run that delivers it. */
-export class LeasedLanes {
+export class Runs {
   readonly #relaying: Relaying;
   readonly #runs = new Set<LaneRun>();
   /** What was yielded and is not settled: a run yields nothing more before that. */
