@@ -26,6 +26,7 @@ import {
   gate,
   numbers,
   payment,
+  openTransaction,
   rows,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
@@ -331,6 +332,29 @@ describe('a backfill', () => {
     await drainLive(bus.db, [attached]);
     expect(handed).toEqual([1, 2, 3]);
     expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('that ends leaves no lane waiting that a turn had in hand meanwhile', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    await emitBefore(bus, 1, 100);
+    const id = randomUUID();
+    await filled(bus.db, { id, perMinute: 60 });
+    // As a turn does that has the lane when it reads the front, and finds nothing before that.
+    const { client, commit } = await openTransaction(bus.url);
+    const ofLedger = `topic = 'payment.captured' and subscriber = 'ledger'`;
+    await client.query(`select from lanes where ${ofLedger} for update`);
+    const stopped = stopBackfill(bus.db, id, 'ola', 'too early');
+    await expect.poll(() => rows(bus.db, 'select from pg_locks where not granted')).not.toEqual([]);
+    await client.query(`update lanes set due_at = 'infinity' where ${ofLedger} and tail > head`);
+    await commit();
+    expect(await stopped).toBe(true);
+    expect(await contradictions(bus.db)).toEqual([]);
+    await drainLive(bus.db, [ledger()]);
+    expect(handed).toEqual(numbers(1, handed.length));
+    expect(handed).not.toEqual([]);
   });
 
   test('beside producers, relays and slow handlers keeps one order from its first event to the newest', async ({

@@ -39,8 +39,8 @@ const IN_PLACE_OF: Readonly<Record<string, string>> = {
  * those who install the package read them in stack traces and reviews.
  *
  * An entry imports the other entries, so that a class or a topic is the same one for all. What is in no entry is in each
- * that needs it: shared between them, `emit` would load all that only `testing` needs of it. All files lie two folders
- * deep, as in this repository, so that the migrations are at the same place for each.
+ * that needs it: shared between them, `emit` would load all that only `testing` needs of it. All files lie three
+ * folders deep, as in this repository, so that the migrations are at the same place for each.
  *
  * @param files from `root`.
  * @param installed packages that stay imports.
@@ -79,7 +79,7 @@ async function bundleOf(
     format: 'esm',
     mainFields: ['module', 'main'],
     external: installed.flatMap((name) => [name, `${name}/*`]),
-    plugins: [...plugins, otherEntries(root, entries), putInPlace(root), leaveOut],
+    plugins: [...plugins, otherEntries(root, file, entries), putInPlace(root), leaveOut],
     logLevel: 'warning',
   });
   const reached = reachedFrom(file.replace(/\.ts$/, '.js'), metafile);
@@ -126,16 +126,17 @@ function importsOf(name: string, output: Metafile['outputs'][string] | undefined
     });
 }
 
-function otherEntries(root: URL, entries: readonly string[]): Plugin {
+function otherEntries(root: URL, entry: string, entries: readonly string[]): Plugin {
   const paths = new Map(entries.map((file) => [fileURLToPath(new URL(file, root)), file] as const));
   return {
     name: 'other-entries',
     setup(build) {
-      build.onResolve({ filter: /^\./ }, ({ path, resolveDir, kind }) => {
+      build.onResolve({ filter: /^\./ }, ({ path: asked, resolveDir, kind }) => {
         if (kind === 'entry-point') return undefined;
-        const file = paths.get(resolve(resolveDir, path));
+        const file = paths.get(resolve(resolveDir, asked));
         if (file === undefined) return undefined;
-        return { path: `../../${file.replace(/\.ts$/, '.js')}`, external: true };
+        const path = posix.relative(posix.dirname(entry), file.replace(/\.ts$/, '.js'));
+        return { path: path.startsWith('.') ? path : `./${path}`, external: true };
       });
     },
   };

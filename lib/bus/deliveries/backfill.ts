@@ -270,21 +270,22 @@ export async function wakeLanes(
   now?: Date,
 ): Promise<void> {
   await limitStatements(tx, 1 * MINUTE);
-  const values = [of.topic, of.subscriber, now?.toISOString() ?? null];
-  await run(tx, { text: LOCK_WAITING, values });
-  await run(tx, { text: WAKE, values });
+  await run(tx, { text: LOCK_LANES, values: [of.topic, of.subscriber] });
+  await run(tx, { text: WAKE, values: [of.topic, of.subscriber, now?.toISOString() ?? null] });
   await releaseLanes(tx, of, now);
   noteDue(tx);
 }
 
-const IS_WAITING = `
-  topic = $1::text and subscriber = $2::text and lease_token is null and (
+// Also those that a turn has in hand: it may know the front that is gone, and leave its lane to wait for that.
+const LOCK_LANES = `
+  select id from lanes where topic = $1::text and subscriber = $2::text and due_at is distinct from 'infinity'
+  order by id for update`;
+
+const WAKE = `
+  update lanes set due_at = coalesce($3::text::timestamptz, clock_timestamp())
+  where topic = $1::text and subscriber = $2::text and lease_token is null and (
     due_at > coalesce($3::text::timestamptz, clock_timestamp()) and due_at < 'infinity' or due_at is null and tail > head
   )`;
-
-const LOCK_WAITING = `select id from lanes where ${IS_WAITING} order by id for update`;
-
-const WAKE = `update lanes set due_at = coalesce($3::text::timestamptz, clock_timestamp()) where ${IS_WAITING}`;
 
 const KNOWN = `
   select id::text, matched::float8, id = $1::uuid as is_this from backfills
