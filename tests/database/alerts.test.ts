@@ -8,11 +8,12 @@ import { beat } from '../../lib/components/alerts/heartbeat.ts';
 import { sendAlerts } from '../../lib/components/alerts/send-alerts.ts';
 import { targetsOf } from '../../lib/console/alerts/read.ts';
 import { alertDuty, duties, perform } from '../../lib/edge/cron/duties.ts';
+import type { Duty } from '../../lib/edge/cron/duties.ts';
 import { runCron } from '../../lib/edge/cron/run-cron.ts';
 import { readConfig } from '../../lib/platform/config.ts';
 import type { AlertSettings } from '../../lib/platform/config.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
-import { HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
+import { HOUR, MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { test as busTest } from '../support/bus-test.ts';
 import {
   deliveryIdsOf,
@@ -372,7 +373,11 @@ test('An outage is told by the run of the cron that finds it, and so is its end.
   settings,
   chat,
 }) => {
-  const all = [...duties, alertDuty(() => settings)];
+  const slowly = duties.map((duty): Duty => {
+    if (duty.name !== 'incidents') return duty;
+    return { ...duty, run: async (db) => await sleep(200).then(() => duty.run(db)) };
+  });
+  const all = [...slowly, alertDuty(() => settings)];
   await emitPayments(bus.db, 1, 3);
   await drainLive(bus.db, [ledger(fail)]);
   await perform(all, bus.db);

@@ -37,6 +37,8 @@ export interface Duty {
    * connection.
    */
   readonly run: (db: Database) => Promise<Partial<DutyResults>>;
+  /** Whether it begins when the others have ended. */
+  readonly isLast?: boolean;
 }
 
 /** The results of duties in the cron's answer. */
@@ -125,6 +127,7 @@ export const duties: readonly Duty[] = [
 export function alertDuty(settings: () => AlertSettings): Duty {
   return {
     name: 'alerts',
+    isLast: true,
     run: async (db) => {
       await sendAlerts(db, settings());
       return {};
@@ -156,7 +159,7 @@ const limits = new WeakMap<Database, LimitFunction>();
 /** Duties at once: each keeps a connection, even while it waits for a lock, and the relay needs one too. */
 const MAX_DUTIES = 2;
 
-/** Performs all duties, two at a time. Never rejects: a duty's error is logged, and the others are still performed. */
+/** Performs all duties, two at a time, and then those that come last. Never rejects: a duty's error is logged, and the others are still performed. */
 export async function perform(toDo: readonly Duty[], db: Database): Promise<Performed> {
   const undone = new Set<Duty>();
   const limit = limits.get(db) ?? pLimit(MAX_DUTIES);
@@ -170,7 +173,10 @@ export async function perform(toDo: readonly Duty[], db: Database): Promise<Perf
       return {};
     }
   };
-  const done = await Promise.all(toDo.map((duty) => limit(performOne, duty)));
+  const performAll = async (some: readonly Duty[]) =>
+    await Promise.all(some.map((duty) => limit(performOne, duty)));
+  const done = await performAll(toDo.filter(({ isLast }) => !isLast));
+  done.push(...(await performAll(toDo.filter(({ isLast }) => isLast))));
   return {
     struck: [],
     pruned: { events: 0, deliveries: 0 },
