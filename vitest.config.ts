@@ -8,8 +8,23 @@ const artefact = process.env['POSTBUD_ARTEFACT'];
 
 const withPostgres = { globalSetup: ['tests/support/global-setup.ts'] };
 
+/** What nobody waits for between two edits: `npm run test:long`. CI runs it too. */
+const LONG = [
+  'tests/browser/{backfill,console,erase,smoke,waits}.test.ts',
+  'tests/database/{chaos-mistakes,no-answer,receive-crash,restart,surroundings}.test.ts',
+  'tests/http/{local-server,misconfigured}.test.ts',
+  'tests/package/outside.test.ts',
+  'tests/unit/newcomer.test.ts',
+];
+
+/** A project of the tests in one folder. */
+const folder = (name: string, more: object = withPostgres): TestProjectConfiguration => ({
+  extends: true,
+  test: { name, include: [`tests/${name}/**/*.test.ts`], exclude: LONG, ...more },
+});
+
 const sources: TestProjectConfiguration[] = [
-  { extends: true, test: { name: 'unit', include: ['tests/unit/**/*.test.ts'] } },
+  folder('unit', {}),
   {
     extends: true,
     test: {
@@ -18,10 +33,11 @@ const sources: TestProjectConfiguration[] = [
       typecheck: { enabled: true, only: true, include: ['tests/types/**/*.test-d.ts'] },
     },
   },
-  { extends: true, test: { name: 'database', include: ['tests/database/**/*.test.ts'], ...withPostgres } },
-  { extends: true, test: { name: 'package', include: ['tests/package/**/*.test.ts'], ...withPostgres } },
-  { extends: true, test: { name: 'browser', include: ['tests/browser/**/*.test.ts'], ...withPostgres } },
-  { extends: true, test: { name: 'http', include: ['tests/http/**/*.test.ts'], ...withPostgres } },
+  folder('database'),
+  folder('package'),
+  folder('browser'),
+  folder('http'),
+  { extends: true, test: { name: 'long', include: LONG, ...withPostgres } },
 ];
 
 /**

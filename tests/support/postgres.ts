@@ -11,7 +11,7 @@ import pg from 'pg';
 import { connect, migrate } from '../../lib/platform/db/connect.ts';
 import { sleep } from '../../lib/platform/time.ts';
 
-/** A real Postgres server with default durability, and a database in it whose tables are up to date. */
+/** A real Postgres server, and a database in it whose tables are up to date. */
 export interface PostgresServer {
   /** Of the server's own database. */
   readonly url: string;
@@ -30,8 +30,13 @@ process.prependListener('beforeExit', (code) => {
 
 const TEMPLATE = 'postbud_template';
 
-/** Starts the server that comes with the tests, on a free port, with its files in a new folder. */
-export async function startPostgres(): Promise<PostgresServer> {
+/**
+ * Starts the server that comes with the tests, on a free port, with its files in a new folder.
+ *
+ * @param isDurable whether what is committed survives a crash of the machine, which no test brings about. That of the
+ *   server, which some do, it survives in any case.
+ */
+export async function startPostgres({ isDurable = true } = {}): Promise<PostgresServer> {
   const databaseDir = await mkdtemp(join(tmpdir(), 'postbud-postgres-'));
   const port = await freePort();
   const server = new EmbeddedPostgres({
@@ -50,6 +55,8 @@ export async function startPostgres(): Promise<PostgresServer> {
       'track_commit_timestamp=on',
       '-c',
       'max_prepared_transactions=20',
+      '-c',
+      `fsync=${isDurable ? 'on' : 'off'}`,
     ],
     onLog: () => undefined,
     onError: () => undefined,
