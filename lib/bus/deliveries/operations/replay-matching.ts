@@ -18,11 +18,12 @@ const WAYS = { dead_letters: 'deadLetters', dismissed: 'dismissed', all: 'everyt
  * Gives the parameters $1 to $10 of `MATCHING`. The third is an error group, or the id of an incident.
  *
  * @param attached tells whose handlers refuse replays.
+ * @param at the moment to match at, in Postgres's notation; by default the database's clock.
  */
 export function matchingValues(
   asked: ParsedReplayRequest,
   attached: readonly AttachedSubscriber[],
-  now?: Date,
+  at: string | null = null,
 ): unknown[] {
   const { topic, subscriber, group, incident, since, until, deliveryIds, include, limit } = asked;
   const untilMs = until === undefined ? 0 : msOf(until);
@@ -35,7 +36,7 @@ export function matchingValues(
     deliveryIds ? JSON.stringify(deliveryIds) : null,
     include === 'all',
     limit ?? null,
-    now?.toISOString() ?? null,
+    at,
     JSON.stringify({ listed: listedOf(topic), refusing: refusingReplays(attached) }),
   ];
 }

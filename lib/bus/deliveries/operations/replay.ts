@@ -32,7 +32,7 @@ export class RefusesReplays extends Error {
   /** @param subscription for example `notifications for payment.captured`. */
   constructor(subscription: string) {
     super(
-      `Replays leave out ${subscription}: its handler refuses them, because it would act twice. Nothing was replayed. Settle these dead letters otherwise, then dismiss them.`,
+      `Replays leave out ${subscription}: its handler refuses them, because it would act twice. Nothing was replayed. Handle these dead letters by hand, then dismiss them.`,
     );
     this.name = 'RefusesReplays';
   }
@@ -70,7 +70,8 @@ export async function replay(
   requireRunning(asked, attached);
   const { topic = null, since = null, dryRun, expectedCount, reason } = asked;
   const id = asked.replayId ?? uuidv7();
-  const [row] = await requeue(db, asked, matchingValues(asked, attached, now), [
+  const [row] = await requeue(db, asked, now, (at) => [
+    ...matchingValues(asked, attached, at),
     dryRun,
     expectedCount ?? null,
     id,
@@ -103,25 +104,22 @@ export async function replay(
 async function requeue(
   db: Database,
   asked: ParsedReplayRequest,
-  matching: readonly unknown[],
-  replaying: readonly unknown[],
+  now: Date | undefined,
+  valuesAt: (at: string | null) => readonly unknown[],
 ): Promise<ReplayRow[]> {
   const isPaced = asked.perMinute !== undefined;
   const text = (isPaced ? PLAN : REPLAY)[wayOf(asked)];
   // A plan changes no delivery, so it needs no locks.
   const pace = isPaced ? [asked.perMinute] : [];
-  if (asked.dryRun || isPaced)
-    return await run(driverOf(db), { text, values: [...matching, ...replaying, ...pace] });
+  const at = now?.toISOString() ?? null;
+  if (asked.dryRun || isPaced) return await run(driverOf(db), { text, values: [...valuesAt(at), ...pace] });
   return await db.transaction(async (tx) => {
     const { topic = null, subscriber = null, deliveryIds } = asked;
     const [lock] = await run<{ asked_at: string }>(tx, {
       text: LOCK,
       values: [topic, subscriber, deliveryIds ? JSON.stringify(deliveryIds) : null],
     });
-    const [overridden, listed] = matching.slice(-2);
-    const now = overridden ?? lock?.asked_at ?? null;
-    const values = [...matching.slice(0, -2), now, listed, ...replaying];
-    const [row] = await run<ReplayRow>(tx, { text, values });
+    const [row] = await run<ReplayRow>(tx, { text, values: [...valuesAt(at ?? lock?.asked_at ?? null)] });
     if (row!.replayed > 0) noteDue(tx);
     return [row!];
   });
