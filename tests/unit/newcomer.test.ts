@@ -81,7 +81,6 @@ const row = ({ subscribers = `['audit']`, example = `{ feedId: 'feed_7', entries
     subscribers: ${subscribers},
     description: 'A feed of an outside calendar was read again.',
     version: 1,
-    listed: false,
     payload: z.object({ feedId: id, entries: count }),
     example: ${example},
   }),

@@ -58,7 +58,6 @@ export const audit = {
     subscribers: ['audit', 'notifications'],
     description: "An export of a data subject's data is ready for download.",
     version: 1,
-    listed: false,
     person: ['userId', 'email'],
     payload: z.object({
       exportId: id,
@@ -83,7 +82,6 @@ export const audit = {
     subscribers: ['audit', 'notifications', 'identity'],
     description: 'A scheduled deletion was cancelled within its grace period.',
     version: 1,
-    listed: false,
     person: ['userId', 'email'],
     payload: z.object({ deletionId: id, userId: id, cancelledAt: instant, email: email.optional() }),
     example: {
@@ -99,7 +97,6 @@ export const audit = {
     subscribers: ['audit', 'identity', 'messaging'],
     description: "A data subject's data was deleted or anonymized.",
     version: 1,
-    listed: false,
     person: ['userId'],
     payload: z.object({
       deletionId: id,
@@ -122,7 +119,6 @@ export const audit = {
     subscribers: ['notifications', 'intelligence'],
     description: 'A user consented to a use of their data.',
     version: 1,
-    listed: false,
     person: ['userId'],
     payload: z.object({ userId: id, purpose, wordingVersion: code(z.string().min(1)), givenAt: instant }),
     example: {
@@ -138,7 +134,6 @@ export const audit = {
     subscribers: ['notifications', 'intelligence'],
     description: 'A user withdrew a consent.',
     version: 1,
-    listed: false,
     person: ['userId'],
     payload: z.object({ userId: id, purpose, withdrawnAt: instant }),
     example: { userId: 'usr_3071', purpose: 'sms', withdrawnAt: '2026-02-26T20:16:00Z' },
@@ -149,7 +144,6 @@ export const audit = {
     subscribers: ['identity', 'reporting'],
     description: 'The roles in a tenant were reviewed and confirmed.',
     version: 1,
-    listed: false,
     payload: z.object({
       reviewId: id,
       tenantId: id,
@@ -173,7 +167,6 @@ export const audit = {
     subscribers: ['reporting'],
     description: 'Records past their retention were deleted.',
     version: 1,
-    listed: false,
     payload: z.object({
       ruleId: id,
       record: z.enum(['message', 'booking', 'chat', 'access_log']),

@@ -139,7 +139,6 @@ export const bookings = {
     subscribers: ['notifications', 'calendar', 'audit'],
     description: 'A booking was moved to another time.',
     version: 1,
-    listed: false,
     orderingKey: ({ bookingId }) => bookingId,
     orderedBy: 'bookingId',
     person: ['email'],
@@ -168,7 +167,6 @@ export const bookings = {
     subscribers: ['payments', 'notifications', 'audit'],
     description: 'The price of an unpaid booking was changed.',
     version: 1,
-    listed: false,
     orderingKey: ({ bookingId }) => bookingId,
     orderedBy: 'bookingId',
     person: ['email'],
@@ -197,7 +195,6 @@ export const bookings = {
     subscribers: ['notifications', 'messaging'],
     description: 'A booking awaiting approval was assigned to a case handler.',
     version: 1,
-    listed: false,
     person: ['caseHandlerId', 'email'],
     payload: z.object({ bookingId: id, caseHandlerId: id, assignedAt: instant, email: email.optional() }),
     example: {
@@ -213,7 +210,6 @@ export const bookings = {
     subscribers: ['notifications', 'payments', 'calendar'],
     description: 'A booking expired because it was not paid or not answered in time.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       bookingId: id,
@@ -236,7 +232,6 @@ export const bookings = {
     subscribers: ['resources', 'intelligence'],
     description: 'The guests of a booking arrived at the venue.',
     version: 1,
-    listed: false,
     payload: z.object({
       bookingId: id,
       resourceId: id,
@@ -256,7 +251,6 @@ export const bookings = {
     subscribers: ['payments', 'notifications', 'intelligence'],
     description: 'The guests of a booking did not arrive.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       bookingId: id,
@@ -281,7 +275,6 @@ export const bookings = {
     subscribers: ['reviews', 'invoicing', 'reporting'],
     description: 'The time of a booking is over and the venue is handed back.',
     version: 1,
-    listed: false,
     person: ['citizenId'],
     payload: z.object({
       bookingId: id,
@@ -308,7 +301,6 @@ export const bookings = {
     subscribers: ['calendar', 'notifications'],
     description: 'A series of recurring bookings was created together.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       seriesId: id,
@@ -333,7 +325,6 @@ export const bookings = {
     subscribers: ['notifications', 'intelligence'],
     description: 'A citizen joined the waiting list for an occupied time.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       waitlistEntryId: id,
@@ -360,7 +351,6 @@ export const bookings = {
     subscribers: ['notifications'],
     description: 'A time became free and was offered to the first person on its waiting list.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       waitlistEntryId: id,

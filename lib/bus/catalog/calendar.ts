@@ -12,7 +12,6 @@ export const calendar = {
     subscribers: ['bookings', 'seasons'],
     description: "A time in a venue's calendar can no longer be booked.",
     version: 1,
-    listed: false,
     orderingKey: ({ resourceId }) => resourceId,
     orderedBy: 'resourceId',
     payload: z.object({
@@ -36,7 +35,6 @@ export const calendar = {
     subscribers: ['bookings', 'intelligence'],
     description: "A blocked time in a venue's calendar became free.",
     version: 1,
-    listed: false,
     orderingKey: ({ resourceId }) => resourceId,
     orderedBy: 'resourceId',
     payload: z.object({ slotId: id, resourceId: id, startsAt: instant, endsAt: instant }),
@@ -53,7 +51,6 @@ export const calendar = {
     subscribers: ['bookings', 'support', 'notifications'],
     description: 'Two bookings, or a booking and an external calendar, claim the same time in a venue.',
     version: 1,
-    listed: false,
     payload: z.object({
       conflictId: id,
       resourceId: id,
@@ -78,7 +75,6 @@ export const calendar = {
     subscribers: ['bookings', 'resources', 'intelligence'],
     description: 'The opening hours of a venue were changed.',
     version: 1,
-    listed: false,
     orderingKey: ({ resourceId }) => resourceId,
     orderedBy: 'resourceId',
     payload: z.object({
@@ -103,7 +99,6 @@ export const calendar = {
     subscribers: ['seasons', 'bookings'],
     description: 'The public and school holidays of a year were imported for a tenant.',
     version: 1,
-    listed: false,
     payload: z.object({
       tenantId: id,
       year: z.int().min(2000).max(2100),
@@ -124,7 +119,6 @@ export const calendar = {
     subscribers: ['integrations'],
     description: 'An external calendar was read and its entries were imported.',
     version: 1,
-    listed: false,
     payload: z.object({ feedId: id, resourceId: id, added: count, removed: count, syncedAt: instant }),
     example: {
       feedId: 'fed_nordvag_skole',
@@ -140,7 +134,6 @@ export const calendar = {
     subscribers: ['bookings', 'notifications'],
     description: 'A venue closes at short notice, for example for an election or a burst pipe.',
     version: 1,
-    listed: false,
     payload: z.object({ closureId: id, resourceId: id, startsAt: instant, endsAt: instant, note: freeText }),
     example: {
       closureId: 'cls_9',

@@ -18,7 +18,6 @@ export const clocks = {
     subscribers: ['invoicing'],
     description: "A tenant's scheduled invoice run is due.",
     version: 1,
-    listed: false,
     payload: z.object({ tenantId: id, invoiceRunId: id, scheduledFor: instant }),
     example: {
       tenantId: 'tnt_solvik',
@@ -32,7 +31,6 @@ export const clocks = {
     subscribers: ['seasons'],
     description: 'The application deadline of a season passed.',
     version: 1,
-    listed: false,
     payload: z.object({ tenantId: id, seasonId: id, scheduledFor: instant }),
     example: {
       tenantId: 'tnt_solvik',

@@ -64,7 +64,6 @@ export const identity = {
     subscribers: ['audit'],
     description: 'A user passed step-up authentication.',
     version: 1,
-    listed: false,
     person: ['userId'],
     payload: z.object({ challengeId: id, userId: id, method, completedAt: instant }),
     example: {
@@ -80,7 +79,6 @@ export const identity = {
     subscribers: ['notifications', 'audit'],
     description: 'A user changed their name or contact details.',
     version: 1,
-    listed: false,
     orderingKey: ({ userId }) => userId,
     orderedBy: 'userId',
     person: ['userId', 'email'],
@@ -105,7 +103,6 @@ export const identity = {
     subscribers: ['tenants', 'notifications', 'audit'],
     description: 'A user was given a role in a tenant.',
     version: 1,
-    listed: false,
     person: ['userId', 'email'],
     payload: z.object({ userId: id, tenantId: id, role, grantedBy: id, email: email.optional() }),
     example: {
@@ -122,7 +119,6 @@ export const identity = {
     subscribers: ['tenants', 'audit'],
     description: 'A user lost a role in a tenant.',
     version: 1,
-    listed: false,
     person: ['userId'],
     payload: z.object({ userId: id, tenantId: id, role, revokedBy: id }),
     example: { userId: 'usr_109', tenantId: 'tnt_solvik', role: 'driftsleder', revokedBy: 'usr_101' },
@@ -133,7 +129,6 @@ export const identity = {
     subscribers: ['bookings', 'invoicing', 'audit'],
     description: 'A user was confirmed as a representative of an organization in the business register.',
     version: 1,
-    listed: false,
     person: ['userId'],
     payload: z.object({
       userId: id,
@@ -155,7 +150,6 @@ export const identity = {
     subscribers: ['notifications', 'support', 'audit'],
     description: 'A user was locked out after suspicious sign-ins or by a case handler.',
     version: 1,
-    listed: false,
     person: ['userId', 'email'],
     payload: z.object({
       userId: id,

@@ -8,7 +8,6 @@ export const inquiries = {
     subscribers: ['notifications', 'audit', 'intelligence'],
     description: 'A visitor of the marketing site sent an inquiry and its mail was accepted.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       inquiryId: id,
@@ -39,7 +38,6 @@ export const inquiries = {
     subscribers: ['notifications', 'audit'],
     description: 'An inquiry was assigned to a person.',
     version: 1,
-    listed: false,
     person: ['assignedTo', 'email'],
     payload: z.object({ inquiryId: id, assignedTo: id, assignedAt: instant, email: email.optional() }),
     example: {
@@ -55,7 +53,6 @@ export const inquiries = {
     subscribers: ['audit', 'reporting'],
     description: 'An inquiry got its first answer from a person.',
     version: 1,
-    listed: false,
     payload: z.object({
       inquiryId: id,
       answeredBy: id,
@@ -75,7 +72,6 @@ export const inquiries = {
     subscribers: ['tenants', 'subscriptions'],
     description: 'An inquiry led to a municipality becoming a tenant.',
     version: 1,
-    listed: false,
     payload: z.object({ inquiryId: id, tenantId: id, convertedAt: instant }),
     example: { inquiryId: 'inq_5521', tenantId: 'tnt_nordvag', convertedAt: '2026-01-08T12:00:00Z' },
   }),
@@ -85,7 +81,6 @@ export const inquiries = {
     subscribers: ['reporting'],
     description: 'An inquiry needs no further answer.',
     version: 1,
-    listed: false,
     payload: z.object({
       inquiryId: id,
       outcome: z.enum(['converted', 'not_interested', 'no_reply', 'spam']),

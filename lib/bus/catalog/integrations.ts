@@ -10,7 +10,6 @@ export const integrations = {
     subscribers: ['tenants', 'audit'],
     description: 'A tenant connected one of its own systems to the platform.',
     version: 1,
-    listed: false,
     payload: z.object({ integrationId: id, tenantId: id, system, connectedBy: id, connectedAt: instant }),
     example: {
       integrationId: 'itg_solvik_archive',
@@ -27,7 +26,6 @@ export const integrations = {
     description:
       "A tenant's system was disconnected by a person, or because it refused the platform's requests.",
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       integrationId: id,
@@ -52,7 +50,6 @@ export const integrations = {
     subscribers: ['reporting'],
     description: "Records were exchanged with a tenant's system.",
     version: 1,
-    listed: false,
     orderingKey: ({ integrationId }) => integrationId,
     orderedBy: 'integrationId',
     payload: z.object({ integrationId: id, sent: count, received: count, completedAt: instant }),
@@ -69,7 +66,6 @@ export const integrations = {
     subscribers: ['support', 'notifications'],
     description: "An exchange of records with a tenant's system failed.",
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       integrationId: id,
@@ -94,7 +90,6 @@ export const integrations = {
     subscribers: ['notifications', 'tenants'],
     description: 'The key or certificate of an integration expires within 30 days.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       integrationId: id,
@@ -117,7 +112,6 @@ export const integrations = {
     subscribers: ['bookings', 'audit'],
     description: "A decision and its papers were filed in the tenant's public-records archive (Noark 5).",
     version: 1,
-    listed: false,
     payload: z.object({
       integrationId: id,
       bookingId: id,
@@ -139,7 +133,6 @@ export const integrations = {
     subscribers: ['resources', 'support', 'notifications'],
     description: "A venue's door lock stopped answering, so door codes may not open it.",
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       integrationId: id,

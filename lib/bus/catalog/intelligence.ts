@@ -11,7 +11,6 @@ export const intelligence = {
     subscribers: ['identity', 'payments', 'audit'],
     description: 'A sign-in, a booking or a payment looks fraudulent.',
     version: 1,
-    listed: false,
     payload: z.object({
       flagId: id,
       about: z.enum(['sign_in', 'booking', 'payment']),
@@ -35,7 +34,6 @@ export const intelligence = {
     subscribers: ['resources', 'seasons', 'reporting'],
     description: 'The demand for a venue was forecast for the coming weeks.',
     version: 1,
-    listed: false,
     payload: z.object({
       forecastId: id,
       resourceId: id,
@@ -60,7 +58,6 @@ export const intelligence = {
     subscribers: ['resources', 'tenants'],
     description: 'A new price was suggested for a venue; a person decides on it.',
     version: 1,
-    listed: false,
     payload: z.object({
       suggestionId: id,
       resourceId: id,
@@ -86,7 +83,6 @@ export const intelligence = {
     subscribers: ['resources', 'audit'],
     description: "The content agent drafted a text for a venue; it awaits a person's approval.",
     version: 1,
-    listed: false,
     payload: z.object({
       draftId: id,
       resourceId: id,
@@ -110,7 +106,6 @@ export const intelligence = {
     subscribers: ['bookings', 'notifications'],
     description: 'A booking is likely to stay unused; a reminder may prevent it.',
     version: 1,
-    listed: false,
     payload: z.object({ bookingId: id, resourceId: id, startsAt: instant, confidence }),
     example: {
       bookingId: 'bkg_48355',

@@ -23,7 +23,6 @@ export const invoicing = {
     subscribers: ['ledger', 'notifications', 'accounting'],
     description: 'An invoice was issued to a citizen or an association.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       invoiceId: id,
@@ -56,7 +55,6 @@ export const invoicing = {
     subscribers: ['accounting', 'audit'],
     description: "An invoice reached its receiver's access point, print shop or inbox.",
     version: 1,
-    listed: false,
     payload: z.object({
       invoiceId: id,
       channel: z.enum(['ehf', 'efaktura', 'email', 'letter']),
@@ -70,7 +68,6 @@ export const invoicing = {
     subscribers: ['ledger', 'bookings', 'accounting'],
     description: 'An invoice is paid in full.',
     version: 1,
-    listed: false,
     payload: z.object({ invoiceId: id, tenantId: id, amountMinor, currency, paidOn: day, paymentReference }),
     example: {
       invoiceId: 'inv_20260188',
@@ -87,7 +84,6 @@ export const invoicing = {
     subscribers: ['notifications', 'bookings'],
     description: 'The due date of an invoice passed without full payment.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       invoiceId: id,
@@ -110,7 +106,6 @@ export const invoicing = {
     subscribers: ['ledger', 'audit'],
     description: 'A reminder with or without a fee was sent for an overdue invoice.',
     version: 1,
-    listed: false,
     orderingKey: ({ invoiceId }) => invoiceId,
     orderedBy: 'invoiceId',
     payload: z.object({
@@ -134,7 +129,6 @@ export const invoicing = {
     subscribers: ['ledger', 'accounting', 'notifications'],
     description: 'A credit note cancelled an invoice in whole or in part.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       creditNoteId: id,
@@ -159,7 +153,6 @@ export const invoicing = {
     subscribers: ['ledger', 'accounting', 'audit'],
     description: 'An unpaid invoice was handed over to debt collection.',
     version: 1,
-    listed: false,
     payload: z.object({
       invoiceId: id,
       outstandingMinor: amountMinor,
@@ -181,7 +174,6 @@ export const invoicing = {
     subscribers: ['reporting', 'accounting'],
     description: 'A batch of e-invoices was sent.',
     version: 1,
-    listed: false,
     payload: z.object({
       batchId: id,
       tenantId: id,

@@ -8,7 +8,6 @@ export const ledger = {
     subscribers: ['accounting', 'audit'],
     description: 'A balanced entry was posted to the ledger.',
     version: 1,
-    listed: false,
     payload: z.object({
       entryId: id,
       tenantId: id,
@@ -39,7 +38,6 @@ export const ledger = {
     subscribers: ['payouts', 'audit'],
     description: "A tenant's balance was corrected by hand.",
     version: 1,
-    listed: false,
     payload: z.object({
       adjustmentId: id,
       tenantId: id,
@@ -65,7 +63,6 @@ export const ledger = {
     subscribers: ['accounting', 'reporting'],
     description: "A day's entries were compared with the payment providers' settlements.",
     version: 1,
-    listed: false,
     payload: z.object({
       reconciliationId: id,
       day,
@@ -87,7 +84,6 @@ export const ledger = {
     subscribers: ['support', 'accounting', 'audit'],
     description: "An amount in the ledger differs from the provider's settlement.",
     version: 1,
-    listed: false,
     payload: z.object({
       reconciliationId: id,
       entryId: id.nullable(),
@@ -111,7 +107,6 @@ export const ledger = {
     subscribers: ['accounting', 'reporting', 'audit'],
     description: 'An accounting period was closed and takes no more entries.',
     version: 1,
-    listed: false,
     payload: z.object({
       tenantId: id,
       period: code(z.string().regex(/^\d{4}-\d{2}$/, 'expected a month, for example 2026-02')),

@@ -40,7 +40,6 @@ export const messaging = {
     subscribers: ['audit'],
     description: 'The author of a message retracted it.',
     version: 1,
-    listed: false,
     person: ['authorId'],
     payload: z.object({ messageId: id, threadId: id, authorId: id, withdrawnAt: instant }),
     example: {
@@ -56,7 +55,6 @@ export const messaging = {
     subscribers: ['notifications', 'support'],
     description: 'An attachment was refused because of its size, its type or the result of a scan.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       attachmentId: id,
@@ -79,7 +77,6 @@ export const messaging = {
     subscribers: ['support', 'audit'],
     description: 'A thread between a citizen and the tenant was opened.',
     version: 1,
-    listed: false,
     payload: z.object({
       threadId: id,
       tenantId: id,
@@ -103,7 +100,6 @@ export const messaging = {
     subscribers: ['notifications', 'audit'],
     description: 'A thread was assigned to a case handler.',
     version: 1,
-    listed: false,
     orderingKey: ({ threadId }) => threadId,
     orderedBy: 'threadId',
     person: ['caseHandlerId', 'email'],
@@ -121,7 +117,6 @@ export const messaging = {
     subscribers: ['reporting', 'audit'],
     description: 'A thread was closed, answered or without a reply.',
     version: 1,
-    listed: false,
     payload: z.object({
       threadId: id,
       closedBy: id,

@@ -10,7 +10,6 @@ export const notifications = {
     subscribers: ['audit'],
     description: 'A notification was accepted by the carrier of its channel.',
     version: 1,
-    listed: false,
     person: ['userId'],
     payload: z.object({ notificationId: id, userId: id.optional(), channel, template: id, sentAt: instant }),
     example: {
@@ -27,7 +26,6 @@ export const notifications = {
     subscribers: ['support', 'audit'],
     description: 'A notification could not be sent on any channel.',
     version: 1,
-    listed: false,
     person: ['userId'],
     payload: z.object({
       notificationId: id,
@@ -50,7 +48,6 @@ export const notifications = {
     subscribers: ['identity', 'support'],
     description: 'A mail bounced because its address does not exist or refuses it.',
     version: 1,
-    listed: false,
     person: ['userId', 'bouncedEmail'],
     payload: z.object({
       notificationId: id,
@@ -74,7 +71,6 @@ export const notifications = {
     subscribers: ['identity', 'audit'],
     description: 'A user changed their notification channels or turned off a kind of notification.',
     version: 1,
-    listed: false,
     orderingKey: ({ userId }) => userId,
     orderedBy: 'userId',
     person: ['userId'],

@@ -80,7 +80,6 @@ export const payments = {
     description:
       'A payment webhook found no recorded intent within 72 hours: another shop on the same account made the payment, or its intent was lost.',
     version: 1,
-    listed: false,
     // The amount as the provider reports it: Stripe's is the total captured or refunded so far.
     payload: z.object({
       intentId: id,
@@ -107,7 +106,6 @@ export const payments = {
     subscribers: ['bookings', 'audit'],
     description: "An amount is reserved on the payer's card or wallet but not captured yet.",
     version: 1,
-    listed: false,
     payload: z.object({
       intentId: id,
       bookingId: id,
@@ -131,7 +129,6 @@ export const payments = {
     subscribers: ['ledger', 'audit'],
     description: 'A refund was requested from the provider and is not confirmed yet.',
     version: 1,
-    listed: false,
     payload: z.object({
       refundId: id,
       intentId: id,
@@ -157,7 +154,6 @@ export const payments = {
     subscribers: ['notifications', 'audit'],
     description: 'A payment link was created for a booking that was not paid at once.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       bookingId: id,
@@ -182,7 +178,6 @@ export const payments = {
     subscribers: ['bookings', 'ledger'],
     description: 'A deposit against damage is held for a booking.',
     version: 1,
-    listed: false,
     payload: z.object({ depositId: id, bookingId: id, amountMinor, currency, heldAt: instant }),
     example: {
       depositId: 'dep_318',
@@ -198,7 +193,6 @@ export const payments = {
     subscribers: ['bookings', 'ledger', 'notifications'],
     description: 'A deposit was returned, less any amount kept for damage.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       depositId: id,
@@ -225,7 +219,6 @@ export const payments = {
     subscribers: ['support', 'ledger', 'notifications'],
     description: 'A payer disputed a card payment with their bank.',
     version: 1,
-    listed: false,
     payload: z.object({
       disputeId: id,
       intentId: id,
@@ -252,7 +245,6 @@ export const payments = {
     subscribers: ['support', 'ledger', 'accounting'],
     description: 'The bank decided a dispute.',
     version: 1,
-    listed: false,
     payload: z.object({
       disputeId: id,
       intentId: id,

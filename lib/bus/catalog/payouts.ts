@@ -35,7 +35,6 @@ export const payouts = {
     subscribers: ['ledger', 'tenants'],
     description: 'A payout to a tenant was scheduled with the payments it covers.',
     version: 1,
-    listed: false,
     payload: z.object({
       payoutId: id,
       tenantId: id,
@@ -59,7 +58,6 @@ export const payouts = {
     subscribers: ['ledger', 'audit'],
     description: 'A payout was handed to the bank.',
     version: 1,
-    listed: false,
     payload: z.object({ payoutId: id, tenantId: id, amountMinor, currency, startedAt: instant }),
     example: {
       payoutId: 'pyo_1204',
@@ -75,7 +73,6 @@ export const payouts = {
     subscribers: ['ledger', 'notifications', 'support'],
     description: 'The bank returned a payout.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       payoutId: id,
@@ -102,7 +99,6 @@ export const payouts = {
     subscribers: ['tenants', 'notifications', 'audit'],
     description: 'A payout was withheld until a risk check or an account check is complete.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       payoutId: id,
@@ -125,7 +121,6 @@ export const payouts = {
     subscribers: ['tenants', 'audit'],
     description: "A tenant's bank account was verified as its own.",
     version: 1,
-    listed: false,
     payload: z.object({
       tenantId: id,
       accountId: id,

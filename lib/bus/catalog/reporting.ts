@@ -10,7 +10,6 @@ export const reporting = {
     subscribers: ['audit'],
     description: 'A report was requested by a person or by its schedule.',
     version: 1,
-    listed: false,
     payload: z.object({
       reportId: id,
       tenantId: id,
@@ -34,7 +33,6 @@ export const reporting = {
     subscribers: ['notifications', 'tenants'],
     description: 'A report is ready.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       reportId: id,
@@ -61,7 +59,6 @@ export const reporting = {
     subscribers: ['notifications', 'support'],
     description: 'A report could not be generated.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       reportId: id,
@@ -86,7 +83,6 @@ export const reporting = {
     subscribers: ['tenants', 'audit'],
     description: "A tenant's yearly figures were handed to the national statistics (KOSTRA).",
     version: 1,
-    listed: false,
     payload: z.object({
       submissionId: id,
       tenantId: id,

@@ -36,7 +36,6 @@ export const resources = {
     subscribers: ['calendar', 'audit'],
     description: 'A venue or an event was registered and is not published yet.',
     version: 1,
-    listed: false,
     payload: z.object({ resourceId: id, tenantId: id, kind, name: title, capacity: count, createdBy: id }),
     example: {
       resourceId: 'res_gamle_tinghus',
@@ -53,7 +52,6 @@ export const resources = {
     subscribers: ['intelligence', 'audit'],
     description: 'The marketplace listing of a venue or an event was changed.',
     version: 1,
-    listed: false,
     orderingKey: ({ resourceId }) => resourceId,
     orderedBy: 'resourceId',
     payload: z.object({
@@ -73,7 +71,6 @@ export const resources = {
     subscribers: ['bookings', 'calendar', 'seasons'],
     description: 'The capacity of a venue was changed, in people or in parallel bookings.',
     version: 1,
-    listed: false,
     payload: z.object({ resourceId: id, previousCapacity: count, capacity: count, validFrom: day }),
     example: {
       resourceId: 'res_furulia_svommehall',
@@ -88,7 +85,6 @@ export const resources = {
     subscribers: ['bookings', 'intelligence', 'audit'],
     description: 'A venue got a new price list.',
     version: 1,
-    listed: false,
     orderingKey: ({ resourceId }) => resourceId,
     orderedBy: 'resourceId',
     payload: z.object({
@@ -121,7 +117,6 @@ export const resources = {
     subscribers: ['calendar', 'intelligence', 'audit'],
     description: 'A venue or an event was removed from the marketplace.',
     version: 1,
-    listed: false,
     payload: z.object({
       resourceId: id,
       unpublishedBy: id,
@@ -141,7 +136,6 @@ export const resources = {
     subscribers: ['calendar', 'bookings', 'notifications'],
     description: 'A venue will be closed for maintenance.',
     version: 1,
-    listed: false,
     orderingKey: ({ resourceId }) => resourceId,
     orderedBy: 'resourceId',
     payload: z.object({
@@ -167,7 +161,6 @@ export const resources = {
     subscribers: ['calendar', 'bookings'],
     description: 'Maintenance is done and the venue can be used again.',
     version: 1,
-    listed: false,
     payload: z.object({ maintenanceId: id, resourceId: id, completedAt: instant }),
     example: {
       maintenanceId: 'mnt_58',
@@ -181,7 +174,6 @@ export const resources = {
     subscribers: ['support', 'payments', 'notifications'],
     description: 'Someone reported damage to a venue or its equipment.',
     version: 1,
-    listed: false,
     payload: z.object({
       damageId: id,
       resourceId: id,
@@ -205,7 +197,6 @@ export const resources = {
     subscribers: ['integrations', 'audit'],
     description: 'A door code was issued for a booking; the code itself is not in the event.',
     version: 1,
-    listed: false,
     payload: z.object({
       accessCodeId: id,
       resourceId: id,

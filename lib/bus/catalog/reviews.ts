@@ -10,7 +10,6 @@ export const reviews = {
     subscribers: ['notifications'],
     description: 'A citizen was asked to review a venue after a booking.',
     version: 1,
-    listed: false,
     person: ['citizenId', 'email'],
     payload: z.object({
       bookingId: id,
@@ -33,7 +32,6 @@ export const reviews = {
     subscribers: ['resources', 'intelligence'],
     description: 'A citizen reviewed a venue; the review awaits moderation.',
     version: 1,
-    listed: false,
     payload: z.object({
       reviewId: id,
       bookingId: id,
@@ -57,7 +55,6 @@ export const reviews = {
     subscribers: ['resources', 'notifications'],
     description: 'A review passed moderation and is shown on the marketplace.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       reviewId: id,
@@ -80,7 +77,6 @@ export const reviews = {
     subscribers: ['support', 'audit'],
     description: 'Someone reported a published review as unfair or offensive.',
     version: 1,
-    listed: false,
     payload: z.object({
       reviewId: id,
       reportedAt: instant,
@@ -100,7 +96,6 @@ export const reviews = {
     subscribers: ['notifications', 'audit'],
     description: 'The tenant answered a review in public.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       reviewId: id,

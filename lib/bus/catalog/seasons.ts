@@ -60,7 +60,6 @@ export const seasons = {
     subscribers: ['notifications', 'calendar'],
     description: 'Associations can apply for seasonal leases.',
     version: 1,
-    listed: false,
     payload: z.object({
       seasonId: id,
       tenantId: id,
@@ -82,7 +81,6 @@ export const seasons = {
     subscribers: ['notifications', 'audit'],
     description: 'An association applied for a seasonal lease.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       applicationId: id,
@@ -117,7 +115,6 @@ export const seasons = {
     subscribers: ['audit'],
     description: 'An association withdrew its application before the allocation.',
     version: 1,
-    listed: false,
     payload: z.object({ applicationId: id, seasonId: id, organizationId: id, withdrawnAt: instant }),
     example: {
       applicationId: 'sap_1190',
@@ -132,7 +129,6 @@ export const seasons = {
     subscribers: ['reporting', 'audit'],
     description: 'The application period for seasonal leases ended.',
     version: 1,
-    listed: false,
     payload: z.object({ seasonId: id, tenantId: id, applications: count, closedAt: instant }),
     example: {
       seasonId: 'ssn_2026_2027',
@@ -147,7 +143,6 @@ export const seasons = {
     subscribers: ['bookings', 'invoicing', 'calendar'],
     description: 'An association accepted the seasonal lease it was offered.',
     version: 1,
-    listed: false,
     payload: z.object({
       leaseId: id,
       seasonId: id,
@@ -171,7 +166,6 @@ export const seasons = {
     subscribers: ['bookings', 'notifications'],
     description: 'An association declined the seasonal lease it was offered.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       leaseId: id,
@@ -196,7 +190,6 @@ export const seasons = {
     subscribers: ['bookings', 'invoicing', 'notifications'],
     description: 'A seasonal lease ended before its season did.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       leaseId: id,

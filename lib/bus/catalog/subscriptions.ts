@@ -39,7 +39,6 @@ export const subscriptions = {
     subscribers: ['tenants', 'accounting', 'notifications'],
     description: "A tenant's first subscription began.",
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       subscriptionId: id,
@@ -66,7 +65,6 @@ export const subscriptions = {
     subscribers: ['tenants', 'accounting'],
     description: 'A tenant moved to a lower plan.',
     version: 1,
-    listed: false,
     payload: z.object({ subscriptionId: id, tenantId: id, fromPlan: plan, toPlan: plan, effectiveOn: day }),
     example: {
       subscriptionId: 'sub_fjellgrend',
@@ -82,7 +80,6 @@ export const subscriptions = {
     subscribers: ['accounting', 'invoicing'],
     description: 'A subscription was renewed for another year.',
     version: 1,
-    listed: false,
     payload: z.object({
       subscriptionId: id,
       tenantId: id,
@@ -108,7 +105,6 @@ export const subscriptions = {
     subscribers: ['tenants', 'accounting', 'notifications'],
     description: 'A tenant cancelled its subscription, which runs until its last day.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       subscriptionId: id,
@@ -133,7 +129,6 @@ export const subscriptions = {
     subscribers: ['tenants', 'notifications', 'intelligence'],
     description: 'A tenant reached a limit of its plan.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       subscriptionId: id,

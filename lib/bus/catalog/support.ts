@@ -10,7 +10,6 @@ export const support = {
     subscribers: ['notifications', 'audit'],
     description: 'A support case was opened by a citizen, a tenant or another component.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       caseId: id,
@@ -37,7 +36,6 @@ export const support = {
     subscribers: ['notifications'],
     description: 'Support answered a case.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       caseId: id,
@@ -60,7 +58,6 @@ export const support = {
     subscribers: ['notifications', 'tenants', 'audit'],
     description: 'A support case was escalated to people who can decide or fix it.',
     version: 1,
-    listed: false,
     person: ['escalatedTo', 'email'],
     payload: z.object({
       caseId: id,
@@ -85,7 +82,6 @@ export const support = {
     subscribers: ['notifications', 'reporting'],
     description: 'A support case was resolved, or closed without a solution.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       caseId: id,
@@ -108,7 +104,6 @@ export const support = {
     subscribers: ['notifications', 'tenants', 'audit'],
     description: 'A disruption that affects many tenants was declared an incident.',
     version: 1,
-    listed: false,
     payload: z.object({
       incidentId: id,
       severity,

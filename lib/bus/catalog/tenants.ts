@@ -8,7 +8,6 @@ export const tenants = {
     subscribers: ['subscriptions', 'notifications', 'audit'],
     description: 'A municipality has all it needs to take bookings.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       tenantId: id,
@@ -33,7 +32,6 @@ export const tenants = {
     subscribers: ['bookings', 'payments', 'audit'],
     description: 'A tenant changed its settings for bookings, payments or approvals.',
     version: 1,
-    listed: false,
     orderingKey: ({ tenantId }) => tenantId,
     orderedBy: 'tenantId',
     payload: z.object({
@@ -55,7 +53,6 @@ export const tenants = {
     subscribers: ['notifications', 'integrations'],
     description: 'A tenant proved that it owns the domain of its booking pages.',
     version: 1,
-    listed: false,
     payload: z.object({ tenantId: id, domain: code(z.string().min(3).max(253)), verifiedAt: instant }),
     example: {
       tenantId: 'tnt_nordvag',
@@ -69,7 +66,6 @@ export const tenants = {
     subscribers: ['notifications', 'identity', 'audit'],
     description: 'Someone was invited to work for a tenant on the platform.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       invitationId: id,
@@ -96,7 +92,6 @@ export const tenants = {
     subscribers: ['bookings', 'payouts', 'notifications', 'audit'],
     description: 'A tenant was suspended: it takes no new bookings until further notice.',
     version: 1,
-    listed: false,
     person: ['email'],
     payload: z.object({
       tenantId: id,
@@ -117,7 +112,6 @@ export const tenants = {
     subscribers: ['bookings', 'payouts', 'audit'],
     description: 'A suspended tenant takes bookings again.',
     version: 1,
-    listed: false,
     payload: z.object({ tenantId: id, reactivatedBy: id, reactivatedAt: instant }),
     example: {
       tenantId: 'tnt_fjellgrend',

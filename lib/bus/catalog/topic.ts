@@ -1,14 +1,10 @@
 import type { z } from 'zod';
 
-/**
- * A kind of event, and a row of the catalog: the contract between its producer and its subscribers.
- *
- * Every type of the bus derives from these rows: topic names, payloads, who may subscribe, what `emit` accepts.
- */
-export interface Topic<
-  Payload extends z.ZodType = z.ZodType,
-  Producer extends string = string,
-  Subscribers extends readonly [string, ...string[]] = readonly [string, ...string[]],
+/** A topic as its row of the catalog declares it. */
+interface Row<
+  Payload extends z.ZodType,
+  Producer extends string,
+  Subscribers extends readonly [string, ...string[]],
 > {
   /** The component that emits it. */
   readonly producer: Producer;
@@ -22,8 +18,8 @@ export interface Topic<
   readonly example: z.input<Payload>;
   /** Counts breaking changes of `payload`, from 1. */
   readonly version: number;
-  /** Whether the platform's owner defines this topic; we define the others. */
-  readonly listed: boolean;
+  /** Whether the platform's owner defines this topic; by default we do. */
+  readonly listed?: boolean;
   /**
    * Narrows the lane from the whole topic to the events that share this key: a subscriber receives the events of one key
    * in order, and different keys do not wait for each other.
@@ -49,6 +45,19 @@ export interface Topic<
   readonly ids?: readonly FieldOf<z.output<Payload>>[];
 }
 
+/**
+ * A kind of event, and a row of the catalog: the contract between its producer and its subscribers.
+ *
+ * Every type of the bus derives from these rows: topic names, payloads, who may subscribe, what `emit` accepts.
+ */
+export interface Topic<
+  Payload extends z.ZodType = z.ZodType,
+  Producer extends string = string,
+  Subscribers extends readonly [string, ...string[]] = readonly [string, ...string[]],
+> extends Row<Payload, Producer, Subscribers> {
+  readonly listed: boolean;
+}
+
 /** A field of a payload that may hold a text, or a dotted path into a value whose fields the schema does not name. */
 type FieldOf<Payload> = unknown extends Payload
   ? string
@@ -60,11 +69,11 @@ type FieldOf<Payload> = unknown extends Payload
           : never;
     }[keyof Payload & string];
 
-/** Declares a topic. It returns the row as it is; its type ties `example` and `orderingKey` to `payload`. */
+/** Declares a topic. Its type ties `example` and `orderingKey` to `payload`. */
 export function topic<
   Payload extends z.ZodType,
   Producer extends string,
   const Subscribers extends readonly [string, ...string[]],
->(row: Topic<Payload, Producer, Subscribers>): Topic<Payload, Producer, Subscribers> {
-  return row;
+>(row: Row<Payload, Producer, Subscribers>): Topic<Payload, Producer, Subscribers> {
+  return { ...row, listed: row.listed ?? false };
 }

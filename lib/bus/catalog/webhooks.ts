@@ -105,7 +105,6 @@ export const webhooks = {
     description:
       "The refusals of a provider's webhooks for one reason reached 20 (then 200, 2,000 and so on) in a UTC day, and three times the daily mean of the week before.",
     version: 1,
-    listed: false,
     // From the day's midnight until the last refusal that was counted.
     payload: z.object({
       provider,
@@ -128,7 +127,6 @@ export const webhooks = {
     subscribers: ['audit'],
     description: "A provider's signing secret was rotated; the secret itself is not in the event.",
     version: 1,
-    listed: false,
     payload: z.object({ provider, rotatedBy: id, rotatedAt: instant, oldValidUntil: instant }),
     example: {
       provider: 'walletpayments',
