@@ -9,11 +9,13 @@ import type { PoolClient } from 'pg';
 import { InvalidConfiguration, readConfig } from '../config.ts';
 import type { Config } from '../config.ts';
 import { codeOf } from '../log.ts';
-import { MINUTE, SECOND } from '../time.ts';
+import { SECOND } from '../time.ts';
 import { OpenTransaction, reportDue, reportSent, trackTransaction } from './commits.ts';
 import { Deadlines } from './deadlines.ts';
 import { isAnswer, openConnection } from './pooled-connection.ts';
 import type { PooledConnection } from './pooled-connection.ts';
+import { KEPT_IN_FUNCTIONS_MS, KEPT_IN_SERVERS_MS, openPools } from './pools.ts';
+import type { Pools } from './pools.ts';
 import { PreparedNames } from './prepared-names.ts';
 import { runAgain } from './run-again.ts';
 import { ANSWER_LIMIT_MS, driverOf, run, sendsBy } from './statement.ts';
@@ -217,8 +219,7 @@ async function postgres(url: string, idleMs: number): Promise<Driver> {
     import('drizzle-orm/node-postgres'),
     import('drizzle-orm/pg-core'),
   ]);
-  const open = (max: number) => new pg.Pool({ connectionString: url, ...poolOf(max, idleMs) });
-  const pools = { any: open(MAX_CONNECTIONS), turns: open(MAX_TURNS) };
+  const pools = openPools(idleMs, (options) => new pg.Pool({ connectionString: url, ...options }));
   const dialect = new PgDialect();
   return await pooled<PoolClient>(pools, drizzle({ client: pools.any }), (client) => {
     const session = new NodePgSession<NoSchema, NoSchema>(client, dialect, undefined);
@@ -235,8 +236,7 @@ async function neon(url: string, idleMs: number): Promise<Driver> {
     ]);
   // Node gained a WebSocket of its own in version 22.
   if (!('WebSocket' in globalThis)) neonConfig.webSocketConstructor = (await import('ws')).default;
-  const open = (max: number) => new NeonPool({ connectionString: url, ...poolOf(max, idleMs) });
-  const pools = { any: open(MAX_CONNECTIONS), turns: open(MAX_TURNS) };
+  const pools = openPools(idleMs, (options) => new NeonPool({ connectionString: url, ...options }));
   const dialect = new PgDialect();
   return await pooled<NeonPoolClient>(pools, drizzle({ client: pools.any }), (client) => {
     const session = new NeonSession<NoSchema, NoSchema>(client, dialect, undefined);
@@ -246,25 +246,6 @@ async function neon(url: string, idleMs: number): Promise<Driver> {
 
 type NoSchema = Record<string, never>;
 
-// A function instance serves requests side by side but lives briefly: few connections, and none idle for long, since the
-// platform keeps an instance awake for those. A server keeps them: one that is opened for a rush is slow at first.
-const KEPT_IN_FUNCTIONS_MS = 5 * SECOND;
-const KEPT_IN_SERVERS_MS = 5 * MINUTE;
-
-const MAX_CONNECTIONS = 10;
-
-/** Connections for nothing but turns, whose plans take a new one 15 milliseconds. More than a relay has loops. */
-const MAX_TURNS = 4;
-
-/** They are probed, so that a connection whose other end is gone frees its place. */
-const poolOf = (max: number, idleTimeoutMillis: number) => ({
-  max,
-  idleTimeoutMillis,
-  connectionTimeoutMillis: 5 * SECOND,
-  keepAlive: true,
-  keepAliveInitialDelayMillis: 10 * SECOND,
-});
-
 /** The part of a pool that `pg` and Neon's driver share. */
 interface AnyPool<Client> {
   connect(): Promise<Client>;
@@ -273,17 +254,14 @@ interface AnyPool<Client> {
   on(event: 'connect', listener: (client: Client) => void): unknown;
 }
 
-/**
- * @param pools one for turns, the other for all else.
- * @param transactionsOn makes the transactions of a connection, without a statement.
- */
+/** @param transactionsOn makes the transactions of a connection, without a statement. */
 async function pooled<
   Client extends object & {
     release(destroy?: boolean): void;
     on(event: 'error', listener: (error: Error) => void): unknown;
   },
 >(
-  pools: Readonly<Record<'any' | 'turns', AnyPool<Client> & Parameters<typeof AttachDatabasePool>[0]>>,
+  pools: Pools<AnyPool<Client> & Parameters<typeof AttachDatabasePool>[0]>,
   db: Database,
   transactionsOn: (client: Client) => () => Transaction,
 ): Promise<Driver> {
