@@ -186,7 +186,7 @@ function write(view: BackfillPreview, title: string, pane: Pane): void {
     pane.write(
       wrapTo(
         columns,
-        `Nothing to backfill: ${subscriber} lacks no delivery of the retained events of ${topic} since ${since}.`,
+        `Nothing to backfill: ${subscriber} already has every stored event of ${topic} since ${since}.`,
       ),
     );
     for (const warning of lost(view)) warn(warning);

@@ -409,7 +409,7 @@ describe('a delivery behind a dead letter that halts its lane', () => {
       also: [],
     });
     expect(third.text).toMatch(
-      /^Halted behind intent pi_1, which was dead-lettered at 12:00:0\d, because it failed with permanent: refused; it goes on when dead letter \d+-\d+ is replayed or dismissed\.$/,
+      /^Halted behind intent pi_1, which was dead-lettered at 12:00:0\d, because it rejected the event: refused; it goes on when dead letter \d+-\d+ is replayed or dismissed\.$/,
     );
     expect((await why(bus, ids[1]!, { attached })).behind).toMatchObject({ count: 1 });
     const view = await read(bus, ids[0]!, { attached });
@@ -618,7 +618,7 @@ describe('the verdict', () => {
     const attached = everyone((number) => (number === 1 ? refuse() : fail()));
     await drain(bus.db, attached);
     expect((await read(bus, refused!, { attached })).verdict).toMatch(
-      /^Dead-lettered for ledger at 12:00:0\d: it failed with permanent: refused\.$/,
+      /^Dead-lettered for ledger at 12:00:0\d: it rejected the event: refused\.$/,
     );
     const delivery = (await deliveriesOf(bus.db, 'ledger')).find(({ eventId }) => eventId === skipped);
     await skip(bus.db, {

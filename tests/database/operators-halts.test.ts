@@ -227,7 +227,7 @@ describe('a lane that a dead letter halts', () => {
     await rows(bus.db, 'update halts set position = position + 1000');
     expect((await examine(bus.db)).findings).toMatchObject([
       {
-        promise: 'every lane that stands still has a front: a dead letter that halts it, or a backfill',
+        promise: 'every stopped lane has a known cause: a dead letter that halts it, or a backfill',
         count: 1,
       },
       { promise: 'every dead letter that halts a lane is there', count: 1 },

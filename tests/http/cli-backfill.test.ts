@@ -88,7 +88,7 @@ describe('npx postbud backfill', () => {
     expect([code, err]).toEqual([
       0,
       expect.stringMatching(
-        /^Nothing to backfill: ledger lacks no delivery of the retained events of payment\.captured since .* Europe\/Oslo\.$/,
+        /^Nothing to backfill: ledger already has every stored event of payment\.captured since .* Europe\/Oslo\.$/,
       ),
     ]);
   });

@@ -68,7 +68,7 @@ function nothingMissing(view: BackfillPreview): Html {
       ${CHECK_ICON}
       <h1>Nothing to backfill</h1>
       <p>
-        ${subscriber} lacks no delivery of the retained events of <span class="mono">${topic}</span> since
+        ${subscriber} already has every stored event of <span class="mono">${topic}</span> since
         ${timeToMinute(since, generatedAt)}.
       </p>
       <a class="btn" href="${topicPath(topic)}">Topic</a>

@@ -213,7 +213,7 @@ const CHECKS: readonly Check[] = [
       where state in ('pending', 'failing') and (position <= head or next_look_at is null)`,
   },
   {
-    promise: 'every lane that stands still has a front: a dead letter that halts it, or a backfill',
+    promise: 'every stopped lane has a known cause: a dead letter that halts it, or a backfill',
     what: [
       'lane is due at no time, but no dead letter halts it and no backfill is under way',
       'lanes are due at no time, but no dead letter halts them and no backfill is under way',

@@ -18,6 +18,7 @@ export function failureClause({ kind, message, answer }: AttemptError): string {
   const status = statusOf(kind);
   if (status !== null) return `answered ${status}${words === '' ? quoted : ` “${words}”`}`;
   if (/timeout/i.test(kind)) return 'did not answer in time';
+  if (kind === 'permanent') return `rejected the event${words === '' ? '' : `: ${words}`}`;
   return `failed with ${words === '' ? kind : `${kind}: ${words}`}`;
 }
 

@@ -52,7 +52,7 @@ function leftRow(subscriber: string, { topic, waiting, deadLettered }: Unlisted,
   </tr>`;
 }
 
-/** Hands what waits over to another name. */
+/** Moves waiting deliveries and dead letters to another name. */
 function renameForm(subscriber: string, topic: string): Html {
   const names = subscriberNames().filter((name) => name !== subscriber);
   return reasonForm({

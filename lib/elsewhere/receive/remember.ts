@@ -72,8 +72,8 @@ function createdAtMs(id: string): number {
 }
 
 /**
- * Writes a name or an id as a literal. Both drivers' parameters would be safer with other texts, but Drizzle takes none
- * with a text, and its own way would make it a dependency.
+ * Writes a name or an id as a literal. Parameters would be safer, but Drizzle accepts none with raw SQL text, and its own
+ * way would make it a dependency.
  *
  * @throws TypeError for anything else.
  */

@@ -96,7 +96,7 @@ export const problemCodes = {
   replay_refused: {
     status: 409,
     example:
-      'Replays leave out notifications for payment.captured: its handler refuses them, because it would act twice. Nothing was replayed. Settle these dead letters otherwise, then dismiss them.',
+      'Replays leave out notifications for payment.captured: its handler refuses them, because it would act twice. Nothing was replayed. Handle these dead letters by hand, then dismiss them.',
   },
   replay_ended: {
     status: 409,

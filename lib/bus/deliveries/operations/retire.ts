@@ -13,7 +13,7 @@ export class StillListed extends Error {
   constructor(subscriber: string, topic: string, isNamed: boolean, action: 'retire' | 'rename' = 'retire') {
     const advice = isNamed
       ? `${action === 'retire' ? 'Retire' : 'Rename'} it from a release whose catalog does not.`
-      : `Name the topic to ${action}; only one that the catalog does not list for it can be.`;
+      : `Name a topic to ${action}: only topics that no longer list ${subscriber} can be ${action}d.`;
     super(`This release’s catalog lists ${subscriber} for ${topic}. ${advice}`);
     this.name = 'StillListed';
   }
