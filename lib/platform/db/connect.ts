@@ -9,7 +9,6 @@ import type { PoolClient } from 'pg';
 import { InvalidConfiguration, readConfig } from '../config.ts';
 import type { Config } from '../config.ts';
 import { codeOf } from '../log.ts';
-import { SECOND } from '../time.ts';
 import { OpenTransaction, reportDue, reportSent, trackTransaction } from './commits.ts';
 import { Deadlines } from './deadlines.ts';
 import { isAnswer, openConnection } from './pooled-connection.ts';
