@@ -67,16 +67,16 @@ const asked: Readonly<Record<string, readonly Asked[]>> = {
     ['OPTIONS', '/api/health', 204, fromElsewhere],
     ['DELETE', '/api/health', 405],
   ],
-  'api/kick': [
-    ['POST', '/api/kick', 202, { by: 'provider' }],
-    ['POST', '/api/kick', 401],
-    ['GET', '/api/kick', 405],
-  ],
   'api/inquiry': [
     ['POST', '/api/inquiry', 400, { body: {} }],
     ['POST', '/api/inquiry', 415, { body: {}, headers: { 'content-type': 'text/plain' } }],
     ['OPTIONS', '/api/inquiry', 204, fromSite],
     ['PUT', '/api/inquiry', 405, { body: {} }],
+  ],
+  'api/kick': [
+    ['POST', '/api/kick', 202, { by: 'provider' }],
+    ['POST', '/api/kick', 401],
+    ['GET', '/api/kick', 405],
   ],
   'api/openapi': [
     ['GET', '/api/openapi.json', 200],
