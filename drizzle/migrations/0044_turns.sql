@@ -1266,14 +1266,15 @@ $$;--> statement-breakpoint
 --
 -- With `max_lanes` 0 it only settles: the relay's time is up. Lanes that it has lengthened or settled itself are leased without
 -- being made due first, if they are few. With `is_looking` it looks at all that is due, and then nothing comes before what has
--- waited longer. `max_events`, `is_careful`, `awaited` and `memory` are for the fan-out.
+-- waited longer. `max_events`, `is_careful`, `awaited` and `memory` are for the fan-out. The subscriptions are texts of arrays, the
+-- names with commas between them: an idle turn reads none of them, and reading hundreds would be a third of its work.
 create or replace function postbud_turn_4(
   outcomes postbud_outcome_2[],
   delivered_lanes bigint[], delivered_homes bigint[], delivered_positions text[], delivered_at_ms float8[],
   delivered_in_ms int[],
   unfinished jsonb, leaving jsonb,
   memory jsonb,
-  token uuid, names text[], versions int[], leases_ms float8[], waits boolean[],
+  token uuid, names_text text, versions_text text, leases_text text, waits_text text,
   max_lanes int, max_deliveries int, is_looking boolean,
   max_events int, is_careful boolean, awaited int[],
   clock timestamptz
@@ -1286,6 +1287,10 @@ declare
   server constant text := concat(pg_postmaster_start_time(), ' ', pg_last_wal_replay_lsn(), ' ',
     pg_relation_filenode('awaiting_fan_out_number_seq'));
   is_memory_new boolean := false;
+  names text[];
+  versions int[];
+  leases_ms float8[];
+  waits boolean[];
   now_at timestamptz := coalesce(clock, clock_timestamp());
   passed_at timestamptz;
   fanned record;
@@ -1359,15 +1364,15 @@ begin
     locked := postbud_lock_lanes_1(wanted);
   end if;
   if wanted is not null or is_looking then
-    -- After the lanes are locked: who begins a backfill, or halts a lane, locks them too.
+    -- After the lanes are locked: who begins a backfill, or halts a lane, locks them too. Whether anything
+    -- is due at all is asked first. Lanes of subscribers that are not attached here are due for long.
     select exists (select from outages where recovered_at is null), exists (select from outages where recovered_at is not null),
-      exists (select from pauses), exists (select from halts) or exists (select from backfills where ended_at is null)
-    into is_down, has_recovered, is_paused, is_bounded;
+      exists (select from pauses), exists (select from halts) or exists (select from backfills where ended_at is null),
+      case when is_looking then (select at from last_pass limit 1) end,
+      is_looking and exists (select from lanes where due_at <= now_at order by due_at limit 1)
+    into is_down, has_recovered, is_paused, is_bounded, passed_at, is_crowded;
   end if;
-  -- With many subscriptions, whether anything is due at all is asked first. Lanes of subscribers that are not attached here
-  -- are due for long.
   if max_lanes > 0 and is_looking then
-    select at into passed_at from last_pass limit 1;
     -- What operators go by to tell that a relay runs. Once a second is enough, and nobody waits to write it.
     if passed_at is null or passed_at < now_at - interval '1 second' then
       update last_pass set at = now_at where ctid = any (array(select ctid from last_pass for update skip locked));
@@ -1375,9 +1380,14 @@ begin
     -- A relay was here at a time that the clock has not come to. A clock that tests set goes where they want.
     is_clock_back := is_clock_back or clock is null and coalesce(passed_at > now_at + interval '10 seconds', false);
   end if;
-  if max_lanes > 0 and is_looking
-    and (cardinality(names) <= 32 or exists (select from lanes where due_at <= now_at order by due_at limit 1))
-  then
+  is_crowded := is_crowded and max_lanes > 0;
+  if max_lanes > 0 and (wanted is not null or is_crowded) then
+    names := string_to_array(names_text, ',');
+    versions := versions_text;
+    leases_ms := leases_text;
+    waits := waits_text;
+  end if;
+  if is_crowded then
     is_crowded := exists (
       select from unnest(names) as name, lateral (
         select from lanes
@@ -1477,7 +1487,7 @@ begin
   end if;
   -- What a crash takes back is done again, under the same numbers: a lease, and the fan-out before it. A settlement waits for
   -- the disk, and what is before it in the log with it.
-  if not is_durable then
+  if not is_durable and pg_current_xact_id_if_assigned() is not null then
     perform set_config('synchronous_commit', 'off', true);
   end if;
   -- The clock once more: whoever had a lane before has settled it before that, and not before `now`.
@@ -1505,8 +1515,9 @@ declare
 begin
   answer := postbud_turn_4(outcomes, delivered_lanes, delivered_homes, delivered_positions, delivered_at_ms, delivered_in_ms,
     unfinished, leaving, fence, token,
-    array(select topic || ' ' || subscriber from unnest(topics, subscribers) as asked(topic, subscriber)), versions,
-    leases_ms, waits, max_lanes, max_deliveries, is_looking, max_events, is_careful, null, clock);
+    (select string_agg(topic || ' ' || subscriber, ',' order by turn)
+      from unnest(topics, subscribers) with ordinality as asked(topic, subscriber, turn)), versions::text,
+    leases_ms::text, waits::text, max_lanes, max_deliveries, is_looking, max_events, is_careful, null, clock);
   return (answer::jsonb || jsonb_build_object('fence', coalesce((answer -> 'memory')::jsonb, fence),
     'fenceAt', extract(epoch from clock_timestamp()) * 1000))::json;
 end

@@ -74,7 +74,7 @@ export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn
     ...settlementValues(outcomes),
     memories.get(db) ?? null,
     token,
-    ...arraysOf(subscriptions),
+    ...textsOf(subscriptions),
     maxLanes,
     maxDeliveries,
     isLooking,
@@ -152,7 +152,7 @@ interface TurnAnswer {
 }
 
 const TURN = `select postbud_turn_4($1::postbud_outcome_2[], $2::bigint[], $3::bigint[], $4::text[], $5::float8[],
-  $6::int[], $7::jsonb, $8::jsonb, $9::jsonb, $10::uuid, $11::text[], $12::int[], $13::float8[], $14::boolean[], $15::int,
+  $6::int[], $7::jsonb, $8::jsonb, $9::jsonb, $10::uuid, $11::text, $12::text, $13::text, $14::text, $15::int,
   $16::int, $17::boolean, $18::int, $19::boolean, $20::int[], $21::timestamptz) as answer`;
 
 /**
@@ -165,19 +165,21 @@ const TURN = `select postbud_turn_4($1::postbud_outcome_2[], $2::bigint[], $3::b
  */
 const memories = new WeakMap<Database, string>();
 
-const arrays = new WeakMap<TurnOptions['subscriptions'], readonly string[]>();
+const texts = new WeakMap<TurnOptions['subscriptions'], readonly string[]>();
 
-/** Writes subscriptions as four Postgres arrays, once for each map. Names of topics and components need no quotes. */
-function arraysOf(subscriptions: TurnOptions['subscriptions']): readonly string[] {
-  const known = arrays.get(subscriptions);
+/** Writes subscriptions as `postbud_turn_4` takes them, once for each map. */
+function textsOf(subscriptions: TurnOptions['subscriptions']): readonly string[] {
+  const known = texts.get(subscriptions);
   if (known) return known;
   const all = [...subscriptions.values()];
   const written = [
-    all.map(({ topic, subscriber }) => `"${topic} ${subscriber.name}"`),
-    all.map(({ version }) => version),
-    all.map(({ leaseMs }) => leaseMs),
-    all.map(({ subscriber }) => subscriber.outage === 'wait'),
-  ].map((values) => `{${values.join(',')}}`);
-  arrays.set(subscriptions, written);
+    all.map(({ topic, subscriber }) => `${topic} ${subscriber.name}`).join(','),
+    arrayText(all.map(({ version }) => version)),
+    arrayText(all.map(({ leaseMs }) => leaseMs)),
+    arrayText(all.map(({ subscriber }) => (subscriber.outage === 'wait' ? 't' : 'f'))),
+  ];
+  texts.set(subscriptions, written);
   return written;
 }
+
+const arrayText = (values: readonly (number | string)[]) => `{${values.join(',')}}`;
