@@ -161,7 +161,7 @@ interface Happened {
 
 const ACTS = {
   replayed: 'replayed',
-  hurried: 'retried now',
+  retried_early: 'retried now',
   skipped: 'skipped',
   dismissed: 'dismissed',
   backfilled: 'backfilled',

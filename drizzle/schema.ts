@@ -57,8 +57,8 @@ export const events = pgTable(
     traceparent: text('traceparent'),
     /** When its personal data was overwritten, at an operator's word. */
     erasedAt: at('erased_at'),
-    /** The topic's subscribers in the catalog of the emitting release. Null for releases that did not record them. */
-    subscribers: text('subscribers').array(),
+    /** The topic's subscribers in the catalog of the emitting release. */
+    subscribers: text('subscribers').array().notNull(),
     /** Deliveries that are neither delivered nor dead-lettered; before fan-out, the number of `subscribers`. */
     open: smallint('open').notNull(),
     /** Deliveries whose last attempt failed and that will be retried. Part of `open`. */
@@ -123,8 +123,8 @@ export const awaitingFanOut = pgTable(
     orderingKey: text('ordering_key').notNull(),
     open: smallint('open').notNull(),
     payloadBytes: integer('payload_bytes').notNull(),
-    /** Copied from the event, so that fan-out need not read it. Null for releases that did not record them. */
-    subscribers: text('subscribers').array(),
+    /** Copied from the event, so that fan-out need not read it. */
+    subscribers: text('subscribers').array().notNull(),
     /**
      * Drawn under the emitter's lock, and only growing: whoever looks for what is new begins where it has looked up to, and
      * reads none of the dead rows before it.
@@ -134,9 +134,6 @@ export const awaitingFanOut = pgTable(
   (table) => [
     primaryKey({ columns: [table.topic, table.createdAt, table.seq] }),
     index('awaiting_fan_out_number').on(table.number),
-    index('awaiting_fan_out_unaddressed')
-      .on(table.topic, table.createdAt)
-      .where(sql`subscribers is null`),
     check('awaiting_fan_out_created_at', IN_RANGE),
   ],
 );
@@ -196,15 +193,13 @@ export const deliveryPositions = pgSequence('delivery_positions', { cache: 1 });
 export const SLOTS = 8;
 
 /**
- * The lanes of each subscription: how far its deliveries are settled, and which relay holds them. There are four kinds:
+ * The lanes of each subscription: how far its deliveries are settled, and which relay holds them. There are three kinds:
  *
  * - the lane of all events without an ordering key: `orderingKey` is empty, `slot` is null;
  * - a shared lane, one of 8 for all ordering keys: `slot` is its number, `heldKey` is empty. Each of its keys is
  *   delivered in order, and the lane continues when a key has to wait, because that key then gets a lane of its own;
  * - the lane of a key in trouble: `heldKey` is the key, `homeId` its shared lane, which keeps the deliveries. It is deleted
- *   when nothing of the key is left to deliver;
- * - a key's lane of release 0.2: `orderingKey` is the key, `slot` is null. New events of the key still join it until its
- *   last delivery is pruned.
+ *   when nothing of the key is left to deliver.
  *
  * All deliveries up to `head` are settled. A replay moves `head` back.
  */
@@ -214,7 +209,7 @@ export const lanes = pgTable(
     id: bigint('id', { mode: 'number' }).primaryKey().generatedAlwaysAsIdentity(),
     topic: text('topic').notNull(),
     subscriber: text('subscriber').notNull(),
-    /** Null exactly when `slot` is not. */
+    /** Empty when `slot` is null, else null. */
     orderingKey: text('ordering_key'),
     slot: smallint('slot'),
     heldKey: text('held_key').notNull().default(''),
@@ -227,8 +222,6 @@ export const lanes = pgTable(
     carefulTo: bigint('careful_to', { mode: 'number' }).notNull().default(0),
     /** The payload version of the next delivery, when a relay found it newer than its own catalog's. */
     waitsForVersion: smallint('waits_for_version'),
-    /** Release 0.2 reads this instead of `waitsForVersion`. Lanes with a slot have 32767, so that it leaves them alone. */
-    neededVersion: smallint('needed_version'),
     /** The newest payload version that the leasing relay can read. If it dies, it had begun nothing newer. */
     heldVersion: smallint('held_version'),
     /**
@@ -279,7 +272,7 @@ export interface PastAttempt {
     | 'delivered'
     | 'waited'
     | 'replayed'
-    | 'hurried'
+    | 'retried_early'
     | 'skipped'
     | 'dismissed'
     | 'backfilled'

@@ -1,4 +1,4 @@
-import { readFile, readdir, rm, symlink } from 'node:fs/promises';
+import { readFile, rm, symlink } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
@@ -11,7 +11,7 @@ import { temporaryFolder } from './temporary-folder.ts';
 /** The project's folder. */
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** One change of a file of the bus. In a migration it is one of a function, which can be replaced. */
+/** One change of a file of the bus, be it of a database function. */
 export interface Change {
   readonly file: string;
   /** Stands in the file exactly once. */
@@ -25,7 +25,7 @@ export interface Build {
   readonly relayProcess: string;
   /** What the run itself needs of it. */
   readonly bus: typeof BusSide;
-  /** The statements of migrations that changes have altered, to be run after the migrations. */
+  /** Create the database functions that changes have altered, to be run after the migrations. */
   readonly statements: readonly string[];
   readonly remove: () => Promise<void>;
 }
@@ -53,7 +53,7 @@ export async function buildBus(changes: readonly Change[]): Promise<Build> {
     logLevel: 'warning',
     plugins: [changing(changes, changed)],
   });
-  const statements = await changedStatements(changes, changed);
+  const statements = await changedFunctions(changes, changed);
   for (const { file } of changes) if (!changed.has(file)) throw new Error(`${file} is not part of the bus`);
   return {
     statements,
@@ -79,41 +79,15 @@ export function changing(changes: readonly Change[], changed = new Set<string>()
   };
 }
 
-const MIGRATIONS = 'drizzle/migrations';
+const FUNCTIONS = 'drizzle/functions/';
 
-/**
- * The statements of migrations as changes have them.
- *
- * @param changed takes the migrations.
- * @throws Error when a change fits a function that a later migration replaces: nothing would come of it.
- */
-export async function changedStatements(
-  changes: readonly Change[],
-  changed = new Set<string>(),
-): Promise<string[]> {
-  const statements: string[] = [];
-  const names = (await readdir(join(ROOT, MIGRATIONS))).filter((name) => name.endsWith('.sql')).toSorted();
-  const files = names.map((name) => `${MIGRATIONS}/${name}`);
-  const texts = await Promise.all(files.map((file) => readFile(join(ROOT, file), 'utf8')));
-  for (const [index, file] of files.entries()) {
-    if (!changes.some((change) => change.file === file)) continue;
-    const text = texts[index]!;
-    const before = new Set(statementsOf(text));
-    for (const statement of statementsOf(withChanges(text, file, changes))) {
-      if (before.has(statement)) continue;
-      const name = /function (\w+)/.exec(statement)?.[1];
-      const replaces = new RegExp(`(?:create or replace|drop) function [^;$]*\\b${name}\\b`);
-      if (texts.slice(index + 1).some((later) => replaces.test(later)))
-        throw new Error(`a change fits ${name} of ${file}, which a later migration replaces`);
-      statements.push(statement);
-    }
-    changed.add(file);
-  }
-  return statements;
-}
-
-function statementsOf(migration: string): string[] {
-  return migration.split('--> statement-breakpoint');
+/** The database functions as changes have them. @param changed takes their files. */
+async function changedFunctions(changes: readonly Change[], changed: Set<string>): Promise<string[]> {
+  const files = [...new Set(changes.map(({ file }) => file))].filter((file) => file.startsWith(FUNCTIONS));
+  for (const file of files) changed.add(file);
+  return await Promise.all(
+    files.map(async (file) => withChanges(await readFile(join(ROOT, file), 'utf8'), file, changes)),
+  );
 }
 
 /** @throws Error when a change does not fit the file exactly once. */

@@ -1,10 +1,14 @@
 import type { Change } from './build.ts';
 import type { Rule } from './promises/promises.ts';
 
-const TURNS = 'drizzle/migrations/0044_turns.sql';
-const FRONT = 'drizzle/migrations/0029_settle_2.sql';
-const SQL_EMIT = 'drizzle/migrations/0041_producers.sql';
-const NEXT = 'drizzle/migrations/0030_claim_2.sql';
+const FAN_OUT = 'drizzle/functions/postbud_fan_out_3.sql';
+const EMIT = 'drizzle/functions/postbud_emit.sql';
+const TURN = 'drizzle/functions/postbud_turn_4.sql';
+const SETTLE_ALONE = 'drizzle/functions/postbud_settle_alone_3.sql';
+const SETTLE = 'drizzle/functions/postbud_settle_3.sql';
+const PLACE = 'drizzle/functions/postbud_place_2.sql';
+const NEXT = 'drizzle/functions/postbud_next_2.sql';
+const FRONT = 'drizzle/functions/postbud_front_1.sql';
 
 /** A mistake that is built into the bus for some runs, and that the checker must find. */
 export interface Mutation {
@@ -20,7 +24,7 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['order'],
     changes: [
       {
-        file: TURNS,
+        file: FAN_OUT,
         from: `case when coalesce(holders ? lock, false)
       then greatest((passed -> lock ->> 'at')::timestamptz, (began ->> lock)::timestamptz) else at end`,
         to: `'infinity'::timestamptz`,
@@ -33,7 +37,7 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['order'],
     changes: [
       {
-        file: TURNS,
+        file: FAN_OUT,
         from: `    ) as held;
 `,
         // The pause stands for a process that is preempted here now and then. Without it the race shows in one run of twenty.
@@ -43,7 +47,7 @@ export const MUTATIONS: readonly Mutation[] = [
 `,
       },
       {
-        file: TURNS,
+        file: FAN_OUT,
         from: `  if is_quiet then
     -- All that waits`,
         to: `  if is_quiet then
@@ -59,7 +63,7 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['order', 'outcome'],
     changes: [
       {
-        file: TURNS,
+        file: FAN_OUT,
         from: `'from', coalesce(memory_of -> 'from', to_jsonb(scan_from))`,
         to: `'from', number_now`,
       },
@@ -70,7 +74,7 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['order'],
     changes: [
       {
-        file: SQL_EMIT,
+        file: EMIT,
         from: '  perform pg_advisory_xact_lock_shared(36951, hashtext(known.topic));\n',
         to: '',
       },
@@ -81,21 +85,21 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['holder'],
     changes: [
       {
-        file: TURNS,
+        file: TURN,
         from: `
       if (locked.rows[array_position(locked.ids, outcome.id)]).lease_token = outcome.token then`,
         to: `
       if outcome.id = any (locked.ids) then`,
       },
       {
-        file: TURNS,
+        file: SETTLE_ALONE,
         from: `
     if (locked.rows[array_position(locked.ids, outcome.id)]).lease_token = outcome.token then`,
         to: `
     if outcome.id = any (locked.ids) then`,
       },
       {
-        file: TURNS,
+        file: SETTLE,
         from: 'continue when one.token is distinct from own.lease_token;',
         to: 'continue when own.id is null;',
       },
@@ -179,22 +183,22 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['order'],
     changes: [
       {
-        file: TURNS,
+        file: FAN_OUT,
         from: 'if not pg_try_advisory_xact_lock(36952, 0) then',
         to: 'if false then',
       },
       {
-        file: TURNS,
-        from: 'order by created_at, awaiting_fan_out.seq limit max_events',
-        to: 'order by created_at, awaiting_fan_out.seq limit max_events for update skip locked',
+        file: FAN_OUT,
+        from: 'created_at < at order by created_at, seq limit max_events',
+        to: 'created_at < at order by created_at, seq limit max_events for update skip locked',
       },
       {
-        file: TURNS,
-        from: 'order by created_at, seq limit max_events',
-        to: 'order by created_at, seq limit max_events for update skip locked',
+        file: FAN_OUT,
+        from: '        order by created_at, seq limit max_events',
+        to: '        order by created_at, seq limit max_events for update skip locked',
       },
       {
-        file: TURNS,
+        file: FAN_OUT,
         from: '      placed := postbud_place_2(marker_ids);',
         // The pauses stand for processes that are preempted here. Without them the race shows in one run of twenty.
         to: '      perform pg_sleep(random() * 0.05); placed := postbud_place_2(marker_ids);',
@@ -233,7 +237,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
   from (select set_config('chaos.catalog', '\${OWN}', true) offset 0) as own\`;`,
       },
       {
-        file: TURNS,
+        file: PLACE,
         from: `      select *, nextval('delivery_positions') as position
       from (select * from picked order by created_at, seq) as in_order
     )
@@ -249,7 +253,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
 `,
       },
       {
-        file: TURNS,
+        file: PLACE,
         from: `    into one;
     if found then
 `,
@@ -306,7 +310,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     breaks: ['order', 'outcome'],
     changes: [
       {
-        file: TURNS,
+        file: SETTLE,
         from: `    ) then
       due := at;
 `,
@@ -357,7 +361,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     breaks: ['outage'],
     changes: [
       {
-        file: TURNS,
+        file: TURN,
         from: 'select exists (select from outages where recovered_at is null), exists',
         to: 'select false, exists',
       },

@@ -1,7 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 
-import pg from 'pg';
 import { describe, expect, onTestFinished } from 'vitest';
 
 import { NotActedOn } from '../../lib/bus/deliveries/operations/first-of-lane.ts';
@@ -206,33 +204,6 @@ describe('the counters of a subscription', () => {
     expect(await rows(bus.db, 'select distinct shard from backlog')).toEqual([{ shard: '64' }]);
     expect(await countersOfAll(bus)).toEqual(before);
     expect(await contradictions(bus.db)).toEqual([]);
-  });
-
-  test('are exact after their migration, while a release that does not know them keeps writing', async ({
-    bus,
-  }) => {
-    await rows(
-      bus.db,
-      'alter table backlog drop column delivered_total, drop column failed_total, drop column dead_lettered_total',
-    );
-    const older = new pg.Client(bus.url);
-    await older.connect();
-    onTestFinished(() => older.end());
-    const addOne = {
-      name: 'older',
-      text: `insert into backlog as total (topic, subscriber, shard, pending, failing, dead_lettered, last_delivered_at,
-          last_failed_at) values ('payment.captured', 'ledger', 64, 1, 0, 0, now(), null)
-        on conflict (topic, subscriber, shard) do update set pending = total.pending + excluded.pending returning topic`,
-    };
-    await older.query(addOne);
-    const migration = new URL('../../drizzle/migrations/0005_subscription_counters.sql', import.meta.url);
-    await rows(bus.db, readFileSync(migration, 'utf8'));
-    expect(await countersOf(bus)).toEqual({ delivered: 0, failed: 0, deadLettered: 0 });
-    await older.query(addOne);
-    await rows(bus.db, 'update backlog set delivered_total = 7');
-    await older.query(addOne);
-    expect(await rows(bus.db, 'select pending::int from backlog')).toEqual([{ pending: 3 }]);
-    expect(await countersOf(bus)).toEqual({ delivered: 7, failed: 0, deadLettered: 0 });
   });
 });
 

@@ -197,7 +197,7 @@ describe('an incident', () => {
     const [delivery] = await deliveriesOf(bus.db, 'ledger');
     await rows(
       bus.db,
-      `update deliveries set attempt_log = attempt_log || '[{"attempt": 0, "outcome": "hurried", "by": "kari"}]'
+      `update deliveries set attempt_log = attempt_log || '[{"attempt": 0, "outcome": "retried_early", "by": "kari"}]'
        where error_group is null and state = 'failing'`,
     );
     expect(await watched(bus.db)).toMatchObject([{ kind: 'http_500', message: 'licence expired' }]);

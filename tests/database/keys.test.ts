@@ -1,12 +1,4 @@
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-
-import { drizzle } from 'drizzle-orm/node-postgres';
-import { migrate as migrateTables } from 'drizzle-orm/node-postgres/migrator';
-import pg from 'pg';
-import { describe, expect, inject, onTestFinished } from 'vitest';
+import { describe, expect } from 'vitest';
 
 import { SLOTS } from '../../drizzle/schema.ts';
 import { NotActedOn } from '../../lib/bus/deliveries/operations/first-of-lane.ts';
@@ -16,7 +8,6 @@ import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
 import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { readTopic } from '../../lib/console/lanes/read.ts';
-import { connect, migrate } from '../../lib/platform/db/connect.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { HOUR, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
@@ -30,7 +21,6 @@ import {
   storeBacklog,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { createEmptyDatabase } from '../support/postgres.ts';
 
 /** Two keys of one shared lane, and one of another. */
 let one: string;
@@ -279,75 +269,5 @@ describe('an operator', () => {
     await drain(bus.db, [ledger()], { now: START + 2 * MINUTE });
     expect(handed.filter((number) => number < 4)).toEqual([1, 2, 3]);
     expect(await contradictions(bus.db)).toEqual([]);
-  });
-});
-
-describe('a database that release 0.2 has used', () => {
-  /** Its tables, with three events of one key: the first delivered, the second open, the third not fanned out. */
-  async function databaseOfRelease02(): Promise<Database> {
-    const folder = await mkdtemp(join(tmpdir(), 'postbud-migrations-'));
-    onTestFinished(() => rm(folder, { recursive: true }));
-    await cp(fileURLToPath(new URL('../../drizzle/migrations', import.meta.url)), folder, {
-      recursive: true,
-    });
-    const path = join(folder, 'meta/_journal.json');
-    const journal = JSON.parse(await readFile(path, 'utf8')) as { entries: { idx: number }[] };
-    journal.entries = journal.entries.filter(({ idx }) => idx <= 11);
-    await writeFile(path, JSON.stringify(journal));
-    const url = await createEmptyDatabase(inject('postgresUrl'));
-    const client = new pg.Client(url);
-    await client.connect();
-    await migrateTables(drizzle(client), { migrationsFolder: folder });
-    await client.end();
-    const connection = await connect(url);
-    onTestFinished(() => connection.close());
-    await storeBacklog(connection.db, 'payment.captured', 3, 1);
-    await rows(
-      connection.db,
-      `with taken as (
-         delete from awaiting_fan_out where seq < 3 returning *
-       ),
-       lane as (
-         insert into lanes (topic, subscriber, ordering_key, head, tail, due_at)
-         select distinct topic, subscriber, ordering_key, 1, 2, now() from taken, unnest(subscribers) as subscriber
-         returning *
-       ),
-       delivery as (
-         insert into deliveries (lane_id, position, event_id, payload_bytes, state, attempts, attempted_at, delivered_at)
-         select lane.id, seq, event_id, payload_bytes, (case seq when 1 then 'delivered' else 'pending' end)::delivery_state,
-           2 - seq, now(), case seq when 1 then now() end
-         from taken, lane returning *
-       ),
-       counted as (
-         insert into backlog (topic, subscriber, shard, pending, failing, dead_lettered)
-         select 'payment.captured', subscriber, 0, 1, 0, 0 from lane union all select 'payment.captured', '', 0, 1, 0, 0
-       ),
-       delivered as (
-         update events set open = 0 from taken where taken.seq = 1 and id = taken.event_id
-       )
-       select setval('delivery_positions', 2)`,
-    );
-    return connection.db;
-  }
-
-  test('has the lanes of its keys become part of the shared ones, and new events of a key come after the older ones', async ({
-    bus,
-    handed,
-    ledger,
-  }) => {
-    const db = await databaseOfRelease02();
-    await migrate(db);
-    expect(await contradictions(db)).toEqual([]);
-    await emitPayments(db, 4, 4, { orderingKey: 'key 0' });
-    await emitPayments(db, 5, 5, { orderingKey: 'key 1' });
-    const attached = ledger((number) => {
-      if (number === 2 && handed.length === 1) throw new Error('not yet');
-    });
-    await drain(db, [attached]);
-    expect(handed.toSorted()).toEqual([2, 5]);
-    await drain(db, [attached], { now: START + MINUTE });
-    expect(handed.filter((number) => number !== 5)).toEqual([2, 2, 3, 4]);
-    expect(await lanesOf(bus, db)).toEqual(['shared', 'shared']);
-    expect(await contradictions(db)).toEqual([]);
   });
 });

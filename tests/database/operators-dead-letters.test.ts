@@ -468,7 +468,7 @@ describe('one dead letter', () => {
     ).toEqual([
       'waited 1',
       'failed 1',
-      'hurried by kari: it is mended',
+      'retried_early by kari: it is mended',
       'failed 2',
       'replayed by kari: again',
       'failed 1',

@@ -255,9 +255,9 @@ describe('a turn and a settlement outside of READ COMMITTED', () => {
       const { client, rollback } = await openTransaction(bus.url);
       await client.query(`set transaction isolation level ${isolation}`);
       await client.query('savepoint before');
-      const turn = `select postbud_turn_3(null, null, null, null, null, null, null, null, null, gen_random_uuid(), '{}', '{}',
-      '{}', '{}', '{}', 1, 1, true, 1, false, null)`;
-      const settlement = `select postbud_settle_alone_2('{}', '{}', '{}', '{}', '{}', '{}', null, null)`;
+      const turn = `select postbud_turn_4(null, null, null, null, null, null, null, null, null, gen_random_uuid(), '', '{}',
+      '{}', '{}', 1, 1, true, 1, false, null, null)`;
+      const settlement = `select postbud_settle_alone_3('{}', '{}', '{}', '{}', '{}', '{}', null, null)`;
       for (const statement of [turn, settlement]) {
         await expect(client.query(statement)).rejects.toMatchObject({
           code: 'PB003',

@@ -6,6 +6,7 @@ import { DAY, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { contradictions, deliveriesOf, payloadOf, rows, START } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { NEXT_TURN, SchemaFolder, migrateToNextRelease } from '../support/next-release.ts';
 import { openRelease } from '../support/releases.ts';
 import type { RunningRelease } from '../support/releases.ts';
 let present: RunningRelease;
@@ -17,7 +18,10 @@ const A_MINUTE_LATER = new Date(START + MINUTE);
 
 test.beforeAll(async ({ database: bus }) => {
   present = await openRelease('present', bus.url);
-  next = await openRelease('next', bus.url);
+  const schema = await SchemaFolder.open();
+  await migrateToNextRelease(bus.db, schema);
+  await schema.remove();
+  next = await openRelease('next', bus.url, NEXT_TURN);
 });
 afterAll(async () => {
   await present.close();
@@ -109,43 +113,6 @@ describe('an event goes to the subscribers that it was emitted for, whichever re
     await drain(next, 'notifications');
     for (const { bus: release, db } of [present, next])
       expect((await release.examine(db)).findings).toEqual([]);
-  });
-});
-
-describe('events of a release that does not record their subscribers', () => {
-  /** As release 0.1 wrote them. */
-  const forget = (bus: Bus, open: number) =>
-    rows(
-      bus.db,
-      `with forgotten as (update events set subscribers = null, open = $1 returning id)
-       update awaiting_fan_out set subscribers = null, open = $1 where event_id in (select id from forgotten)`,
-      [open],
-    );
-
-  test('go to the subscribers in the catalog of a relay that knows their topic', async ({ bus }) => {
-    const id = await next.emit('payment.failed', 1);
-    await forget(bus, 4);
-    await drain(present, 'bookings', 'notifications', 'audit');
-    expect(handed.toSorted()).toEqual(
-      ['audit', 'bookings', 'notifications'].map((name) => `present ${name} ${id}`),
-    );
-    expect(await contradictions(bus.db)).toEqual([]);
-  });
-
-  test('wait where no relay knows their topic, are not overtaken, and hold up no other topic', async ({
-    bus,
-  }) => {
-    const first = await next.emit('payment.settled', 1);
-    await forget(bus, 2);
-    const second = await next.emit('payment.settled', 2);
-    const other = await present.emit('payment.intent.created', 3);
-    expect(await drain(present, 'bookings', 'ledger')).toMatchObject({ fannedOut: 1 });
-    await drain(next, 'bookings');
-    expect(handed).toEqual([
-      `present bookings ${other}`,
-      `next bookings ${first}`,
-      `next bookings ${second}`,
-    ]);
   });
 });
 

@@ -68,9 +68,9 @@ describe('webhook.rejections.surged', () => {
     await rows(
       bus.db,
       `insert into events (id, topic, payload, version, producer, open, ordering_key, dedupe_key, created_at,
-        correlation_id)
+        correlation_id, subscribers)
       select gen_random_uuid(), 'webhook.rejections.surged', '{}', 1, 'http', 0, '',
-        concat_ws(' ', 'cardpayments', 'signature_mismatch', '${dayBefore(1)}', 20), now(), ''`,
+        concat_ws(' ', 'cardpayments', 'signature_mismatch', '${dayBefore(1)}', 20), now(), '', '{}'`,
     );
     for (const [index, count] of before.entries()) await refuse(bus, count, { day: dayBefore(index + 1) });
     await refuse(bus, today);

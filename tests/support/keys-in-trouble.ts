@@ -36,8 +36,8 @@ const FILLED = `
 
 const FILL = [
   `with ${FILLED}
-  insert into lanes (topic, subscriber, slot, head, tail, needed_version, due_at)
-  select topic, subscriber, slot, 2 * keys, 2 * keys, 32767, null from filled, generate_series(1, ${SLOTS}) as slot`,
+  insert into lanes (topic, subscriber, slot, head, tail, due_at)
+  select topic, subscriber, slot, 2 * keys, 2 * keys, null from filled, generate_series(1, ${SLOTS}) as slot`,
   // The first events of all keys, then the second ones.
   `with ${FILLED},
   event as (
@@ -74,9 +74,9 @@ const FILL = [
     select lane_id, position, lane_key, topic, subscriber, dead_lettered_at from filled, delivery
     where dead_lettered_at is not null
   )
-  insert into lanes (topic, subscriber, slot, held_key, home_id, head, tail, needed_version, due_at)
+  insert into lanes (topic, subscriber, slot, held_key, home_id, head, tail, due_at)
   select filled.topic, filled.subscriber, slot, lane_key, lane_id,
-    case when trouble = 'halted' then position else position - 1 end, position + keys, 32767,
+    case when trouble = 'halted' then position else position - 1 end, position + keys,
     coalesce(next_attempt_at, 'infinity')
   from filled, delivery join lanes on lanes.id = lane_id where position <= keys`,
   `with ${FILLED}

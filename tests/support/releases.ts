@@ -1,5 +1,5 @@
 import { buildBus } from '../chaos/build.ts';
-import type { Build } from '../chaos/build.ts';
+import type { Build, Change } from '../chaos/build.ts';
 import { NEXT_CATALOG } from '../chaos/releases.ts';
 import type { Release } from '../chaos/releases.ts';
 import { START, payloadOf } from './bus.ts';
@@ -25,9 +25,13 @@ export interface RunningRelease {
 
 type Handler = (event: { readonly id: string; readonly topic: string; readonly version: number }) => unknown;
 
-/** Opens the tree as it stands, or the tree with the catalog of the next release, on a database. */
-export async function openRelease(name: Release, url: string): Promise<RunningRelease> {
-  const { bus, remove } = await buildBus(name === 'next' ? NEXT_CATALOG : []);
+/** Opens the tree as it stands, or the tree with the catalog of the next release and other changes, on a database. */
+export async function openRelease(
+  name: Release,
+  url: string,
+  changes: readonly Change[] = [],
+): Promise<RunningRelease> {
+  const { bus, remove } = await buildBus(name === 'next' ? [...NEXT_CATALOG, ...changes] : []);
   const { db, close } = await bus.connect(url);
   return {
     name,

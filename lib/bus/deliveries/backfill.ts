@@ -308,8 +308,8 @@ const OPEN = `
     from marker where id = event_id
   ),
   lane as (
-    insert into lanes (topic, subscriber, ordering_key, slot, needed_version, tail)
-    select $2::text, $3::text, case when slot = 0 then '' end, nullif(slot, 0), case when slot > 0 then 32767 end, 0
+    insert into lanes (topic, subscriber, ordering_key, slot, tail)
+    select $2::text, $3::text, case when slot = 0 then '' end, nullif(slot, 0), 0
     from generate_series(0, 8) as slot
     on conflict do nothing
   ),

@@ -23,13 +23,13 @@ export async function endOutages(
     await limitStatements(tx);
     // In a statement of its own, so that the snapshot of the next one is no older than the locks.
     await run(tx, { text: LOCK, values: [now] });
-    const [row] = await run<{ hurried: number }>(tx, {
+    const [row] = await run<{ freed: number }>(tx, {
       text: END,
       values: [now, JSON.stringify(ABSENT_KINDS)],
     });
     // Else the cron's look would set a relay going each minute.
-    if (row!.hurried > 0) noteDue(tx);
-    return row!.hurried;
+    if (row!.freed > 0) noteDue(tx);
+    return row!.freed;
   });
 }
 
@@ -46,7 +46,7 @@ const END = `
     ) as next
     where ${IS_WAITING}
   ),
-  hurried as (
+  freed as (
     update deliveries set next_attempt_at = coalesce($1::text::timestamptz, clock_timestamp())
     from waiting
     where deliveries.lane_id = waiting.home and deliveries.position = waiting.position and next_attempt_at is not null
@@ -54,9 +54,9 @@ const END = `
     returning waiting.id
   ),
   due as (
-    update lanes set due_at = coalesce($1::text::timestamptz, clock_timestamp()) from hurried where lanes.id = hurried.id
+    update lanes set due_at = coalesce($1::text::timestamptz, clock_timestamp()) from freed where lanes.id = freed.id
   ),
   ended as (
     delete from outages where recovered_at is not null
   )
-  select count(*)::int as hurried from hurried`;
+  select count(*)::int as freed from freed`;

@@ -134,7 +134,7 @@ const GIVE_BACK = `
   due as (
     update lanes set due_at = least(due_at, clock.now) from clock, given_back where lanes.id = given_back.id
   )
-  select postbud_count_1(array(
+  select postbud_count_2(array(
     select row(topic, subscriber, sum(healed), -sum(healed), 0, 0, 0, 0, null, null)::postbud_change_1
     from given_back group by topic, subscriber
     union all

@@ -6,7 +6,7 @@
 // 2. rows of `lanes`, all that the transaction changes, by id. A claim skips rows that others have locked;
 // 3. rows of `deliveries`, which only the holder of their lane changes;
 // 4. rows of `events`, by id;
-// 5. rows of `backlog`, then of `throughput` (postbud_count_1), then of `error_groups`, each by key;
+// 5. rows of `backlog`, then of `throughput` (postbud_count_2), then of `error_groups`, each by key;
 // 6. the advisory lock of presence, then rows of `absences` and `outages`. Nothing else waits for it but settlements;
 // 7. rows of `subscriber_health`, by key. Relays write them in a statement that locks nothing else;
 // 8. the record of an operator's action, and of what is set aside, which nobody else changes;

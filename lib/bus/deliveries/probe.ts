@@ -102,7 +102,7 @@ const PROBE = `
   retried as (
     update deliveries set next_attempt_at = clock.now,
       attempt_log = case when $4::text is null then attempt_log else coalesce(attempt_log, '[]') || jsonb_build_object(
-        'attempt', 0, 'at', clock.now, 'durationMs', 0, 'outcome', 'hurried', 'by', $4::text, 'reason', $5::text) end
+        'attempt', 0, 'at', clock.now, 'durationMs', 0, 'outcome', 'retried_early', 'by', $4::text, 'reason', $5::text) end
     from clock, first
     where lane_id = first.home and deliveries.position = first.position and next_attempt_at > clock.now
   ),

@@ -47,8 +47,6 @@ export interface Turn {
   readonly isAwaited: boolean;
   /** Whether the `awaited` transactions had all ended when it looked: their commits need no turn of their own. */
   readonly isMet: boolean;
-  /** Whether there are events without subscribers; see `addressEvents`. */
-  readonly hasUnaddressed: boolean;
   /** Whether a subscriber answers again; see `endOutages`. */
   readonly hasRecovered: boolean;
   /** Whether the clock was ahead and is back; see `takeBackTimes`. */
@@ -95,7 +93,6 @@ export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn
     fannedOut: answer.fannedOut,
     isAwaited: answer.isAwaited,
     isMet: answer.isMet,
-    hasUnaddressed: answer.hasUnaddressed,
     hasRecovered: answer.hasRecovered,
     isClockBack: answer.isClockBack,
     hasFoundDue: answer.hasFoundDue,
@@ -141,7 +138,6 @@ interface TurnAnswer {
   readonly fannedOut: number;
   readonly isAwaited: boolean;
   readonly isMet: boolean;
-  readonly hasUnaddressed: boolean;
   readonly hasRecovered: boolean;
   readonly isClockBack: boolean;
   readonly hasFoundDue: boolean;

@@ -1,7 +1,6 @@
 import { onAbort } from '../../platform/abort.ts';
 import { logError } from '../../platform/log.ts';
 import { SECOND, sleep } from '../../platform/time.ts';
-import { addressEvents } from '../deliveries/address-events.ts';
 import type { ClaimedLane } from '../deliveries/claim.ts';
 import { endOutages } from '../deliveries/end-outages.ts';
 import { giveBack } from '../deliveries/give-back.ts';
@@ -127,8 +126,7 @@ export class ClaimLoop {
       this.#isBusy = this.#runs.deliver(turn);
       if (turn.isClockBack) await takeBackTimes(db);
       const rescued = await tidy(db, time.overriddenNow());
-      found =
-        rescued + (await this.#followOutages(turn)) + (turn.hasUnaddressed ? await addressEvents(db) : 0);
+      found = rescued + (await this.#followOutages(turn));
       if (found > 0) this.#relaying.dueLooks.owe();
     } catch (error) {
       await this.#outlast(error);
@@ -246,7 +244,7 @@ export class ClaimLoop {
   /**
    * Waits for expected work.
    *
-   * @param found events that were addressed, and deliveries made due because a subscriber answers again or a relay died.
+   * @param found deliveries that became due because a subscriber answers again or a relay died.
    * @returns false if none is expected.
    */
   async #waitForMore({ lanes, fannedOut, isAwaited }: Turn, found: number): Promise<boolean> {

@@ -33,7 +33,7 @@ export async function emitOutcome(
     providerEventId: by.providerEventId,
   };
   const options = { correlationId: by.correlationId, causationId: by.eventId };
-  // The previous release emits each outcome once, under this key. While it still runs, it must find our event under it.
+  // The first event of each outcome has this key, so that no fault in what follows records it twice.
   const dedupeKey = intent.id;
   if (outcome.state === 'failed') {
     // Emitted once, and not after a capture: providers promise no order, and the failure of an earlier attempt no

@@ -62,8 +62,8 @@ interface FoundGap {
   readonly written: number | null;
 }
 
-// An event has the same position in the lanes of all subscribers. Lanes that release 0.2 made for single keys are left
-// out, and those of keys in trouble have no deliveries of their own: there may be many thousands of both.
+// An event has the same position in the lanes of all subscribers. Those of keys in trouble
+// have no deliveries of their own, and there may be many thousands.
 const GAPS = `
   with listed as materialized (
     select topic, subscriber from jsonb_to_recordset($1::text::jsonb) as listed(topic text, subscriber text)

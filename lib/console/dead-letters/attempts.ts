@@ -90,7 +90,7 @@ function waitWords(waitedMs: number | null): string | null {
 
 const ACTIONS = {
   replayed: 'Replayed by',
-  hurried: 'Retried now by',
+  retried_early: 'Retried now by',
   skipped: 'Skipped and dead-lettered by',
   dismissed: 'Dismissed by',
   backfilled: 'Backfilled by',

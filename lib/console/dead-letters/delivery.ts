@@ -40,7 +40,7 @@ const handled = z
 const intervention = z
   .object({
     outcome: z
-      .enum(['replayed', 'hurried', 'skipped', 'dismissed', 'backfilled', 'renamed', 'returned'])
+      .enum(['replayed', 'retried_early', 'skipped', 'dismissed', 'backfilled', 'renamed', 'returned'])
       .meta({
         description:
           '`returned`: the failed attempts before it are not counted, because an outage of the subscriber caused them.',

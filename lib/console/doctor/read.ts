@@ -120,7 +120,6 @@ const CHECKS: readonly Check[] = [
       'event lacks a delivery for a subscriber it was emitted for, or has one for another',
       'events lack a delivery for a subscriber they were emitted for, or have one for another',
     ],
-    // Events of releases up to 0.1 do not record their subscribers.
     text: `select event.id::text as example from event join truth on event_id = event.id
       where not (event.subscribers @> truth.subscribers and truth.subscribers @> event.subscribers)`,
   },

@@ -44,8 +44,7 @@ interface FoundEvent {
   readonly causation_id: string | null;
   readonly traceparent: string | null;
   readonly erased_at: number | null;
-  /** Null for an event of a release that did not record them. */
-  readonly subscribers: readonly string[] | null;
+  readonly subscribers: readonly string[];
 }
 
 /** An open transaction. Postgres tells the names of other users' processes only to members of `pg_read_all_stats`. */

@@ -1,4 +1,3 @@
-import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import { hidePersonalData, maskPersonalData, personalTexts } from '../../bus/catalog/personal.ts';
 import { inSchemaOrder } from '../../bus/catalog/schema-order.ts';
 import { subjectOf } from '../../bus/catalog/subject.ts';
@@ -94,9 +93,7 @@ function viewOf(circumstances: Circumstances, family: Family, reveal: Reveal | n
 function deliveriesOf(circumstances: Circumstances, texts: readonly string[] | null): EventDelivery[] {
   const { deliveries, event, is_awaiting: isAwaiting } = circumstances.found;
   if (!isAwaiting) return deliveries.map((found) => deliveryOf(found, circumstances, texts));
-  // Release 0.1 did not record them: the relay takes those of its catalog.
-  const listed = isTopicName(event.topic) ? catalog[event.topic].subscribers : [];
-  return (event.subscribers ?? listed).toSorted().map((subscriber) => ({
+  return event.subscribers.toSorted().map((subscriber) => ({
     deliveryId: null,
     subscriber,
     state: 'pending',

@@ -52,7 +52,7 @@ export async function loadEvents(
 /** Lists do not read longer payloads. */
 const LISTED_PAYLOAD_BYTES = 16 * 1024;
 
-// A delivery is in the lane of its subscription, of its key's slot, or, from release 0.2, of its key.
+// A delivery is in the lane of its subscription or, with a key, of its key's slot.
 const LOAD = `
   with asked as materialized (
     select * from unnest($1::text::uuid[], $2::text::bigint[]) with ordinality as asked(id, position, place)
@@ -67,7 +67,7 @@ const LOAD = `
       select lane_id || '-' || deliveries.position as id, deliveries.state
       from (
         select id from lanes
-        where topic = events.topic and subscriber = $5::text and lanes.ordering_key = events.ordering_key
+        where topic = events.topic and subscriber = $5::text and lanes.ordering_key = '' and events.ordering_key = ''
         union all
         select id from lanes
         where topic = events.topic and subscriber = $5::text and events.ordering_key <> ''
@@ -78,7 +78,7 @@ const LOAD = `
     ) as delivery on true
   where ($3::text is null or topic = $3::text)
     and ($5::text is null or delivery.id is not null
-      or asked.position is null and (subscribers is null or $5::text = any (subscribers)))
+      or asked.position is null and $5::text = any (subscribers))
     and ($4::text is null or $4::text = case when $5::text is null then events.state::text
       else coalesce(delivery.state::text, 'pending') end)
     and ($6::float8 is null or created_at >= coalesce($8::text::timestamptz, clock_timestamp())

@@ -16,7 +16,7 @@ import { truncate } from '../kit/words.ts';
 /** Follows a delivery that was retried, until the attempt has ended. */
 export const retry: Follower<Database> = async (db, of) => {
   const delivery = await readDelivery(db, of);
-  const act = delivery?.attempts.findLastIndex(({ outcome }) => outcome === 'hurried') ?? -1;
+  const act = delivery?.attempts.findLastIndex(({ outcome }) => outcome === 'retried_early') ?? -1;
   const since = delivery?.attempts[act]?.at;
   if (!delivery || since === undefined) return null;
   const outcome = outcomeOf(delivery, delivery.attempts.slice(act + 1)) ?? (await waitOutcome(db, delivery));
@@ -88,7 +88,7 @@ function outcomeOf(
   { state, nextAttemptAt, generatedAt: now }: DeadLetter,
   attempts: readonly Attempt[],
 ): Outcome | null {
-  const last = attempts.findLast(({ outcome }) => outcome !== 'hurried' && outcome !== 'returned');
+  const last = attempts.findLast(({ outcome }) => outcome !== 'retried_early' && outcome !== 'returned');
   if (!last) return null;
   if (!('attempt' in last)) {
     return last.outcome === 'skipped' ? { tone: 'dead', words: html`skipped by ${last.by}` } : null;

@@ -147,12 +147,12 @@ function senderOf(driver: Driver): Sender {
  * processes at once, behind a pooler, and while functions run: all of it is one transaction, which gives up on a table that
  * is in use instead of making other statements wait.
  *
- * @throws InvalidConfiguration for a database that cannot keep the promises; an error with the code 55P03 when it gave up.
- *   Nothing has changed then.
+ * @throws InvalidConfiguration for a database that cannot keep the promises, or of a release before 0.3; an error with
+ *   the code 55P03 when it gave up. Nothing has changed then.
  */
 export async function migrate(db: Database): Promise<void> {
   await requireFit(driverOf(db));
-  const folder = fileURLToPath(new URL('../../../drizzle/migrations', import.meta.url));
+  const folder = fileURLToPath(new URL('../../../drizzle', import.meta.url));
   // Functions, which never migrate, do not load it.
   const { runMigrations } = await import('./migrations.ts');
   await driverFor(db).transact((tx) => runMigrations(tx, folder), { limitMs: Infinity });

@@ -2,8 +2,7 @@ import { SLOTS } from '../../../drizzle/schema.ts';
 
 /**
  * Selects the lanes of a subscription that relays hold and that no index of due lanes has: its strict lane and its shared
- * ones, nine at most, found by their places. The lanes of keys in trouble stay in that index while a relay holds them, as
- * does every lane that a relay of an older release holds.
+ * ones, nine at most, found by their places. The lanes of keys in trouble stay in that index while a relay holds them.
  */
 export const leasedHomeLanes = (topic: string, subscriber: string) => `
             select * from lanes

@@ -10,7 +10,7 @@ export interface SurroundedMutation {
   readonly changes: readonly Change[];
 }
 
-const TURN = 'drizzle/migrations/0044_turns.sql';
+const TURN = 'drizzle/functions/postbud_turn_4.sql';
 
 export const SURROUNDED_MUTATIONS: readonly SurroundedMutation[] = [
   {

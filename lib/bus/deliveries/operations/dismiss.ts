@@ -159,7 +159,7 @@ const dismissing = (chosen: string) => `
     returning postbud_event_moved(topic, was, state) as moved
   ),
   counted as materialized (
-    select postbud_count_1(array(
+    select postbud_count_2(array(
       select row($1::text, $2::text, 0, 0, -count(*), 0, 0, 0, null, null)::postbud_change_1 from dismissed
       union all
       select moved from changed_event

@@ -66,7 +66,7 @@ export const PUT_BACK = `
     returning postbud_event_moved(locked_event.topic, was, becomes) as moved
   ),
   counted as materialized (
-    select postbud_count_1(array(
+    select postbud_count_2(array(
       select row(topic, subscriber, count(*), 0, -sum(was_dead), 0, 0, 0, null, null)::postbud_change_1
       from put_back group by topic, subscriber
       union all

@@ -169,23 +169,18 @@ const MOVE = `
     order by position limit ${CHUNK}
   ),
   chosen as materialized (
-    select either.*, coalesce(lane_key, ordering_key) as key, careful_to, taking.id as to_lane,
-      taking.slot as to_slot,
+    select either.*, careful_to, taking.id as to_lane, taking.slot as to_slot,
       coalesce((select $3::text = any (subscribers) from events where events.id = event_id), false) as is_twin
     from (select * from dead union all select * from waiting) as either
       join former_lane on former_lane.id = lane_id,
       lateral (
-        -- A key that release 0.2 has made a lane for stays in it.
         select id, slot from lanes
         where topic = $1::text and subscriber = $3::text and home_id is null
-          and (ordering_key = coalesce(lane_key, former_lane.ordering_key)
-            or slot = postbud_slot(nullif(coalesce(lane_key, former_lane.ordering_key), '')))
-        order by slot nulls first limit 1
+          and (slot = postbud_slot(lane_key) or ordering_key = '' and lane_key is null)
       ) as taking
   ),
   moved as (
-    update deliveries set lane_id = to_lane, lane_key = case when to_slot is not null then chosen.key end,
-      error_group = renamed_group.key, backfilled = true,
+    update deliveries set lane_id = to_lane, error_group = renamed_group.key, backfilled = true,
       attempt_log = coalesce(attempt_log, '[]') || jsonb_build_object('attempt', 0, 'at', clock.now, 'durationMs', 0,
         'outcome', 'renamed', 'by', $6::text, 'reason', $7::text)
     from clock, chosen left join renamed_group on former = error_group
@@ -202,7 +197,7 @@ const MOVE = `
     returning 1
   ),
   halt as (
-    update halts set lane_id = to_lane, subscriber = $3::text, lane_key = case when to_slot is not null then key end
+    update halts set lane_id = to_lane, subscriber = $3::text
     from chosen where halts.lane_id = chosen.lane_id and halts.position = chosen.position and not is_twin
     returning to_lane, to_slot, halts.lane_key, halts.position
   ),
@@ -212,8 +207,8 @@ const MOVE = `
   ),
   -- As the settlement makes them: a shared lane passes over a key that is halted.
   halted_key as (
-    insert into lanes (topic, subscriber, slot, held_key, home_id, head, tail, needed_version, due_at)
-    select $1::text, $3::text, to_slot, lane_key, to_lane, min(position) - 1, max(position), 32767, 'infinity'
+    insert into lanes (topic, subscriber, slot, held_key, home_id, head, tail, due_at)
+    select $1::text, $3::text, to_slot, lane_key, to_lane, min(position) - 1, max(position), 'infinity'
     from halt where lane_key is not null group by 3, 4, 5
     on conflict (topic, subscriber, slot, held_key) where slot is not null
       do update set head = least(lanes.head, excluded.head)
@@ -221,7 +216,7 @@ const MOVE = `
   reach as materialized (
     select id, min(first) as first, max(last) as last, max(careful_to) as careful_to from (
       select coalesce(of_key.id, to_lane) as id, position as first, null::bigint as last, chosen.careful_to
-      from chosen left join lanes as of_key on of_key.home_id = to_lane and of_key.held_key = key
+      from chosen left join lanes as of_key on of_key.home_id = to_lane and of_key.held_key = lane_key
       where state <> 'dead_lettered' and not is_twin
       union all
       select to_lane, null, position, 0 from chosen where not is_twin

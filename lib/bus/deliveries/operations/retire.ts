@@ -227,7 +227,7 @@ const DISMISS_WAITING = `
     returning postbud_event_moved(topic, was, state) as moved
   ),
   counted as (
-    select postbud_count_1(array(
+    select postbud_count_2(array(
       select row($2::text, $3::text, sum(failing) - count(*), -sum(failing), 0, 0, 0, 0, null, null)::postbud_change_1
       from dismissed
       union all

@@ -51,7 +51,7 @@ const RETRY_NOW = `
   retried as (
     update deliveries set next_attempt_at = case when next_attempt_at > clock.now then clock.now else next_attempt_at end,
       attempt_log = coalesce(attempt_log, '[]') || jsonb_build_object('attempt', 0, 'at', clock.now, 'durationMs', 0,
-        'outcome', 'hurried', 'by', $4::text, 'reason', $5::text)
+        'outcome', 'retried_early', 'by', $4::text, 'reason', $5::text)
     from clock
     where lane_id = $1::text::bigint and position = $2::text::bigint and (next_attempt_at > clock.now or exists (
       select from outages where subscriber = $9::text and recovered_at is null

@@ -94,7 +94,7 @@ const SKIP = `
     returning postbud_event_moved(locked_event.topic, was, state) as moved
   ),
   counted as materialized (
-    select postbud_count_1(array(
+    select postbud_count_2(array(
       select row($6::text, $7::text, $5::int - 1, -$5::int, 1, 0, 0, 0, null, null)::postbud_change_1
       union all
       select moved from changed_event

@@ -1,0 +1,62 @@
+-- What each process does once a second, beside its turns: it makes the lanes due of relays that died, and folds counters.
+-- @returns the clock, and how many lanes are due by it.
+create or replace function postbud_tidy_1(
+  -- Up to when this process has looked for relays that died, and folded; null for the first time.
+  clock timestamptz, since timestamptz, out now_at timestamptz, out rescued int
+) language plpgsql
+set enable_seqscan = off as $$
+declare
+  seconds constant bigint := extract(epoch from clock_timestamp());
+  newest_shard constant bigint := (seconds / 4 - 2) * 64;
+  -- Of the last two minutes: before that there is nothing but dead rows, unless nobody has folded for so long.
+  oldest_shard constant bigint := case when since is null then 64 else (seconds / 4 - 30) * 64 end;
+begin
+  now_at := coalesce(clock, clock_timestamp());
+  with passed as (
+    -- A turn takes less time than a lease lasts: what is older has been seen.
+    delete from leases where until > coalesce(since - interval '1 second', '-infinity') and until <= now_at returning lanes
+  ),
+  lapsed as materialized (
+    select lane.id from (select distinct id from passed, unnest(lanes) as id order by id) as held, lateral (
+      select id, lease_token, due_at, leased_until from lanes
+      where lanes.id >= held.id and lanes.id <= held.id order by lanes.id desc limit 1 for update
+    ) as lane
+    where lease_token is not null and due_at is null and leased_until <= now_at
+  )
+  update lanes set due_at = leased_until from lapsed where lanes.id = lapsed.id;
+  get diagnostics rescued = row_count;
+  with recent as (
+    select ctid as id from backlog where shard >= 64 and shard >= oldest_shard and shard < newest_shard
+    order by topic, subscriber, shard for update skip locked
+  ),
+  folded as (
+    delete from backlog where ctid = any (array(select id from recent)) returning *
+  )
+  insert into backlog as total (topic, subscriber, shard, pending, failing, dead_lettered, last_delivered_at,
+    last_failed_at, delivered_total, failed_total, dead_lettered_total)
+  select topic, subscriber, shard % 64, sum(pending), sum(failing), sum(dead_lettered),
+    max(last_delivered_at), max(last_failed_at), sum(delivered_total), sum(failed_total), sum(dead_lettered_total)
+  from folded group by 1, 2, 3 order by 1, 2, 3
+  on conflict (topic, subscriber, shard) do update set pending = total.pending + excluded.pending,
+    failing = total.failing + excluded.failing, dead_lettered = total.dead_lettered + excluded.dead_lettered,
+    last_delivered_at = greatest(total.last_delivered_at, excluded.last_delivered_at),
+    last_failed_at = greatest(total.last_failed_at, excluded.last_failed_at),
+    delivered_total = total.delivered_total + excluded.delivered_total,
+    failed_total = total.failed_total + excluded.failed_total,
+    dead_lettered_total = total.dead_lettered_total + excluded.dead_lettered_total;
+  with recent as (
+    select ctid as id from throughput where shard >= 64 and shard >= oldest_shard and shard < newest_shard
+    order by hour, topic, shard for update skip locked
+  ),
+  folded as (
+    delete from throughput where ctid = any (array(select id from recent)) returning *
+  )
+  insert into throughput as total (hour, topic, shard, delivered, first_attempt, dead_lettered)
+  select hour, topic, shard % 64, sum(delivered), sum(first_attempt), sum(dead_lettered)
+  from folded group by 1, 2, 3 order by 1, 2, 3
+  on conflict (hour, topic, shard) do update set delivered = total.delivered + excluded.delivered,
+    first_attempt = total.first_attempt + excluded.first_attempt,
+    dead_lettered = total.dead_lettered + excluded.dead_lettered;
+  perform set_config('synchronous_commit', 'off', true);
+end
+$$;

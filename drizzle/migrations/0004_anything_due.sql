@@ -1,1 +1,0 @@
-CREATE INDEX "lanes_due_at" ON "lanes" USING btree ("due_at") WHERE due_at is not null;

@@ -1,1 +1,0 @@
-CREATE INDEX "notifications_addressed" ON "notifications" USING btree ("recorded_at") WHERE "notifications"."email" is not null;

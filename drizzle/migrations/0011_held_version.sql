@@ -1,1 +1,0 @@
-ALTER TABLE "lanes" ADD COLUMN "held_version" smallint;

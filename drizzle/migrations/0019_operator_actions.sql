@@ -1,2 +1,0 @@
-ALTER TABLE "operator_actions" DROP CONSTRAINT "operator_actions_action";--> statement-breakpoint
-ALTER TABLE "operator_actions" ADD CONSTRAINT "operator_actions_action" CHECK (action ~ '^[a-z][a-z_]{0,39}$');
