@@ -69,7 +69,7 @@ export const listIncidents = operatorRoute({
       operationId: 'acknowledgeIncident',
       description: 'Take it up.',
       parameters: LINKED,
-      requestBody: { note: 'The supplier is told.' },
+      requestBody: { note: 'The supplier is notified.' },
     },
     retry: {
       operationId: 'retryIncident',
@@ -157,7 +157,7 @@ export const acknowledgeIncident = operatorRoute({
     nobody: {
       summary: 'An unknown incident',
       parameters: { incidentId: NOBODY },
-      json: { note: 'The supplier is told.' },
+      json: { note: 'The supplier is notified.' },
       answer: NO_INCIDENT,
     },
     'without-a-note': {
