@@ -13,7 +13,7 @@ export const command: Command = {
   ],
   options: { note: { value: '<text>', help: 'what others should know' } },
   examples: [
-    ['acknowledge 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77 --note "the supplier is told"', 'with a note'],
+    ['acknowledge 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77 --note "the supplier is notified"', 'with a note'],
   ],
   run,
 };
@@ -26,7 +26,8 @@ async function run(call: Call): Promise<number> {
   if (incidentId === undefined)
     throw misused('The incident is missing.', 'npx postbud incidents lists them.');
   requireIncidentId(incidentId);
-  if (note === undefined) throw misused('--note is missing.', 'For example: --note "the supplier is told"');
+  if (note === undefined)
+    throw misused('--note is missing.', 'For example: --note "the supplier is notified"');
   const { acknowledgeIncident } = await import('../../lib/console/incidents/routes.ts');
   const named = { note: '--note' };
   const { json, view } = await bus.ask(acknowledgeIncident, {

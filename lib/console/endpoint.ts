@@ -13,8 +13,8 @@ import type { Limit } from '../platform/rate-limit/limiter.ts';
 import { authenticate, requireOwnPage, requireScope, sessionToken } from './access/authenticate.ts';
 import { bouncePage } from './access/bounce.ts';
 import { signInPage } from './access/page.ts';
-import { followedAction } from './kit/following.ts';
-import type { Follower, Following } from './kit/following.ts';
+import { followIn } from './kit/following.ts';
+import type { Action, Follower } from './kit/following.ts';
 import type { Badges, Html, PageContext } from './kit/layout.ts';
 import { HOME } from './kit/links.ts';
 import type { Operator } from './kit/operator.ts';
@@ -28,8 +28,8 @@ export interface OperatorEndpointDeclaration {
   readonly environment: () => string;
   /** Counts what the navigation of every page shows. A page is shown without the counts if it fails. */
   readonly badges: () => Promise<Badges | null>;
-  /** Every action that a page can follow, by the name that the address has for it. */
-  readonly followers: Readonly<Record<string, Follower<Database>>>;
+  /** What follows each action. */
+  readonly followers: Readonly<Record<Action, Follower<Database>>>;
   /** Counts how often one visitor calls a route that limits that. */
   readonly perVisitor?: (limits: readonly Limit[]) => VisitorLimits;
   readonly bus: Bus;
@@ -131,11 +131,16 @@ async function answer(asked: Asked, { route, parameters }: PlaceAt, requestId: s
   const operator = await authenticate(request, settings());
   asked.operator = operator;
   requireScope(operator, route.access);
+  const follow = asked.wantsHtml ? followIn(url, declaration.followers) : null;
   const given = await route.handle({ ...visit, operator });
   if (!isPage(asked, given)) return otherResponse(asked, given);
   const [badges, following] = await Promise.all([
     orNull('the dead letters and incidents could not be counted', requestId, () => declaration.badges()),
-    orNull('the action could not be followed', requestId, () => followingOf(asked)),
+    orNull(
+      'the action could not be followed',
+      requestId,
+      async () => follow && (await follow(await bus.database())),
+    ),
   ]);
   return pageResponse(given.page({ ...contextOf(asked, operator, badges), following }), given);
 }
@@ -163,12 +168,6 @@ function contextOf({ declaration, url }: Asked, operator: Operator, badges: Badg
   const refusesReplay = (topic: string, subscriber: string) =>
     refusingReplays(declaration.bus.subscribers()).includes(`${topic} ${subscriber}`);
   return { operator, environment: declaration.environment(), url, badges, refusesReplay };
-}
-
-async function followingOf({ declaration, url }: Asked): Promise<Following | null> {
-  const action = followedAction(url);
-  if (action === null || !Object.hasOwn(declaration.followers, action.done)) return null;
-  return (await declaration.followers[action.done]?.(await declaration.bus.database(), action.of)) ?? null;
 }
 
 /** Reads a fact that a page is shown without if it cannot be read. */

@@ -12,12 +12,12 @@ export type LogFields = Readonly<
 const RANKS = { info: 0, warn: 1, error: 2 };
 export type LogLevel = keyof typeof RANKS;
 
-let told: ((line: LogLine) => void) | null = null;
+let sink: ((line: LogLine) => void) | null = null;
 let threshold: LogLevel | undefined;
 
 /** Sends the log to a function instead of stdout, for example to format it for a terminal. */
-export function logTo(sink: (line: LogLine) => void): void {
-  told = sink;
+export function logTo(receive: (line: LogLine) => void): void {
+  sink = receive;
 }
 
 /** Whether `LOG_LEVEL` lets lines of this level through, to save the work of building others. */
@@ -41,7 +41,7 @@ export function log(level: LogLevel, message: string, fields: LogFields = {}): v
     at: new Date().toISOString(),
     message,
   };
-  if (told) told(line);
+  if (sink) sink(line);
   else process.stdout.write(`${JSON.stringify(line)}\n`);
 }
 
@@ -62,7 +62,7 @@ export class LogBatch {
   add(level: LogLevel, message: string, fields: LogFields): void {
     if (!isLogged(level)) return;
     const at = this.#now();
-    if (told) told({ ...fields, level, at, message });
+    if (sink) sink({ ...fields, level, at, message });
     // Concatenated: copying the fields for each line would double its cost.
     else
       this.#text += `{"level":"${level}","at":"${at}","message":"${message}",${JSON.stringify(fields).slice(1)}\n`;

@@ -129,9 +129,9 @@ describe.for(HOLDS)('a lane that a relay of %s holds', ([, held]) => {
     await drainLive(bus.db, []);
     await pause(bus.db, { subscriber: 'ledger', topic: null }, 'kari', 'maintenance');
     await hold(bus, held);
-    expect(await followPause(bus.db, 'ledger')).toMatchObject({ isSettled: false });
+    expect(await followPause({ subscriber: 'ledger' })(bus.db)).toMatchObject({ isSettled: false });
     await hold(bus, held, A_MINUTE_AGO);
-    expect(await followPause(bus.db, 'ledger')).toMatchObject({ isSettled: true });
+    expect(await followPause({ subscriber: 'ledger' })(bus.db)).toMatchObject({ isSettled: true });
   });
 
   test('is found by the doctor when the lease ends later than any lease can', async ({ bus }) => {

@@ -43,7 +43,7 @@ describe('after a retry, the page', () => {
   }) => {
     const [first] = await operators.held(1);
     const page = await act(operators, `/deliveries/${first}/retry`);
-    expect(page).toBe(`/topics/payment.captured?done=retry&of=${first}`);
+    expect(page).toBe(`/topics/payment.captured?done=retry&done.deliveryId=${first}`);
     expect(await region(operators, page)).toEqual({
       says: 'Retried payment.captured to ledger: on its way …',
       ...FOLLOWED,
@@ -198,7 +198,7 @@ describe('after a replay, any page', () => {
       form: { topic: 'payment.captured', since: '1h', reason: 'it is mended' },
     });
     const own = headers.get('location')!.slice(HOME.length);
-    const page = `/dead-letters?done=replay&of=${own.split('/').at(-1)}`;
+    const page = `/dead-letters?done=replay&done.replayId=${own.split('/').at(-1)}`;
     expect(await region(operators, page)).toEqual({
       says: 'Replayed: 0 of 3 delivered, 3 waiting. See the replay.',
       ...FOLLOWED,
@@ -247,7 +247,7 @@ describe('after what is settled at once, the page', () => {
     const retired = await act(operators, '/subscribers/postcards/retire', {
       reason: 'postcards are history',
     });
-    expect(retired).toBe('/topics/payment.captured?done=retire&of=postcards');
+    expect(retired).toBe('/topics/payment.captured?done=retire&done.subscriber=postcards');
     expect(await region(operators, retired)).toEqual({
       says: 'Retired postcards. What waited for it is dismissed.',
       ...SETTLED,
@@ -255,16 +255,16 @@ describe('after what is settled at once, the page', () => {
   });
 });
 
+const NOBODY = '019a0000-0000-7000-8000-000000000009';
+
 test.for([
-  '?done=retry&of=999999999999999999-1',
-  '?done=retry&of=<b>paid</b>',
-  '?done=replay&of=all',
-  '?done=pause&of=ledger/*',
-  '?done=resume&of=nobody',
-  '?done=retire&of=nobody',
-  '?done=acknowledge-incident&of=nobody',
-  '?done=constructor&of=x',
-  '?done=skip',
+  '?done=retry&done.deliveryId=999999999999999999-1',
+  `?done=replay&done.replayId=${NOBODY}`,
+  '?done=pause&done.subscriber=ledger&done.topic=nothing',
+  '?done=resume&done.subscriber=nobody',
+  '?done=retire&done.subscriber=nobody',
+  `?done=acknowledge-incident&done.incidentId=${NOBODY}`,
+  `?done=repair&done.id=${NOBODY}`,
 ])('a page whose address names nothing that was done says nothing: %s', async (query, { operators }) => {
   const page = await region(operators, `/dead-letters${query}`);
   expect(page).toEqual({ says: '', ...SETTLED });
@@ -272,7 +272,7 @@ test.for([
 
 test('links of a page that follows an action do not go on about it', async ({ operators }) => {
   const [first] = await operators.held(1);
-  const { text } = await operators.ask(`?done=retry&of=${first}`, { accept: BROWSER });
+  const { text } = await operators.ask(`?done=retry&done.deliveryId=${first}`, { accept: BROWSER });
   const links = [...text.matchAll(/href="([^"]*done=[^"]*)"/g)].map(([, link]) => link);
-  expect(new Set(links)).toEqual(new Set([`/platform/event-bus?done=retry&amp;of=${first}`]));
+  expect(new Set(links)).toEqual(new Set([`/platform/event-bus?done=retry&amp;done.deliveryId=${first}`]));
 });

@@ -245,7 +245,7 @@ describe('one dead letter', () => {
     const sent = await operators.ask(path, { form: { reason: 'Booked by hand.' }, accept: BROWSER });
     expect(sent.status).toBe(303);
     const to = sent.headers.get('location')!.replace('/platform/event-bus', '');
-    expect(to).toBe(`/dead-letters/${ids[1]}?done=dismiss&of=${ids[1]}%2Flane`);
+    expect(to).toBe(`/dead-letters/${ids[1]}?done=dismiss&done.deliveryId=${ids[1]}&done.lane=released`);
     expect(await shown(operators, to)).toContain(
       'it is in no count any more. The next delivery in its lane: on its way',
     );

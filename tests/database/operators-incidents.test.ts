@@ -18,7 +18,7 @@ async function onlyIncident(operators: Operators): Promise<string> {
   return item!.incidentId;
 }
 
-const follows = (done: string, of: string) => `?done=${done}&of=${of}`;
+const follows = (incidentId: string) => `?done=retry-incident&done.incidentId=${incidentId}`;
 
 const shown = async (operators: Operators, path: string) =>
   (await operators.ask(path, { accept: BROWSER })).text.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
@@ -42,14 +42,14 @@ describe('an incident', () => {
     const retried = await operators.ask(`${blocked}/retry`, { form: {}, accept: BROWSER });
     expect([retried.status, retried.headers.get('location')]).toEqual([
       303,
-      `/platform/event-bus${blocked}${follows('retry-incident', blocked!.split('/')[2]!)}`,
+      `/platform/event-bus${blocked}${follows(blocked!.split('/')[2]!)}`,
     ]);
     expect(operators.kicks).toBe(1);
-    expect(await shown(operators, blocked! + follows('retry-incident', blocked!.split('/')[2]!))).toContain(
+    expect(await shown(operators, blocked! + follows(blocked!.split('/')[2]!))).toContain(
       'Retried 1 lane: 0 deliver again , 1 on the way',
     );
     await drainLive(bus.db, [ledger()]);
-    expect(await shown(operators, blocked! + follows('retry-incident', blocked!.split('/')[2]!))).toContain(
+    expect(await shown(operators, blocked! + follows(blocked!.split('/')[2]!))).toContain(
       'Retried 1 lane: 1 deliver again',
     );
     expect(await shown(operators, blocked!)).toMatch(/Confirmed \S+ Every lane delivers again/);
@@ -72,7 +72,7 @@ describe('an incident', () => {
     });
     expect([replayed.status, replayed.headers.get('location')]).toEqual([
       303,
-      `/platform/event-bus${owed}${follows('replay', fields['replayId']!)}`,
+      `/platform/event-bus${owed}?done=replay&done.replayId=${fields['replayId']}`,
     ]);
     expect(await shown(operators, owed!)).toContain('0 of 7 delivered');
     expect((await operators.ask(owed!)).json).toMatchObject({ state: 'owed', owed: 0 });

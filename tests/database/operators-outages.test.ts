@@ -269,10 +269,10 @@ describe('an operator', () => {
     const sent = await operators.ask(path, { form: { reason: '' }, accept: BROWSER });
     expect([sent.status, sent.headers.get('location')]).toEqual([
       303,
-      '/platform/event-bus/subscribers/ledger?done=probe&of=ledger',
+      '/platform/event-bus/subscribers/ledger?done=probe&done.subscriber=ledger',
     ]);
     expect(operators.kicks).toBe(1);
-    const followed = '/subscribers/ledger?done=probe&of=ledger';
+    const followed = '/subscribers/ledger?done=probe&done.subscriber=ledger';
     expect(await shown(operators, followed)).toContain('Probing ledger: on its way …');
     const handed: number[] = [];
     await drainLive(bus.db, [waiting((number) => (handed.push(number), nobody()))]);
@@ -325,7 +325,7 @@ describe('an operator', () => {
     await downNow(bus);
     await operators.ask('/subscribers/ledger/pause', { json: { reason: 'moving' } });
     await operators.ask('/subscribers/ledger/resume', { json: {} });
-    expect(await shown(operators, '?done=resume&of=ledger')).toMatch(
+    expect(await shown(operators, '?done=resume&done.subscriber=ledger')).toMatch(
       /Resumed ledger at [\d:]+ ?: it does not answer; 5 deliveries waiting, next probe [\d:]+ ?\./,
     );
   });

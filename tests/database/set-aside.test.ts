@@ -71,7 +71,7 @@ describe('a row that the bus set aside', () => {
       accept: BROWSER,
     });
     expect(repaired.status).toBe(303);
-    expect(await shown(operators, `/set-aside?done=repair&of=${row!.id}`)).toContain(
+    expect(await shown(operators, `/set-aside?done=repair&done.id=${row!.id}`)).toContain(
       `Repaired ${row!.id}. It stays on record, and nothing is delivered.`,
     );
     expect(await incidents(operators)).toMatchObject([

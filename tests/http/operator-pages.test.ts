@@ -253,6 +253,13 @@ describe('a problem', () => {
     expect(text).toContain('Sign out');
   });
 
+  test('an address that does not say what an action acted on is a problem for a browser, which follows it', async () => {
+    const headers = { ...OWN_PAGE, ...(await cookie()) };
+    const { status, text } = await ask(consoleOf(), `${HOME}?done=retry&done.deliveryId=all`, { headers });
+    expect(status).toBe(400);
+    expect(text).toContain('<code>done.deliveryId</code>: expected a delivery id, such as 12-345');
+  });
+
   test('an error of ours is answered 500 without its message', async ({ log }) => {
     for (const accept of [BROWSER.accept, 'application/json']) {
       const headers = { ...OWN_PAGE, ...(await cookie()), accept };

@@ -230,18 +230,18 @@ describe('a form', () => {
     };
     expect(await sent(`/deliveries/${first}/retry`, { next: topicPage })).toEqual([
       303,
-      `${topicPage}?done=retry&of=${first}`,
+      `${topicPage}?done=retry&done.deliveryId=${first}`,
     ]);
     expect(await sent(`/deliveries/${first}/skip`, { next: 'https://evil.example/', reason: 'x' })).toEqual([
       303,
-      `${HOME}?done=skip&of=${first}`,
+      `${HOME}?done=skip&done.deliveryId=${first}`,
     ]);
     expect(
       await sent('/subscribers/ledger/pause', { next: '//evil.example', reason: 'x', topic: '' }),
-    ).toEqual([303, `${HOME}?done=pause&of=ledger`]);
+    ).toEqual([303, `${HOME}?done=pause&done.subscriber=ledger`]);
     expect(await sent('/subscribers/ledger/resume', { reason: '' })).toEqual([
       303,
-      `${HOME}?done=resume&of=ledger`,
+      `${HOME}?done=resume&done.subscriber=ledger`,
     ]);
     expect(await rows(bus.db, 'select action, reason from operator_actions order by at')).toEqual([
       { action: 'retry', reason: null },

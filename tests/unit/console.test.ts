@@ -28,7 +28,7 @@ import { ago, duration, span, time, until } from '../../lib/console/kit/instants
 import type { Html, PageContext } from '../../lib/console/kit/layout.ts';
 import { problemPage } from '../../lib/console/kit/problem-page.ts';
 import { requiredReason } from '../../lib/console/kit/shapes.ts';
-import { ACTIONS, table } from '../../lib/console/kit/table.ts';
+import { ACTIONS, numberColumn, table } from '../../lib/console/kit/table.ts';
 import { topicPage } from '../../lib/console/lanes/page.ts';
 import { topicView } from '../../lib/console/lanes/read.ts';
 import { overviewPage } from '../../lib/console/overview/page.ts';
@@ -398,32 +398,40 @@ describe('a table', () => {
     const drawn = table({
       name: 'Lanes',
       columns: [
-        'Lane',
-        ['Waiting', 'num'],
-        'Held by',
-        { label: 'Last day', heading: html`<th>…</th>` },
-        ACTIONS,
+        { label: 'Lane', isRowHeader: true, cell: ({ lane }) => lane },
+        numberColumn<{ waiting: number }>('Waiting', ({ waiting }) => waiting),
+        { label: 'Held by', span: ({ by }) => (by === null ? 2 : 1), cell: ({ by }) => by ?? 'nobody' },
+        { label: 'Last day', heading: html`Last <i>day</i>`, cell: () => '…' },
+        { ...ACTIONS, cell: () => 'Retry' },
       ],
       rows: [
-        html`<tr class="r">
-          <th class="row" scope="row">a < b</th>
-          <td class="num">3</td>
-          <td colspan="2">nobody</td>
-          <td>Retry</td>
-        </tr>`,
-        html`<tr>
-          <th scope="row">c</th>
-        </tr>`,
+        { lane: 'a < b', waiting: 0, by: null },
+        { lane: 'c', waiting: 1204, by: '1-2' },
       ],
     });
-    const cells = [...String(drawn).matchAll(/<(?:th|td)\b[^>]*role="(?:cell|rowheader)"[^>]*>/g)];
-    expect(cells.map(([cell]) => /data-label="([^"]*)"/.exec(cell)?.[1])).toEqual([
-      'Lane',
-      'Waiting',
-      undefined,
-      undefined,
-      'Lane',
+    const cells = String(drawn).matchAll(/<(th|td)( [^>]*role="(?:cell|rowheader)"[^>]*)>([^<]*)/g);
+    expect(Array.from(cells, ([, name, attributes, text]) => `${name}${attributes}: ${text}`)).toEqual([
+      'th class="row" scope="row" role="rowheader" data-label="Lane": a &lt; b',
+      'td class="num zero" role="cell" data-label="Waiting": 0',
+      'td colspan="2" role="cell": nobody',
+      'td class="end" role="cell": Retry',
+      'th class="row" scope="row" role="rowheader" data-label="Lane": c',
+      'td class="num" role="cell" data-label="Waiting": 1,204',
+      'td role="cell" data-label="Held by": 1-2',
+      'td role="cell" data-label="Last day": …',
+      'td class="end" role="cell": Retry',
     ]);
+  });
+
+  test('a cell that holds markup of a table does not disturb the others', () => {
+    const cell = () =>
+      html`<table>
+        <tr>
+          <td>inner</td>
+        </tr>
+      </table>`;
+    const drawn = String(table({ name: 'Lanes', columns: [{ label: 'Lane', cell }], rows: [null] }));
+    expect(drawn).toMatch(/data-label="Lane"><table>\s*<tr>\s*<td>inner<\/td>/);
   });
 });
 

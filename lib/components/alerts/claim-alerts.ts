@@ -52,7 +52,7 @@ const BATCH = 500;
  * Claims the alerts that a channel has to tell now, for one message.
  *
  * First writes an alert for each incident whose present revision the channel has not been given. So an incident that
- * changed several times meanwhile is told once, as it is now; earlier alerts of it that are still owed are claimed with
+ * changed several times meanwhile is one alert, as it is now; earlier alerts of it that are still owed are claimed with
  * the new one. However many processes call this at once, each alert is claimed by one of them, and a channel is claimed
  * once a minute.
  *
@@ -86,8 +86,9 @@ async function lock(tx: Transaction, channel: ChannelName): Promise<boolean> {
   return row!.is_held;
 }
 
-// An incident that closed before its first alert is told if that was just now, and not if the channel is new. The end of
-// one that was told is told for a day, in case nothing could be sent meanwhile.
+// Of an incident that closed before its first alert, operators are notified if that was just now, and not if the channel
+// is new. Of the end of one that they were notified of, they are notified for a day, in case nothing could be sent
+// meanwhile.
 const WRITE_MISSING = `
   with clock as materialized (
     select coalesce($2::text::timestamptz, clock_timestamp()) as now
@@ -99,10 +100,10 @@ const WRITE_MISSING = `
   select incidents.id, incidents.revision, $1::text, clock.now
   from clock, incidents left join lateral (
     select max(revision) as revision from alerts where incident_id = incidents.id and channel = $1::text
-  ) as told on true
-  where incidents.revision > coalesce(told.revision, 0) and (
+  ) as alerted on true
+  where incidents.revision > coalesce(alerted.revision, 0) and (
     closed_at is null
-    or closed_at > clock.now - case when told.revision is null then interval '5 minutes' else interval '1 day' end
+    or closed_at > clock.now - case when alerted.revision is null then interval '5 minutes' else interval '1 day' end
   )
   on conflict do nothing`;
 

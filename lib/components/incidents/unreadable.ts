@@ -42,7 +42,7 @@ interface Found {
 }
 
 // A relay that cannot read a lane's next delivery leaves it due, for one that can. A component elsewhere asks to wait; its
-// lane, or that of the key, waits for the next time. What an operator or an outage holds is told of as that.
+// lane, or that of the key, waits for the next time. What an operator or an outage holds is reported as that.
 const UNREADABLE = `
   with clock as materialized (
     select coalesce($1::text::timestamptz, clock_timestamp()) as now

@@ -57,7 +57,7 @@ const APPLY = `
   ),
   compared as materialized (
     select open_incident.id, open_incident.state as was, failure.message, failure.since,
-      -- Its lanes are the outage's now, which is told of once.
+      -- Its lanes are the outage's now, which is reported once.
       open_incident.state = 'happening' and failure.state is distinct from 'happening' and open_incident.topic <> ''
         and $4::text::jsonb ? open_incident.kind and exists (
           select from failure as outage where outage.topic = '' and outage.subscriber = open_incident.subscriber

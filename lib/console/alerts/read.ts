@@ -99,7 +99,7 @@ interface Found {
   readonly last_error: string | null;
 }
 
-// What was given up long ago, or told later all the same, is no news.
+// What was given up long ago, or sent later all the same, is no news.
 const STATE = `
   with owed as materialized (
     select * from alerts

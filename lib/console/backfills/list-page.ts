@@ -30,7 +30,7 @@ export function backfillsPage(view: BackfillList, context: PageContext): Html {
   );
 }
 
-function listCard({ items, generatedAt }: BackfillList, { url }: PageContext): Html {
+function listCard({ items, generatedAt: now }: BackfillList, { url }: PageContext): Html {
   const named = ['topic', 'subscriber'].flatMap((name) => url.searchParams.get(name) ?? []);
   const only =
     named.length > 0 &&
@@ -47,34 +47,34 @@ function listCard({ items, generatedAt }: BackfillList, { url }: PageContext): H
     table({
       name: 'Backfills',
       caption: 'Backfills, newest first',
-      columns: ['When', 'What', 'Who', 'Why', ['Missing', 'num'], ['Written', 'num'], 'State', ACTIONS],
-      rows: items.map((item) => row(item, generatedAt)),
+      columns: [
+        { label: 'When', look: 'nowrap', cell: ({ requestedAt }) => timeAndAgo(requestedAt, now) },
+        {
+          label: 'What',
+          cell: ({ backfillId, topic, subscriber, since }) =>
+            html`<a class="t mono" href="${backfilledPath(backfillId)}">${topic}</a
+              ><span class="s">to ${subscriber}, since ${timeToMinute(since, now)}</span>`,
+        },
+        { label: 'Who', look: 'nowrap', cell: ({ requestedBy }) => requestedBy },
+        { label: 'Why', look: 'message', cell: ({ reason }) => reasonOrNone(reason) },
+        { label: 'Missing', tone: 'num', cell: ({ matched }) => count(matched) },
+        { label: 'Written', tone: 'num', cell: ({ written }) => count(written) },
+        { label: 'State', look: 'nowrap', cell: (item) => stateWords(item, now) },
+        {
+          ...ACTIONS,
+          cell: ({ backfillId, topic, requestedAt }) =>
+            html`<div class="acts">
+              <a class="btn sm quiet" href="${backfilledPath(backfillId)}"
+                >Details<span class="vh">
+                  of the backfill of ${topic} at ${timeText(requestedAt, now)}</span
+                ></a
+              >
+            </div>`,
+        },
+      ],
+      rows: items,
     }),
   )}`;
-}
-
-function row(item: BackfillRecord, now: string): Html {
-  const { backfillId, topic, subscriber, since, requestedAt, requestedBy } = item;
-  const path = backfilledPath(backfillId);
-  return html`<tr class="r">
-    <td class="nowrap">${timeAndAgo(requestedAt, now)}</td>
-    <td>
-      <a class="t mono" href="${path}">${topic}</a
-      ><span class="s">to ${subscriber}, since ${timeToMinute(since, now)}</span>
-    </td>
-    <td class="nowrap">${requestedBy}</td>
-    <td class="message">${reasonOrNone(item.reason)}</td>
-    <td class="num">${count(item.matched)}</td>
-    <td class="num">${count(item.written)}</td>
-    <td class="nowrap">${stateWords(item, now)}</td>
-    <td class="end">
-      <div class="acts">
-        <a class="btn sm quiet" href="${path}"
-          >Details<span class="vh"> of the backfill of ${topic} at ${timeText(requestedAt, now)}</span></a
-        >
-      </div>
-    </td>
-  </tr>`;
 }
 
 function stateWords({ endedAt, stopped }: BackfillRecord, now: string): Child {

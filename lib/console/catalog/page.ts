@@ -1,5 +1,5 @@
 import { html } from '../../platform/markup.ts';
-import type { Html } from '../../platform/markup.ts';
+import type { Child, Html } from '../../platform/markup.ts';
 import { payload } from '../dead-letters/payload.ts';
 import { LOCK_ICON } from '../kit/icons.ts';
 import { heading, layout } from '../kit/layout.ts';
@@ -84,22 +84,26 @@ function subscriberTable({ topic, subscribers }: CatalogTopic): Html {
     ${table({
       name: `Subscribers of ${topic}`,
       caption: `Subscribers of ${topic}: where each runs, and the options that differ from the defaults`,
-      columns: ['Subscriber', 'Runs', 'Options'],
-      rows: subscribers.map(subscriberRow),
+      columns: [
+        { label: 'Subscriber', isRowHeader: true, cell: ({ subscriber }) => subscriberLink(subscriber) },
+        {
+          label: 'Runs',
+          cell: ({ place }) =>
+            place === 'unattached' ? html`<span class="tag">not attached</span>` : placeWords(place),
+        },
+        { label: 'Options', cell: optionWords },
+      ],
+      rows: subscribers,
+      rowLook: '',
     })}
   </div>`;
 }
 
-function subscriberRow(one: CatalogTopic['subscribers'][number]): Html {
-  const { subscriber, place } = one;
+function optionWords(one: CatalogTopic['subscribers'][number]): Child {
   const options = uncommonOptions(one).join(', ');
-  return html`<tr>
-    <th class="row" scope="row">${subscriberLink(subscriber)}</th>
-    <td>${place === 'unattached' ? html`<span class="tag">not attached</span>` : placeWords(place)}</td>
-    <td>
-      ${options || html`<span class="muted">${place === 'unattached' ? waitingWords(one) : 'defaults'}</span>`}
-    </td>
-  </tr>`;
+  return (
+    options || html`<span class="muted">${one.place === 'unattached' ? waitingWords(one) : 'defaults'}</span>`
+  );
 }
 
 function fieldTable(topic: string, fields: readonly CatalogField[]): Html {
@@ -108,21 +112,20 @@ function fieldTable(topic: string, fields: readonly CatalogField[]): Html {
       name: `Fields of ${topic}`,
       caption: `Fields of ${topic}`,
       columns: [
-        'Field',
-        'Type',
-        'Required',
-        html`<th scope="col" role="columnheader"><span class="vh">Personal data</span></th>`,
+        { label: 'Field', isRowHeader: true, look: 'mono', cell: ({ path }) => path },
+        { label: 'Type', cell: ({ type }) => type },
+        {
+          label: 'Required',
+          cell: ({ isRequired }) => (isRequired ? 'yes' : html`<span class="muted">no</span>`),
+        },
+        {
+          heading: html`<span class="vh">Personal data</span>`,
+          cell: ({ isPersonal }) =>
+            isPersonal && html`<span class="tag pii">${LOCK_ICON}personal data</span>`,
+        },
       ],
-      rows: fields.map(fieldRow),
+      rows: fields,
+      rowLook: '',
     })}
   </div>`;
-}
-
-function fieldRow({ path, type, isRequired, isPersonal }: CatalogField): Html {
-  return html`<tr>
-    <th class="row mono" scope="row">${path}</th>
-    <td>${type}</td>
-    <td>${isRequired ? 'yes' : html`<span class="muted">no</span>`}</td>
-    <td>${isPersonal && html`<span class="tag pii">${LOCK_ICON}personal data</span>`}</td>
-  </tr>`;
 }

@@ -24,35 +24,42 @@ export function errorGroupTable({ groups, generatedAt, since }: Groups, context:
     table({
       name: 'Errors',
       caption: 'Dead letters grouped by error, the largest group first',
-      columns: [['Count', 'num'], 'Error', 'Topic and subscriber', 'Dead-lettered', ACTIONS],
-      rows: groups.map((group) => groupRow(group, generatedAt, since, context)),
+      columns: [
+        { label: 'Count', tone: 'num', look: 'c', cell: (error) => count(error.count) },
+        {
+          label: 'Error',
+          look: 'message',
+          cell: (error) =>
+            html`<span class="sig">${failureWords(error)}</span
+              ><span class="s">${failureTag(error.kind)}</span>`,
+        },
+        {
+          label: 'Topic and subscriber',
+          cell: ({ topic, subscriber }) =>
+            html`<span class="mono">${topic}</span
+              ><span class="s">to ${subscriberLink(subscriber, topic)}</span>`,
+        },
+        { label: 'Dead-lettered', look: 'nowrap', cell: (error) => timesOf(error, generatedAt) },
+        { ...ACTIONS, cell: (error) => groupActions(error, since, context) },
+      ],
+      rows: groups,
     }),
   );
 }
 
-function groupRow(error: ErrorGroup, now: string, since: string | null, context: PageContext): Html {
-  const { group, kind, topic, subscriber } = error;
-  const message = failureWords(error);
+function timesOf({ firstAt, lastAt, isStillFailing }: ErrorGroup, now: string): Html {
+  return html`${span(firstAt, lastAt, now)}
+    <span class="s">
+      ${isStillFailing ? html`<span class="dead-t">still failing</span>` : `latest ${ago(lastAt, now)}`}
+    </span>`;
+}
+
+function groupActions(error: ErrorGroup, since: string | null, context: PageContext): Html {
+  const { topic, subscriber, group } = error;
   const filters = { topic, subscriber, group, since };
-  return html`<tr class="r">
-    <td class="c">${count(error.count)}</td>
-    <td class="message"><span class="sig">${message}</span><span class="s">${failureTag(kind)}</span></td>
-    <td><span class="mono">${topic}</span><span class="s">to ${subscriberLink(subscriber, topic)}</span></td>
-    <td class="nowrap">
-      ${span(error.firstAt, error.lastAt, now)}
-      <span class="s">
-        ${
-          error.isStillFailing
-            ? html`<span class="dead-t">still failing</span>`
-            : `latest ${ago(error.lastAt, now)}`
-        }
-      </span>
-    </td>
-    <td class="end">
-      <div class="acts">
-        <a class="btn sm quiet" href="${deadLettersPath(filters)}">Show<span class="vh"> ${message}</span></a>
-        ${mayReplay(context.operator) && replayLinkTo(error, message, { ...filters, since: since ?? ALL_TIME }, context)}
-      </div>
-    </td>
-  </tr>`;
+  const message = failureWords(error);
+  return html`<div class="acts">
+    <a class="btn sm quiet" href="${deadLettersPath(filters)}">Show<span class="vh"> ${message}</span></a>
+    ${mayReplay(context.operator) && replayLinkTo(error, message, { ...filters, since: since ?? ALL_TIME }, context)}
+  </div>`;
 }

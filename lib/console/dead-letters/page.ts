@@ -8,7 +8,7 @@ import type { PageContext } from '../kit/layout.ts';
 import { deadLetterPath, deadLettersPath, HOME, withParameters } from '../kit/links.ts';
 import { pager } from '../kit/pager.ts';
 import { card, emptyCard, section } from '../kit/sections.ts';
-import { failureLabel } from '../kit/states.ts';
+import { LAST_ERROR } from '../kit/states.ts';
 import { subscriberLink } from '../kit/subscriber-link.ts';
 import { ACTIONS, table } from '../kit/table.ts';
 import { count, quantity } from '../kit/words.ts';
@@ -87,50 +87,56 @@ function listTable({ items, generatedAt }: DeadLetterPage, context: PageContext)
     name: 'Dead letters',
     caption: 'Dead letters, newest first',
     columns: [
-      ...(isSelectable ? [SELECT_ALL] : []),
-      'Event',
-      'Subscriber',
-      'Last error',
-      ['Failures', 'num'],
-      'Dead-lettered',
-      ACTIONS,
+      isSelectable && {
+        heading: SELECT_ALL,
+        tone: 'check',
+        cell: (item) =>
+          html`<input
+            type="checkbox"
+            name="deliveryIds"
+            value="${item.deliveryId}"
+            aria-label="Select ${nameOf(item)}"
+          />`,
+      },
+      {
+        label: 'Event',
+        look: 'about',
+        cell: ({ deliveryId, topic, subject, isHalting }) =>
+          html`<a class="t mono" href="${deadLetterPath(deliveryId)}">${topic}</a
+            ><span class="s">${subject}</span> ${isHalting && HALTS}`,
+      },
+      { label: 'Subscriber', cell: ({ subscriber, topic }) => subscriberLink(subscriber, topic) },
+      LAST_ERROR,
+      {
+        label: 'Failures',
+        tone: 'num',
+        cell: ({ failures, replays }) => html`${failures}${replayCount(replays)}`,
+      },
+      {
+        label: 'Dead-lettered',
+        look: 'nowrap',
+        cell: ({ deadLetteredAt }) => timeAndAgo(deadLetteredAt, generatedAt),
+      },
+      { ...ACTIONS, cell: (item) => itemActions(item, isSelectable, context) },
     ],
-    rows: items.map((item) => itemRow(item, generatedAt, isSelectable, context)),
+    rows: items,
   });
 }
 
-const SELECT_ALL = html`<th class="check" scope="col" role="columnheader">
-  <span class="vh" data-nojs>Select</span>
-  <input type="checkbox" aria-label="Select all on this page" data-js data-all />
-</th>`;
+const SELECT_ALL = html`<span class="vh" data-nojs>Select</span>
+  <input type="checkbox" aria-label="Select all on this page" data-js data-all />`;
 
-function itemRow(item: DeadLetterItem, now: string, isSelectable: boolean, context: PageContext): Html {
-  const { deliveryId, topic, subscriber, subject } = item;
-  const of = `${topic} ${subject ?? ''}, ${subscriber}, delivery ${deliveryId}`;
-  return html`<tr class="r">
-    ${
-      isSelectable &&
-      html`<td class="check">
-        <input type="checkbox" name="deliveryIds" value="${deliveryId}" aria-label="Select ${of}" />
-      </td>`
-    }
-    <td class="about">
-      <a class="t mono" href="${deadLetterPath(deliveryId)}">${topic}</a><span class="s">${subject}</span>
-      ${item.isHalting && HALTS}
-    </td>
-    <td>${subscriberLink(subscriber, topic)}</td>
-    <td class="message">${failureLabel(item.lastError)}</td>
-    <td class="num">${item.failures}${replayCount(item.replays)}</td>
-    <td class="nowrap">${timeAndAgo(item.deadLetteredAt, now)}</td>
-    <td class="end">
-      <div class="acts">
-        <a class="btn sm quiet" href="${deadLetterPath(deliveryId)}"
-          >Details<span class="vh"> of ${of}</span></a
-        >
-        ${isSelectable && replayLinkTo(item, of, { deliveryIds: deliveryId }, context)}
-      </div>
-    </td>
-  </tr>`;
+function nameOf({ topic, subject, subscriber, deliveryId }: DeadLetterItem): string {
+  return `${topic} ${subject ?? ''}, ${subscriber}, delivery ${deliveryId}`;
+}
+
+function itemActions(item: DeadLetterItem, isReplayable: boolean, context: PageContext): Html {
+  const { deliveryId } = item;
+  const of = nameOf(item);
+  return html`<div class="acts">
+    <a class="btn sm quiet" href="${deadLetterPath(deliveryId)}">Details<span class="vh"> of ${of}</span></a>
+    ${isReplayable && replayLinkTo(item, of, { deliveryIds: deliveryId }, context)}
+  </div>`;
 }
 
 const HALTS = html`<span class="tag halted" title="Its lane waits until it is replayed or dismissed."

@@ -236,8 +236,11 @@ export const dismissDeadLetter = operatorRoute({
       throw new Problem(error.code, { detail: error.message, cause: error });
     }
   },
-  redirectTo: ({ deliveryId: of, released }, { body }) =>
-    followedPath(nextPath(body.next ?? deadLetterPath(of)), 'dismiss', released ? `${of}/lane` : of),
+  redirectTo: ({ released }, { body, parameters }) =>
+    followedPath(nextPath(body.next ?? deadLetterPath(parameters.deliveryId)), 'dismiss', {
+      ...parameters,
+      lane: released ? 'released' : null,
+    }),
 });
 
 export const deadLetterRoutes = [listDeadLetters, showDeadLetter, reveal, dismissDeadLetter];

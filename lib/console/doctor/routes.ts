@@ -16,7 +16,7 @@ const EXAMINED = `expected a whole number from 1 to ${MOST_EXAMINED}`;
 /** For each check: a function has half a minute for all of them. */
 const LONGEST_CHECK_MS = 10 * SECOND;
 
-/** The promises, and whether anybody would be told. */
+/** The promises, and whether anybody would be notified. */
 const answer = examination.extend({ alerts: alertState }).meta({
   id: 'Examination',
   description: 'The result of checking that the bus kept its promises, and where alerts go.',

@@ -24,7 +24,7 @@ export function erasuresPage(view: ErasureList, context: PageContext): Html {
   return layout({ title: 'Erasures', section: 'replays', refreshSeconds: REFRESH_SECONDS, content }, context);
 }
 
-function listCard({ items, generatedAt }: ErasureList): Html {
+function listCard({ items, generatedAt: now }: ErasureList): Html {
   if (items.length === 0)
     return emptyCard({
       title: 'No erasures yet',
@@ -34,33 +34,36 @@ function listCard({ items, generatedAt }: ErasureList): Html {
     table({
       name: 'Erasures',
       caption: 'Erasures, newest first',
-      columns: ['When', 'Whom', 'Who', 'Why', ['Events', 'num'], 'State', ACTIONS],
-      rows: items.map((item) => row(item, generatedAt)),
+      columns: [
+        { label: 'When', look: 'nowrap', cell: ({ requestedAt }) => timeAndAgo(requestedAt, now) },
+        {
+          label: 'Whom',
+          cell: ({ erasureId, subjects }) =>
+            html`<a class="t mono" href="${erasurePath(erasureId)}">${joinNames(subjects)}</a>`,
+        },
+        { label: 'Who', look: 'nowrap', cell: ({ requestedBy }) => requestedBy },
+        { label: 'Why', look: 'message', cell: ({ reason }) => reason },
+        { label: 'Events', tone: 'num', cell: ({ events }) => count(events) },
+        {
+          label: 'State',
+          look: 'nowrap',
+          cell: ({ endedAt }) => (endedAt === null ? 'under way' : html`ended ${timeAndAgo(endedAt, now)}`),
+        },
+        { ...ACTIONS, cell: (item) => detailsLink(item, now) },
+      ],
+      rows: items,
     }),
   );
 }
 
-function row(item: ErasureRecord, now: string): Html {
-  const path = erasurePath(item.erasureId);
-  return html`<tr class="r">
-    <td class="nowrap">${timeAndAgo(item.requestedAt, now)}</td>
-    <td><a class="t mono" href="${path}">${joinNames(item.subjects)}</a></td>
-    <td class="nowrap">${item.requestedBy}</td>
-    <td class="message">${item.reason}</td>
-    <td class="num">${count(item.events)}</td>
-    <td class="nowrap">
-      ${item.endedAt === null ? 'under way' : html`ended ${timeAndAgo(item.endedAt, now)}`}
-    </td>
-    <td class="end">
-      <div class="acts">
-        <a class="btn sm quiet" href="${path}"
-          >Details<span class="vh">
-            of the erasure of ${joinNames(item.subjects)} at ${timeText(item.requestedAt, now)}</span
-          ></a
-        >
-      </div>
-    </td>
-  </tr>`;
+function detailsLink({ erasureId, subjects, requestedAt }: ErasureRecord, now: string): Html {
+  return html`<div class="acts">
+    <a class="btn sm quiet" href="${erasurePath(erasureId)}"
+      >Details<span class="vh">
+        of the erasure of ${joinNames(subjects)} at ${timeText(requestedAt, now)}</span
+      ></a
+    >
+  </div>`;
 }
 
 function newErasure({ operator }: PageContext): Html {

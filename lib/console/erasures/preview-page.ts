@@ -45,14 +45,14 @@ function topics({ topics: rows }: ErasurePreview): Html {
     table({
       name: 'Events by topic',
       caption: 'Events that name the person, by topic',
-      columns: ['Topic', ['Events', 'num']],
-      rows: rows.map(
-        ({ topic, events }) =>
-          html`<tr class="r">
-            <td><a class="mono" href="${topicPath(topic)}">${topic}</a></td>
-            <td class="num">${count(events)}</td>
-          </tr>`,
-      ),
+      columns: [
+        {
+          label: 'Topic',
+          cell: ({ topic }) => html`<a class="mono" href="${topicPath(topic)}">${topic}</a>`,
+        },
+        { label: 'Events', tone: 'num', cell: ({ events }) => count(events) },
+      ],
+      rows,
     }),
   );
 }

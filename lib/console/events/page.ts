@@ -88,32 +88,27 @@ function list(view: EventList, context: PageContext): Html {
       table({
         name: 'Events',
         columns: [
-          'Event',
-          'State',
-          ...(subscriber === null ? [] : [subscriber]),
-          ...(q === null ? [] : ['Found by']),
-          'Emitted',
-          'Event id',
+          {
+            label: 'Event',
+            look: 'about',
+            cell: ({ eventId, topic, subject }) =>
+              html`<a class="t mono" href="${eventPath(eventId)}">${topic}</a
+                ><span class="s">${subject}</span>`,
+          },
+          { label: 'State', cell: ({ state }) => stateLabel(state) },
+          subscriber !== null && { label: subscriber, cell: deliveryCell },
+          q !== null && {
+            label: 'Found by',
+            cell: ({ foundBy }) => foundBy.map((by) => html`<span class="s wrap">${by}</span>`),
+          },
+          { label: 'Emitted', look: 'nowrap', cell: ({ createdAt }) => timeAndAgo(createdAt, generatedAt) },
+          { label: 'Event id', look: 'mono nowrap', cell: ({ eventId }) => shortId(eventId) },
         ],
-        rows: items.map((item) => row(item, filters, generatedAt)),
+        rows: items,
       }),
     )}
     ${listPager(view, context)}`,
   });
-}
-
-function row(item: EventItem, { q, subscriber }: EventList['filters'], now: string): Html {
-  const { eventId, topic, subject, state, createdAt, foundBy } = item;
-  return html`<tr class="r">
-    <td class="about">
-      <a class="t mono" href="${eventPath(eventId)}">${topic}</a><span class="s">${subject}</span>
-    </td>
-    <td>${stateLabel(state)}</td>
-    ${subscriber !== null && html`<td>${deliveryCell(item)}</td>`}
-    ${q !== null && html`<td>${foundBy.map((by) => html`<span class="s wrap">${by}</span>`)}</td>`}
-    <td class="nowrap">${timeAndAgo(createdAt, now)}</td>
-    <td class="mono nowrap">${shortId(eventId)}</td>
-  </tr>`;
 }
 
 function deliveryCell({ delivery }: EventItem): Child {

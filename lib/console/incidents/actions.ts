@@ -21,7 +21,7 @@ export function acknowledgeForm({ incidentId, acknowledged }: Incident, { url }:
           minlength="5"
           maxlength="500"
           autocomplete="off"
-          placeholder="for example: the supplier is told, INC-4411"
+          placeholder="for example: the supplier is notified, INC-4411"
         />
       </label>`,
     submit: html`<button class="btn sm">Acknowledge</button>`,

@@ -2,14 +2,16 @@ import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
-import type { Follower } from '../kit/following.ts';
+import { ACTED_ON, follower } from '../kit/following.ts';
 import { time } from '../kit/instants.ts';
 import { count, quantity } from '../kit/words.ts';
-import { incidentId } from './incident.ts';
 
-interface Found {
+interface Times {
   readonly now: number;
   readonly since: number;
+}
+
+interface Found extends Times {
   readonly retried: number;
   readonly delivered: number;
   readonly failed: number;
@@ -17,8 +19,8 @@ interface Found {
 }
 
 /** Follows the lanes of an incident that were retried together, until each has been attempted. */
-const retryIncident: Follower<Database> = async (db, of) => {
-  const found = await read<Found>(db, RETRIED, of);
+const retryIncident = follower(ACTED_ON['retry-incident'], async (db: Database, { incidentId }) => {
+  const found = await readFirst<Found>(db, RETRIED, [incidentId]);
   if (!found) return null;
   const { retried, delivered, failed } = found;
   const waiting = retried - delivered - failed;
@@ -35,11 +37,11 @@ const retryIncident: Follower<Database> = async (db, of) => {
     since: instantOf(found.since),
     now: instantOf(found.now),
   };
-};
+});
 
 /** Says what the last dismissal of an incident took. */
-const dismissIncident: Follower<Database> = async (db, of) => {
-  const found = await read<Pick<Found, 'now' | 'since'> & { readonly dismissed: number }>(db, DISMISSED, of);
+const dismissIncident = follower(ACTED_ON['dismiss-incident'], async (db: Database, { incidentId }) => {
+  const found = await readFirst<Times & { readonly dismissed: number }>(db, DISMISSED, [incidentId]);
   if (!found) return null;
   const what = quantity(found.dismissed, 'dead letter');
   return {
@@ -49,38 +51,37 @@ const dismissIncident: Follower<Database> = async (db, of) => {
     since: instantOf(found.since),
     now: instantOf(found.now),
   };
-};
+});
 
 /** Says who has taken an incident up. */
-const acknowledgeIncident: Follower<Database> = async (db, of) => {
-  const found = await read<Pick<Found, 'now' | 'since'> & { readonly by: string }>(db, ACKNOWLEDGED, of);
-  if (!found) return null;
-  const [since, now] = [instantOf(found.since), instantOf(found.now)];
-  const words = html`<b>Acknowledged</b> at ${time(since, now)}, by ${found.by}. It stays open until nothing
-    is left of it.`;
-  return { tone: 'ok', words, isSettled: true, since, now };
-};
+const acknowledgeIncident = follower(
+  ACTED_ON['acknowledge-incident'],
+  async (db: Database, { incidentId }) => {
+    const found = await readFirst<Times & { readonly by: string }>(db, ACKNOWLEDGED, [incidentId]);
+    if (!found) return null;
+    const [since, now] = [instantOf(found.since), instantOf(found.now)];
+    const words = html`<b>Acknowledged</b> at ${time(since, now)}, by ${found.by}. It stays open until nothing
+      is left of it.`;
+    return { tone: 'ok', words, isSettled: true, since, now };
+  },
+);
 
-/** Says what is left of a subscriber that was retired. @param of the subscriber, and its topic after a slash. */
-const retire: Follower<Database> = async (db, of) => {
-  const [subscriber = '', topic = ''] = of.split('/');
-  const [found] = await run<Pick<Found, 'now' | 'since'> & { readonly left: number }>(driverOf(db), {
-    text: RETIRED,
-    values: [subscriber, topic],
-  });
+/** Says what is left of a subscriber that was retired. */
+const retire = follower(ACTED_ON.retire, async (db: Database, { subscriber, topic }) => {
+  const found = await readFirst<Times & { readonly left: number }>(db, RETIRED, [subscriber, topic ?? '']);
   if (!found) return null;
   const { left } = found;
   const rest =
     left > 0 && ` ${quantity(left, 'delivery')} ${left === 1 ? 'is' : 'are'} left: retire it again.`;
   return {
     tone: left > 0 ? 'fail' : 'ok',
-    words: html`<b>Retired ${subscriber}${topic !== '' && ` on ${topic}`}.</b> What waited for it is
+    words: html`<b>Retired ${subscriber}${topic !== null && ` on ${topic}`}.</b> What waited for it is
       dismissed.${rest}`,
     isSettled: true,
     since: instantOf(found.since),
     now: instantOf(found.now),
   };
-};
+});
 
 export const incidentFollowers = {
   'acknowledge-incident': acknowledgeIncident,
@@ -89,9 +90,8 @@ export const incidentFollowers = {
   retire,
 };
 
-async function read<Row>(db: Database, text: string, of: string): Promise<Row | null> {
-  if (!incidentId.safeParse(of).success) return null;
-  const [row] = await run<Row>(driverOf(db), { text, values: [of] });
+async function readFirst<Row>(db: Database, text: string, values: string[]): Promise<Row | null> {
+  const [row] = await run<Row>(driverOf(db), { text, values });
   return row ?? null;
 }
 

@@ -1,6 +1,5 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
-import { visibleName } from '../../platform/visible.ts';
 import { mayReplay, missingReplayScope, skipForm } from '../kit/actions.ts';
 import { CHECK_ICON, DEAD_ICON, WARNING_ICON } from '../kit/icons.ts';
 import { time, timeAndAgo, timeToMinute, until } from '../kit/instants.ts';
@@ -18,12 +17,13 @@ import {
   topicPath,
 } from '../kit/links.ts';
 import { alert, card, emptyLine, factList, section } from '../kit/sections.ts';
-import { failureLabel, failureTag } from '../kit/states.ts';
+import { failureLabel, failureTag, LAST_ERROR } from '../kit/states.ts';
 import { ACTIONS, table } from '../kit/table.ts';
 import { capitalize, count, countOfLanes, quantity, shortId } from '../kit/words.ts';
 import { acknowledgeForm, dismissForm, retireForm } from './actions.ts';
 import type { IncidentView } from './detail.ts';
 import { haltsSection } from './halts-section.ts';
+import { LANE, WAITING } from './lane-columns.ts';
 import { waitingTopics } from './outage-recovery.ts';
 import { isMoving, recoverySection } from './recovery.ts';
 
@@ -161,37 +161,33 @@ function lanesSection(view: IncidentView, context: PageContext): Html | null {
       table({
         name: 'Blocked lanes',
         caption: 'Blocked lanes, the next attempt first',
-        columns: ['Lane', 'Held by', 'Last error', ['Waiting', 'num'], 'Next attempt', ACTIONS],
-        rows: lanes.map(
-          (lane) =>
-            html`<tr class="r">
-              <th class="row wrap ${lane.orderingKey !== '' && 'mono'}" scope="row">
-                ${visibleName(lane.orderingKey) || 'whole topic'}
-              </th>
-              <td>
-                <a class="mono nowrap" href="${eventPath(lane.eventId)}">${shortId(lane.eventId)}</a>
-                <span class="s"
-                  >${lane.subject !== null && `${lane.subject}, `}${quantity(lane.attempts, 'attempt')}</span
-                >
-              </td>
-              <td class="message">${lane.lastError && failureLabel(lane.lastError)}</td>
-              <td class="num">${lane.waiting >= COUNTED ? html`over ${COUNTED}` : count(lane.waiting)}</td>
-              <td class="nowrap">${view.paused ? 'after the pause' : until(lane.nextAttemptAt, now)}</td>
-              <td class="end">
-                ${
-                  mayReplay(context.operator) &&
-                  html`<div class="acts">${skipForm(lane.deliveryId, lane.orderingKey, context)}</div>`
-                }
-              </td>
-            </tr>`,
-        ),
+        columns: [
+          LANE,
+          {
+            label: 'Held by',
+            cell: ({ eventId, subject, attempts }) =>
+              html`<a class="mono nowrap" href="${eventPath(eventId)}">${shortId(eventId)}</a>
+                <span class="s">${subject !== null && `${subject}, `}${quantity(attempts, 'attempt')}</span>`,
+          },
+          LAST_ERROR,
+          WAITING,
+          {
+            label: 'Next attempt',
+            look: 'nowrap',
+            cell: ({ nextAttemptAt }) => (view.paused ? 'after the pause' : until(nextAttemptAt, now)),
+          },
+          {
+            ...ACTIONS,
+            cell: ({ deliveryId, orderingKey }) =>
+              mayReplay(context.operator) &&
+              html`<div class="acts">${skipForm(deliveryId, orderingKey, context)}</div>`,
+          },
+        ],
+        rows: lanes,
       }),
     ),
   });
 }
-
-/** Deliveries that are counted in a lane. */
-const COUNTED = 100;
 
 function deadLettersSection({
   deadLetters,
@@ -210,21 +206,27 @@ function deadLettersSection({
       table({
         name: 'Dead letters',
         caption: 'Dead letters of this incident, newest first',
-        columns: ['Delivery', 'Event', 'Last error', 'Dead-lettered'],
-        rows: deadLetters.map(
-          (letter) =>
-            html`<tr class="r">
-              <th class="row" scope="row">
-                <a class="mono" href="${deadLetterPath(letter.deliveryId)}">${letter.deliveryId}</a>
-              </th>
-              <td>
-                <a class="mono nowrap" href="${eventPath(letter.eventId)}">${shortId(letter.eventId)}</a>
-                <span class="s">${letter.subject}</span>
-              </td>
-              <td class="message">${letter.lastError && failureLabel(letter.lastError)}</td>
-              <td class="nowrap">${timeAndAgo(letter.deadLetteredAt, now)}</td>
-            </tr>`,
-        ),
+        columns: [
+          {
+            label: 'Delivery',
+            isRowHeader: true,
+            cell: ({ deliveryId }) =>
+              html`<a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>`,
+          },
+          {
+            label: 'Event',
+            cell: ({ eventId, subject }) =>
+              html`<a class="mono nowrap" href="${eventPath(eventId)}">${shortId(eventId)}</a>
+                <span class="s">${subject}</span>`,
+          },
+          LAST_ERROR,
+          {
+            label: 'Dead-lettered',
+            look: 'nowrap',
+            cell: ({ deadLetteredAt }) => timeAndAgo(deadLetteredAt, now),
+          },
+        ],
+        rows: deadLetters,
       }),
     ),
   });

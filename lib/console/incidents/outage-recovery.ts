@@ -46,14 +46,15 @@ export function waitingTopics({ topics }: IncidentView): Html | null {
       table({
         name: 'What waits',
         caption: 'Deliveries that wait until the subscriber answers, by topic',
-        columns: ['Topic', ['Waiting', 'num']],
-        rows: topics.map(
-          ({ topic, waiting }) =>
-            html`<tr class="r">
-              <th class="row" scope="row"><a class="mono" href="${topicPath(topic)}">${topic}</a></th>
-              <td class="num">${count(waiting)}</td>
-            </tr>`,
-        ),
+        columns: [
+          {
+            label: 'Topic',
+            isRowHeader: true,
+            cell: ({ topic }) => html`<a class="mono" href="${topicPath(topic)}">${topic}</a>`,
+          },
+          { label: 'Waiting', tone: 'num', cell: ({ waiting }) => count(waiting) },
+        ],
+        rows: topics,
       }),
     ),
   });

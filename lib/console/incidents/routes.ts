@@ -69,7 +69,7 @@ export const listIncidents = operatorRoute({
       operationId: 'acknowledgeIncident',
       description: 'Take it up.',
       parameters: LINKED,
-      requestBody: { note: 'The supplier is told.' },
+      requestBody: { note: 'The supplier is notified.' },
     },
     retry: {
       operationId: 'retryIncident',
@@ -157,7 +157,7 @@ export const acknowledgeIncident = operatorRoute({
     nobody: {
       summary: 'An unknown incident',
       parameters: { incidentId: NOBODY },
-      json: { note: 'The supplier is told.' },
+      json: { note: 'The supplier is notified.' },
       answer: NO_INCIDENT,
     },
     'without-a-note': {
@@ -173,8 +173,12 @@ export const acknowledgeIncident = operatorRoute({
     if (done === 'closed') throw new Problem('incident_closed');
     return done && (await readIncident(db, parameters.incidentId, bus.subscribers()));
   },
-  redirectTo: (_, { body, parameters: { incidentId: of } }) =>
-    followedPath(nextPath(body.next ?? incidentPath(of)), 'acknowledge-incident', of),
+  redirectTo: (_, { body, parameters }) =>
+    followedPath(
+      nextPath(body.next ?? incidentPath(parameters.incidentId)),
+      'acknowledge-incident',
+      parameters,
+    ),
 });
 
 const dismissed = z
@@ -223,8 +227,8 @@ export const dismissIncident = operatorRoute({
     const how = { by: operator.subject, reason: body.reason, until: Date.now() + LONGEST_MS, ...parameters };
     return { ...parameters, ...(await dismiss(db, which, { action: 'dismiss', ...how })) };
   },
-  redirectTo: ({ incidentId: of }, { body }) =>
-    followedPath(nextPath(body.next ?? incidentPath(of)), 'dismiss-incident', of),
+  redirectTo: (_, { body, parameters }) =>
+    followedPath(nextPath(body.next ?? incidentPath(parameters.incidentId)), 'dismiss-incident', parameters),
 });
 
 const retried = z
@@ -266,8 +270,8 @@ export const retryIncident = operatorRoute({
     for (const { deliveryId } of found.lanes) count += await retryIfWaiting(db, { deliveryId, ...how });
     return { ...parameters, retried: count };
   },
-  redirectTo: ({ incidentId: of }, { body }) =>
-    followedPath(nextPath(body.next ?? incidentPath(of)), 'retry-incident', of),
+  redirectTo: (_, { body, parameters }) =>
+    followedPath(nextPath(body.next ?? incidentPath(parameters.incidentId)), 'retry-incident', parameters),
 });
 
 /** @returns 0 for a delivery that a relay has taken up since it was read. */
@@ -360,7 +364,7 @@ export const retireSubscriber = operatorRoute({
     }
   },
   redirectTo: ({ subscriber }, { body: { topic, next: to } }) =>
-    followedPath(nextPath(to), 'retire', topic === null ? subscriber : `${subscriber}/${topic}`),
+    followedPath(nextPath(to), 'retire', { subscriber, topic }),
 });
 
 export const incidentRoutes = [

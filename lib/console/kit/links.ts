@@ -1,3 +1,5 @@
+import { isOfAction } from './following.ts';
+
 /** The console's own path, with which all its paths begin. */
 export const HOME = '/platform/event-bus';
 
@@ -60,13 +62,12 @@ export const incidentPath = (incidentId: string) => `${HOME}/incidents/${encodeU
 /** The page that shows what an operator has just revealed. */
 export const revealedPath = (path: string, revealId: string) => withQuery(path, { revealed: revealId });
 
-/** Parameters that say what an operator has just done. Links to other views of the page leave them out. */
-const JUST_DONE = { done: null, of: null, revealed: null };
 export const webhooksPath = (query: Query = {}) => withQuery(`${HOME}/webhooks`, query);
 
-/** The same page with other parameters; null removes one. */
-export function withParameters(url: URL, changes: Query): string {
-  return withQuery(url.pathname, { ...Object.fromEntries(url.searchParams), ...JUST_DONE, ...changes });
+/** The same page with other parameters, and without those of what has just been done; null removes one. */
+export function withParameters({ pathname, searchParams }: URL, changes: Query): string {
+  const kept = [...searchParams].filter(([name]) => name !== 'revealed' && !isOfAction(name));
+  return withQuery(pathname, { ...Object.fromEntries(kept), ...changes });
 }
 
 function withQuery(path: string, query: Query): string {

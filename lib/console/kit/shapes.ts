@@ -41,6 +41,11 @@ export const errorGroup = z
   .string()
   .meta({ description: 'Identifies the dead letters of one subscription that failed in the same way.' });
 
+/** Any subscriber: stored deliveries may be of one that this release’s catalog no longer lists. */
+export const subscriberName = z
+  .string()
+  .regex(/^[\w.-]{1,100}$/, 'expected the name of a subscriber, for example ledger');
+
 const REASON = 'expected a reason; it is kept in the operator log';
 
 export const requiredReason = z

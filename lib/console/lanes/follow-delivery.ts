@@ -1,4 +1,3 @@
-import { deliveryId } from '../../bus/deliveries/operations/replay-request.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
@@ -7,15 +6,16 @@ import { instantOf } from '../../platform/time.ts';
 import { isProbe, readDeadLetter } from '../dead-letters/delivery.ts';
 import type { Attempt, DeadLetter } from '../dead-letters/delivery.ts';
 import { IS_PROBING } from '../incidents/outage.ts';
-import type { Follower, Following } from '../kit/following.ts';
+import { ACTED_ON, follower } from '../kit/following.ts';
+import type { Following } from '../kit/following.ts';
 import { duration, time } from '../kit/instants.ts';
 import { deadLetterPath } from '../kit/links.ts';
 import { failureWords } from '../kit/states.ts';
 import { truncate } from '../kit/words.ts';
 
 /** Follows a delivery that was retried, until the attempt has ended. */
-export const retry: Follower<Database> = async (db, of) => {
-  const delivery = await readDelivery(db, of);
+export const retry = follower(ACTED_ON.retry, async (db: Database, { deliveryId }) => {
+  const delivery = await readDeadLetter(db, deliveryId);
   const act = delivery?.attempts.findLastIndex(({ outcome }) => outcome === 'retried_early') ?? -1;
   const since = delivery?.attempts[act]?.at;
   if (!delivery || since === undefined) return null;
@@ -26,31 +26,26 @@ export const retry: Follower<Database> = async (db, of) => {
     return { tone: 'wait', words: html`${name} on its way …`, isSettled: false, since, now };
   }
   return { tone: outcome.tone, words: html`${name} ${outcome.words}.`, isSettled: true, since, now };
-};
+});
 
 /** Follows a delivery that was skipped, until the next one in its lane has been attempted. */
-export const skip: Follower<Database> = async (db, of) => {
-  const delivery = await readDelivery(db, of);
+export const skip = follower(ACTED_ON.skip, async (db: Database, { deliveryId }) => {
+  const delivery = await readDeadLetter(db, deliveryId);
   const since = delivery?.attempts.findLast(({ outcome }) => outcome === 'skipped')?.at;
   if (!delivery || since === undefined || delivery.state !== 'dead_lettered') return null;
   const name = html`<b>Skipped ${nameOf(delivery)}:</b> it is a dead letter now.`;
-  return await followNext(db, of, name, since, delivery.generatedAt);
-};
+  return await followNext(db, deliveryId, name, since, delivery.generatedAt);
+});
 
-/**
- * Follows a dead letter that was dismissed; if it halted its lane, until the next one in its lane has been attempted.
- *
- * @param of its id, and `/lane` after it if it halted its lane.
- */
-export const dismiss: Follower<Database> = async (db, of) => {
-  const [id = '', lane] = of.split('/');
-  const delivery = await readDelivery(db, id);
+/** Follows a dead letter that was dismissed; if it halted its lane, until the next one in its lane has been attempted. */
+export const dismiss = follower(ACTED_ON.dismiss, async (db: Database, { deliveryId, lane }) => {
+  const delivery = await readDeadLetter(db, deliveryId);
   if (!delivery || delivery.dismissedAt === null) return null;
   const { dismissedAt: since, generatedAt: now } = delivery;
   const name = html`<b>Dismissed ${nameOf(delivery)}:</b> it is in no count any more.`;
-  if (lane === undefined) return { tone: 'ok', words: name, isSettled: true, since, now };
-  return await followNext(db, id, name, since, now);
-};
+  if (lane === null) return { tone: 'ok', words: name, isSettled: true, since, now };
+  return await followNext(db, deliveryId, name, since, now);
+});
 
 /** @param name says what was done with the delivery that the next one comes after. */
 async function followNext(
@@ -71,10 +66,6 @@ async function followNext(
     return { tone: 'wait', words: html`${name} ${link} on its way …`, isSettled: false, since, now };
   }
   return { tone: outcome.tone, words: html`${name} ${link} ${outcome.words}.`, isSettled: true, since, now };
-}
-
-async function readDelivery(db: Database, id: string): Promise<DeadLetter | null> {
-  return deliveryId.safeParse(id).success ? await readDeadLetter(db, id) : null;
 }
 
 function nameOf({ deliveryId: id, topic, subscriber }: DeadLetter): Html {

@@ -5,25 +5,15 @@ import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
-import type { Follower, Following } from '../kit/following.ts';
+import { ACTED_ON, follower } from '../kit/following.ts';
+import type { Following } from '../kit/following.ts';
 import { time } from '../kit/instants.ts';
 import { count, quantity } from '../kit/words.ts';
 
-/** Names what was paused or resumed, for the address: `accounting`, `accounting/payment.captured`. */
-export function subscriptionName({ subscriber, topic }: Subscription): string {
-  return topic === null ? subscriber : `${subscriber}/${topic}`;
-}
-
-interface Subscription {
-  readonly subscriber: string;
-  /** Null: all its topics. */
-  readonly topic: string | null;
-}
-
 /** Follows a pause until no relay delivers to the subscriber any more. */
-export const pause: Follower<Database> = async (db, of) => {
-  const found = await find(db, of, 'pause');
-  if (found?.pause == null) return null;
+export const pause = follower(ACTED_ON.pause, async (db: Database, subscription) => {
+  const found = await find(db, subscription, 'pause');
+  if (found.pause === null) return null;
   const { pause: made, pending, failing, held } = found;
   const [since, now] = [instantOf(made.at), instantOf(found.now)];
   const name = html`<b>Paused ${found.name}</b> at ${time(since, now)}, by ${made.by}.`;
@@ -39,17 +29,17 @@ export const pause: Follower<Database> = async (db, of) => {
         now,
       }
     : { tone: 'ok', words: html`${name} ${wait}`, isSettled: true, since, now };
-};
+});
 
 /** Follows what waited for a subscriber that was resumed, until nothing waits or something fails. */
-export const resume: Follower<Database> = async (db, of) => {
-  const found = await find(db, of, 'resume');
-  if (found?.acted_at == null) return null;
+export const resume = follower(ACTED_ON.resume, async (db: Database, subscription) => {
+  const found = await find(db, subscription, 'resume');
+  if (found.acted_at === null) return null;
   const [since, now] = [instantOf(found.acted_at), instantOf(found.now)];
   const { tone, words, isSettled } = resumeOutcome(found, found.acted_at);
   const name = html`<b>Resumed ${found.name}</b> at ${time(since, now)}`;
   return { tone, words: html`${name}${words}`, isSettled, since, now };
-};
+});
 
 function resumeOutcome(
   found: FoundSubscription,
@@ -103,16 +93,16 @@ interface FoundSubscription {
   readonly held: number;
 }
 
-const NAME = /^(?<subscriber>[\w.-]{1,100})(?:\/(?<topic>[a-z0-9_.-]{1,200}))?$/;
-
-async function find(db: Database, of: string, action: 'pause' | 'resume'): Promise<FoundSubscription | null> {
-  const { subscriber, topic = '' } = NAME.exec(of)?.groups ?? {};
-  if (subscriber === undefined) return null;
+async function find(
+  db: Database,
+  { subscriber, topic }: { readonly subscriber: string; readonly topic: string | null },
+  action: 'pause' | 'resume',
+): Promise<FoundSubscription> {
   const [row] = await run<{ found: Omit<FoundSubscription, 'name'> }>(driverOf(db), {
     text: SUBSCRIPTION,
-    values: [subscriber, topic, action],
+    values: [subscriber, topic ?? '', action],
   });
-  const name = html`${subscriber}${topic !== '' && html` on <span class="mono">${topic}</span>`}`;
+  const name = html`${subscriber}${topic !== null && html` on <span class="mono">${topic}</span>`}`;
   return { ...row!.found, name };
 }
 

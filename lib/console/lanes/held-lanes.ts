@@ -1,15 +1,14 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { visibleName } from '../../platform/visible.ts';
 import { mayReplay, retryForm, skipForm } from '../kit/actions.ts';
 import { until } from '../kit/instants.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { eventPath } from '../kit/links.ts';
 import { card, emptyLine, section } from '../kit/sections.ts';
 import { failureLabel } from '../kit/states.ts';
-import { subscriberLink } from '../kit/subscriber-link.ts';
 import { ACTIONS, table } from '../kit/table.ts';
 import { count, quantity, shortId } from '../kit/words.ts';
+import { laneName } from './lane-name.ts';
 import type { HeldLane, TopicView } from './read.ts';
 
 /** Draws the lanes whose first delivery waits for a retry, with the number of deliveries that wait behind it. */
@@ -36,49 +35,44 @@ function laneTable(view: TopicView, context: PageContext): Html {
   return table({
     name: 'Held lanes',
     caption: 'Lanes whose first delivery waits for a retry, the next retry first',
-    columns: ['Lane', ['Waiting', 'num'], 'Held by', 'Last error', ACTIONS],
-    rows: view.heldLanes.map((lane) => laneRow(lane, view, context)),
+    columns: [
+      { label: 'Lane', isRowHeader: true, cell: (lane) => laneName(lane, view) },
+      { label: 'Waiting', tone: 'num', cell: waitingCount },
+      { label: 'Held by', cell: (lane) => heldBy(lane, view) },
+      {
+        label: 'Last error',
+        look: 'message',
+        cell: ({ lastError }) =>
+          lastError === null ? 'The handler asked to wait.' : failureLabel(lastError),
+      },
+      { ...ACTIONS, cell: (lane) => mayReplay(context.operator) && laneActions(lane, view, context) },
+    ],
+    rows: view.heldLanes,
   });
 }
 
-function laneRow(lane: HeldLane, { topic, orderedBy, generatedAt }: TopicView, context: PageContext): Html {
-  const { subscriber, orderingKey, deliveryId, subject, nextAttemptAt } = lane;
-  const key =
-    orderingKey === ''
-      ? 'whole topic'
-      : html`${orderedBy ?? 'key'} <span class="mono">${visibleName(orderingKey)}</span>`;
-  const of = `${topic.topic} to ${subscriber} ${orderingKey}`.trimEnd();
+function heldBy(lane: HeldLane, { topic: { topic, subscribers }, generatedAt: now }: TopicView): Html {
+  const { subscriber, eventId, subject, attempts, nextAttemptAt } = lane;
   const { paused: isPaused = false, outage = null } =
-    topic.subscribers.find((one) => one.subscriber === subscriber) ?? {};
+    subscribers.find((one) => one.subscriber === subscriber) ?? {};
   const next = isPaused
     ? 'after the pause'
     : outage !== null
       ? `when ${subscriber} answers again`
-      : until(nextAttemptAt, generatedAt);
-  return html`<tr class="r">
-    <th class="row" scope="row">
-      <b>${subscriberLink(subscriber, topic.topic)}</b><span class="s wrap">${key}</span>
-    </th>
-    <td class="num">${waitingCount(lane)}</td>
-    <td>
-      <a class="mono nowrap" href="${eventPath(lane.eventId)}#to-${subscriber}"
-        >${topic.topic} ${shortId(lane.eventId)}</a
-      >
-      <span class="s">${subject !== null && `${subject}, `}${attemptWords(lane.attempts)}</span>
-      <span class="s">next attempt ${next}</span>
-    </td>
-    <td class="message">
-      ${lane.lastError === null ? 'The handler asked to wait.' : failureLabel(lane.lastError)}
-    </td>
-    <td class="end">
-      ${
-        mayReplay(context.operator) &&
-        html`<div class="acts">
-          ${retryForm(deliveryId, of, context)} ${skipForm(deliveryId, of, context)}
-        </div>`
-      }
-    </td>
-  </tr>`;
+      : until(nextAttemptAt, now);
+  return html`<a class="mono nowrap" href="${eventPath(eventId)}#to-${subscriber}"
+      >${topic} ${shortId(eventId)}</a
+    >
+    <span class="s">${subject !== null && `${subject}, `}${attemptWords(attempts)}</span>
+    <span class="s">next attempt ${next}</span>`;
+}
+
+function laneActions(lane: HeldLane, { topic: { topic } }: TopicView, context: PageContext): Html {
+  const { subscriber, orderingKey, deliveryId } = lane;
+  const of = `${topic} to ${subscriber} ${orderingKey}`.trimEnd();
+  return html`<div class="acts">
+    ${retryForm(deliveryId, of, context)} ${skipForm(deliveryId, of, context)}
+  </div>`;
 }
 
 function waitingCount({ behind, isMoreBehind }: HeldLane): Html {

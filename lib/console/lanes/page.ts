@@ -31,8 +31,8 @@ import { stateLabel } from '../kit/states.ts';
 import { subscriberLink } from '../kit/subscriber-link.ts';
 import { ACTIONS, table } from '../kit/table.ts';
 import { count, quantity, shortId } from '../kit/words.ts';
-import type { SubscriberOverview, TopicOverview } from '../overview/read.ts';
-import { countCells, outageLine, pauseLine, subscriberTags } from '../overview/topic-table.ts';
+import type { SubscriberOverview } from '../overview/read.ts';
+import { countColumns, outageLine, pauseLine, subscriberTags } from '../overview/topic-table.ts';
 import { haltedLanesSection } from './halted-lanes.ts';
 import { heldLanesSection } from './held-lanes.ts';
 import type { RecentEvent, TopicView } from './read.ts';
@@ -102,7 +102,8 @@ function fact(name: string, value: Child): Html {
   </div>`;
 }
 
-function subscribersSection({ topic, generatedAt }: TopicView, context: PageContext): Html {
+function subscribersSection({ topic, generatedAt: now }: TopicView, context: PageContext): Html {
+  const { pending, oldestDue, failing, nextRetry, deadLetters } = countColumns(now);
   return section({
     id: 'subscribers',
     title: 'Subscribers',
@@ -113,35 +114,38 @@ function subscribersSection({ topic, generatedAt }: TopicView, context: PageCont
         name: 'Subscribers',
         caption: `Deliveries of ${topic.topic} by subscriber and state`,
         columns: [
-          'Subscriber',
-          ['Pending', 'num'],
-          ['Oldest due', 'num'],
-          ['Failing', 'num'],
-          ['Next retry', 'num'],
-          ['Dead letters', 'num'],
-          'Last delivered',
-          'Last failed',
-          ACTIONS,
+          {
+            label: 'Subscriber',
+            isRowHeader: true,
+            cell: ({ one }) =>
+              html`<b>${subscriberLink(one.subscriber, topic.topic)}</b>
+                ${subscriberTags(one, topic)}${pauseLine(one, now)}${outageLine(one, now)}`,
+          },
+          pending,
+          oldestDue,
+          failing,
+          nextRetry,
+          deadLetters,
+          {
+            label: 'Last delivered',
+            look: 'nowrap',
+            cell: ({ one }) => timeOrNever(one.lastDeliveredAt, now),
+          },
+          { label: 'Last failed', look: 'nowrap', cell: ({ one }) => timeOrNever(one.lastFailedAt, now) },
+          {
+            ...ACTIONS,
+            cell: ({ one }) => mayReplay(context.operator) && subscriberActions(topic.topic, one, context),
+          },
         ],
-        rows: topic.subscribers.map((one) => subscriberRow(topic, one, generatedAt, context)),
+        rows: topic.subscribers.map((one) => ({
+          one,
+          counts: one,
+          of: `of ${one.subscriber}`,
+          deadLettersOf: { topic: topic.topic, subscriber: one.subscriber },
+        })),
       }),
     ),
   });
-}
-
-function subscriberRow(row: TopicOverview, one: SubscriberOverview, now: string, context: PageContext): Html {
-  const { topic } = row;
-  const { subscriber } = one;
-  return html`<tr class="r">
-    <th class="row" scope="row">
-      <b>${subscriberLink(subscriber, topic)}</b>
-      ${subscriberTags(one, row)}${pauseLine(one, now)}${outageLine(one, now)}
-    </th>
-    ${countCells(one, now, { topic, subscriber, of: `of ${subscriber}` })}
-    <td class="nowrap">${timeOrNever(one.lastDeliveredAt, now)}</td>
-    <td class="nowrap">${timeOrNever(one.lastFailedAt, now)}</td>
-    <td class="end">${mayReplay(context.operator) && subscriberActions(topic, one, context)}</td>
-  </tr>`;
 }
 
 function subscriberActions(topic: string, one: SubscriberOverview, context: PageContext): Html {
@@ -182,24 +186,27 @@ function eventTable(topic: string, events: readonly RecentEvent[], now: string):
   return table({
     name: 'Recent events',
     caption: `The newest events of ${topic}`,
-    columns: ['Event', 'About', 'Ordering key', 'Recorded', ['State', 'end']],
-    rows: events.map((event) => eventRow(event, now)),
+    columns: [
+      {
+        label: 'Event',
+        look: 'nowrap',
+        cell: ({ eventId }) =>
+          html`<a class="mono" href="${eventPath(eventId)}" title="${eventId}">${shortId(eventId)}</a>`,
+      },
+      { label: 'About', look: 'nowrap', cell: ({ subject }) => subject ?? NONE },
+      {
+        label: 'Ordering key',
+        look: 'mono wrap',
+        cell: ({ orderingKey }) =>
+          orderingKey === ''
+            ? NONE
+            : html`<a href="${eventsWithPath(orderingKey)}">${visibleName(orderingKey)}</a>`,
+      },
+      { label: 'Recorded', look: 'nowrap', cell: ({ createdAt }) => timeAndAgo(createdAt, now) },
+      { label: 'State', tone: 'end', look: 'nowrap', cell: ({ state }) => stateLabel(state) },
+    ],
+    rows: events,
   });
-}
-
-function eventRow(event: RecentEvent, now: string): Html {
-  const { eventId, subject, orderingKey, state } = event;
-  return html`<tr class="r">
-    <td class="nowrap">
-      <a class="mono" href="${eventPath(eventId)}" title="${eventId}">${shortId(eventId)}</a>
-    </td>
-    <td class="nowrap">${subject ?? NONE}</td>
-    <td class="mono wrap">
-      ${orderingKey === '' ? NONE : html`<a href="${eventsWithPath(orderingKey)}">${visibleName(orderingKey)}</a>`}
-    </td>
-    <td class="nowrap">${timeAndAgo(event.createdAt, now)}</td>
-    <td class="end nowrap">${stateLabel(state)}</td>
-  </tr>`;
 }
 
 const NONE = html`<span class="muted">–</span>`;

@@ -16,7 +16,6 @@ import { HOME } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
 import { TROUBLED_TOPIC } from '../overview/routes.ts';
-import { subscriptionName } from './follow-pause.ts';
 import { topicPage } from './page.ts';
 import { readTopic, topicView } from './read.ts';
 
@@ -135,7 +134,7 @@ export const retry = operatorRoute({
     const by = operator.subject;
     return await orProblem(retryNow(await bus.database(), { ...parameters, by, reason }));
   },
-  redirectTo: ({ deliveryId: of }, { body }) => followedPath(nextPath(body.next), 'retry', of),
+  redirectTo: (_, { body, parameters }) => followedPath(nextPath(body.next), 'retry', parameters),
 });
 
 export const skipFirst = operatorRoute({
@@ -167,7 +166,7 @@ export const skipFirst = operatorRoute({
     const by = operator.subject;
     return await orProblem(skip(await bus.database(), { ...parameters, by, reason: body.reason }));
   },
-  redirectTo: ({ deliveryId: of }, { body }) => followedPath(nextPath(body.next), 'skip', of),
+  redirectTo: (_, { body, parameters }) => followedPath(nextPath(body.next), 'skip', parameters),
 });
 
 const UNKNOWN_SUBSCRIBER =
@@ -258,7 +257,8 @@ export const pauseSubscriber = operatorRoute({
     await pause(await bus.database(), subscription, operator.subject, body.reason);
     return { ...subscription, paused: true };
   },
-  redirectTo: (view, { body }) => followedPath(nextPath(body.next), 'pause', subscriptionName(view)),
+  redirectTo: ({ topic }, { body, parameters }) =>
+    followedPath(nextPath(body.next), 'pause', { ...parameters, topic }),
 });
 
 export const resumeSubscriber = operatorRoute({
@@ -297,7 +297,8 @@ export const resumeSubscriber = operatorRoute({
     if (!isResumed && !isListed(subscription)) return null;
     return { ...subscription, paused: false };
   },
-  redirectTo: (view, { body }) => followedPath(nextPath(body.next), 'resume', subscriptionName(view)),
+  redirectTo: ({ topic }, { body, parameters }) =>
+    followedPath(nextPath(body.next), 'resume', { ...parameters, topic }),
 });
 
 export const laneRoutes = [showTopic, retry, skipFirst, pauseSubscriber, resumeSubscriber];

@@ -7,7 +7,8 @@ import { age, ago, timeToMinute, until } from '../kit/instants.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { ALL_TIME, deadLettersPath, topicPath, withParameters } from '../kit/links.ts';
 import { subscriberLink } from '../kit/subscriber-link.ts';
-import { ACTIONS, table } from '../kit/table.ts';
+import { absent, ACTIONS, numberColumn, table } from '../kit/table.ts';
+import type { Column } from '../kit/table.ts';
 import { count, quantity, quantityOfLanes } from '../kit/words.ts';
 import { isLate, searchWords, subscribersToShow } from './attention.ts';
 import type { Sort } from './attention.ts';
@@ -22,91 +23,96 @@ interface TopicTable {
   readonly name: string;
 }
 
+/** A topic, or below it one of its subscribers. */
+interface TopicRow extends CountedRow {
+  readonly topic: TopicOverview;
+  readonly one: SubscriberOverview | null;
+}
+
 /** Draws topics with their events, and below each its subscribers in trouble. */
 export function topicTable({ view, context, sort, topics, name }: TopicTable): Html {
-  const headingOf = (by: Sort, words: string) => sortHeading(by, words, sort, context.url);
+  const now = view.generatedAt;
+  const { pending, oldestDue, failing, nextRetry, deadLetters } = countColumns(now);
+  const sortable = (by: Sort, column: Column<TopicRow>) => sortableColumn(by, column, sort, context.url);
   return table({
     name,
     caption: `${name}: events by state, and deliveries of subscribers in trouble`,
     columns: [
-      headingOf('topic', 'Topic'),
-      headingOf('pending', 'Pending'),
-      headingOf('oldest', 'Oldest due'),
-      headingOf('failing', 'Failing'),
-      ['Next retry', 'num'],
-      headingOf('dead', 'Dead letters'),
-      LAST_DAY,
-      ACTIONS,
+      sortable('topic', { label: 'Topic', isRowHeader: true, cell: (row) => nameOf(row, now) }),
+      sortable('pending', pending),
+      sortable('oldest', oldestDue),
+      sortable('failing', failing),
+      nextRetry,
+      sortable('dead', deadLetters),
+      {
+        label: 'Last 24 h',
+        heading: LAST_DAY,
+        look: ({ one }) => one !== null && 'muted small',
+        span: ({ one }) => (one === null ? 1 : 2),
+        cell: ({ topic, one }) =>
+          one === null ? spark(topic.topic, topic.hours) : stateOfSubscriber(one, now),
+      },
+      { ...ACTIONS, cell: ({ topic }) => topicActions(topic, context) },
     ],
-    groups: topics.map((topic) => topicRows(topic, view.generatedAt, context)),
+    groups: topics.map((topic) => ({ words: searchWords(topic), rows: rowsOf(topic) })),
+    rowLook: ({ one }) => (one === null ? 'r' : 'r sub'),
   });
 }
 
-const LAST_DAY = {
-  label: 'Last 24 h',
-  heading: html`<th scope="col" role="columnheader">
-    Last 24 h<span class="key"><i></i>delivered</span><span class="key"><i class="d"></i>dead-lettered</span>
-  </th>`,
-};
+const LAST_DAY = html`Last 24 h<span class="key"><i></i>delivered</span
+  ><span class="key"><i class="d"></i>dead-lettered</span>`;
 
-function sortHeading(by: Sort, words: string, current: Sort, url: URL) {
-  const [tone, arrow, direction] =
-    by === 'topic' ? (['', '↑', 'ascending'] as const) : (['num', '↓', 'descending'] as const);
+function sortableColumn(by: Sort, column: Column<TopicRow>, current: Sort, url: URL): Column<TopicRow> {
+  const [arrow, direction] = by === 'topic' ? (['↑', 'ascending'] as const) : (['↓', 'descending'] as const);
   const isCurrent = by === current;
-  const heading = html`<th
-    class="${tone}"
-    scope="col"
-    role="columnheader"
-    ${isCurrent && html`aria-sort="${direction}"`}
-  >
-    <a href="${withParameters(url, { sort: by })}"
-      >${words}${isCurrent && html`<span aria-hidden="true"> ${arrow}</span>`}</a
+  const heading = html`<a href="${withParameters(url, { sort: by })}"
+    >${column.label}${isCurrent && html`<span aria-hidden="true"> ${arrow}</span>`}</a
+  >`;
+  return { ...column, heading, ...(isCurrent && { sorted: direction }) };
+}
+
+function rowsOf(topic: TopicOverview): TopicRow[] {
+  const name = topic.topic;
+  return [
+    { topic, one: null, counts: topic, of: `on ${name}`, deadLettersOf: { topic: name } },
+    ...subscribersToShow(topic).map((one) => ({
+      topic,
+      one,
+      counts: one,
+      of: `of ${one.subscriber} on ${name}`,
+      deadLettersOf: { topic: name, subscriber: one.subscriber },
+    })),
+  ];
+}
+
+function nameOf({ topic, one }: TopicRow, now: string): Html {
+  if (one !== null) return html`${subscriberLink(one.subscriber, topic.topic)} ${subscriberTags(one, topic)}`;
+  return html`<a class="t mono" href="${topicPath(topic.topic)}">${topic.topic}</a
+    ><span class="s ${topic.inCatalog && 'nowrap'}"
+      >${topic.inCatalog ? html`${topic.producer} → ` : html`${NOT_IN_CATALOG} `}${quantity(
+        topic.subscribers.length,
+        'subscriber',
+      )}</span
     >
-  </th>`;
-  return { label: words, heading };
+    ${
+      topic.heldBackSince !== null &&
+      html`<span class="s fail-t"
+        >held back since ${timeToMinute(topic.heldBackSince, now)} by
+        ${topic.heldBackBy === null ? 'an open' : 'a prepared'} transaction of its producer</span
+      >`
+    }`;
 }
 
-function topicRows(topic: TopicOverview, now: string, { operator }: PageContext): Html {
-  const dead = topic.deadLettered;
-  return html`<tbody data-words="${searchWords(topic)}">
-    <tr class="r">
-      <th class="row" scope="row">
-        <a class="t mono" href="${topicPath(topic.topic)}">${topic.topic}</a
-        ><span class="s ${topic.inCatalog && 'nowrap'}"
-          >${topic.inCatalog ? html`${topic.producer} → ` : html`${NOT_IN_CATALOG} `}${quantity(
-            topic.subscribers.length,
-            'subscriber',
-          )}</span
-        >
-        ${
-          topic.heldBackSince !== null &&
-          html`<span class="s fail-t"
-            >held back since ${timeToMinute(topic.heldBackSince, now)} by
-            ${topic.heldBackBy === null ? 'an open' : 'a prepared'} transaction of its producer</span
-          >`
-        }
-      </th>
-      ${countCells(topic, now, { topic: topic.topic, of: `on ${topic.topic}` })}
-      <td>${spark(topic.topic, topic.hours)}</td>
-      <td class="end">
-        <div class="acts">
-          ${dead > 0 && topic.inCatalog && mayReplay(operator) && replayLink(topic.topic, { topic: topic.topic, since: ALL_TIME })}
-        </div>
-      </td>
-    </tr>
-    ${subscribersToShow(topic).map((subscriber) => subscriberRow(topic, subscriber, now))}
-  </tbody>`;
+function topicActions({ topic, deadLettered, inCatalog }: TopicOverview, { operator }: PageContext): Html {
+  return html`<div class="acts">
+    ${deadLettered > 0 && inCatalog && mayReplay(operator) && replayLink(topic, { topic, since: ALL_TIME })}
+  </div>`;
 }
 
-function subscriberRow(row: TopicOverview, one: SubscriberOverview, now: string): Html {
-  const { topic } = row;
-  const { subscriber, lastDeliveredAt } = one;
+function stateOfSubscriber(one: SubscriberOverview, now: string): Html {
+  const { lastDeliveredAt } = one;
   const last = lastDeliveredAt === null ? 'never delivered' : `last delivered ${ago(lastDeliveredAt, now)}`;
-  return html`<tr class="r sub">
-    <th class="row" scope="row">${subscriberLink(subscriber, topic)} ${subscriberTags(one, row)}</th>
-    ${countCells(one, now, { topic, subscriber, of: `of ${subscriber} on ${topic}` })}
-    <td class="muted small" colspan="2">${last}${pauseLine(one, now)}${outageLine(one, now)}</td>
-  </tr>`;
+  return html`${last}${pauseLine(one, now)}${outageLine(one, now)}`;
 }
 
 const NOT_ATTACHED = 'This deployment has no handler and no endpoint for it. Its deliveries wait.';
@@ -143,52 +149,59 @@ export function outageLine({ outage }: SubscriberOverview, now: string): Child {
   >`;
 }
 
-type Counted = Pick<
-  TopicOverview,
-  'pending' | 'oldestDueAgeSeconds' | 'failing' | 'nextRetryAt' | 'deadLettered'
->;
+/** Events or deliveries in each state that still needs something, in a row of a table. */
+interface CountedRow {
+  readonly counts: Pick<
+    TopicOverview,
+    'pending' | 'oldestDueAgeSeconds' | 'failing' | 'nextRetryAt' | 'deadLettered'
+  >;
+  /** Whose they are, for screen readers that list links. */
+  readonly of: string;
+  /** Where its dead letters are listed. */
+  readonly deadLettersOf: { readonly topic: string; readonly subscriber?: string };
+}
 
-/** Draws five cells of numbers, those without anything to show in grey. */
-export function countCells(
-  { pending, oldestDueAgeSeconds, failing, nextRetryAt, deadLettered }: Counted,
+/** Makes the columns of counts, in which rows without any have something grey. */
+export function countColumns(
   now: string,
-  { topic, subscriber, of }: { readonly topic: string; readonly subscriber?: string; readonly of: string },
-): Html {
-  return html`${numberCell(pending)}
-  ${oldestDueAgeSeconds === null ? absentCell('none due') : html`<td class="num">${due(oldestDueAgeSeconds)}</td>`}
-  ${
-    failing > 0
-      ? html`<td class="num">
-          <a class="n fail" href="${topicPath(topic)}#held"
-            >${count(failing)}<span class="vh"> failing ${of}</span></a
-          >
-        </td>`
-      : numberCell(0)
-  }
-  ${
-    nextRetryAt === null
-      ? absentCell('no retry planned')
-      : html`<td class="num">${until(nextRetryAt, now)}</td>`
-  }
-  ${
-    deadLettered > 0
-      ? html`<td class="num">
-          <a class="n dead" href="${deadLettersPath({ topic, subscriber })}"
-            >${count(deadLettered)}<span class="vh"> dead letters ${of}</span></a
-          >
-        </td>`
-      : numberCell(0)
-  }`;
+): Record<'pending' | 'oldestDue' | 'failing' | 'nextRetry' | 'deadLetters', Column<CountedRow>> {
+  return {
+    pending: numberColumn('Pending', ({ counts }) => counts.pending),
+    oldestDue: {
+      label: 'Oldest due',
+      tone: 'num',
+      look: ({ counts }) => counts.oldestDueAgeSeconds === null && 'zero',
+      cell: ({ counts: { oldestDueAgeSeconds: seconds } }) =>
+        seconds === null ? absent('none due') : due(seconds),
+    },
+    failing: {
+      ...numberColumn<CountedRow>('Failing', ({ counts }) => counts.failing),
+      cell: ({ counts: { failing }, of, deadLettersOf: { topic } }) =>
+        failing > 0
+          ? html`<a class="n fail" href="${topicPath(topic)}#held"
+              >${count(failing)}<span class="vh"> failing ${of}</span></a
+            >`
+          : '0',
+    },
+    nextRetry: {
+      label: 'Next retry',
+      tone: 'num',
+      look: ({ counts }) => counts.nextRetryAt === null && 'zero',
+      cell: ({ counts: { nextRetryAt } }) =>
+        nextRetryAt === null ? absent('no retry planned') : until(nextRetryAt, now),
+    },
+    deadLetters: {
+      ...numberColumn<CountedRow>('Dead letters', ({ counts }) => counts.deadLettered),
+      cell: ({ counts: { deadLettered }, of, deadLettersOf }) =>
+        deadLettered > 0
+          ? html`<a class="n dead" href="${deadLettersPath(deadLettersOf)}"
+              >${count(deadLettered)}<span class="vh"> dead letters ${of}</span></a
+            >`
+          : '0',
+    },
+  };
 }
 
 function due(seconds: number): Html | string {
   return isLate(seconds) ? html`<span class="tag late">${CLOCK_ICON}${age(seconds)}</span>` : age(seconds);
-}
-
-function numberCell(number: number): Html {
-  return number === 0 ? html`<td class="num zero">0</td>` : html`<td class="num">${count(number)}</td>`;
-}
-
-function absentCell(words: string): Html {
-  return html`<td class="num zero"><span aria-hidden="true">–</span><span class="vh">${words}</span></td>`;
 }

@@ -1,27 +1,22 @@
-import * as z from 'zod';
-
 import type { Database } from '../../platform/db/connect.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import type { Follower, Following } from '../kit/following.ts';
+import { ACTED_ON, follower } from '../kit/following.ts';
+import type { Following } from '../kit/following.ts';
 import { time } from '../kit/instants.ts';
 import { replayedPath } from '../kit/links.ts';
 import { count, quantity } from '../kit/words.ts';
 import { readReplay } from './read.ts';
 import type { ReplayProgress } from './read.ts';
 
-const replayId = z.uuid();
-
-/** Follows a replay by its id. */
-const replay: Follower<Database> = async (db, of) => {
-  const progress = replayId.safeParse(of).success ? await readReplay(db, of) : null;
+/** Follows a replay. */
+export const replay = follower(ACTED_ON.replay, async (db: Database, { replayId }) => {
+  const progress = await readReplay(db, replayId);
   if (progress === null) return null;
   const following = replayFollowing(progress);
-  const link = html`<a href="${replayedPath(of)}">See the replay</a>`;
+  const link = html`<a href="${replayedPath(replayId)}">See the replay</a>`;
   return { ...following, words: html`${following.words} ${link}.` };
-};
-
-export const replayFollowers = { replay };
+});
 
 /** Says how a replay goes on. It is settled when nothing of it waits for its first attempt. */
 export function replayFollowing(view: ReplayProgress): Following {

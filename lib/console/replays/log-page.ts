@@ -55,7 +55,7 @@ function filtersIn({ searchParams }: URL): readonly string[] {
   });
 }
 
-function replaysCard({ replays, generatedAt }: OperatorLog, { url }: PageContext): Html {
+function replaysCard({ replays, generatedAt: now }: OperatorLog, { url }: PageContext): Html {
   if (replays.length === 0) {
     if (filtersIn(url).length > 0) return card(emptyLine('No replays match.'));
     return url.searchParams.has('cursor') ? card(emptyLine('No older replays.')) : noReplays();
@@ -64,32 +64,38 @@ function replaysCard({ replays, generatedAt }: OperatorLog, { url }: PageContext
     table({
       name: 'Replays',
       caption: 'Replays, newest first',
-      columns: ['When', 'What', 'Who', 'Why', ['Matched', 'num'], ['Replayed', 'num'], ACTIONS],
-      rows: replays.map((replay) => replayRow(replay, generatedAt)),
+      columns: [
+        { label: 'When', look: 'nowrap', cell: ({ requestedAt }) => timeAndAgo(requestedAt, now) },
+        {
+          label: 'What',
+          cell: (replay) =>
+            html`<a class="t ${replay.topic !== null && 'mono'}" href="${replayedPath(replay.replayId)}"
+                >${nameOf(replay)}</a
+              ><span class="s">${scopeWords(replay)}</span>`,
+        },
+        { label: 'Who', look: 'nowrap', cell: ({ requestedBy }) => requestedBy },
+        { label: 'Why', look: 'message', cell: ({ reason }) => reasonOrNone(reason) },
+        { label: 'Matched', tone: 'num', cell: ({ matched }) => count(matched) },
+        { label: 'Replayed', tone: 'num', cell: ({ replayed }) => count(replayed) },
+        { ...ACTIONS, cell: (replay) => detailsLink(replay, now) },
+      ],
+      rows: replays,
     }),
   );
 }
 
-function replayRow(replay: ReplayRecord, now: string): Html {
-  const what = replay.topic ?? 'Selected deliveries';
-  return html`<tr class="r">
-    <td class="nowrap">${timeAndAgo(replay.requestedAt, now)}</td>
-    <td>
-      <a class="t ${replay.topic !== null && 'mono'}" href="${replayedPath(replay.replayId)}">${what}</a
-      ><span class="s">${scopeWords(replay)}</span>
-    </td>
-    <td class="nowrap">${replay.requestedBy}</td>
-    <td class="message">${reasonOrNone(replay.reason)}</td>
-    <td class="num">${count(replay.matched)}</td>
-    <td class="num">${count(replay.replayed)}</td>
-    <td class="end">
-      <div class="acts">
-        <a class="btn sm quiet" href="${replayedPath(replay.replayId)}"
-          >Details<span class="vh"> of the replay of ${what} at ${timeText(replay.requestedAt, now)}</span></a
-        >
-      </div>
-    </td>
-  </tr>`;
+function nameOf({ topic }: ReplayRecord): string {
+  return topic ?? 'Selected deliveries';
+}
+
+function detailsLink(replay: ReplayRecord, now: string): Html {
+  return html`<div class="acts">
+    <a class="btn sm quiet" href="${replayedPath(replay.replayId)}"
+      >Details<span class="vh">
+        of the replay of ${nameOf(replay)} at ${timeText(replay.requestedAt, now)}</span
+      ></a
+    >
+  </div>`;
 }
 
 function noReplays(): Html {
@@ -114,19 +120,15 @@ function actionTable(actions: readonly OperatorAction[], now: string): Html {
   return table({
     name: 'Other actions',
     caption: 'Other actions of operators, newest first',
-    columns: ['When', 'What', 'On', 'Who', 'Why'],
-    rows: actions.map((action) => actionRow(action, now)),
+    columns: [
+      { label: 'When', look: 'nowrap', cell: ({ at }) => timeAndAgo(at, now) },
+      { label: 'What', look: 'nowrap', cell: ({ action }) => capitalize(action.replaceAll('_', ' ')) },
+      { label: 'On', look: 'nowrap', cell: target },
+      { label: 'Who', look: 'nowrap', cell: ({ operator }) => operator },
+      { label: 'Why', look: 'message', cell: ({ reason }) => reasonOrNone(reason) },
+    ],
+    rows: actions,
   });
-}
-
-function actionRow(action: OperatorAction, now: string): Html {
-  return html`<tr class="r">
-    <td class="nowrap">${timeAndAgo(action.at, now)}</td>
-    <td class="nowrap">${capitalize(action.action.replaceAll('_', ' '))}</td>
-    <td class="nowrap">${target(action)}</td>
-    <td class="nowrap">${action.operator}</td>
-    <td class="message">${reasonOrNone(action.reason)}</td>
-  </tr>`;
 }
 
 /** Names a delivery, an event, or a subscriber of one topic or of all. */

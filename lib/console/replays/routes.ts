@@ -195,7 +195,7 @@ export const requestReplay = operatorRoute({
     // The page of an incident follows its replay.
     return incident === undefined
       ? replayedPath(replayId)
-      : followedPath(incidentPath(incident), 'replay', replayId);
+      : followedPath(incidentPath(incident), 'replay', { replayId });
   },
   page: (view, context) => {
     if (!isDryRun(view)) throw new TypeError('only a dry run is drawn as a page');

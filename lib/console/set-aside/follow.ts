@@ -2,12 +2,12 @@ import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
-import type { Follower } from '../kit/following.ts';
+import { ACTED_ON, follower } from '../kit/following.ts';
 
-/** Says what became of what an operator repaired. @param of the row that was set aside. */
-const repair: Follower<Database> = async (db, of) => {
-  if (!/^\d{1,18}$/.test(of)) return null;
-  const [found] = await run<Found>(driverOf(db), { text: REPAIRED, values: [of] });
+/** Says what became of what an operator repaired: of a row, not of an event. */
+export const repair = follower(ACTED_ON.repair, async (db: Database, { id }) => {
+  if (!/^\d+$/.test(id)) return null;
+  const [found] = await run<Found>(driverOf(db), { text: REPAIRED, values: [id] });
   if (!found) return null;
   const { is_waiting: isWaiting, is_fanned_out: isFannedOut } = found;
   const rest = isWaiting
@@ -17,14 +17,12 @@ const repair: Follower<Database> = async (db, of) => {
       : 'It stays on record, and nothing is delivered.';
   return {
     tone: isWaiting ? 'wait' : 'ok',
-    words: html`<b>Repaired ${of}.</b> ${rest}`,
+    words: html`<b>Repaired ${id}.</b> ${rest}`,
     isSettled: !isWaiting,
     since: instantOf(found.since),
     now: instantOf(found.now),
   };
-};
-
-export const setAsideFollowers = { repair };
+});
 
 interface Found {
   readonly since: number;

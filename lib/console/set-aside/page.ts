@@ -1,5 +1,5 @@
 import { html } from '../../platform/markup.ts';
-import type { Html } from '../../platform/markup.ts';
+import type { Child, Html } from '../../platform/markup.ts';
 import { mayReplay, missingReplayScope, reasonField, reasonForm } from '../kit/actions.ts';
 import { CHECK_ICON } from '../kit/icons.ts';
 import { timeAndAgo } from '../kit/instants.ts';
@@ -8,6 +8,7 @@ import type { PageContext } from '../kit/layout.ts';
 import { eventPath, incidentsPath, setAsidePath, topicPath } from '../kit/links.ts';
 import { card, emptyCard, section } from '../kit/sections.ts';
 import { ACTIONS, table } from '../kit/table.ts';
+import type { Column } from '../kit/table.ts';
 import { count, shortId } from '../kit/words.ts';
 import type { SetAside, SetAsideList } from './read.ts';
 import { repairWords, whatWords } from './words.ts';
@@ -50,16 +51,14 @@ function openSection({ items, generatedAt }: SetAsideList, context: PageContext)
       table({
         name: 'To repair',
         caption: 'What was set aside and nobody has repaired, newest first',
-        columns: ['What', 'Event', 'Set aside', ACTIONS],
-        rows: open.map(
-          (row) =>
-            html`<tr class="r">
-              ${whatCells(row, generatedAt)}
-              <td class="end">
-                ${mayReplay(context.operator) && html`<div class="acts">${repairForm(row)}</div>`}
-              </td>
-            </tr>`,
-        ),
+        columns: [
+          ...whatColumns(generatedAt),
+          {
+            ...ACTIONS,
+            cell: (row) => mayReplay(context.operator) && html`<div class="acts">${repairForm(row)}</div>`,
+          },
+        ],
+        rows: open,
       }),
     ),
   });
@@ -76,41 +75,40 @@ function repairedSection({ items, generatedAt }: SetAsideList): Html | null {
       table({
         name: 'Repaired',
         caption: 'What was set aside and is repaired, newest first',
-        columns: ['What', 'Event', 'Set aside', 'Repaired'],
-        rows: repaired.map(
-          (row) =>
-            html`<tr class="r">
-              ${whatCells(row, generatedAt)}
-              <td class="message">
-                ${timeAndAgo(row.repaired!.at, generatedAt)} by ${row.repaired!.by}: ${row.repaired!.reason}
-              </td>
-            </tr>`,
-        ),
+        columns: [...whatColumns(generatedAt), { label: 'Repaired', look: 'message', cell: repairedCell }],
+        rows: repaired,
       }),
     ),
   });
+
+  function repairedCell({ repaired: done }: SetAside): Child {
+    return done && html`${timeAndAgo(done.at, generatedAt)} by ${done.by}: ${done.reason}`;
+  }
 }
 
-function whatCells(row: SetAside, now: string): Html {
-  const { id, topic, eventId, eventExists, error } = row;
-  return html`<th class="row wrap" scope="row">
-      ${whatWords(row)}
-      <span class="s"
-        >${id}${topic !== null && html`, <a class="mono" href="${topicPath(topic)}">${topic}</a>`}${
-          error !== null && `: ${error}`
-        }</span
-      >
-    </th>
-    <td>
-      ${
-        eventId === null
-          ? 'none'
-          : eventExists
-            ? html`<a class="mono nowrap" href="${eventPath(eventId)}">${shortId(eventId)}</a>`
-            : html`<span class="mono nowrap">${shortId(eventId)}</span><span class="s">does not exist</span>`
-      }
-    </td>
-    <td class="nowrap">${timeAndAgo(row.at, now)}</td>`;
+function whatColumns(now: string): Column<SetAside>[] {
+  return [
+    { label: 'What', isRowHeader: true, look: 'wrap', cell: whatCell },
+    { label: 'Event', cell: eventCell },
+    { label: 'Set aside', look: 'nowrap', cell: ({ at }) => timeAndAgo(at, now) },
+  ];
+}
+
+function whatCell(row: SetAside): Html {
+  const { id, topic, error } = row;
+  return html`${whatWords(row)}
+    <span class="s"
+      >${id}${topic !== null && html`, <a class="mono" href="${topicPath(topic)}">${topic}</a>`}${
+        error !== null && `: ${error}`
+      }</span
+    >`;
+}
+
+function eventCell({ eventId, eventExists }: SetAside): Child {
+  if (eventId === null) return 'none';
+  return eventExists
+    ? html`<a class="mono nowrap" href="${eventPath(eventId)}">${shortId(eventId)}</a>`
+    : html`<span class="mono nowrap">${shortId(eventId)}</span><span class="s">does not exist</span>`;
 }
 
 function repairForm(row: SetAside): Html {

@@ -99,7 +99,7 @@ export const repairRow = operatorRoute({
       throw new Problem('not_broken', { cause: error });
     }
   },
-  redirectTo: (_, { parameters: { id } }) => followedPath(setAsidePath(), 'repair', id),
+  redirectTo: (_, { parameters: { id } }) => followedPath(setAsidePath(), 'repair', { id }),
 });
 
 export const setAsideRoutes = [listSetAside, repairRow];

@@ -1,5 +1,5 @@
 import { html } from '../../platform/markup.ts';
-import type { Html } from '../../platform/markup.ts';
+import type { Child, Html } from '../../platform/markup.ts';
 import { mayReplay } from '../kit/actions.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, PAUSE_ICON, WARNING_ICON } from '../kit/icons.ts';
 import { ago, duration, timeText } from '../kit/instants.ts';
@@ -83,7 +83,7 @@ function toneOf({ state }: NonNullable<SmokeTest['test']>): ['ok' | 'fail' | 'de
 
 type State = SmokeWebhook['state'] | SmokeSubscriber['state'];
 
-function stateCell(state: State): Html {
+function stateLabel(state: State): Html {
   const [tone, icon] = TONES[state] ?? ['', CLOCK_ICON];
   return html`<span class="state ${tone}">${icon}${stateWords(state)}</span>`;
 }
@@ -100,56 +100,83 @@ const TONES: Partial<Record<State, readonly [string, Html]>> = {
 function webhookTable({ webhooks }: SmokeTest): Html {
   return table({
     name: 'Webhooks',
-    columns: ['Provider', 'Test', ['Answer', 'num'], 'Delivered to', ['After', 'num']],
-    rows: webhooks.map((webhook) => {
-      const { provider, scheme, state, status, durationMs, eventId, problem } = webhook;
-      const to = recipientWords(webhook);
-      const after = deliveredAfterMs(webhook);
-      return html`<tr>
-        <th class="row" scope="row">${provider}<span class="s">${scheme}</span></th>
-        <td>${stateCell(state)}${problem !== null && html`<span class="s">${problem}</span>`}</td>
-        <td class="num">
-          ${status ?? '–'}${durationMs !== null && html`<span class="s">${duration(durationMs)}</span>`}
-        </td>
-        <td>${eventId !== null && to !== '' ? html`<a href="${eventPath(eventId)}">${to}</a>` : '–'}</td>
-        <td class="num">${after === null ? '–' : duration(after)}</td>
-      </tr>`;
-    }),
+    columns: [
+      {
+        label: 'Provider',
+        isRowHeader: true,
+        cell: ({ provider, scheme }) => html`${provider}<span class="s">${scheme}</span>`,
+      },
+      { label: 'Test', cell: outcomeOf },
+      {
+        label: 'Answer',
+        tone: 'num',
+        cell: ({ status, durationMs }) =>
+          html`${status ?? '–'}${durationMs !== null && html`<span class="s">${duration(durationMs)}</span>`}`,
+      },
+      { label: 'Delivered to', cell: recipientsOf },
+      { label: 'After', tone: 'num', cell: (webhook) => durationOrDash(deliveredAfterMs(webhook)) },
+    ],
+    rows: webhooks,
+    rowLook: '',
   });
+}
+
+function outcomeOf({ state, problem }: SmokeWebhook | SmokeSubscriber): Html {
+  return html`${stateLabel(state)}${problem !== null && html`<span class="s">${problem}</span>`}`;
+}
+
+function recipientsOf(webhook: SmokeWebhook): Child {
+  const { eventId } = webhook;
+  const to = recipientWords(webhook);
+  return eventId !== null && to !== '' ? html`<a href="${eventPath(eventId)}">${to}</a>` : '–';
+}
+
+function durationOrDash(ms: number | null): string {
+  return ms === null ? '–' : duration(ms);
 }
 
 function attachedTable(subscribers: readonly SmokeSubscriber[]): Html {
   return table({
     name: 'Attached subscribers',
-    columns: ['Subscriber', 'Test', ['After', 'num'], ['Topics', 'num']],
-    rows: subscribers.map(
-      ({ subscriber, place, state, afterMs, problem, topics }) =>
-        html`<tr>
-          <th class="row" scope="row">
-            ${subscriberLink(subscriber)}<span class="s">${placeWords(place)}</span>
-          </th>
-          <td>${stateCell(state)}${problem !== null && html`<span class="s">${problem}</span>`}</td>
-          <td class="num">${afterMs === null ? '–' : duration(afterMs)}</td>
-          <td class="num">${count(topics.attached)} of ${count(topics.listed)}</td>
-        </tr>`,
-    ),
+    columns: [
+      {
+        label: 'Subscriber',
+        isRowHeader: true,
+        cell: ({ subscriber, place }) =>
+          html`${subscriberLink(subscriber)}<span class="s">${placeWords(place)}</span>`,
+      },
+      { label: 'Test', cell: outcomeOf },
+      { label: 'After', tone: 'num', cell: ({ afterMs }) => durationOrDash(afterMs) },
+      {
+        label: 'Topics',
+        tone: 'num',
+        cell: ({ topics }) => `${count(topics.attached)} of ${count(topics.listed)}`,
+      },
+    ],
+    rows: subscribers,
+    rowLook: '',
   });
 }
 
 function unattachedTable(subscribers: readonly SmokeSubscriber[], now: string): Html {
   return table({
     name: 'Not attached',
-    columns: ['Subscriber', ['Topics', 'num'], ['Waiting', 'num'], 'To attach it'],
-    rows: subscribers.map(
-      ({ subscriber, toAttach, topics, waiting: { deliveries, oldestAt } }) =>
-        html`<tr>
-          <th class="row" scope="row">${subscriberLink(subscriber)}</th>
-          <td class="num">${count(topics.listed - topics.attached)} of ${count(topics.listed)}</td>
-          <td class="num">
-            ${count(deliveries)}${oldestAt !== null && html`<span class="s">oldest ${ago(oldestAt, now)}</span>`}
-          </td>
-          <td>${toAttach}</td>
-        </tr>`,
-    ),
+    columns: [
+      { label: 'Subscriber', isRowHeader: true, cell: ({ subscriber }) => subscriberLink(subscriber) },
+      {
+        label: 'Topics',
+        tone: 'num',
+        cell: ({ topics }) => `${count(topics.listed - topics.attached)} of ${count(topics.listed)}`,
+      },
+      {
+        label: 'Waiting',
+        tone: 'num',
+        cell: ({ waiting: { deliveries, oldestAt } }) =>
+          html`${count(deliveries)}${oldestAt !== null && html`<span class="s">oldest ${ago(oldestAt, now)}</span>`}`,
+      },
+      { label: 'To attach it', cell: ({ toAttach }) => toAttach },
+    ],
+    rows: subscribers,
+    rowLook: '',
   });
 }

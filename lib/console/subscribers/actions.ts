@@ -1,5 +1,5 @@
 import { html } from '../../platform/markup.ts';
-import type { Html } from '../../platform/markup.ts';
+import type { Child, Html } from '../../platform/markup.ts';
 import { timeAndAgo } from '../kit/instants.ts';
 import { backfillsPath, deadLetterPath, replayedPath, replaysPath, topicPath } from '../kit/links.ts';
 import { card, emptyLine, section } from '../kit/sections.ts';
@@ -45,8 +45,15 @@ export function actionsSection({ actions, generatedAt, subscriber }: SubscriberH
           : table({
               name: 'Operators’ actions',
               caption: 'Operators’ actions, numbered as in the charts, newest first',
-              columns: [['No.', 'num'], 'When', 'What', 'On', 'Who', 'Why'],
-              rows: actions.map((action, index) => actionRow(action, actions.length - index, generatedAt)),
+              columns: [
+                { label: 'No.', tone: 'num', cell: ({ number }) => number },
+                { label: 'When', look: 'nowrap', cell: ({ at }) => timeAndAgo(at, generatedAt) },
+                { label: 'What', look: 'nowrap', cell: whatCell },
+                { label: 'On', cell: target },
+                { label: 'Who', look: 'nowrap', cell: ({ operator }) => operator },
+                { label: 'Why', look: 'message', cell: ({ reason }) => reason ?? NO_REASON },
+              ],
+              rows: actions.map((action, index) => ({ ...action, number: actions.length - index })),
             }),
       )}
       <p class="muted small note">
@@ -56,19 +63,11 @@ export function actionsSection({ actions, generatedAt, subscriber }: SubscriberH
   });
 }
 
-function actionRow(acted: HealthAction, number: number, now: string): Html {
-  const { at, action, operator, reason, replayId } = acted;
+const NO_REASON = html`<span class="muted">no reason given</span>`;
+
+function whatCell({ action, replayId }: HealthAction): Child {
   const what = capitalize(action.replaceAll('_', ' '));
-  return html`<tr class="r">
-    <td class="num">${number}</td>
-    <td class="nowrap">${timeAndAgo(at, now)}</td>
-    <td class="nowrap">
-      ${replayId === null ? what : html`<a href="${replayedPath(replayId)}">${what}</a>`}
-    </td>
-    <td>${target(acted)}</td>
-    <td class="nowrap">${operator}</td>
-    <td class="message">${reason ?? html`<span class="muted">no reason given</span>`}</td>
-  </tr>`;
+  return replayId === null ? what : html`<a href="${replayedPath(replayId)}">${what}</a>`;
 }
 
 function target({ topic, deliveryId, replayId }: HealthAction): Html {

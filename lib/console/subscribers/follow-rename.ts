@@ -2,28 +2,15 @@ import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
-import type { Follower } from '../kit/following.ts';
+import { ACTED_ON, follower } from '../kit/following.ts';
 import { count, quantity } from '../kit/words.ts';
 
-interface Named {
-  readonly from: string;
-  readonly to: string;
-  /** Null: all topics. */
-  readonly topic: string | null;
-}
-
-/** Names a rename for the address: `postcards/notifications`, `postcards/notifications/payment.captured`. */
-export function renameName({ from, to, topic }: Named): string {
-  return topic === null ? `${from}/${to}` : `${from}/${to}/${topic}`;
-}
-
 /** Follows what a former name hands over to the new one, until it is through. */
-export const rename: Follower<Database> = async (db, of) => {
-  const [from = '', to = '', topic = ''] = of.split('/');
-  const [found] = await run<Found>(driverOf(db), { text: RENAMED, values: [from, to, topic] });
+export const rename = follower(ACTED_ON.rename, async (db: Database, { subscriber: from, to, topic }) => {
+  const [found] = await run<Found>(driverOf(db), { text: RENAMED, values: [from, to, topic ?? ''] });
   if (!found) return null;
   const { written, is_open: isOpen, left } = found;
-  const what = html`<b>Renamed ${from} to ${to}${topic !== '' && ` on ${topic}`}.</b>`;
+  const what = html`<b>Renamed ${from} to ${to}${topic !== null && ` on ${topic}`}.</b>`;
   const rest =
     isOpen || left === 0
       ? ''
@@ -38,7 +25,7 @@ export const rename: Follower<Database> = async (db, of) => {
     since: instantOf(found.since),
     now: instantOf(found.now),
   };
-};
+});
 
 interface Found {
   readonly now: number;

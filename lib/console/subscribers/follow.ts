@@ -3,15 +3,15 @@ import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
 import { IS_PROBING, silenceWords } from '../incidents/outage.ts';
-import type { Follower } from '../kit/following.ts';
+import { ACTED_ON, follower } from '../kit/following.ts';
 import { time } from '../kit/instants.ts';
 
-/** Follows a probe that an operator asked for, until the subscriber has answered or has not. @param of the subscriber. */
-const probe: Follower<Database> = async (db, of) => {
-  const [found] = await run<Found>(driverOf(db), { text: PROBED, values: [of] });
+/** Follows a probe that an operator asked for, until the subscriber has answered or has not. */
+export const probe = follower(ACTED_ON.probe, async (db: Database, { subscriber }) => {
+  const [found] = await run<Found>(driverOf(db), { text: PROBED, values: [subscriber] });
   if (!found) return null;
   const [since, now] = [instantOf(found.acted_at), instantOf(found.now)];
-  const name = html`<b>Probing ${of}:</b>`;
+  const name = html`<b>Probing ${subscriber}:</b>`;
   if (found.kind === null || found.next_probe_at === null) {
     const words = html`${name} it answers again. Its deliveries follow, in order.`;
     return { tone: 'ok', words, isSettled: true, since, now };
@@ -26,9 +26,7 @@ const probe: Follower<Database> = async (db, of) => {
   const words = html`${name} no answer. It ${silenceWords(found.kind)} since
   ${time(instantOf(found.opened_at!), now)}; next probe ${next}.`;
   return { tone: 'fail', words, isSettled: true, since, now };
-};
-
-export const subscriberFollowers = { probe };
+});
 
 /** Times are epoch milliseconds. */
 interface Found {

@@ -11,8 +11,6 @@ import { ACTIONS, table } from '../kit/table.ts';
 import { count } from '../kit/words.ts';
 import type { SubscriberHealth } from './read.ts';
 
-type Unlisted = SubscriberHealth['unlisted'][number];
-
 /** Lists what is left of the subscriber in topics for which the catalog no longer lists it, and how to settle it. */
 export function leavingSection(view: SubscriberHealth, context: PageContext): Html | null {
   const { subscriber, unlisted } = view;
@@ -25,8 +23,24 @@ export function leavingSection(view: SubscriberHealth, context: PageContext): Ht
         table({
           name: 'Not in this release’s catalog',
           caption: `What is left of ${subscriber} in topics for which the catalog does not list it`,
-          columns: ['Topic', ['Waiting', 'num'], ['Dead letters', 'num'], ACTIONS],
-          rows: unlisted.map((one) => leftRow(subscriber, one, context)),
+          columns: [
+            {
+              label: 'Topic',
+              isRowHeader: true,
+              cell: ({ topic }) => html`<a class="mono roomy" href="${topicPath(topic)}">${topic}</a>`,
+            },
+            { label: 'Waiting', tone: 'num', cell: ({ waiting }) => count(waiting) },
+            { label: 'Dead letters', tone: 'num', cell: ({ deadLettered }) => count(deadLettered) },
+            {
+              ...ACTIONS,
+              cell: ({ topic }) =>
+                mayReplay(context.operator) &&
+                html`<div class="acts">
+                  ${renameForm(subscriber, topic)} ${retireForm(subscriber, topic, context, 'in a row')}
+                </div>`,
+            },
+          ],
+          rows: unlisted,
         }),
       )}
       <p class="muted small note">
@@ -34,22 +48,6 @@ export function leavingSection(view: SubscriberHealth, context: PageContext): Ht
         nobody wants them any more.
       </p>`,
   });
-}
-
-function leftRow(subscriber: string, { topic, waiting, deadLettered }: Unlisted, context: PageContext): Html {
-  return html`<tr class="r">
-    <th class="row" scope="row"><a class="mono roomy" href="${topicPath(topic)}">${topic}</a></th>
-    <td class="num">${count(waiting)}</td>
-    <td class="num">${count(deadLettered)}</td>
-    <td class="end">
-      ${
-        mayReplay(context.operator) &&
-        html`<div class="acts">
-          ${renameForm(subscriber, topic)} ${retireForm(subscriber, topic, context, 'in a row')}
-        </div>`
-      }
-    </td>
-  </tr>`;
 }
 
 /** Moves waiting deliveries and dead letters to another name. */

@@ -14,7 +14,6 @@ import { requireKnownTopic } from '../kit/known-names.ts';
 import { HOME, subscriberPath } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
-import { renameName } from './follow-rename.ts';
 
 /** A function lives 30 seconds. */
 const LONGEST_MS = 20 * SECOND;
@@ -25,10 +24,6 @@ const UNKNOWN =
 const NO_REASON = invalid('reason', 'too_small', 'expected a reason; it is kept in the operator log');
 
 const ANOTHER = 'expected the new name, which is another than the former one';
-
-const subscriberName = z
-  .string()
-  .regex(/^[\w.-]{1,100}$/, 'expected the name of a subscriber, for example ledger');
 
 const renamed = z
   .object({
@@ -74,11 +69,11 @@ export const renameSubscriber = operatorRoute({
   summary: 'Hand what waits for a subscriber’s former name over to its new one',
   description:
     'For a subscriber that the catalog lists under another name. What waits and what died goes to the new name, in order and before anything newer; delivery ids change, because they name the lane. What was delivered stays under the former name.',
-  parameters: { subscriber: subscriberName.meta({ description: 'The former name.' }) },
+  parameters: { subscriber: shape.subscriberName.meta({ description: 'The former name.' }) },
   body: z
     .object({
       to: z
-        .preprocess((to) => to ?? '', subscriberName)
+        .preprocess((to) => to ?? '', shape.subscriberName)
         .meta({ type: 'string', description: 'The new name.' }),
       topic: z
         .union([z.literal('').transform(() => null), topicText])
@@ -163,12 +158,8 @@ export const renameSubscriber = operatorRoute({
       throw new Problem(error.code, { detail: error.message, cause: error });
     }
   },
-  redirectTo: (done, { body: { topic, next } }) =>
-    followedPath(
-      nextPath(next ?? subscriberPath(done.to)),
-      'rename',
-      renameName({ from: done.subscriber, to: done.to, topic }),
-    ),
+  redirectTo: ({ subscriber, to }, { body: { topic, next } }) =>
+    followedPath(nextPath(next ?? subscriberPath(to)), 'rename', { subscriber, to, topic }),
 });
 
 function totalOf(topics: readonly { moved: number; dismissed: number; left: number }[]) {

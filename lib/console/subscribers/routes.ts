@@ -198,7 +198,7 @@ export const probeSubscriber = operatorRoute({
     return null;
   },
   redirectTo: ({ subscriber }, { body }) =>
-    followedPath(nextPath(body.next ?? subscriberPath(subscriber)), 'probe', subscriber),
+    followedPath(nextPath(body.next ?? subscriberPath(subscriber)), 'probe', { subscriber }),
 });
 
 function notSilent(subscriber: string): string {

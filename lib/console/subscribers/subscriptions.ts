@@ -1,10 +1,11 @@
 import { html } from '../../platform/markup.ts';
-import type { Html } from '../../platform/markup.ts';
+import type { Child, Html } from '../../platform/markup.ts';
 import { topicPath } from '../kit/links.ts';
 import { card, section } from '../kit/sections.ts';
 import { placeWords, secondsOf, waitingWords } from '../kit/subscription.ts';
 import type { SubscriptionOptions } from '../kit/subscription.ts';
 import { table } from '../kit/table.ts';
+import type { Column } from '../kit/table.ts';
 import { capitalize, quantity } from '../kit/words.ts';
 import type { HealthSubscription, SubscriberHealth } from './read.ts';
 
@@ -28,29 +29,47 @@ export function subscriptionsSection({ subscriber, subscriptions }: SubscriberHe
         name: 'Subscriptions',
         caption: `Where and how ${subscriber} receives its topics`,
         columns: [
-          'Runs',
-          'Topics',
-          'Handed over',
-          ['Time limit', 'num'],
-          ['Attempts', 'num'],
-          'After a dead letter',
-          'When nobody answers',
-          'Replays',
+          {
+            label: 'Runs',
+            isRowHeader: true,
+            look: 'nowrap',
+            cell: ({ place }) => capitalize(placeWords(place)),
+          },
+          { label: 'Topics', cell: ({ topics }) => topicList(topics) },
+          {
+            label: 'Handed over',
+            look: ({ options }) => options === null && 'muted',
+            span: ({ options }) => (options === null ? OPTIONS : 1),
+            cell: (row) => (row.options === null ? capitalize(waitingWords(row)) : handedOver(row.options)),
+          },
+          { ...optionColumn('Time limit', (options) => `${secondsOf(options)} s`), tone: 'num' },
+          { ...optionColumn('Attempts', ({ maxAttempts }) => maxAttempts), tone: 'num' },
+          optionColumn('After a dead letter', ({ afterDeadLetter }) =>
+            afterDeadLetter === 'halt' ? 'later events wait' : 'later events follow',
+          ),
+          optionColumn('When nobody answers', ({ outage }) =>
+            outage === 'wait' ? 'deliveries wait' : 'each attempt fails',
+          ),
+          optionColumn('Replays', ({ onReplay }) => (onReplay === 'refuse' ? 'refused' : 'accepted')),
         ],
-        rows: Array.from(groups.values(), groupRow),
+        rows: Array.from(groups.values(), (alike) => ({
+          ...alike[0]!,
+          topics: alike.map(({ topic }) => topic),
+        })),
       }),
     ),
   });
 }
 
-function groupRow(alike: readonly HealthSubscription[]): Html {
-  const [one] = alike;
-  const { place, options } = one!;
-  return html`<tr class="r">
-    <th class="row nowrap" scope="row">${capitalize(placeWords(place))}</th>
-    <td>${topicList(alike.map(({ topic }) => topic))}</td>
-    ${options === null ? html`<td colspan="6" class="muted">${capitalize(waitingWords(one!))}</td>` : optionCells(options)}
-  </tr>`;
+/** Columns of options, which are one where a subscription has none. */
+const OPTIONS = 6;
+
+/** Makes a column of an option, for rows whose subscription has options. */
+function optionColumn(
+  label: string,
+  wordsOf: (options: SubscriptionOptions) => Child,
+): Column<HealthSubscription> {
+  return { label, cell: ({ options }) => options && wordsOf(options) };
 }
 
 function topicList(topics: readonly string[]): Html {
@@ -63,16 +82,6 @@ function topicList(topics: readonly string[]): Html {
     <summary>${quantity(topics.length, 'topic')}</summary>
     ${list}
   </details>`;
-}
-
-function optionCells(options: SubscriptionOptions): Html {
-  const { maxAttempts, afterDeadLetter, outage, onReplay } = options;
-  return html`<td>${handedOver(options)}</td>
-    <td class="num">${secondsOf(options)} s</td>
-    <td class="num">${maxAttempts}</td>
-    <td>${afterDeadLetter === 'halt' ? 'later events wait' : 'later events follow'}</td>
-    <td>${outage === 'wait' ? 'deliveries wait' : 'each attempt fails'}</td>
-    <td>${onReplay === 'refuse' ? 'refused' : 'accepted'}</td>`;
 }
 
 function handedOver({ batch, transactional, sharesCommits }: SubscriptionOptions): string {

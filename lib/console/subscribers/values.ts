@@ -1,8 +1,8 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { card, emptyLine } from '../kit/sections.ts';
-import { table } from '../kit/table.ts';
-import { count } from '../kit/words.ts';
+import { absent, numberColumn, table } from '../kit/table.ts';
+import type { Column } from '../kit/table.ts';
 import { ageWords, intervalWords, isEmpty, timeWords } from './figures.ts';
 import type { HealthInterval, SubscriberHealth } from './read.ts';
 
@@ -19,43 +19,44 @@ export function valuesTable({ intervals, span }: SubscriberHealth): Html {
           : table({
               name: 'The values of the charts',
               caption: `The values of the charts, newest first; ${one.toLowerCase()}s without any are left out`,
-              columns: [
-                one,
-                ['Delivered', 'num'],
-                ['After a replay', 'num'],
-                ['Failed attempts', 'num'],
-                ['Dead letters', 'num'],
-                ['Backlog', 'num'],
-                ['Delivered in: p50', 'num'],
-                ['Delivered in: p95', 'num'],
-                ['Handler: p50', 'num'],
-                ['Handler: p95', 'num'],
-              ],
-              rows: shown.map((interval) => valueRow(interval, intervalWords(interval.startsAt, span))),
+              columns: columnsOf(one, span),
+              rows: shown,
             })
       }
     </details>`,
   );
 }
 
-function valueRow(interval: HealthInterval, name: string): Html {
-  const { delivered, replays, failedAttempts, deadLettered, deliveredInMs, handlerMs } = interval;
-  return html`<tr class="r">
-    <th class="row nowrap" scope="row"><time datetime="${interval.startsAt}">${name}</time></th>
-    ${[delivered, replays.delivered, failedAttempts, deadLettered + replays.deadLettered].map(numberCell)}
-    ${textCell(interval.backlogAgeSeconds === null ? null : ageWords(interval.backlogAgeSeconds))}
-    ${[deliveredInMs, handlerMs].map(
-      (times) => html`${textCell(times && timeWords(times.p50))} ${textCell(times && timeWords(times.p95))}`,
-    )}
-  </tr>`;
+/** @param one names an interval. */
+function columnsOf(one: string, span: SubscriberHealth['span']): Column<HealthInterval>[] {
+  return [
+    {
+      label: one,
+      isRowHeader: true,
+      look: 'nowrap',
+      cell: ({ startsAt }) => html`<time datetime="${startsAt}">${intervalWords(startsAt, span)}</time>`,
+    },
+    numberColumn('Delivered', ({ delivered }) => delivered),
+    numberColumn('After a replay', ({ replays }) => replays.delivered),
+    numberColumn('Failed attempts', ({ failedAttempts }) => failedAttempts),
+    numberColumn('Dead letters', ({ deadLettered, replays }) => deadLettered + replays.deadLettered),
+    textColumn('Backlog', ({ backlogAgeSeconds: age }) => (age === null ? null : ageWords(age))),
+    textColumn('Delivered in: p50', ({ deliveredInMs: ms }) => ms && timeWords(ms.p50)),
+    textColumn('Delivered in: p95', ({ deliveredInMs: ms }) => ms && timeWords(ms.p95)),
+    textColumn('Handler: p50', ({ handlerMs: ms }) => ms && timeWords(ms.p50)),
+    textColumn('Handler: p95', ({ handlerMs: ms }) => ms && timeWords(ms.p95)),
+  ];
 }
 
-function numberCell(number: number): Html {
-  return number === 0 ? html`<td class="num zero">0</td>` : html`<td class="num">${count(number)}</td>`;
-}
-
-function textCell(words: string | null): Html {
-  return words === null
-    ? html`<td class="num zero"><span aria-hidden="true">–</span><span class="vh">none</span></td>`
-    : html`<td class="num">${words}</td>`;
+/** @param wordsIn null where an interval has no value. */
+function textColumn(
+  label: string,
+  wordsIn: (interval: HealthInterval) => string | null,
+): Column<HealthInterval> {
+  return {
+    label,
+    tone: 'num',
+    look: (interval) => wordsIn(interval) === null && 'zero',
+    cell: (interval) => wordsIn(interval) ?? absent('none'),
+  };
 }

@@ -80,33 +80,39 @@ function providersSection({ providers, generatedAt }: WebhookPage): Html | null 
     content: card(
       table({
         name: 'Providers',
-        columns: ['Provider', 'Endpoint', 'Last received', ['Refused today', 'num'], ['Set aside', 'num']],
-        rows: providers.map((provider) => providerRow(provider, generatedAt)),
+        columns: [
+          { label: 'Provider', isRowHeader: true, look: 'mono', cell: ({ provider }) => provider },
+          { label: 'Endpoint', cell: endpointWords },
+          {
+            label: 'Last received',
+            look: 'nowrap',
+            cell: ({ lastReceivedAt }) =>
+              lastReceivedAt === null
+                ? html`<span class="muted">none</span>`
+                : timeAndAgo(lastReceivedAt, generatedAt),
+          },
+          {
+            label: 'Refused today',
+            tone: 'num',
+            cell: ({ provider, refusedToday }) =>
+              refusedToday === 0
+                ? ZERO
+                : html`<a href="${webhooksPath({ provider })}#refused">${count(refusedToday)}</a>`,
+          },
+          {
+            label: 'Set aside',
+            tone: 'num',
+            cell: ({ setAside, isMoreSetAside }) =>
+              setAside === 0 ? ZERO : `${isMoreSetAside ? 'over ' : ''}${count(setAside)}`,
+          },
+        ],
+        rows: providers,
       }),
     ),
   });
 }
 
-function providerRow(one: WebhookProvider, now: string): Html {
-  const { provider, lastReceivedAt, refusedToday, setAside, isMoreSetAside } = one;
-  return html`<tr class="r">
-    <th class="row mono" scope="row">${provider}</th>
-    <td>${endpointWords(one)}</td>
-    <td class="nowrap">
-      ${lastReceivedAt === null ? html`<span class="muted">none</span>` : timeAndAgo(lastReceivedAt, now)}
-    </td>
-    <td class="num">
-      ${
-        refusedToday === 0
-          ? html`<span class="muted">0</span>`
-          : html`<a href="${webhooksPath({ provider })}#refused">${count(refusedToday)}</a>`
-      }
-    </td>
-    <td class="num">
-      ${setAside === 0 ? html`<span class="muted">0</span>` : `${isMoreSetAside ? 'over ' : ''}${count(setAside)}`}
-    </td>
-  </tr>`;
-}
+const ZERO = html`<span class="muted">0</span>`;
 
 function endpointWords({ provider, endpoint, scheme }: WebhookProvider): Html {
   const variable = `WEBHOOK_${provider.toUpperCase()}_SECRET`;
@@ -141,8 +147,18 @@ function receiptsSection({ receipts, filters, generatedAt }: WebhookPage, { url 
         : table({
             name: 'Received webhooks',
             caption: 'Received webhooks, newest first',
-            columns: ['Received', 'Webhook', 'Provider', 'Event', 'Sent again'],
-            rows: items.map((item) => receiptRow(item, generatedAt)),
+            columns: [
+              { label: 'Received', look: 'nowrap', cell: (item) => receivedCell(item, generatedAt) },
+              { label: 'Webhook', look: 'about', cell: webhookCell },
+              { label: 'Provider', look: 'mono', cell: ({ provider }) => provider },
+              {
+                label: 'Event',
+                cell: ({ state }) =>
+                  state === null ? html`<span class="muted">no longer kept</span>` : stateLabel(state),
+              },
+              { label: 'Sent again', cell: (item) => repetitions(item, generatedAt) },
+            ],
+            rows: items,
           }),
     )}
     ${listPager('received', nextCursor, isOlder, url)}`,
@@ -157,23 +173,17 @@ function nothingReceived({ id, provider }: WebhookPage['filters'], isOlder: bool
     : `No webhook with the id ${id} was received from ${of}. If the provider says that it sent it, look below Refused.`;
 }
 
-function receiptRow(item: WebhookReceipt, now: string): Html {
-  const { providerEventId, eventType, provider, receivedAt, reconciledAt, eventId, state } = item;
-  return html`<tr class="r">
-    <td class="nowrap">
-      ${timeAndAgo(receivedAt, now)}${reconciledAt !== null && html`<span class="s">found by reconciliation</span>`}
-    </td>
-    <td class="about">
-      ${
-        eventId === null
-          ? html`<span class="t mono">${eventType ?? 'no type'}</span>`
-          : html`<a class="t mono" href="${eventPath(eventId)}">${eventType ?? 'no type'}</a>`
-      }<span class="s mono wrap">${providerEventId}</span>
-    </td>
-    <td class="mono">${provider}</td>
-    <td>${state === null ? html`<span class="muted">no longer kept</span>` : stateLabel(state)}</td>
-    <td>${repetitions(item, now)}</td>
-  </tr>`;
+function receivedCell({ receivedAt, reconciledAt }: WebhookReceipt, now: string): Html {
+  return html`${timeAndAgo(receivedAt, now)}${reconciledAt !== null && html`<span class="s">found by reconciliation</span>`}`;
+}
+
+function webhookCell({ eventId, eventType, providerEventId }: WebhookReceipt): Html {
+  const type = eventType ?? 'no type';
+  return html`${
+      eventId === null
+        ? html`<span class="t mono">${type}</span>`
+        : html`<a class="t mono" href="${eventPath(eventId)}">${type}</a>`
+    }<span class="s mono wrap">${providerEventId}</span>`;
 }
 
 function repetitions(
@@ -213,17 +223,19 @@ function refusalsSection({ refusals: { byReason }, filters, generatedAt }: Webho
       table({
         name: 'Refusals by reason',
         caption: 'Refused webhooks by provider and reason, the latest first',
-        columns: ['Provider', 'Reason', ['Today', 'num'], ['30 days', 'num'], 'Last'],
-        rows: shown.map(
-          ({ provider, reason, meaning, today, last30Days, lastAt }) =>
-            html`<tr class="r">
-              <td>${senderLabel(provider)}</td>
-              <td class="message"><span class="t mono">${reason}</span><span class="s">${meaning}</span></td>
-              <td class="num">${count(today)}</td>
-              <td class="num">${count(last30Days)}</td>
-              <td class="nowrap">${timeAndAgo(lastAt, generatedAt)}</td>
-            </tr>`,
-        ),
+        columns: [
+          { label: 'Provider', cell: ({ provider }) => senderLabel(provider) },
+          {
+            label: 'Reason',
+            look: 'message',
+            cell: ({ reason, meaning }) =>
+              html`<span class="t mono">${reason}</span><span class="s">${meaning}</span>`,
+          },
+          { label: 'Today', tone: 'num', cell: ({ today }) => count(today) },
+          { label: '30 days', tone: 'num', cell: ({ last30Days }) => count(last30Days) },
+          { label: 'Last', look: 'nowrap', cell: ({ lastAt }) => timeAndAgo(lastAt, generatedAt) },
+        ],
+        rows: shown,
       }),
     ),
   });
@@ -243,15 +255,16 @@ function newestRefusalsSection({ refusals, generatedAt }: WebhookPage, { url }: 
         : table({
             name: 'Newest refusals',
             caption: 'The newest refused webhooks, one by one',
-            columns: ['Refused', 'Provider', 'Reason'],
-            rows: items.map(
-              ({ provider, reason, refusedAt }) =>
-                html`<tr class="r">
-                  <td class="nowrap">${timeAndAgo(refusedAt, generatedAt)}</td>
-                  <td>${senderLabel(provider)}</td>
-                  <td class="mono">${reason}</td>
-                </tr>`,
-            ),
+            columns: [
+              {
+                label: 'Refused',
+                look: 'nowrap',
+                cell: ({ refusedAt }) => timeAndAgo(refusedAt, generatedAt),
+              },
+              { label: 'Provider', cell: ({ provider }) => senderLabel(provider) },
+              { label: 'Reason', look: 'mono', cell: ({ reason }) => reason },
+            ],
+            rows: items,
           }),
     )}
     ${listPager('refusals', nextCursor, isOlder, url)}`,
@@ -271,8 +284,22 @@ function setAsideSection({ setAside, generatedAt }: WebhookPage, { url }: PageCo
           : table({
               name: 'Webhooks set aside',
               caption: 'Webhooks set aside, newest first',
-              columns: ['Set aside', 'Payment intent', 'Says', 'Provider', 'Unclaimed'],
-              rows: items.map((item) => setAsideRow(item, generatedAt)),
+              columns: [
+                {
+                  label: 'Set aside',
+                  look: 'nowrap',
+                  cell: ({ setAsideAt }) => timeAndAgo(setAsideAt, generatedAt),
+                },
+                { label: 'Payment intent', look: 'about', cell: intentCell },
+                { label: 'Says', cell: ({ outcome }) => outcome },
+                { label: 'Provider', look: 'mono', cell: ({ provider }) => provider },
+                {
+                  label: 'Unclaimed',
+                  look: 'nowrap',
+                  cell: ({ unclaimedAt }) => until(unclaimedAt, generatedAt),
+                },
+              ],
+              rows: items,
             }),
       )}
       <p class="muted small note">
@@ -283,18 +310,9 @@ function setAsideSection({ setAside, generatedAt }: WebhookPage, { url }: PageCo
   });
 }
 
-function setAsideRow(item: WebhookSetAside, now: string): Html {
-  const { intentId, providerEventId, provider, outcome, setAsideAt, unclaimedAt, eventId } = item;
-  return html`<tr class="r">
-    <td class="nowrap">${timeAndAgo(setAsideAt, now)}</td>
-    <td class="about">
-      <a class="t mono" href="${eventPath(eventId)}">${intentId}</a
-      ><span class="s mono wrap">${providerEventId}</span>
-    </td>
-    <td>${outcome}</td>
-    <td class="mono">${provider}</td>
-    <td class="nowrap">${until(unclaimedAt, now)}</td>
-  </tr>`;
+function intentCell({ intentId, providerEventId, eventId }: WebhookSetAside): Html {
+  return html`<a class="t mono" href="${eventPath(eventId)}">${intentId}</a
+    ><span class="s mono wrap">${providerEventId}</span>`;
 }
 
 /** Whether the page's cursor is one of this list. */

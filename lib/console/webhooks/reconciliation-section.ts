@@ -8,7 +8,7 @@ import { count } from '../kit/words.ts';
 import type { Reconciliation, WebhookPage } from './read.ts';
 
 /** Draws how far each provider has been asked for the webhooks that never came. */
-export function reconciliationSection({ providers, generatedAt }: WebhookPage): Html | null {
+export function reconciliationSection({ providers, generatedAt: now }: WebhookPage): Html | null {
   const askable = providers.flatMap(({ provider, reconciliation }) =>
     reconciliation === null ? [] : [{ provider, reconciliation }],
   );
@@ -21,30 +21,44 @@ export function reconciliationSection({ providers, generatedAt }: WebhookPage): 
       table({
         name: 'Webhooks that never came',
         caption: 'How far each provider has been asked for webhooks that never came',
-        columns: ['Provider', 'Asked', 'Last checked', ['Found', 'num'], 'Last found', 'Last error'],
-        rows: askable.map(({ provider, reconciliation }) => row(provider, reconciliation, generatedAt)),
+        columns: [
+          { label: 'Provider', isRowHeader: true, look: 'mono', cell: ({ provider }) => provider },
+          {
+            label: 'Asked',
+            cell: ({ provider, reconciliation }) => settingWords(provider, reconciliation, now),
+          },
+          {
+            label: 'Last checked',
+            look: 'nowrap',
+            cell: ({ reconciliation }) => instantOrNever(reconciliation.checkedAt, now),
+          },
+          {
+            label: 'Found',
+            tone: 'num',
+            cell: ({ reconciliation: { found } }) =>
+              found === 0 ? html`<span class="muted">0</span>` : count(found),
+          },
+          {
+            label: 'Last found',
+            look: 'nowrap',
+            cell: ({ reconciliation }) => instantOrNever(reconciliation.foundAt, now),
+          },
+          {
+            label: 'Last error',
+            look: 'message',
+            cell: ({ reconciliation }) => lastErrorOf(reconciliation, now),
+          },
+        ],
+        rows: askable,
       }),
     ),
   });
 }
 
-function row(provider: string, one: Reconciliation, now: string): Html {
-  const { checkedAt, found, foundAt, failures, lastError } = one;
-  return html`<tr class="r">
-    <th class="row mono" scope="row">${provider}</th>
-    <td>${settingWords(provider, one, now)}</td>
-    <td class="nowrap">${instantOrNever(checkedAt, now)}</td>
-    <td class="num">${found === 0 ? html`<span class="muted">0</span>` : count(found)}</td>
-    <td class="nowrap">${instantOrNever(foundAt, now)}</td>
-    <td class="message">
-      ${
-        lastError === null
-          ? html`<span class="muted">none</span>`
-          : html`<span class="${failures > 0 ? 't' : 'muted'}">${lastError.message}</span
-              ><span class="s">${ago(lastError.at, now)}</span>`
-      }
-    </td>
-  </tr>`;
+function lastErrorOf({ lastError, failures }: Reconciliation, now: string): Html {
+  if (lastError === null) return html`<span class="muted">none</span>`;
+  return html`<span class="${failures > 0 ? 't' : 'muted'}">${lastError.message}</span
+    ><span class="s">${ago(lastError.at, now)}</span>`;
 }
 
 function instantOrNever(instant: string | null, now: string): Html {

@@ -121,8 +121,8 @@ export const duties: readonly Duty[] = [
 ];
 
 /**
- * Makes the duty that tells operators of incidents. It comes after the one that finds them, so that an incident is told
- * in the same minute. While it sends, it holds no connection.
+ * Makes the duty that tells operators of incidents. It comes after the one that finds them, so that an incident is
+ * reported in the same minute. While it sends, it holds no connection.
  */
 export function alertDuty(settings: () => AlertSettings): Duty {
   return {
