@@ -8,7 +8,7 @@ import type { Terminal } from './terminal.ts';
 export type Command = OnlineCommand | OfflineCommand;
 
 /** A command that asks a server. */
-interface OnlineCommand extends Described {
+export interface OnlineCommand extends Described {
   readonly isOffline?: undefined;
   /** @returns the exit code. @throws Failure */
   readonly run: (call: Call) => Promise<number>;
@@ -21,7 +21,7 @@ export interface OfflineCommand extends Described {
   readonly run: (call: OfflineCall) => Promise<number>;
 }
 
-interface Described {
+export interface Described {
   readonly name: string;
   /** For the list of commands: a verb and its object. */
   readonly summary: string;

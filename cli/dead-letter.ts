@@ -8,7 +8,8 @@ import { quantity } from '../lib/console/kit/words.ts';
 import { printableJson, visible, visibleName } from '../lib/platform/visible.ts';
 import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
-import { EXIT, misused } from './failure.ts';
+import { requireDeliveryId } from './delivery-id.ts';
+import { EXIT } from './failure.ts';
 import { failureText, stateCell } from './states.ts';
 import { facts } from './table.ts';
 import type { Facts } from './table.ts';
@@ -35,18 +36,6 @@ export async function showDeadLetter(call: Call, deliveryId: string): Promise<nu
   }
   if (reason !== undefined) terminal.err.write('The operator log has recorded your name and reason.');
   return EXIT.ok;
-}
-
-/** Whether a text looks like the id of a delivery. */
-export const isDeliveryId = (written: string) => /^\d{1,18}-\d{1,18}$/.test(written);
-
-/** @throws Failure for text that can't be a delivery id. */
-export function requireDeliveryId(written: string): void {
-  if (isDeliveryId(written)) return;
-  throw misused(
-    `'${written}' is not a delivery id.`,
-    'Copy one from npx postbud dead-letters, for example 12-345',
-  );
 }
 
 const answerOf = (attempt: Attempt) => ('error' in attempt ? (attempt.error?.answer ?? null) : null);

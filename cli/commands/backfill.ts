@@ -8,13 +8,12 @@ import { count, quantity } from '../../lib/console/kit/words.ts';
 import type { Given } from '../arguments.ts';
 import { writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
-import { YES, confirm, requireConfirmable } from '../confirm.ts';
-import { EXIT, Failure, misused } from '../failure.ts';
-import { followBackfill } from '../follow-backfill.ts';
-import { WAIT, waitLimitMs } from '../follow.ts';
-import { writeOutcome } from '../held-delivery.ts';
-import { REASON, requireReason } from '../reason.ts';
-import { Unavailable } from '../refusals.ts';
+import { YES, confirm } from '../confirm.ts';
+import { EXIT, misused } from '../failure.ts';
+import { WAIT } from '../follow.ts';
+import { carryOut, stopOf } from '../operation.ts';
+import { writeOutcome } from '../outcome.ts';
+import { REASON } from '../reason.ts';
 import { namedIn, subscriptionsOf } from '../subscriptions.ts';
 import type { Pane } from '../terminal.ts';
 import { hang, wrapTo } from '../text.ts';
@@ -61,35 +60,43 @@ export const command: Command = {
 };
 
 async function run(call: Call): Promise<number> {
-  const { given, terminal, isJson, bus } = call;
+  const { given, bus } = call;
   if (given.isSet('stop')) return await stop(call);
-  const fields = await requestOf(call);
-  const isDry = given.isSet('dry-run');
-  if (!isDry) requireConfirmable(call, NOTHING, ', or --dry-run for a preview');
-  const expected = given.wholeNumber('expected', 0, 1_000_000_000);
-  const limitMs = waitLimitMs(given);
-  await subscriptionsOf(call, fields);
-  const { showBackfillPreview } = await import('../../lib/console/backfills/routes.ts');
-  const { json, view } = await bus.ask(showBackfillPreview, { query: fields, named: NAMED });
-  // The preview must be seen even where the answer goes to a program.
-  const pane = isDry ? terminal.out : terminal.err;
-  if (isDry && isJson) writeJson(call, json);
-  else write(view, titleOf(view, given), pane);
-  if (expected !== undefined && view.matched !== expected)
-    throw new Failure(
-      EXIT.failed,
-      `${NOTHING.replace('.', '')}: ${count(view.matched)} are missing, not ${count(expected)}.`,
-    );
-  if (isDry) return EXIT.ok;
-  if (view.matched > 0) {
-    const action = view.matched === 1 ? 'Backfill it' : 'Backfill them';
-    await confirm(call, { action, count: view.matched, nothing: NOTHING });
-  }
-  return await backfillPreviewed(view, call, given.isSet('wait') ? limitMs : null);
+  const fields = requestOf(call);
+  const { requestBackfill, showBackfill, showBackfillPreview } =
+    await import('../../lib/console/backfills/routes.ts');
+  return await carryOut(call, {
+    nothing: NOTHING,
+    async preview() {
+      await subscriptionsOf(call, fields);
+      return await bus.ask(showBackfillPreview, { query: fields, named: NAMED });
+    },
+    draw: (view, pane) => write(view, titleOf(view, given), pane),
+    matched: ({ matched }) => [matched, `${count(matched)} are missing`],
+    async confirm({ matched }) {
+      const action = matched === 1 ? 'Backfill it' : 'Backfill them';
+      if (matched > 0) await confirm(call, { action, count: matched, nothing: NOTHING });
+    },
+    begin({ request, backfillId }) {
+      const body = { ...request, backfillId, reason: given.text('reason') };
+      return bus.ask(requestBackfill, { body, named: NAMED });
+    },
+    tell: (begun, { matched }) => tell(call, begun, matched),
+    look: ({ backfillId }, { matched }) =>
+      backfillId === null || matched === 0
+        ? null
+        : () => bus.ask(showBackfill, { parameters: { backfillId } }),
+    isSettled,
+    words: progressWords,
+    ends: (now) => ({
+      isGood: isSettled(now) && now.stopped === null && now.progress.deadLettered === 0,
+      words: endWords(now),
+    }),
+  });
 }
 
 /** @throws Failure for an incomplete request. */
-async function requestOf({ given }: Call) {
+function requestOf({ given }: Call) {
   const { subscriber, topic } = namedIn(given, EXAMPLE);
   const since = given.text('since');
   if (topic === null) throw misused('--topic is missing.', USAGE);
@@ -97,30 +104,13 @@ async function requestOf({ given }: Call) {
   return { subscriber, topic, since, perMinute: given.wholeNumber('per-minute', 1, 100_000) };
 }
 
-/** @param limitMs how long to wait for the outcome; null does not wait. */
-async function backfillPreviewed(
-  { request, backfillId: previewed, matched }: BackfillPreview,
+function tell(
   call: Call,
-  limitMs: number | null,
-): Promise<number> {
-  const { given, terminal, isJson, bus } = call;
-  const body = { ...request, backfillId: previewed, reason: given.text('reason') };
-  const { requestBackfill } = await import('../../lib/console/backfills/routes.ts');
-  const send = () => bus.ask(requestBackfill, { body, named: NAMED });
-  const { json, view } = await send().catch((error: unknown) => {
-    // The backfill's id makes a repeated request safe.
-    if (error instanceof Unavailable && error.exitCode === EXIT.unreachable) return send();
-    throw error;
-  });
-  const { backfillId, written } = view;
-  const isWaiting = limitMs !== null && backfillId !== null && matched > 0;
-  if (isJson) {
-    if (isWaiting) return await followBackfill(call, backfillId, limitMs);
-    writeJson(call, json);
-    return EXIT.ok;
-  }
-  if (matched === 0 || backfillId === null) return EXIT.ok;
-  const { out } = terminal;
+  { backfillId, written }: { readonly backfillId: string | null; readonly written: number },
+  matched: number,
+): void {
+  if (matched === 0 || backfillId === null) return;
+  const { out } = call.terminal;
   const isAll = written >= matched;
   writeOutcome(
     call,
@@ -129,31 +119,21 @@ async function backfillPreviewed(
       ? `Backfilled ${quantity(written, 'delivery')}.`
       : `The backfill is under way: ${count(written)} of ${count(matched)} written.`,
   );
-  out.write(out.paint('dim', `  Progress: ${new URL(backfilledPath(backfillId), bus.url).href}`));
+  out.write(out.paint('dim', `  Progress: ${new URL(backfilledPath(backfillId), call.bus.url).href}`));
   if (!isAll)
     out.write(out.paint('dim', `  To stop it: npx postbud backfill --stop ${backfillId} --reason …`));
-  return isWaiting ? await followBackfill(call, backfillId, limitMs) : EXIT.ok;
 }
 
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-
-/** @throws Failure without a reason, or for an id that is none. */
+/** @throws Failure without a reason, or with options of another backfill. */
 async function stop(call: Call): Promise<number> {
-  const { given, bus, isJson } = call;
-  const backfillId = given.text('stop') ?? '';
-  const other = ['topic', 'since', 'per-minute', 'expected', 'dry-run', 'wait'].find((name) =>
-    given.isSet(name),
-  );
-  if (other !== undefined || given.positionals.length > 0)
-    throw misused(`--stop names the backfill alone: leave out ${other ? `--${other}` : 'the subscriber'}.`);
-  if (!UUID.test(backfillId))
-    throw misused(
-      `--stop: '${backfillId}' is not a backfill id.`,
-      'The preview’s answer and npx postbud log have it, for example 019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21.',
-    );
-  const reason = requireReason(given, `backfill --stop ${backfillId} --reason "the ledger can’t keep up"`);
+  const { bus, isJson } = call;
+  const { id, reason } = stopOf(call, {
+    what: 'backfill',
+    begins: ['subscriber', 'topic', 'since', 'per-minute', 'expected', 'dry-run', 'wait'],
+    example: 'the ledger can’t keep up',
+  });
   const { showBackfill, stopBackfillRoute } = await import('../../lib/console/backfills/routes.ts');
-  const parameters = { backfillId };
+  const parameters = { backfillId: id };
   const before = await bus.ask(showBackfill, { parameters });
   const { json, view } = await bus.ask(stopBackfillRoute, { parameters, body: { reason } });
   if (isJson) writeJson(call, json);
@@ -205,4 +185,40 @@ function write(view: BackfillPreview, title: string, pane: Pane): void {
       `A backfill of this subscription is under way: ${underWay}.`,
       'The next one can start when it has ended.',
     ]);
+}
+
+function isSettled({ endedAt, progress: { pending, failing } }: BackfillProgress): boolean {
+  return endedAt !== null && pending + failing === 0;
+}
+
+function endWords(view: BackfillProgress): string {
+  const at = inZone(timeText(view.generatedAt, view.generatedAt));
+  return isSettled(view)
+    ? `${progressWords(view)}.`
+    : `${progressWords(view)} at ${at}, when the time was up.`;
+}
+
+function progressWords({
+  matched,
+  written,
+  stopped,
+  progress,
+  subscriber,
+  attached,
+  paused,
+}: BackfillProgress): string {
+  const { delivered, pending, failing, deadLettered, isMore } = progress;
+  const why = paused
+    ? ` because ${subscriber} is paused`
+    : attached
+      ? ''
+      : ` because ${subscriber} is not attached`;
+  const parts = [
+    `${stopped === null ? '' : `stopped by ${stopped.by}, `}${count(written)} of ${count(matched)} written`,
+    `${count(delivered)} delivered`,
+    pending > 0 && `${isMore ? 'about ' : ''}${count(pending)} waiting${why}`,
+    failing > 0 && `${count(failing)} failed and will be retried`,
+    deadLettered > 0 && `${count(deadLettered)} dead-lettered`,
+  ];
+  return parts.filter((part) => part !== false).join(', ');
 }

@@ -2,14 +2,13 @@ import type { ErasurePreview } from '../../lib/console/erasures/preview.ts';
 import { leftWords, outcomeWords, stateWords, warningsOf } from '../../lib/console/erasures/words.ts';
 import { erasurePath } from '../../lib/console/kit/links.ts';
 import { count, joinNames, quantity } from '../../lib/console/kit/words.ts';
-import { atMost, writeJson } from '../command.ts';
+import { atMost } from '../command.ts';
 import type { Call, Command } from '../command.ts';
-import { YES, requireConfirmable } from '../confirm.ts';
+import { YES } from '../confirm.ts';
 import { EXIT, Failure, misused } from '../failure.ts';
-import { follow, WAIT, waitLimitMs } from '../follow.ts';
-import { writeOutcome } from '../held-delivery.ts';
+import { WAIT } from '../follow.ts';
+import { carryOut } from '../operation.ts';
 import { REASON, requireReason } from '../reason.ts';
-import { Unavailable } from '../refusals.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { hang, wrapTo } from '../text.ts';
@@ -48,34 +47,46 @@ export const command: Command = {
 };
 
 async function run(call: Call): Promise<number> {
-  const { given, terminal, isJson, bus } = call;
+  const { given, bus } = call;
   atMost(0, given);
   const subjects = given.texts('subject');
   if (subjects.length === 0)
     throw misused('--subject is missing: whose data is to be erased?', `For example: npx postbud ${EXAMPLE}`);
-  const isDry = given.isSet('dry-run');
-  const reason = isDry ? undefined : requireReason(given, EXAMPLE);
-  if (!isDry) requireConfirmable(call, NOTHING, ', or --dry-run for a preview');
-  const limitMs = waitLimitMs(given);
+  const reason = given.isSet('dry-run') ? undefined : requireReason(given, EXAMPLE);
   const asked = { subjects, ...(given.isSet('exact') && { exact: true }) };
-  const { requestErasure } = await import('../../lib/console/erasures/routes.ts');
-  const { json, view } = await bus.ask(requestErasure, { body: { ...asked, dryRun: true }, named: NAMED });
-  if (!('request' in view)) throw new TypeError('a dry run is answered with a preview');
-  // The preview must be seen even where the answer goes to a program.
-  const pane = isDry ? terminal.out : terminal.err;
-  if (isDry && isJson) writeJson(call, json);
-  else write(view, pane);
-  if (isDry) return EXIT.ok;
-  await confirm(call, subjects[0]!);
-  // The erasure's id makes a repeated request safe.
-  const body = { ...asked, reason, erasureId: view.request.erasureId };
-  const send = () => bus.ask(requestErasure, { body, named: NAMED });
-  const begun = await send().catch((error: unknown) => {
-    if (error instanceof Unavailable && error.exitCode === EXIT.unreachable) return send();
-    throw error;
-  });
-  if (begun.view.erasureId === null) throw new TypeError('an erasure has an id');
-  return await followErasure(call, begun.view.erasureId, limitMs);
+  const { requestErasure, showErasure } = await import('../../lib/console/erasures/routes.ts');
+  const isFollowed = true;
+  return await carryOut(
+    call,
+    {
+      nothing: NOTHING,
+      async preview() {
+        const { json, view } = await bus.ask(requestErasure, {
+          body: { ...asked, dryRun: true },
+          named: NAMED,
+        });
+        if (!('request' in view)) throw new TypeError('a dry run is answered with a preview');
+        return { json, view };
+      },
+      draw: write,
+      confirm: () => confirm(call, subjects[0]!),
+      begin({ request: { erasureId } }) {
+        return bus.ask(requestErasure, { body: { ...asked, reason, erasureId }, named: NAMED });
+      },
+      look: ({ erasureId }) =>
+        erasureId === null ? null : () => bus.ask(showErasure, { parameters: { erasureId } }),
+      isSettled: ({ endedAt }) => endedAt !== null,
+      words: (now) => `${stateWords(now)}…`,
+      ends: (now) => ({
+        isGood: now.endedAt !== null,
+        words:
+          now.endedAt === null ? `Under way: ${stateWords(now)}. The cron continues.` : outcomeWords(now),
+        more: leftWords(now),
+        address: new URL(erasurePath(now.erasureId), bus.url).href,
+      }),
+    },
+    isFollowed,
+  );
 }
 
 /** Asks for the name again, which proves that it was read. @throws Failure for any other answer. */
@@ -83,32 +94,6 @@ async function confirm({ given, terminal }: Call, subject: string): Promise<void
   if (given.isSet('yes')) return;
   const answer = await terminal.ask(`\nType ${subject} to erase permanently: `);
   if (answer.trim() !== subject) throw new Failure(EXIT.failed, NOTHING);
-}
-
-/** Waits until an erasure has ended, and says what it overwrote. @returns the exit code. */
-async function followErasure(call: Call, erasureId: string, limitMs: number): Promise<number> {
-  const { bus, isJson, terminal } = call;
-  const { showErasure } = await import('../../lib/console/erasures/routes.ts');
-  const { json, view } = await follow(
-    call,
-    limitMs,
-    () => bus.ask(showErasure, { parameters: { erasureId } }),
-    { isSettled: ({ view: now }) => now.endedAt !== null, words: ({ view: now }) => `${stateWords(now)}…` },
-  );
-  const isEnded = view.endedAt !== null;
-  if (isJson) {
-    writeJson(call, json);
-    return isEnded ? EXIT.ok : EXIT.failed;
-  }
-  const { out } = terminal;
-  writeOutcome(
-    call,
-    isEnded,
-    isEnded ? outcomeWords(view) : `Under way: ${stateWords(view)}. The cron continues.`,
-  );
-  for (const words of leftWords(view)) out.write(wrapTo(out.columns, `  ${words}`));
-  out.write(out.paint('dim', `  ${new URL(erasurePath(erasureId), bus.url).href}`));
-  return isEnded ? EXIT.ok : EXIT.failed;
 }
 
 function write(view: ErasurePreview, pane: Pane): void {

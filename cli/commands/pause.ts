@@ -4,7 +4,7 @@ import { writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { YES, confirm, requireConfirmable } from '../confirm.ts';
 import { EXIT } from '../failure.ts';
-import { writeOutcome } from '../held-delivery.ts';
+import { writeOutcome } from '../outcome.ts';
 import { REASON, requireReason } from '../reason.ts';
 import { AHEAD, isAhead, namedIn, subscriptionsOf, UNKNOWN_YET } from '../subscriptions.ts';
 import type { Subscription } from '../subscriptions.ts';

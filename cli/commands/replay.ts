@@ -2,18 +2,18 @@ import { ago, duration, timeText } from '../../lib/console/kit/instants.ts';
 import { ALL_TIME } from '../../lib/console/kit/links.ts';
 import { count, quantity, joinNames } from '../../lib/console/kit/words.ts';
 import type { PreviewedSubscription, ReplayPreview } from '../../lib/console/replays/preview.ts';
+import type { ReplayProgress } from '../../lib/console/replays/read.ts';
 import { SECOND } from '../../lib/platform/time.ts';
 import type { Given } from '../arguments.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
-import { YES, confirm, requireConfirmable } from '../confirm.ts';
-import { requireDeliveryId } from '../dead-letter.ts';
+import { YES, confirm } from '../confirm.ts';
+import { requireDeliveryId } from '../delivery-id.ts';
 import { EXIT, Failure, misused } from '../failure.ts';
-import { followReplay } from '../follow-replay.ts';
-import { WAIT, waitLimitMs } from '../follow.ts';
+import { WAIT } from '../follow.ts';
 import { requireIncidentId } from '../incident-id.ts';
-import { requireReason } from '../reason.ts';
-import { Unavailable } from '../refusals.ts';
+import { carryOut, stopOf } from '../operation.ts';
+import { writeOutcome } from '../outcome.ts';
 import { failureText } from '../states.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
@@ -78,51 +78,55 @@ export const command: Command = {
 };
 
 async function run(call: Call): Promise<number> {
-  const { given, terminal, isJson, bus } = call;
-  const stopped = given.text('stop');
-  if (stopped !== undefined) return await stopReplay(call, stopped);
+  const { given, bus } = call;
+  if (given.isSet('stop')) return await stopReplay(call);
   const perMinute = given.wholeNumber('per-minute', 1, 1_000_000);
   const fields = { ...(await requestOf(call)), perMinute };
-  const isDry = given.isSet('dry-run');
-  if (!isDry) requireConfirmable(call, NOTHING, ', or --dry-run for a preview');
-  const expected = given.wholeNumber('expected', 0, 1_000_000_000);
-  const limitMs = waitLimitMs(given);
-  const { showPreview } = await import('../../lib/console/replays/routes.ts');
-  const { json, view } = await bus.ask(showPreview, { query: fields, named: NAMED });
-  // The preview must be seen even where the answer goes to a program.
-  const pane = isDry ? terminal.out : terminal.err;
-  if (isDry && isJson) writeJson(call, json);
-  else write(view, titleOf(view, given), pane);
-  if (expected !== undefined && view.matched !== expected) {
-    const match = `${quantity(view.matched, 'delivery')} ${view.matched === 1 ? 'matches' : 'match'}`;
-    throw new Failure(EXIT.failed, `Nothing was replayed: ${match}, not ${count(expected)}.`);
-  }
-  if (isDry) return EXIT.ok;
-  if (view.matched > 0) {
-    const action = `Replay ${view.matched === 1 ? 'it' : 'them'}`;
-    await confirm(call, { action, count: view.matched, nothing: NOTHING });
-  }
-  return await replayPreviewed(view, call, given.isSet('wait') ? limitMs : null);
+  const { requestReplay, showPreview, showReplay } = await import('../../lib/console/replays/routes.ts');
+  return await carryOut(call, {
+    nothing: NOTHING,
+    preview: () => bus.ask(showPreview, { query: fields, named: NAMED }),
+    draw: (view, pane) => write(view, titleOf(view, given), pane),
+    matched: ({ matched }) => [
+      matched,
+      `${quantity(matched, 'delivery')} ${matched === 1 ? 'matches' : 'match'}`,
+    ],
+    async confirm({ matched }) {
+      const action = `Replay ${matched === 1 ? 'it' : 'them'}`;
+      if (matched > 0) await confirm(call, { action, count: matched, nothing: NOTHING });
+    },
+    begin({ request, replayId, matched }) {
+      const body = { ...request, replayId, expectedCount: matched, reason: given.text('reason') };
+      return bus.ask(requestReplay, { body, named: NAMED });
+    },
+    tell: (done, preview) => tell(call, done, preview),
+    look: ({ replayId, replayed }) =>
+      replayId === null || replayed === 0 ? null : () => bus.ask(showReplay, { parameters: { replayId } }),
+    isSettled: (now) => openOf(now) === 0,
+    words: progressWords,
+    ends: (now) => ({
+      isGood: openOf(now) + now.progress.deadLettered === 0 && now.pace?.stopped == null,
+      words: endWords(now),
+    }),
+  });
 }
 
 /** @throws Failure without a reason, or with options of another replay. */
-async function stopReplay(call: Call, replayId: string): Promise<number> {
-  const { given, terminal, isJson, bus } = call;
-  const other = OF_A_REQUEST.find((name) => given.isSet(name));
-  if (other !== undefined || given.positionals.length > 0)
-    throw misused(`--stop takes the replay alone: leave out ${other ? `--${other}` : 'the topic'}.`);
-  if (!UUID.test(replayId))
-    throw misused(`--stop: '${replayId}' is not a replay id. Copy it from npx postbud log.`);
-  const reason = requireReason(given, `replay --stop ${replayId} --reason "ledger is slow again"`);
+async function stopReplay(call: Call): Promise<number> {
+  const { id, reason } = stopOf(call, {
+    what: 'replay',
+    begins: ['topic', ...OF_A_REQUEST],
+    example: 'ledger is slow again',
+  });
   const { stopPacedReplay } = await import('../../lib/console/replays/routes.ts');
-  const { json, view } = await bus.ask(stopPacedReplay, { parameters: { replayId }, body: { reason } });
-  if (isJson) writeJson(call, json);
-  else {
-    const { out } = terminal;
-    const left = view.pace?.left ?? 0;
-    const rest = `${quantity(left, 'delivery')} ${left === 1 ? 'stays' : 'stay'} as ${left === 1 ? 'it is' : 'they are'}.`;
-    out.write(`${out.paint('green', '✓')} Stopped. ${count(view.replayed)} put back, ${rest}`);
-  }
+  const { json, view } = await call.bus.ask(stopPacedReplay, {
+    parameters: { replayId: id },
+    body: { reason },
+  });
+  const left = view.pace?.left ?? 0;
+  const rest = `${quantity(left, 'delivery')} ${left === 1 ? 'stays as it is' : 'stay as they are'}.`;
+  if (call.isJson) writeJson(call, json);
+  else writeOutcome(call, true, `Stopped. ${count(view.replayed)} put back, ${rest}`);
   return EXIT.ok;
 }
 
@@ -140,8 +144,6 @@ const OF_A_REQUEST = [
   'dry-run',
   'wait',
 ];
-
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** @throws Failure for an incomplete or contradictory request. */
 async function requestOf(call: Call) {
@@ -199,32 +201,14 @@ async function requestOfIncident({ given, bus }: Call, incident: string) {
 
 const USAGE = 'For example: npx postbud replay payment.captured --since 24h';
 
-/** @param limitMs how long to wait for the outcome; null does not wait. */
-async function replayPreviewed(view: ReplayPreview, call: Call, limitMs: number | null): Promise<number> {
-  const { given, terminal, isJson, bus } = call;
-  const reason = given.text('reason');
-  const body = { ...view.request, replayId: view.replayId, expectedCount: view.matched, reason };
-  const { requestReplay } = await import('../../lib/console/replays/routes.ts');
-  const send = () => bus.ask(requestReplay, { body, named: NAMED });
-  const { json, view: done } = await send().catch((error: unknown) => {
-    // The replay's id makes a repeated request safe.
-    if (error instanceof Unavailable && error.exitCode === EXIT.unreachable) return send();
-    throw error;
-  });
+function tell({ terminal: { out }, bus }: Call, done: ReplayDone, preview: ReplayPreview): void {
   const { replayed, matched, replayId } = done;
-  const isWaiting = limitMs !== null && replayId !== null && replayed > 0;
-  if (isJson) {
-    if (isWaiting) return await followReplay(call, replayId, limitMs);
-    writeJson(call, json);
-    return EXIT.ok;
-  }
-  if (matched === 0) return EXIT.ok;
-  const { out } = terminal;
-  const what = view.isAll ? 'delivery' : 'dead letter';
-  const { perMinute } = view.request;
+  if (matched === 0) return;
+  const what = preview.isAll ? 'delivery' : 'dead letter';
+  const { perMinute } = preview.request;
   const isPaced = perMinute !== undefined;
   const outcome = isPaced
-    ? `Replaying ${quantity(matched, what)}, ${count(perMinute)} a minute${timeWords(view)}.`
+    ? `Replaying ${quantity(matched, what)}, ${count(perMinute)} a minute${timeWords(preview)}.`
     : `Replayed ${quantity(replayed, what)}.`;
   out.write(`\n${out.paint('green', '✓')} ${outcome}`);
   if (replayed < matched && !isPaced) {
@@ -233,11 +217,15 @@ async function replayPreviewed(view: ReplayPreview, call: Call, limitMs: number 
       `  ${quantity(rest, 'other', 'others')} ${rest === 1 ? 'was' : 'were'} replayed or pruned in the meantime.`,
     );
   }
-  if (replayId !== null) {
-    const address = new URL(`/platform/event-bus/replays/${replayId}`, bus.url);
-    out.write(out.paint('dim', `  Outcome: ${address.href}`));
-  }
-  return isWaiting ? await followReplay(call, replayId, limitMs) : EXIT.ok;
+  if (replayId === null) return;
+  const address = new URL(`/platform/event-bus/replays/${replayId}`, bus.url);
+  out.write(out.paint('dim', `  Outcome: ${address.href}`));
+}
+
+interface ReplayDone {
+  readonly replayId: string | null;
+  readonly matched: number;
+  readonly replayed: number;
 }
 
 /** `, about 1 h 40 min` */
@@ -351,4 +339,33 @@ function warnings(view: ReplayPreview): readonly string[] {
       return `${subscriber} is still failing${last}: replayed deliveries will probably fail again.`;
     }),
   ];
+}
+
+/** Deliveries that are not settled, or not put back yet. */
+function openOf({ progress: { pending, failing }, pace }: ReplayProgress): number {
+  return pending + failing + leftOf(pace);
+}
+
+const leftOf = (pace: ReplayProgress['pace']) => (pace?.endedAt === null ? pace.left : 0);
+
+/** `7 of 7 delivered at 00:41:10 Europe/Oslo.` */
+function endWords(view: ReplayProgress): string {
+  const { lastDeliveredAt, generatedAt: now } = view;
+  if (openOf(view) > 0)
+    return `${progressWords(view)} at ${inZone(timeText(now, now))}, when the time was up.`;
+  return `${progressWords(view)} at ${inZone(timeText(lastDeliveredAt ?? now, now))}.`;
+}
+
+function progressWords({ replayed, progress, pace }: ReplayProgress): string {
+  const { delivered, pending, failing, deadLettered, replayedAgain } = progress;
+  const others = [
+    [pending, 'pending'],
+    [failing, 'failed and will be retried'],
+    [deadLettered, 'dead-lettered again'],
+    [replayedAgain, 'replayed again'],
+    [leftOf(pace), 'left to put back'],
+    [pace?.stopped ? pace.left : 0, 'not put back, because the replay was stopped'],
+  ] as const;
+  const rest = others.flatMap(([number, word]) => (number === 0 ? [] : [`${count(number)} ${word}`]));
+  return [`${count(delivered)} of ${count(replayed)} delivered`, ...rest].join(', ');
 }

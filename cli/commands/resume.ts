@@ -2,7 +2,7 @@ import { joinNames, quantity } from '../../lib/console/kit/words.ts';
 import { writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
-import { writeOutcome } from '../held-delivery.ts';
+import { writeOutcome } from '../outcome.ts';
 import { REASON } from '../reason.ts';
 import { AHEAD, isAhead, namedIn, subscriptionsOf } from '../subscriptions.ts';
 import type { Subscription } from '../subscriptions.ts';

@@ -1,15 +1,10 @@
-import { atMost, writeJson } from '../command.ts';
-import type { Call, Command } from '../command.ts';
-import { requireDeliveryId } from '../dead-letter.ts';
-import { EXIT, misused } from '../failure.ts';
-import { WAIT, waitLimitMs } from '../follow.ts';
-import { followAttempt, readDelivery, writeOutcome } from '../held-delivery.ts';
+import { actionCommand } from '../action.ts';
+import type { Call, OnlineCommand } from '../command.ts';
+import { misused } from '../failure.ts';
 import { isIncidentId } from '../incident-id.ts';
-import { isSubscriberName, probeSubscriber } from '../probe-subscriber.ts';
-import { REASON } from '../reason.ts';
-import { retryIncident } from '../retry-incident.ts';
+import { isSubscriberName, ofDelivery, ofIncident, ofSubscriber, readIncident } from '../retries.ts';
 
-export const command: Command = {
+const described = {
   name: 'retry',
   summary: 'retry the delivery that holds a lane now, or probe a subscriber that does not answer',
   usage: [
@@ -23,42 +18,32 @@ export const command: Command = {
     'With the id of an incident, retries its first blocked lanes: enough to see whether the subscriber is back.',
     'With the name of a subscriber that does not answer, makes its next probe due now: one of its deliveries is tried, and if it gets through, all follow. No attempt is used up.',
   ],
-  options: { ...REASON, ...WAIT },
+  options: {},
   examples: [
     ['retry 12-345 --reason "ledger is back" --wait', 'and wait for the outcome'],
     ['retry 12-345 --json', 'from a script'],
     ['retry ledger --wait', 'probe a subscriber that does not answer'],
   ],
-  run,
-};
+} as const;
+
+const delivery = actionCommand({ ...described, ...ofDelivery });
+const incident = actionCommand({ ...described, ...ofIncident });
+const subscriber = actionCommand({ ...described, ...ofSubscriber });
+
+export const command: OnlineCommand = { ...delivery, run };
 
 async function run(call: Call): Promise<number> {
-  const { given, bus, isJson } = call;
-  atMost(1, given);
-  const [deliveryId] = given.positionals;
-  if (deliveryId === undefined)
+  const { positionals } = call.given;
+  const [named] = positionals;
+  if (named === undefined)
     throw misused(
       'The delivery, the incident or the subscriber is missing.',
       'For example: npx postbud retry 12-345',
     );
-  if (isIncidentId(deliveryId)) return await retryIncident(call, deliveryId);
-  if (isSubscriberName(deliveryId)) return await probeSubscriber(call, deliveryId);
-  requireDeliveryId(deliveryId);
-  const isWaiting = given.isSet('wait');
-  // Before anything is done: a wrong limit must not be noticed after the retry.
-  waitLimitMs(given);
-  const before = isWaiting ? (await readDelivery(call, deliveryId)).view : null;
-  const { retry } = await import('../../lib/console/lanes/routes.ts');
-  const body = { reason: given.text('reason') };
-  const { json, view } = await bus.ask(retry, { parameters: { deliveryId }, body });
-  if (!isJson)
-    writeOutcome(call, true, `Delivery ${deliveryId} (${view.topic} to ${view.subscriber}) is due now.`);
-  if (before === null) {
-    if (isJson) writeJson(call, json);
-    return EXIT.ok;
-  }
-  const outcome = await followAttempt(call, before);
-  if (isJson) writeJson(call, outcome.json);
-  else writeOutcome(call, outcome.code === EXIT.ok, outcome.words);
-  return outcome.code;
+  if (isSubscriberName(named) && !isIncidentId(named)) return await subscriber.run(call);
+  if (!isIncidentId(named) || positionals.length > 1) return await delivery.run(call);
+  const { topic, subscriber: silent } = (await readIncident(call, named)).view;
+  if (topic !== null) return await incident.run(call);
+  // An outage: of all topics of a subscriber that does not answer.
+  return await subscriber.run({ ...call, given: { ...call.given, positionals: [silent] } });
 }

@@ -14,7 +14,7 @@ import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
 import { follow } from '../follow.ts';
-import { writeOutcome } from '../held-delivery.ts';
+import { writeOutcome } from '../outcome.ts';
 import { table } from '../table.ts';
 import type { Cell } from '../table.ts';
 import type { Pane } from '../terminal.ts';

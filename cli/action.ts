@@ -1,0 +1,244 @@
+import type { Given, Options } from './arguments.ts';
+import type { Answered, Asked, Route } from './bus.ts';
+import { atMost, writeJson } from './command.ts';
+import type { Call, Described, OnlineCommand } from './command.ts';
+import { YES, confirm, requireConfirmable } from './confirm.ts';
+import { requireDeliveryId } from './delivery-id.ts';
+import { EXIT, misused } from './failure.ts';
+import { WAIT, follow, waitLimitMs } from './follow.ts';
+import { requireIncidentId } from './incident-id.ts';
+import { writeOutcome } from './outcome.ts';
+import { wrapTo } from './text.ts';
+
+/** A word after the command. */
+export interface Subject {
+  /** The parameter of the route's path, or else the field of its body. */
+  readonly name: string;
+  readonly missing: readonly [message: string, advice: string];
+  /** @throws Failure for a word that cannot be one. */
+  readonly check?: (written: string) => void;
+}
+
+export const INCIDENT: Subject = {
+  name: 'incidentId',
+  missing: ['The incident is missing.', 'npx postbud incidents lists them.'],
+  check: requireIncidentId,
+};
+
+export const deliveryLike = (example: string): Subject => ({
+  name: 'deliveryId',
+  missing: ['The delivery id is missing.', `For example: npx postbud ${example}`],
+  check: requireDeliveryId,
+});
+
+/** What is sent. */
+export interface ActionRequest extends Asked {
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+/** What an action would do, before it is confirmed. */
+export interface Plan {
+  /** Null where what is asked says it all. */
+  readonly says: string | null;
+  /** What is asked: a verb and its object, and how many things it is done to. Null where there is nothing to do. */
+  readonly asks: { readonly action: string; readonly count: number } | null;
+  /** What `--dry-run --json` writes. */
+  readonly json?: unknown;
+}
+
+/** What one request did, of an action that may take several: each has a function's time. */
+export interface Step {
+  readonly done: number;
+  readonly left: number;
+}
+
+/** An action that is done. */
+export interface Did<View> {
+  readonly subjects: Readonly<Record<string, string>>;
+  /** The answers of all its steps, and the sum of what they did. */
+  readonly views: readonly View[];
+  readonly sum: number;
+}
+
+/** How `--wait` ends. @typeParam Seen what it looks at. */
+export interface Followed<View, Seen> {
+  /** Looked at before the action too, so that what it brought about can be told. */
+  readonly look: (call: Call, asked: ActionRequest) => Promise<Answered<Seen>>;
+  /** @returns whether there is anything to wait for. */
+  readonly isExpected?: (view: View) => boolean;
+  readonly isSettled: (now: Seen, before: Seen) => boolean;
+  readonly waiting: (now: Seen) => string;
+  readonly ends: (now: Seen, before: Seen) => { readonly isGood: boolean; readonly words: string };
+}
+
+/** One of an operator's actions, from which its command follows. */
+export interface Action<View, Seen = never> extends Described {
+  readonly subjects: readonly Subject[];
+  /** The option that says why, with an example of it. */
+  readonly why: {
+    readonly option: 'reason' | 'note';
+    readonly example: string;
+    readonly isOptional?: boolean;
+  };
+  readonly route: () => Promise<Route<View>>;
+  /** Fields of the request that options give. */
+  readonly body?: (given: Given) => object;
+  /** Maps fields to what the command line calls them. */
+  readonly named?: Asked['named'];
+  /** That nothing was done, as a whole sentence: the action is confirmed. */
+  readonly nothing?: string;
+  /** What it would do. With the option `dry-run` it is all that happens. */
+  readonly plan?: (call: Call, asked: ActionRequest) => Promise<Plan>;
+  readonly step?: (view: View) => Step;
+  /** @returns what was done, and what may be done next. */
+  readonly done: (view: View, did: Did<View>) => string | readonly [words: string, next: string];
+  readonly follow?: Followed<View, Seen>;
+}
+
+/** Makes the command of an action: check what is written, show what it would do, ask, do it, say what was done. */
+export function actionCommand<View, Seen = never>(action: Action<View, Seen>): OnlineCommand {
+  const { name, summary, usage, notes, examples } = action;
+  return {
+    name,
+    summary,
+    usage,
+    notes,
+    examples,
+    options: optionsOf(action),
+    run: (call) => act(action, call),
+  };
+}
+
+const WHY = {
+  reason: { value: '<text>', help: 'recorded in the operator log' },
+  note: { value: '<text>', help: 'what others should know' },
+} as const;
+
+function optionsOf<View, Seen>({ options, why, nothing, follow: followed }: Action<View, Seen>): Options {
+  return {
+    ...options,
+    [why.option]: WHY[why.option],
+    ...(nothing !== undefined && YES),
+    ...(followed && WAIT),
+  };
+}
+
+async function act<View, Seen>(action: Action<View, Seen>, call: Call): Promise<number> {
+  const { nothing } = action;
+  const { given, terminal, isJson, bus } = call;
+  const isDry = given.isSet('dry-run');
+  const written = wordsOf(action, call, isDry);
+  const limitMs = action.follow && waitLimitMs(given);
+  if (nothing !== undefined && !isDry)
+    requireConfirmable(
+      call,
+      nothing,
+      'dry-run' in action.options ? ', or --dry-run to see what it would do' : '',
+    );
+  const route = await action.route();
+  const asked = askedOf(action, route, given, written);
+  const plan = await action.plan?.(call, asked);
+  if (plan && plan.says !== null && !(isDry && isJson))
+    terminal.err.write(wrapTo(terminal.err.columns, plan.says));
+  if (isDry) {
+    if (isJson) writeJson(call, plan?.json);
+    return EXIT.ok;
+  }
+  if (plan?.asks && nothing !== undefined) await confirm(call, { ...plan.asks, nothing });
+  const followed = given.isSet('wait') ? action.follow : undefined;
+  const before = await followed?.look(call, asked);
+  const { json, views, sum } = await take(action, call, () => bus.ask(route, asked), plan?.asks?.count);
+  const view = views.at(-1)!;
+  if (!isJson) write(call, action.done(view, { subjects: Object.fromEntries(written), views, sum }));
+  if (followed && before && (followed.isExpected?.(view) ?? true))
+    return await wait(followed, call, asked, limitMs!, before.view);
+  if (isJson) writeJson(call, json);
+  return EXIT.ok;
+}
+
+/** The words after the command, and why. @throws Failure where one is missing. */
+function wordsOf<View, Seen>(
+  { name, subjects, why }: Action<View, Seen>,
+  { given }: Call,
+  isDry: boolean,
+): ReadonlyMap<string, string> {
+  atMost(subjects.length, given);
+  const words = new Map(
+    subjects.map((subject, index) => {
+      const written = given.positionals[index];
+      if (written === undefined) throw misused(...subject.missing);
+      subject.check?.(written);
+      return [subject.name, written];
+    }),
+  );
+  const said = given.text(why.option)?.trim() || (isDry ? 'preview' : undefined);
+  if (said !== undefined) words.set(why.option, said);
+  else if (!why.isOptional) {
+    const line = [name, ...words.values()].join(' ');
+    throw misused(
+      why.option === 'reason'
+        ? '--reason is missing: it is recorded in the operator log.'
+        : '--note is missing.',
+      `For example: npx postbud ${line} --${why.option} "${why.example}"`,
+    );
+  }
+  return words;
+}
+
+function askedOf<View, Seen>(
+  { body, named }: Action<View, Seen>,
+  { path }: Route<View>,
+  given: Given,
+  written: ReadonlyMap<string, string>,
+): ActionRequest {
+  const isInPath = ([name]: readonly [string, string]) => path.includes(`{${name}}`);
+  const words = [...written];
+  return {
+    parameters: Object.fromEntries(words.filter(isInPath)),
+    body: { ...Object.fromEntries(words.filter((one) => !isInPath(one))), ...body?.(given) },
+    named: { note: '--note', ...named },
+  };
+}
+
+/** Asks until all is done, or nothing more is. What comes meanwhile takes another command. @param count at most. */
+async function take<View, Seen>(
+  { step }: Action<View, Seen>,
+  { terminal }: Call,
+  ask: () => Promise<Answered<View>>,
+  count = Infinity,
+): Promise<{ readonly json: unknown; readonly views: readonly View[]; readonly sum: number }> {
+  const views: View[] = [];
+  for (let sum = 0; ;) {
+    const { json, view } = await ask();
+    views.push(view);
+    const { done, left } = step?.(view) ?? { done: 0, left: 0 };
+    sum += done;
+    terminal.progress(left > 0 ? `${sum} done, ${left} left` : null);
+    if (left === 0 || done === 0 || sum >= count) return { json, views, sum };
+  }
+}
+
+async function wait<View, Seen>(
+  followed: Followed<View, Seen>,
+  call: Call,
+  asked: ActionRequest,
+  limitMs: number,
+  before: Seen,
+): Promise<number> {
+  const last = await follow(call, limitMs, () => followed.look(call, asked), {
+    isSettled: ({ view }) => followed.isSettled(view, before),
+    words: ({ view }) => followed.waiting(view),
+  });
+  const { isGood, words } = followed.ends(last.view, before);
+  if (call.isJson) writeJson(call, last.json);
+  else writeOutcome(call, isGood, words);
+  return isGood ? EXIT.ok : EXIT.failed;
+}
+
+function write(call: Call, done: string | readonly [string, string]): void {
+  const { out } = call.terminal;
+  const [words, next] = typeof done === 'string' ? [done, null] : done;
+  writeOutcome(call, true, words);
+  if (next !== null) out.write(out.paint('dim', wrapTo(out.columns, next)));
+}

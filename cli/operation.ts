@@ -1,0 +1,117 @@
+import { count } from '../lib/console/kit/words.ts';
+import type { Answered } from './bus.ts';
+import { writeJson } from './command.ts';
+import type { Call } from './command.ts';
+import { requireConfirmable } from './confirm.ts';
+import { EXIT, Failure, misused } from './failure.ts';
+import { follow, waitLimitMs } from './follow.ts';
+import { writeOutcome } from './outcome.ts';
+import { requireReason } from './reason.ts';
+import { Unavailable } from './refusals.ts';
+import type { Pane } from './terminal.ts';
+import { wrapTo } from './text.ts';
+
+/** What is previewed, confirmed, begun under the preview's id, and followed to its end: a replay, a backfill, an erasure. */
+export interface Operation<Preview, Begun, Progress> {
+  /** That nothing was done, as a whole sentence. */
+  readonly nothing: string;
+  readonly preview: () => Promise<Answered<Preview>>;
+  readonly draw: (preview: Preview, pane: Pane) => void;
+  /** How many there are, for `--expected`, and the words that say so. */
+  readonly matched?: (preview: Preview) => readonly [number: number, words: string];
+  /** @throws Failure where it is not confirmed. */
+  readonly confirm: (preview: Preview) => Promise<void>;
+  /** Has the server begin it, under the id of the preview: a repeated request does nothing twice. */
+  readonly begin: (preview: Preview) => Promise<Answered<Begun>>;
+  /** Says what has begun. */
+  readonly tell?: (begun: Begun, preview: Preview) => void;
+  /** @returns how to look at its progress; null where there is nothing to follow. */
+  readonly look: (begun: Begun, preview: Preview) => (() => Promise<Answered<Progress>>) | null;
+  readonly isSettled: (now: Progress) => boolean;
+  readonly words: (now: Progress) => string;
+  readonly ends: (now: Progress) => End;
+}
+
+interface End {
+  readonly isGood: boolean;
+  readonly words: string;
+  /** Lines below it, and an address. */
+  readonly more?: readonly string[];
+  readonly address?: string;
+}
+
+/** @param isFollowed whether to wait for its end. @returns the exit code. */
+export async function carryOut<Preview, Begun, Progress>(
+  call: Call,
+  operation: Operation<Preview, Begun, Progress>,
+  isFollowed = call.given.isSet('wait'),
+): Promise<number> {
+  const { given, terminal, isJson } = call;
+  const isDry = given.isSet('dry-run');
+  if (!isDry) requireConfirmable(call, operation.nothing, ', or --dry-run for a preview');
+  const expected = given.wholeNumber('expected', 0, 1_000_000_000);
+  const limitMs = waitLimitMs(given);
+  const { json, view: preview } = await operation.preview();
+  // The preview must be seen even where the answer goes to a program.
+  if (isDry && isJson) writeJson(call, json);
+  else operation.draw(preview, isDry ? terminal.out : terminal.err);
+  const [matched, words] = operation.matched?.(preview) ?? [];
+  if (expected !== undefined && matched !== expected)
+    throw new Failure(EXIT.failed, `${operation.nothing.slice(0, -1)}: ${words}, not ${count(expected)}.`);
+  if (isDry) return EXIT.ok;
+  await operation.confirm(preview);
+  const begun = await operation.begin(preview).catch((error: unknown) => {
+    if (error instanceof Unavailable && error.exitCode === EXIT.unreachable) return operation.begin(preview);
+    throw error;
+  });
+  if (!isJson) operation.tell?.(begun.view, preview);
+  const look = isFollowed ? operation.look(begun.view, preview) : null;
+  if (look) return await followToItsEnd(call, operation, look, limitMs);
+  if (isJson) writeJson(call, begun.json);
+  return EXIT.ok;
+}
+
+async function followToItsEnd<Preview, Begun, Progress>(
+  call: Call,
+  { isSettled, words, ends }: Operation<Preview, Begun, Progress>,
+  look: () => Promise<Answered<Progress>>,
+  limitMs: number,
+): Promise<number> {
+  const { out } = call.terminal;
+  const last = await follow(call, limitMs, look, {
+    isSettled: ({ view }) => isSettled(view),
+    words: ({ view }) => words(view),
+  });
+  const { isGood, words: end, more = [], address } = ends(last.view);
+  if (call.isJson) writeJson(call, last.json);
+  else {
+    writeOutcome(call, isGood, end);
+    for (const line of more) out.write(wrapTo(out.columns, `  ${line}`));
+    if (address !== undefined) out.write(out.paint('dim', `  ${address}`));
+  }
+  return isGood ? EXIT.ok : EXIT.failed;
+}
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** What `--stop` is given with, and the id that it names. */
+export interface Stop {
+  readonly what: 'backfill' | 'replay';
+  /** What is named to begin one: an argument, and options. */
+  readonly begins: readonly [argument: string, ...options: string[]];
+  readonly example: string;
+}
+
+/** @returns the id and the reason. @throws Failure without a reason, for an id that is none, or beside what begins one. */
+export function stopOf({ given }: Call, { what, begins: [argument, ...options], example }: Stop) {
+  const id = given.text('stop') ?? '';
+  const other = options.find((name) => given.isSet(name));
+  if (other !== undefined || given.positionals.length > 0)
+    throw misused(`--stop names the ${what} alone: leave out ${other ? `--${other}` : `the ${argument}`}.`);
+  if (!UUID.test(id))
+    throw misused(
+      `--stop: '${id}' is not a ${what} id.`,
+      'Copy it from npx postbud log, for example 019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21.',
+    );
+  return { id, reason: requireReason(given, `${what} --stop ${id} --reason "${example}"`) };
+}

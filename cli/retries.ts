@@ -1,0 +1,132 @@
+import { isProbe } from '../lib/console/dead-letters/delivery.ts';
+import type { DeadLetter, Try } from '../lib/console/dead-letters/delivery.ts';
+import type { IncidentView } from '../lib/console/incidents/detail.ts';
+import { silenceWords } from '../lib/console/incidents/outage.ts';
+import { timeText, until } from '../lib/console/kit/instants.ts';
+import { quantity, quantityOfLanes } from '../lib/console/kit/words.ts';
+import type { SubscriberHealth } from '../lib/console/subscribers/read.ts';
+import { INCIDENT, deliveryLike } from './action.ts';
+import type { Action } from './action.ts';
+import type { Call, Described } from './command.ts';
+import { failureText } from './states.ts';
+import { inZone } from './times.ts';
+
+/** What one kind of retry does; the command describes all of them. */
+type Kind<View, Seen> = Omit<Action<View, Seen>, keyof Described>;
+
+const why = { option: 'reason', example: 'it is back', isOptional: true } as const;
+
+/** Retries the delivery that holds its lane; waits until it has been attempted. */
+export const ofDelivery = {
+  subjects: [deliveryLike('retry 12-345')],
+  why,
+  route: async () => (await import('../lib/console/lanes/routes.ts')).retry,
+  done: ({ topic, subscriber }, { subjects: { deliveryId } }) =>
+    `Delivery ${deliveryId!} (${topic} to ${subscriber}) is due now.`,
+  follow: {
+    look: async (call, { parameters }) => await readDelivery(call, parameters['deliveryId']!),
+    isSettled: (now, before) => newTry(now, before) !== null,
+    waiting: () => 'Waiting for the attempt…',
+    ends(now, before) {
+      const last = newTry(now, before);
+      return { isGood: last?.outcome === 'delivered', words: attemptWords(now, last) };
+    },
+  },
+} satisfies Kind<{ readonly topic: string; readonly subscriber: string }, DeadLetter>;
+
+/** Retries the first blocked lanes of an incident; waits until each has been attempted. */
+export const ofIncident = {
+  subjects: [INCIDENT],
+  why,
+  route: async () => (await import('../lib/console/incidents/routes.ts')).retryIncident,
+  done: ({ retried }) =>
+    retried === 0 ? 'No lane waits for a retry.' : `${quantity(retried, 'lane')} due now.`,
+  follow: {
+    look: async (call, { parameters }) => await readIncident(call, parameters['incidentId']!),
+    isExpected: ({ retried }) => retried > 0,
+    // Each delivers again, or has failed again and waits.
+    isSettled: ({ state, lanes, generatedAt }) =>
+      state !== 'happening' || lanes.every(({ nextAttemptAt }) => nextAttemptAt > generatedAt),
+    waiting: ({ blockedLanes }) => `${quantityOfLanes(blockedLanes)} blocked`,
+    ends: (now) => ({
+      isGood: [now, ...now.others].every(({ state }) => state !== 'happening'),
+      words: incidentWords(now),
+    }),
+  },
+} satisfies Kind<{ readonly retried: number }, IncidentView>;
+
+/** Probes a subscriber that does not answer; waits until it has answered or not. */
+export const ofSubscriber = {
+  subjects: [
+    { name: 'subscriber', missing: ['The subscriber is missing.', 'For example: npx postbud retry ledger'] },
+  ],
+  why,
+  route: async () => (await import('../lib/console/subscribers/routes.ts')).probeSubscriber,
+  done: (_, { subjects: { subscriber } }) => `The next probe of ${subscriber!} is due now.`,
+  follow: {
+    async look({ bus }, { parameters }) {
+      const { showSubscriber } = await import('../lib/console/subscribers/routes.ts');
+      return await bus.ask(showSubscriber, { parameters });
+    },
+    isSettled: ({ outage }, before) => outage === null || outage.probes > (before.outage?.probes ?? 0),
+    waiting: ({ subscriber }) => `Waiting for the answer of ${subscriber}…`,
+    ends: (now) => ({ isGood: now.outage === null, words: answerWords(now) }),
+  },
+} satisfies Kind<unknown, SubscriberHealth>;
+
+/** Whether a text may be the name of a subscriber, and no id. */
+export const isSubscriberName = (written: string) => /^[a-z][\w.-]{0,99}$/i.test(written);
+
+/** Reads a delivery in any state. */
+export async function readDelivery({ bus }: Call, deliveryId: string) {
+  const { showDeadLetter } = await import('../lib/console/dead-letters/routes.ts');
+  return await bus.ask(showDeadLetter, { parameters: { deliveryId } });
+}
+
+export async function readIncident({ bus }: Call, incidentId: string) {
+  const { showIncident } = await import('../lib/console/incidents/routes.ts');
+  return await bus.ask(showIncident, { parameters: { incidentId } });
+}
+
+const triesOf = ({ attempts }: DeadLetter) =>
+  attempts.filter((attempt): attempt is Try => 'attempt' in attempt);
+
+/** @returns the last attempt since then, if there is one. */
+function newTry(now: DeadLetter, before: DeadLetter): Try | null {
+  const tries = triesOf(now);
+  return tries.length > triesOf(before).length ? tries.at(-1)! : null;
+}
+
+function attemptWords(view: DeadLetter, last: Try | null): string {
+  const { generatedAt: now, nextAttemptAt } = view;
+  if (last === null) return 'No relay has attempted it yet.';
+  const next = nextAttemptAt === null ? '' : `, next attempt ${until(nextAttemptAt, now)}`;
+  switch (last.outcome) {
+    case 'delivered':
+      return `Delivered at ${inZone(timeText(view.deliveredAt ?? last.at, now))}.`;
+    case 'waited':
+      if (isProbe(last)) return `The subscriber does not answer${next}: ${failureText(last.error!)}`;
+      return `The subscriber asked to wait${next}.`;
+    case 'failed': {
+      const error = last.error ? `: ${failureText(last.error)}` : '';
+      const dead = view.state === 'dead_lettered' ? ' and was dead-lettered' : next;
+      return `Attempt ${last.attempt} failed${dead}${error}`;
+    }
+  }
+}
+
+function incidentWords(view: IncidentView): string {
+  if (view.state !== 'happening')
+    return [view, ...view.others.filter(({ state }) => state === 'happening')]
+      .map(({ sentence }) => sentence)
+      .join(' ');
+  const [first] = view.lanes;
+  const next = first ? `, the next attempt ${until(first.nextAttemptAt, view.generatedAt)}` : '';
+  return `${quantityOfLanes(view.blockedLanes)} blocked, last error ${failureText(view.lastError)}${next}.`;
+}
+
+function answerWords({ subscriber, outage, generatedAt: now }: SubscriberHealth): string {
+  if (outage === null) return `${subscriber} answers again. Its deliveries follow, in order.`;
+  const { kind, since, nextProbeAt } = outage;
+  return `No answer: ${subscriber} ${silenceWords(kind)} since ${timeText(since, now)}. Next probe ${until(nextProbeAt, now)}.`;
+}
