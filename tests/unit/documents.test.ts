@@ -15,6 +15,7 @@ const documents = [
   ...readdirSync(new URL('docs/', root), { encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),
+  'lib/bus/README.md',
   'bench/capacity.md',
   'bench/RESULTS.md',
 ];
@@ -61,6 +62,42 @@ describe.for(documents)('%s', (document) => {
     ).toEqual([]);
   });
 });
+
+describe('lib/bus/README.md', () => {
+  const text = read('lib/bus/README.md');
+  const [way = ''] = text.split('## 9');
+  const lines = (path: string) => read(path).trimEnd().split('\n').length;
+
+  test('fits on two pages', () => {
+    expect(lines('lib/bus/README.md')).toBeLessThanOrEqual(115);
+  });
+
+  test('names only files, database functions and tests that exist', () => {
+    expect(namedByCore(text).length).toBeGreaterThan(100);
+    expect(namedByCore(text).filter((path) => !existsSync(new URL(path, root)))).toEqual([]);
+  });
+
+  test('says within a few hundred how many lines an event’s way has', () => {
+    const files = new Set(namedByCore(way).filter((path) => /^(?:lib\/bus|drizzle\/functions)\//.test(path)));
+    const counted = [...files].reduce((sum, path) => sum + lines(path), 0);
+    const said = Number(/way\*\* is ([\d,]+) lines/.exec(text)?.[1]?.replace(',', ''));
+    expect(Math.abs(said - counted), `${counted} lines`).toBeLessThan(300);
+  });
+});
+
+/** The files that the core's guide names: in its folder or in that of operations, of database functions, of tests. */
+function namedByCore(text: string): string[] {
+  const names = Array.from(
+    text.matchAll(/`((?:[a-z][\w-]*\/)*[\w.-]+\.ts|postbud_\w+)`/g),
+    ([, name]) => name!,
+  );
+  return names.map((name) => {
+    if (/^(?:lib|drizzle)\//.test(name)) return name;
+    if (name.startsWith('postbud_')) return `drizzle/functions/${name}.sql`;
+    if (name.endsWith('.test.ts')) return `tests/database/${name}`;
+    return `lib/bus/${name.includes('/') ? '' : 'deliveries/operations/'}${name}`;
+  });
+}
 
 test('The log messages that the documents quote are in the code.', () => {
   const code = readdirSync(new URL('lib/', root), { recursive: true, encoding: 'utf8' })

@@ -12,7 +12,7 @@ import type { FoundSettled, LaneOutcome, Settled } from './settle.ts';
 import type { Subscription } from './subscription.ts';
 
 export interface TurnOptions {
-  /** Outcomes to settle, before anything else. */
+  /** Outcomes to settle, after the fan-out and before lanes are claimed. */
   readonly outcomes: readonly LaneOutcome[];
   /** Whose lanes to claim, in this order. */
   readonly subscriptions: ReadonlyMap<string, Subscription>;
@@ -60,8 +60,8 @@ export interface Turn {
  * Takes one turn of a relay in one round trip: fans out the events whose place in the order is certain, settles
  * outcomes, leases due lanes that no relay holds, and reads their next deliveries. An idle turn is one statement too.
  *
- * The statement calls a database function that a migration makes. Its name has a version, so that releases which share a
- * database each call their own. A lane whose lease ran out is due like any other, because its relay died.
+ * The statement calls `postbud_turn_4` (drizzle/functions). Its name has a version, so that releases which share a database
+ * each call their own. A lane whose lease ran out is due like any other, because its relay died.
  *
  * @throws the driver's error. When it is unknown whether lanes were leased, `releaseLostClaims` will release them.
  */

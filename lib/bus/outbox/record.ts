@@ -128,8 +128,7 @@ interface Recording {
  *
  * The first half of the quiet fence: the emitter lock comes first and is shared, then the timestamp is read, both in this
  * statement. It is never before the transaction began, even when the clock has stepped back. The lock goes with the
- * transaction, once its rows can be seen. The other half is in the database's `postbud_fan_out` functions
- * (drizzle/migrations).
+ * transaction, once its rows can be seen. The other half is `postbud_fan_out_3` (drizzle/functions).
  *
  * @returns a function of the event and the values of the caller's parameters.
  */

@@ -42,7 +42,7 @@ const MAX_FANNED_OUT = 3000;
  * One claim loop of a relay and the lanes it holds. It takes turns; each turn has five steps:
  *
  * 1. gather the outcomes that the runs of its lanes yield;
- * 2. in one round trip to the database: settle these outcomes, fan out new events, claim due lanes;
+ * 2. in one round trip to the database: fan out new events, settle these outcomes, claim due lanes;
  * 3. confirm to the runs which of their outcomes were settled;
  * 4. deliver: begin a run for each claimed lane;
  * 5. wait until the runs pause, a commit makes deliveries due, or it is time to look again.
