@@ -33,7 +33,12 @@ export const LAYERS = [
   ['lib/elsewhere/catalog-description', 'lib/elsewhere/receive'],
   ['lib/components/postbud.ts'],
   ['lib/components'],
-  ['lib/components/alerts', 'lib/components/incidents', 'lib/components/identifiers'],
+  [
+    'lib/components/alerts',
+    'lib/components/erasures',
+    'lib/components/incidents',
+    'lib/components/identifiers',
+  ],
   ['lib/bus/relay'],
   ['lib/bus/deliveries/operations'],
   ['lib/bus/deliveries'],

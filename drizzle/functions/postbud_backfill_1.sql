@@ -2,7 +2,7 @@
 --
 -- It locks no lane, so fan-out and relays go on meanwhile: nobody claims what is behind the front, and all lanes that it
 -- writes to are there from the start. Whoever calls it makes the lanes due afterwards. The order of locks is that of
--- lib/deliveries/locks.ts.
+-- lib/bus/deliveries/locks.ts.
 create or replace function postbud_backfill_1(
   backfill uuid, most int, at timestamptz, out written int, out is_ended boolean
 ) language plpgsql

@@ -91,7 +91,7 @@ begin
     perform postbud_refuse_payload_1(known.topic, given_keys.names, given_keys.problems);
   end if;
 
-  -- The first half of the quiet fence (lib/outbox/record.ts): the emitter lock first, then the timestamp.
+  -- The first half of the quiet fence (lib/bus/outbox/record.ts): the emitter lock first, then the timestamp.
   perform pg_advisory_xact_lock_shared(36951, hashtext(known.topic));
   -- UUIDv7: 48 bits of milliseconds before a random UUID's, whose version becomes 7.
   new_id := encode(set_bit(set_bit(

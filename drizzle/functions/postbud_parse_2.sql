@@ -1,4 +1,4 @@
--- Checks values against a JSON Schema: the keywords that the catalog's schemas have (lib/db/publish-catalog.ts).
+-- Checks values against a JSON Schema: the keywords that the catalog's schemas have (lib/platform/db/publish-catalog.ts).
 --
 -- It takes all values that one place of the schema describes at once, such as the `amountMinor` of 8,000 lines, so that a
 -- list costs a few statements for each field of its items, and not a call for each item.

@@ -7,7 +7,7 @@
 -- lanes of one subscriber do not deadlock.
 --
 -- What the failures before the outage used up is given back by the relay, which takes the locks that this needs in their
--- order: see lib/deliveries/give-back.ts.
+-- order: see lib/bus/deliveries/give-back.ts.
 create or replace function postbud_record_presence_1(
   outcomes postbud_outcome_2[], held bigint[], delivered_lanes bigint[], unfinished jsonb, at timestamptz
 ) returns void language plpgsql as $$

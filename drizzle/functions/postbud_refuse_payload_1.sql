@@ -1,7 +1,7 @@
 -- Raises PB002 with the first 20 problems of a payload.
 create or replace function postbud_refuse_payload_1(topic text, paths text[], problems text[]) returns void language plpgsql as $$
 declare
-  -- As many as lib/outbox/errors.ts lists.
+  -- As many as lib/bus/outbox/errors.ts lists.
   listed constant int := 20;
   more int := cardinality(paths) - listed;
 begin

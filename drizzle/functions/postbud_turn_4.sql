@@ -2,7 +2,7 @@
 -- sees what was committed before it began, and begins only if there is something for it to do: a turn costs as much as it
 -- has statements, 10 to 15 microseconds for each before it does anything.
 --
--- The order of locks is that of lib/deliveries/locks.ts: the fan-out's, then all lanes that are changed, in the order of
+-- The order of locks is that of lib/bus/deliveries/locks.ts: the fan-out's, then all lanes that are changed, in the order of
 -- their ids, then events, then counters. A claim passes over lanes that others have locked.
 --
 -- With `max_lanes` 0 it only settles: the relay's time is up. Lanes that it has lengthened or settled itself are leased without

@@ -703,7 +703,7 @@ $$;--> statement-breakpoint
 --
 -- It locks no lane, so fan-out and relays go on meanwhile: nobody claims what is behind the front, and all lanes that it
 -- writes to are there from the start. Whoever calls it makes the lanes due afterwards. The order of locks is that of
--- lib/deliveries/locks.ts.
+-- lib/bus/deliveries/locks.ts.
 create or replace function postbud_backfill_1(
   backfill uuid, most int, at timestamptz, out written int, out is_ended boolean
 ) language plpgsql
@@ -988,7 +988,7 @@ begin
     perform postbud_refuse_payload_1(known.topic, given_keys.names, given_keys.problems);
   end if;
 
-  -- The first half of the quiet fence (lib/outbox/record.ts): the emitter lock first, then the timestamp.
+  -- The first half of the quiet fence (lib/bus/outbox/record.ts): the emitter lock first, then the timestamp.
   perform pg_advisory_xact_lock_shared(36951, hashtext(known.topic));
   -- UUIDv7: 48 bits of milliseconds before a random UUID's, whose version becomes 7.
   new_id := encode(set_bit(set_bit(
@@ -1607,7 +1607,7 @@ begin
   is_whole := batch.is_whole;
 end
 $$;--> statement-breakpoint
--- Checks values against a JSON Schema: the keywords that the catalog's schemas have (lib/db/publish-catalog.ts).
+-- Checks values against a JSON Schema: the keywords that the catalog's schemas have (lib/platform/db/publish-catalog.ts).
 --
 -- It takes all values that one place of the schema describes at once, such as the `amountMinor` of 8,000 lines, so that a
 -- list costs a few statements for each field of its items, and not a call for each item.
@@ -1898,7 +1898,7 @@ $$;--> statement-breakpoint
 -- lanes of one subscriber do not deadlock.
 --
 -- What the failures before the outage used up is given back by the relay, which takes the locks that this needs in their
--- order: see lib/deliveries/give-back.ts.
+-- order: see lib/bus/deliveries/give-back.ts.
 create or replace function postbud_record_presence_1(
   outcomes postbud_outcome_2[], held bigint[], delivered_lanes bigint[], unfinished jsonb, at timestamptz
 ) returns void language plpgsql as $$
@@ -1983,7 +1983,7 @@ $$;--> statement-breakpoint
 -- Raises PB002 with the first 20 problems of a payload.
 create or replace function postbud_refuse_payload_1(topic text, paths text[], problems text[]) returns void language plpgsql as $$
 declare
-  -- As many as lib/outbox/errors.ts lists.
+  -- As many as lib/bus/outbox/errors.ts lists.
   listed constant int := 20;
   more int := cardinality(paths) - listed;
 begin
@@ -2581,7 +2581,7 @@ $$;--> statement-breakpoint
 -- sees what was committed before it began, and begins only if there is something for it to do: a turn costs as much as it
 -- has statements, 10 to 15 microseconds for each before it does anything.
 --
--- The order of locks is that of lib/deliveries/locks.ts: the fan-out's, then all lanes that are changed, in the order of
+-- The order of locks is that of lib/bus/deliveries/locks.ts: the fan-out's, then all lanes that are changed, in the order of
 -- their ids, then events, then counters. A claim passes over lanes that others have locked.
 --
 -- With `max_lanes` 0 it only settles: the relay's time is up. Lanes that it has lengthened or settled itself are leased without

@@ -214,11 +214,11 @@ describe('a paced replay', () => {
       ]);
     }
     const both = await postbud('replay payment.captured --stop x --reason y');
-    expect([both.code, both.err]).toEqual([2, '--stop takes the replay alone: leave out the topic.']);
+    expect([both.code, both.err]).toEqual([2, '--stop names the replay alone: leave out the topic.']);
     const unknown = await postbud('replay --stop x --reason y');
     expect([unknown.code, unknown.err]).toEqual([
       2,
-      "--stop: 'x' is not a replay id. Copy it from npx postbud log.",
+      "--stop: 'x' is not a replay id.\nCopy it from npx postbud log, for example 019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21.",
     ]);
     const nobody = await postbud('replay --stop 019a0000-0000-7000-8000-000000000009 --reason y');
     expect([nobody.code, nobody.err]).toEqual([1, expect.stringContaining('Unknown replay.')]);

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
-import { maskedName } from '../../bus/deliveries/operations/erased-names.ts';
-import type { ErasedName } from '../../bus/deliveries/operations/erased-names.ts';
+import { maskedName } from '../../components/erasures/erased-names.ts';
+import type { ErasedName } from '../../components/erasures/erased-names.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 
-import type { PastAttempt } from '../../../../drizzle/schema.ts';
-import { run } from '../../../platform/db/statement.ts';
-import type { Executor } from '../../../platform/db/statement.ts';
-import { ERASED } from '../../catalog/marks.ts';
-import { erasePersonalData, maskPersonalData } from '../../catalog/personal.ts';
+import type { PastAttempt } from '../../../drizzle/schema.ts';
+import { run } from '../../platform/db/statement.ts';
+import type { Executor } from '../../platform/db/statement.ts';
+import { ERASED } from '../../bus/catalog/marks.ts';
+import { erasePersonalData, maskPersonalData } from '../../bus/catalog/personal.ts';
 
 /** What one transaction overwrote. */
 export interface ErasedChunk {

@@ -1,7 +1,7 @@
-import { run } from '../../../platform/db/statement.ts';
-import type { Executor } from '../../../platform/db/statement.ts';
-import { maskPersonalData } from '../../catalog/personal.ts';
-import { PRESENCE_LOCK, WATCH_LOCK } from '../locks.ts';
+import { run } from '../../platform/db/statement.ts';
+import type { Executor } from '../../platform/db/statement.ts';
+import { maskPersonalData } from '../../bus/catalog/personal.ts';
+import { PRESENCE_LOCK, WATCH_LOCK } from '../../bus/deliveries/locks.ts';
 import { soughtNames } from './erased-names.ts';
 import type { ErasedName } from './erased-names.ts';
 

@@ -1,5 +1,5 @@
-import { looksLikeId } from '../../catalog/marks.ts';
-import type { NamingField } from '../../catalog/person.ts';
+import { looksLikeId } from '../../bus/catalog/marks.ts';
+import type { NamingField } from '../../bus/catalog/person.ts';
 
 /** A name of the person whose data an erasure overwrites. */
 export interface ErasedName {
