@@ -58,7 +58,7 @@ export const LAYERS = [
     'lib/platform/lifetime.ts',
     'lib/platform/markup.ts',
   ],
-  ['lib/platform/time.ts'],
+  ['lib/platform/masking', 'lib/platform/time.ts'],
   [
     // What can happen is known to all, the database's migrations among them, and knows nobody.
     'lib/bus/catalog',

@@ -1,7 +1,7 @@
 import { run } from '../../platform/db/statement.ts';
 import type { Executor } from '../../platform/db/statement.ts';
 import { topics } from '../../bus/catalog/catalog.ts';
-import { namingFields } from '../../bus/catalog/person.ts';
+import { namingFields } from './person.ts';
 import { soughtNames } from './erased-names.ts';
 import type { ErasedName, NamedEvent } from './erased-names.ts';
 

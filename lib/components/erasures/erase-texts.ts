@@ -1,6 +1,6 @@
 import { run } from '../../platform/db/statement.ts';
 import type { Executor } from '../../platform/db/statement.ts';
-import { maskPersonalData } from '../../bus/catalog/personal.ts';
+import { maskPersonalData } from '../../platform/masking/personal.ts';
 import { PRESENCE_LOCK, WATCH_LOCK } from '../../bus/deliveries/locks.ts';
 import { soughtNames } from './erased-names.ts';
 import type { ErasedName } from './erased-names.ts';

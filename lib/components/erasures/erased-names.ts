@@ -1,5 +1,5 @@
 import { looksLikeId } from '../../bus/catalog/marks.ts';
-import type { NamingField } from '../../bus/catalog/person.ts';
+import type { NamingField } from './person.ts';
 
 /** A name of the person whose data an erasure overwrites. */
 export interface ErasedName {
