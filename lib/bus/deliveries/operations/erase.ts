@@ -1,5 +1,6 @@
 import { v7 as uuidv7 } from 'uuid';
 
+import type { ErasedName } from '../../../../drizzle/schema.ts';
 import type { Database, Transaction } from '../../../platform/db/connect.ts';
 import { driverOf, limitStatements, run } from '../../../platform/db/statement.ts';
 import { MINUTE, sleep } from '../../../platform/time.ts';
@@ -9,7 +10,6 @@ import { eraseEvents } from './erase-events.ts';
 import { FIRST_ID, searchEvents } from './erase-search.ts';
 import { eraseTexts } from './erase-texts.ts';
 import { askedNames, maskedName, namesOfNextPass, withMarks, withNamesOf } from './erased-names.ts';
-import type { ErasedName } from './erased-names.ts';
 
 // A person to forget. The data flow of an erasure, one transaction a step, any process, each step under its row's lock:
 //
