@@ -207,11 +207,7 @@ export async function readWebhooks(
         reason: last.reason,
       })),
     },
-    setAside: pageOf(aside, limit, setAsideOf, ({ at, event_id }) => ({
-      list: 'setAside',
-      at,
-      eventId: event_id,
-    })),
+    setAside: pageOf(aside, limit, setAsideOf, ({ at, eventId }) => ({ list: 'setAside', at, eventId })),
   };
 }
 
@@ -272,13 +268,14 @@ function refusalOf({ provider: sender, reason, refused_at }: FoundRefusals['newe
 }
 
 function setAsideOf(found: FoundSetAside): WebhookSetAside {
+  const { provider: sender, providerEventId: id, eventId, intentId, outcome, setAsideAt } = found;
   return {
-    provider: found.provider,
-    providerEventId: found.provider_event_id,
-    eventId: found.event_id,
-    intentId: found.intent_id,
-    outcome: found.outcome,
-    setAsideAt: instantOf(found.set_aside_at),
-    unclaimedAt: instantOf(found.set_aside_at + UNCLAIMED_AFTER_MS),
+    provider: sender,
+    providerEventId: id,
+    eventId,
+    intentId,
+    outcome: outcome.state,
+    setAsideAt: instantOf(setAsideAt),
+    unclaimedAt: instantOf(setAsideAt.getTime() + UNCLAIMED_AFTER_MS),
   };
 }

@@ -1,6 +1,6 @@
-import { sql } from 'drizzle-orm';
+import { eq, sql } from 'drizzle-orm';
 
-import { operatorActions } from '../../../../drizzle/schema.ts';
+import { lanes, operatorActions } from '../../../../drizzle/schema.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
 import { topics } from '../../catalog/catalog.ts';
@@ -112,11 +112,12 @@ const NOTHING: Retired = { topics: [], dismissed: 0, left: 0 };
 
 /** Whether the subscriber ever had a delivery. */
 export async function isKnown(db: Database, subscriber: string): Promise<boolean> {
-  const [row] = await run<{ is_known: boolean }>(driverOf(db), {
-    text: 'select exists (select from lanes where subscriber = $1::text) as is_known',
-    values: [subscriber],
-  });
-  return row!.is_known;
+  const found = await db
+    .select({ id: lanes.id })
+    .from(lanes)
+    .where(eq(lanes.subscriber, subscriber))
+    .limit(1);
+  return found.length > 0;
 }
 
 function requireUnlisted(subscriber: string, topic: string | null): void {
