@@ -1101,7 +1101,7 @@ export interface ErasedName {
 }
 
 /**
- * Erasures of a person's data. They go on in steps (lib/bus/deliveries/operations/erase.ts), in these states:
+ * Erasures of a person's data. They go on in steps (lib/components/erasures/erase.ts), in these states:
  *
  * - `waiting` for the producers whose transactions were open when it was requested;
  * - `gathering` the person's other names from the events that name them, until there is none more;

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect } from 'vitest';
 
-import { previewErasure } from '../../lib/bus/deliveries/operations/erase-preview.ts';
-import { advanceErasures, erase } from '../../lib/bus/deliveries/operations/erase.ts';
+import { previewErasure } from '../../lib/components/erasures/erase-preview.ts';
+import { advanceErasures, erase } from '../../lib/components/erasures/erase.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';

@@ -2,10 +2,10 @@ import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
 import { topicsNamingNobody } from '../../bus/catalog/person.ts';
-import { previewErasure } from '../../bus/deliveries/operations/erase-preview.ts';
-import { eraseRequest } from '../../bus/deliveries/operations/erase-request.ts';
-import type { ParsedEraseRequest } from '../../bus/deliveries/operations/erase-request.ts';
-import { maskedName } from '../../bus/deliveries/operations/erased-names.ts';
+import { previewErasure } from '../../components/erasures/erase-preview.ts';
+import { eraseRequest } from '../../components/erasures/erase-request.ts';
+import type { ParsedEraseRequest } from '../../components/erasures/erase-request.ts';
+import { maskedName } from '../../components/erasures/erased-names.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { instantOf, SECOND } from '../../platform/time.ts';
 import * as shape from '../kit/shapes.ts';

@@ -2,7 +2,7 @@ import { desc, eq, sql } from 'drizzle-orm';
 import * as z from 'zod';
 
 import { erasures } from '../../../drizzle/schema.ts';
-import { maskedName } from '../../bus/deliveries/operations/erased-names.ts';
+import { maskedName } from '../../components/erasures/erased-names.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';
 import { now } from '../kit/clock.ts';

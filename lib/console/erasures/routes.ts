@@ -2,10 +2,10 @@ import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
 import { hasPersonalData } from '../../bus/catalog/personal.ts';
-import { previewErasure } from '../../bus/deliveries/operations/erase-preview.ts';
-import { eraseForm, eraseRequest } from '../../bus/deliveries/operations/erase-request.ts';
-import type { ParsedEraseRequest } from '../../bus/deliveries/operations/erase-request.ts';
-import { erase } from '../../bus/deliveries/operations/erase.ts';
+import { previewErasure } from '../../components/erasures/erase-preview.ts';
+import { eraseForm, eraseRequest } from '../../components/erasures/erase-request.ts';
+import type { ParsedEraseRequest } from '../../components/erasures/erase-request.ts';
+import { erase } from '../../components/erasures/erase.ts';
 import { NAMES_A_PERSON } from '../../bus/deliveries/operations/replay-request.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';

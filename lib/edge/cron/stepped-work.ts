@@ -1,5 +1,5 @@
 import { advanceBackfills } from '../../bus/deliveries/backfill.ts';
-import { advanceErasures } from '../../bus/deliveries/operations/erase.ts';
+import { advanceErasures } from '../../components/erasures/erase.ts';
 import { advanceReplays } from '../../bus/deliveries/operations/paced-replay.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import { indexEvents } from '../../components/identifiers/index-events.ts';

@@ -1,11 +1,11 @@
 import { inArray } from 'drizzle-orm';
 
-import { identitySubjects } from '../../../../drizzle/schema.ts';
-import type { ErasedName } from '../../../../drizzle/schema.ts';
-import type { Transaction } from '../../../platform/db/connect.ts';
-import { run } from '../../../platform/db/statement.ts';
-import { maskPersonalData } from '../../catalog/personal.ts';
-import { PRESENCE_LOCK, WATCH_LOCK } from '../locks.ts';
+import { identitySubjects } from '../../../drizzle/schema.ts';
+import type { ErasedName } from '../../../drizzle/schema.ts';
+import type { Transaction } from '../../platform/db/connect.ts';
+import { run } from '../../platform/db/statement.ts';
+import { maskPersonalData } from '../../bus/catalog/personal.ts';
+import { PRESENCE_LOCK, WATCH_LOCK } from '../../bus/deliveries/locks.ts';
 import { soughtNames } from './erased-names.ts';
 
 /** Texts outside of events that may quote one: who writes them masks what they know of, which may be too little. */
