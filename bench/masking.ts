@@ -1,4 +1,4 @@
-import { maskPersonalData } from '../lib/bus/catalog/personal.ts';
+import { maskPersonalData } from '../lib/platform/masking/personal.ts';
 import { goal, measured, ms, quantile, spreadOf } from './figures.ts';
 import type { Figure, Section } from './figures.ts';
 

@@ -1,5 +1,5 @@
 import { auditLog } from '../../drizzle/schema.ts';
-import { withoutPersonalData } from '../bus/catalog/personal.ts';
+import { withoutPersonalData } from '../platform/masking/personal.ts';
 import { subscriber, topicsOf } from '../bus/subscribers/subscriber.ts';
 import type { BusEvent, TransactionalContext } from '../bus/subscribers/subscriber.ts';
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } f
 
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
-import { personalTexts } from '../../lib/bus/catalog/personal.ts';
+import { personalTexts } from '../../lib/platform/masking/personal.ts';
 import type { Topic } from '../../lib/bus/catalog/topic.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';

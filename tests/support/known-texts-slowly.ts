@@ -1,8 +1,8 @@
-import { fold } from '../../lib/bus/catalog/readable.ts';
-import type { Span } from '../../lib/bus/catalog/readable.ts';
+import { fold } from '../../lib/platform/masking/readable.ts';
+import type { Span } from '../../lib/platform/masking/readable.ts';
 
 // What masking finds, by comparing each word and number of a message with each of the known texts. It defines what
-// `lib/bus/catalog/known-texts.ts` must find, which looks at each of them once.
+// `lib/platform/masking/known-texts.ts` must find, which looks at each of them once.
 
 /**
  * Finds known personal data in a message: whole texts, three words in a row of a longer one, each word of a name, and

@@ -1,7 +1,7 @@
 import { catalog, subscriberNames } from '../../lib/bus/catalog/catalog.ts';
 import type { PayloadInput, TopicName } from '../../lib/bus/catalog/catalog.ts';
-import { namingFields } from '../../lib/bus/catalog/person.ts';
-import { hidePersonalData } from '../../lib/bus/catalog/personal.ts';
+import { namingFields } from '../../lib/components/erasures/person.ts';
+import { hidePersonalData } from '../../lib/platform/masking/personal.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { attach, topicsOf } from '../../lib/bus/subscribers/subscriber.ts';

@@ -4,7 +4,7 @@ import * as z from 'zod';
 import { catalog, topics } from '../../lib/bus/catalog/catalog.ts';
 import { compile } from '../../lib/bus/catalog/marks.ts';
 import type { Rule } from '../../lib/bus/catalog/marks.ts';
-import { hidePersonalData } from '../../lib/bus/catalog/personal.ts';
+import { hidePersonalData } from '../../lib/platform/masking/personal.ts';
 import {
   code,
   email,

@@ -5,8 +5,8 @@ import * as z from 'zod';
 import { catalog, topics } from '../../lib/bus/catalog/catalog.ts';
 import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
 import { compile } from '../../lib/bus/catalog/marks.ts';
-import { namingFields, topicsNamingNobody } from '../../lib/bus/catalog/person.ts';
-import { erasePersonalData, hidePersonalData } from '../../lib/bus/catalog/personal.ts';
+import { namingFields, topicsNamingNobody } from '../../lib/components/erasures/person.ts';
+import { erasePersonalData, hidePersonalData } from '../../lib/platform/masking/personal.ts';
 
 const rows = topics();
 

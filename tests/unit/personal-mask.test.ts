@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
-import { knownSpans } from '../../lib/bus/catalog/known-texts.ts';
-import { maskPersonalData, personalTexts } from '../../lib/bus/catalog/personal.ts';
-import { readable } from '../../lib/bus/catalog/readable.ts';
-import type { Span } from '../../lib/bus/catalog/readable.ts';
+import { knownSpans } from '../../lib/platform/masking/known-texts.ts';
+import { maskPersonalData, personalTexts } from '../../lib/platform/masking/personal.ts';
+import { readable } from '../../lib/platform/masking/readable.ts';
+import type { Span } from '../../lib/platform/masking/readable.ts';
 import { payloadOf } from '../support/bus.ts';
 import { knownSpans as slowly } from '../support/known-texts-slowly.ts';
 import { PERSONAL_TOPICS, withPersonalData } from '../support/personal-data.ts';

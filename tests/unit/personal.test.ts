@@ -7,8 +7,8 @@ import {
   maskPersonalData,
   personalTexts,
   withoutPersonalData,
-} from '../../lib/bus/catalog/personal.ts';
-import { subjectOf } from '../../lib/bus/catalog/subject.ts';
+} from '../../lib/platform/masking/personal.ts';
+import { subjectOf } from '../../lib/platform/masking/subject.ts';
 import { identifiersOf } from '../../lib/components/identifiers/identifier.ts';
 import { payloadOf } from '../support/bus.ts';
 import { CANARY, PERSONAL_TOPICS, TOPICS, canariesOf, withPersonalData } from '../support/personal-data.ts';

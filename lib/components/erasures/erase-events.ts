@@ -8,7 +8,7 @@ import type { PastAttempt } from '../../../drizzle/schema.ts';
 import type { Transaction } from '../../platform/db/connect.ts';
 import { run } from '../../platform/db/statement.ts';
 import { ERASED } from '../../bus/catalog/marks.ts';
-import { erasePersonalData, maskPersonalData } from '../../bus/catalog/personal.ts';
+import { erasePersonalData, maskPersonalData } from '../../platform/masking/personal.ts';
 
 /** What one transaction overwrote. */
 export interface ErasedChunk {

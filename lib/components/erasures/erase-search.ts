@@ -2,7 +2,7 @@ import type { ErasedName } from '../../../drizzle/schema.ts';
 import { run } from '../../platform/db/statement.ts';
 import type { Executor } from '../../platform/db/statement.ts';
 import { topics } from '../../bus/catalog/catalog.ts';
-import { namingFields } from '../../bus/catalog/person.ts';
+import { namingFields } from './person.ts';
 import { soughtNames } from './erased-names.ts';
 import type { NamedEvent } from './erased-names.ts';
 

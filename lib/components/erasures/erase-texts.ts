@@ -4,7 +4,7 @@ import { identitySubjects } from '../../../drizzle/schema.ts';
 import type { ErasedName } from '../../../drizzle/schema.ts';
 import type { Transaction } from '../../platform/db/connect.ts';
 import { run } from '../../platform/db/statement.ts';
-import { maskPersonalData } from '../../bus/catalog/personal.ts';
+import { maskPersonalData } from '../../platform/masking/personal.ts';
 import { PRESENCE_LOCK, WATCH_LOCK } from '../../bus/deliveries/locks.ts';
 import { soughtNames } from './erased-names.ts';
 

@@ -1,6 +1,6 @@
 import type { ErasedName } from '../../../drizzle/schema.ts';
 import { looksLikeId } from '../../bus/catalog/marks.ts';
-import type { NamingField } from '../../bus/catalog/person.ts';
+import type { NamingField } from './person.ts';
 
 /** The names in an event that has one of those that are looked for. */
 export interface NamedEvent {

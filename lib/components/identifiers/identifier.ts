@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
-import { shownOf } from '../../bus/catalog/personal.ts';
+import { shownOf } from '../../platform/masking/personal.ts';
 import type { Topic } from '../../bus/catalog/topic.ts';
 
 const SHORTEST = 4;

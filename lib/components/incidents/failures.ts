@@ -1,4 +1,4 @@
-import { maskPersonalData, personalTexts } from '../../bus/catalog/personal.ts';
+import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import { LANES_COUNTED, halting, waitingBehind } from '../../bus/deliveries/halts.ts';
 import { ABSENT_KINDS } from '../../bus/deliveries/outage.ts';
 import type { Transaction } from '../../platform/db/connect.ts';

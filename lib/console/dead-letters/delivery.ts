@@ -2,9 +2,9 @@ import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
 import type { PastAttempt } from '../../../drizzle/schema.ts';
-import { hidePersonalData, maskPersonalData, personalTexts } from '../../bus/catalog/personal.ts';
-import { inSchemaOrder } from '../../bus/catalog/schema-order.ts';
-import { subjectOf } from '../../bus/catalog/subject.ts';
+import { hidePersonalData, maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
+import { inSchemaOrder } from '../../platform/masking/schema-order.ts';
+import { subjectOf } from '../../platform/masking/subject.ts';
 import { ABSENT_KINDS } from '../../bus/deliveries/outage.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';

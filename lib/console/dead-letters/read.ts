@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
-import { maskPersonalData, personalTexts } from '../../bus/catalog/personal.ts';
-import { subjectOf } from '../../bus/catalog/subject.ts';
+import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
+import { subjectOf } from '../../platform/masking/subject.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';

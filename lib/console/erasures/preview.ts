@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
-import { topicsNamingNobody } from '../../bus/catalog/person.ts';
+import { topicsNamingNobody } from '../../components/erasures/person.ts';
 import { previewErasure } from '../../components/erasures/erase-preview.ts';
 import { eraseRequest } from '../../components/erasures/erase-request.ts';
 import type { ParsedEraseRequest } from '../../components/erasures/erase-request.ts';

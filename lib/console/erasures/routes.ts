@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
-import { hasPersonalData } from '../../bus/catalog/personal.ts';
+import { hasPersonalData } from '../../platform/masking/personal.ts';
 import { previewErasure } from '../../components/erasures/erase-preview.ts';
 import { eraseForm, eraseRequest } from '../../components/erasures/erase-request.ts';
 import type { ParsedEraseRequest } from '../../components/erasures/erase-request.ts';

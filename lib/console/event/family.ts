@@ -1,4 +1,4 @@
-import { subjectOf } from '../../bus/catalog/subject.ts';
+import { subjectOf } from '../../platform/masking/subject.ts';
 import { findEvents } from '../../components/identifiers/find-events.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';

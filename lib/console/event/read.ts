@@ -1,6 +1,6 @@
-import { hidePersonalData, maskPersonalData, personalTexts } from '../../bus/catalog/personal.ts';
-import { inSchemaOrder } from '../../bus/catalog/schema-order.ts';
-import { subjectOf } from '../../bus/catalog/subject.ts';
+import { hidePersonalData, maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
+import { inSchemaOrder } from '../../platform/masking/schema-order.ts';
+import { subjectOf } from '../../platform/masking/subject.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';

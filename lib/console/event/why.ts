@@ -1,6 +1,6 @@
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
-import { personalTexts } from '../../bus/catalog/personal.ts';
-import { subjectOf } from '../../bus/catalog/subject.ts';
+import { personalTexts } from '../../platform/masking/personal.ts';
+import { subjectOf } from '../../platform/masking/subject.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';
 import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
 import type { FoundAttempts } from '../dead-letters/delivery.ts';

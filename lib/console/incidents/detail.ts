@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
-import { maskPersonalData, personalTexts } from '../../bus/catalog/personal.ts';
-import { subjectOf } from '../../bus/catalog/subject.ts';
+import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
+import { subjectOf } from '../../platform/masking/subject.ts';
 import { refusingReplays } from '../../bus/deliveries/subscription.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import { watchIncidents } from '../../components/incidents/watch.ts';

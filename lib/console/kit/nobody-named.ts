@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { hasPersonalData, personalTexts } from '../../bus/catalog/personal.ts';
+import { hasPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import { NAMES_A_PERSON } from '../../bus/deliveries/operations/replay-request.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';

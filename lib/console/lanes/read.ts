@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
-import { maskPersonalData, personalTexts } from '../../bus/catalog/personal.ts';
-import { subjectOf } from '../../bus/catalog/subject.ts';
+import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
+import { subjectOf } from '../../platform/masking/subject.ts';
 import type { Topic } from '../../bus/catalog/topic.ts';
 import { LANES_COUNTED } from '../../bus/deliveries/halts.ts';
 import { sharedLanes } from '../../bus/deliveries/subscription.ts';

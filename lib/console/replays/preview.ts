@@ -2,7 +2,7 @@ import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
-import { maskPersonalData, personalTexts } from '../../bus/catalog/personal.ts';
+import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import { MATCHING, matchingValues, wayOf } from '../../bus/deliveries/operations/replay-matching.ts';
 import { replayRequest } from '../../bus/deliveries/operations/replay-request.ts';
 import type { ParsedReplayRequest } from '../../bus/deliveries/operations/replay-request.ts';

@@ -1,4 +1,4 @@
-import { maskPersonalData, personalTexts } from '../../bus/catalog/personal.ts';
+import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import { SECOND } from '../../platform/time.ts';
 import { Malformed } from './event.ts';
 import type { ReceivedEvent } from './event.ts';

@@ -1,7 +1,7 @@
-import { topics } from './catalog.ts';
-import type { TopicName } from './catalog.ts';
-import { compile } from './marks.ts';
-import type { Rule } from './marks.ts';
+import { topics } from '../../bus/catalog/catalog.ts';
+import type { TopicName } from '../../bus/catalog/catalog.ts';
+import { compile } from '../../bus/catalog/marks.ts';
+import type { Rule } from '../../bus/catalog/marks.ts';
 
 /** A field of a topic that names a person. */
 export interface NamingField {
