@@ -1087,6 +1087,19 @@ export const notifications = pgTable(
   ],
 );
 
+/** A name of the person whose data an erasure overwrites. */
+export interface ErasedName {
+  readonly text: string;
+  /**
+   * `asked`: by the operator. `linked`: found beside one of the others, and as personal as an e-mail address. `shared`: the
+   * same, but it also names someone else, so it is not looked for. `beside`: an id found beside one that was asked for; it
+   * is not looked for, because ids may be of the whole family.
+   */
+  readonly origin: 'asked' | 'linked' | 'shared' | 'beside';
+  /** Whether it stands in a field that is personal data. */
+  readonly isPersonal: boolean;
+}
+
 /**
  * Erasures of a person's data. They go on in steps (lib/components/erasures/erase.ts), in these states:
  *
@@ -1112,9 +1125,9 @@ export const erasures = pgTable(
     /** Whether to look for the subjects alone, and not for the person's other names. */
     isExact: boolean('is_exact').notNull(),
     /** What it looks for. Null at the end. */
-    names: jsonb('names').$type<readonly unknown[]>(),
+    names: jsonb('names').$type<readonly ErasedName[]>(),
     /** Those that were known when `gathering` began to read the events. Null at the end. */
-    namesBefore: jsonb('names_before').$type<readonly unknown[]>(),
+    namesBefore: jsonb('names_before').$type<readonly ErasedName[]>(),
     state: text('state')
       .$type<'waiting' | 'gathering' | 'finding' | 'erasing' | 'settling' | 'checking' | 'ended'>()
       .notNull()

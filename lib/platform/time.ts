@@ -20,13 +20,13 @@ export function msOf(text: string): number {
   return Number(count) * (UNIT_MS.get(unit) ?? 0);
 }
 
-/** An instant as ISO 8601 in UTC. @param ms since the epoch. */
-export function instantOf(ms: number): string {
-  return new Date(ms).toISOString();
+/** An instant as ISO 8601 in UTC. @param at in milliseconds since the epoch, or a date. */
+export function instantOf(at: number | Date): string {
+  return new Date(at).toISOString();
 }
 
-export function instantOrNull(ms: number | null): string | null {
-  return ms === null ? null : instantOf(ms);
+export function instantOrNull(at: number | Date | null): string | null {
+  return at === null ? null : instantOf(at);
 }
 
 /** Waits until the time is over or the signal aborts. Never rejects. */

@@ -1,9 +1,10 @@
 import { describe, expect, inject, onTestFinished, vi } from 'vitest';
 
+import { pauses } from '../../drizzle/schema.ts';
 import { takeTurn } from '../../lib/bus/deliveries/turn.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
-import type { Connection } from '../../lib/platform/db/connect.ts';
+import type { Connection, Database } from '../../lib/platform/db/connect.ts';
 import { Deadlines } from '../../lib/platform/db/deadlines.ts';
 import { driverOf, limitStatements, run, TURN_LIMIT_MS } from '../../lib/platform/db/statement.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
@@ -100,12 +101,15 @@ describe.for(Object.entries(drivers))('a connection of %s that no longer answers
     },
   );
 
-  test('fails a statement that runs alone after five minutes', async () => {
+  test.for([
+    ['a statement', (db: Database) => run(driverOf(db), select)],
+    ['a statement of Drizzle’s builder', (db: Database) => db.select().from(pauses)],
+  ] as const)('fails %s that runs alone after five minutes', async ([, send]) => {
     const { db, proxy } = await start();
-    await run(driverOf(db), select);
-    const silent = await overdue(proxy, (silence) => {
+    await send(db);
+    const silent = await overdue(proxy, async (silence) => {
       silence();
-      return run(driverOf(db), select);
+      await send(db);
     });
     expect(silent).toMatchObject({ limitMs: 5 * MINUTE, error: { code: 'no_answer' } });
     expect(await run(driverOf(db), select)).toEqual([{ one: 1 }]);

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { describe, expect, inject, onTestFinished } from 'vitest';
 
+import { events } from '../../drizzle/schema.ts';
 import { relay } from '../../lib/bus/relay/relay.ts';
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import { examine } from '../../lib/console/doctor/read.ts';
@@ -106,6 +107,7 @@ describe.for(surroundings)('%s', ([, url, statements, told]) => {
     const failed = db.transaction((tx) => run(tx, { text: 'select open from events', values: [] }));
     await expect(failed).rejects.toThrow(InvalidConfiguration);
     await expect(failed).rejects.toThrow(told);
+    await expect(db.select({ open: events.open }).from(events)).rejects.toThrow(told);
     const { fetch } = guardedEndpoint({ methods: ['GET'], handle: () => failed as never });
     const answer = await fetch(new Request('http://localhost/'));
     expect([answer.status, await answer.json()]).toMatchObject([503, { code: 'misconfigured' }]);

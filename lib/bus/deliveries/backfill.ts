@@ -1,5 +1,7 @@
+import { and, eq, isNull } from 'drizzle-orm';
 import { v7 as uuidv7 } from 'uuid';
 
+import { backfills } from '../../../drizzle/schema.ts';
 import { noteDue } from '../../platform/db/commits.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { driverOf, limitStatements, run } from '../../platform/db/statement.ts';
@@ -197,11 +199,7 @@ async function open(
 }
 
 async function isEnded(db: Database, id: string): Promise<boolean> {
-  const [row] = await run<{ is_ended: boolean }>(driverOf(db), {
-    text: 'select ended_at is not null as is_ended from backfills where id = $1::uuid',
-    values: [id],
-  });
-  return row?.is_ended ?? true;
+  return (await db.$count(backfills, and(eq(backfills.id, id), isNull(backfills.endedAt)))) === 0;
 }
 
 /** Writes until all is written, the pace is reached or the time is up. */
@@ -254,10 +252,7 @@ async function write(
   });
   // In a transaction of its own, because the first one locks events, which come after lanes.
   await db.transaction(async (tx) => {
-    const [of] = await run<{ topic: string; subscriber: string }>(tx, {
-      text: 'select topic, subscriber from backfills where id = $1::uuid',
-      values: [id],
-    });
+    const [of] = await tx.select().from(backfills).where(eq(backfills.id, id));
     if (of) await wakeLanes(tx, of, now);
   });
   return { written: step!.written, isEnded: step!.is_ended };

@@ -1,8 +1,10 @@
+import { and, eq, isNull } from 'drizzle-orm';
 import { v7 as uuidv7 } from 'uuid';
 
+import { outages } from '../../../drizzle/schema.ts';
 import { noteDue } from '../../platform/db/commits.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
-import { driverOf, run } from '../../platform/db/statement.ts';
+import { run } from '../../platform/db/statement.ts';
 
 /**
  * Makes the next probe of a subscriber that does not answer due now, and records the operator. One delivery probes: the
@@ -44,8 +46,8 @@ export async function probe(
  * @returns whether the subscriber is in an outage.
  */
 export async function probeReturned(db: Database, subscriber: string, now?: Date): Promise<boolean> {
-  const [silent] = await run(driverOf(db), { text: SILENT, values: [subscriber] });
-  if (!silent) return false;
+  const isSilent = and(eq(outages.subscriber, subscriber), isNull(outages.recoveredAt));
+  if ((await db.$count(outages, isSilent)) === 0) return false;
   const clock = now?.toISOString() ?? null;
   return await db.transaction(async (tx) => await makeDue(tx, subscriber, clock, [null, null, null, null]));
 }
@@ -61,8 +63,6 @@ async function makeDue(
   const values = [subscriber, clock, lane?.id ?? null, ...operator];
   return (await run(tx, { text: PROBE, values })).length > 0;
 }
-
-const SILENT = 'select from outages where subscriber = $1::text and recovered_at is null';
 
 // The lane whose retry comes first, where nothing is due. In a statement of its own, so that the snapshot of the next one is
 // no older than the lock.

@@ -1,3 +1,7 @@
+import { and, isNotNull, sql } from 'drizzle-orm';
+import type { Column } from 'drizzle-orm';
+
+import { incidents, notifications, throughput, webhooksSetAside } from '../../../drizzle/schema.ts';
 import { transact } from '../../platform/db/connect.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { limitStatements, run } from '../../platform/db/statement.ts';
@@ -64,11 +68,27 @@ export async function prune(options: PruneOptions): Promise<Pruned> {
     if (batch.last === null) break;
     after = batch.last;
   }
-  for (const text of [FORGET_ADDRESSES, PRUNE_ERRORS, PRUNE_INCIDENTS, PRUNE_UNCLAIMED])
-    await within((tx) => run(tx, { text, values: [keepMs, now?.toISOString() ?? null] }));
-  await within((tx) => run(tx, { text: PRUNE_HOURS, values: [now?.toISOString() ?? null] }));
+  const clock = now?.toISOString() ?? null;
+  const isOlder = (at: Column, ms: number) =>
+    sql`${at} < coalesce(${clock}::text::timestamptz, clock_timestamp()) - ${ms}::float8 * interval '1 millisecond'`;
+  const { email, recordedAt } = notifications;
+  await within((tx) =>
+    tx
+      .update(notifications)
+      .set({ email: null })
+      .where(and(isNotNull(email), isOlder(recordedAt, keepMs))),
+  );
+  await within((tx) => run(tx, { text: PRUNE_ERRORS, values: [keepMs, clock] }));
+  // Their alerts go with the next ones (`claimAlerts`).
+  await within((tx) => tx.delete(incidents).where(isOlder(incidents.closedAt, keepMs)));
+  // The event `payment.webhook.unclaimed` has said so.
+  await within((tx) => tx.delete(webhooksSetAside).where(isOlder(webhooksSetAside.unclaimedAt, keepMs)));
+  await within((tx) => tx.delete(throughput).where(isOlder(throughput.hour, HOURS_KEPT_MS)));
   return total;
 }
+
+/** The overview shows a day; the week before it is kept for queries by hand. */
+const HOURS_KEPT_MS = 8 * DAY;
 
 const FIRST_ID = '00000000-0000-0000-0000-000000000000';
 
@@ -134,11 +154,6 @@ const PRUNE = `
     case when (select count(*) from seen) = ${BATCH} then (select id::text from seen order by id desc limit 1) end
       as last`;
 
-const FORGET_ADDRESSES = `
-  update notifications set email = null
-  where email is not null and recorded_at
-    < coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond'`;
-
 // Errors have no time of their own: they go after the incidents of their subscription and kind. A row that a settlement has
 // locked is about to be used again.
 const PRUNE_ERRORS = `
@@ -154,17 +169,3 @@ const PRUNE_ERRORS = `
     order by key for update skip locked
   )
   delete from error_groups using unused where error_groups.key = unused.key and dead_lettered = 0`;
-
-/** Their alerts go with the next ones (`claimAlerts`). */
-const PRUNE_INCIDENTS = `
-  delete from incidents where closed_at
-    < coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond'`;
-
-/** The event `payment.webhook.unclaimed` has said so. */
-const PRUNE_UNCLAIMED = `
-  delete from webhooks_set_aside where unclaimed_at
-    < coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond'`;
-
-/** The overview shows a day; the week before it is kept for queries by hand. */
-const PRUNE_HOURS = `
-  delete from throughput where hour < coalesce($1::text::timestamptz, clock_timestamp()) - interval '8 days'`;

@@ -1,6 +1,6 @@
+import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import { isTraced, observeAttempt } from '../../platform/telemetry/delivery.ts';
 import type { AttemptEnd, ObservedAttempt } from '../../platform/telemetry/delivery.ts';
-import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import type { ClaimedDelivery, ClaimedLane } from '../deliveries/claim.ts';
 import { deliveryIdOf } from '../deliveries/delivery-id.ts';
 import { errorGroupOf } from '../deliveries/error-group.ts';

@@ -1,9 +1,12 @@
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 
+import { and, eq, gt } from 'drizzle-orm';
+
+import { erasedEvents } from '../../../drizzle/schema.ts';
 import type { PastAttempt } from '../../../drizzle/schema.ts';
+import type { Transaction } from '../../platform/db/connect.ts';
 import { run } from '../../platform/db/statement.ts';
-import type { Executor } from '../../platform/db/statement.ts';
 import { ERASED } from '../../bus/catalog/marks.ts';
 import { erasePersonalData, maskPersonalData } from '../../platform/masking/personal.ts';
 
@@ -30,12 +33,17 @@ const CHUNK = 200;
  * @param after the last event of the chunk before.
  */
 export async function eraseEvents(
-  tx: Executor,
+  tx: Transaction,
   erasureId: string,
   names: readonly string[],
   after: string,
 ): Promise<ErasedChunk> {
-  const ids = await run<{ id: string }>(tx, { text: NEXT, values: [erasureId, after] });
+  const ids = await tx
+    .select({ id: erasedEvents.eventId })
+    .from(erasedEvents)
+    .where(and(eq(erasedEvents.erasureId, erasureId), gt(erasedEvents.eventId, after)))
+    .orderBy(erasedEvents.eventId)
+    .limit(CHUNK);
   if (ids.length === 0) return { last: null, events: 0, deliveries: 0, notifications: 0, keysKept: 0 };
   const chunk = JSON.stringify(ids.map(({ id }) => id));
   // In the order of locks.ts: lanes, deliveries, events. A delivery that is fanned out from here on is handed over erased,
@@ -140,10 +148,6 @@ function eraseAttempt(entry: PastAttempt, texts: readonly string[]): PastAttempt
     ...(typeof entry.reason === 'string' && { reason: masked(entry.reason) }),
   };
 }
-
-const NEXT = `
-  select event_id::text as id from erased_events where erasure_id = $1::uuid and event_id > $2::uuid
-  order by event_id limit ${CHUNK}`;
 
 const IDS = `(select value::uuid as id from jsonb_array_elements_text($1::jsonb) as value)`;
 

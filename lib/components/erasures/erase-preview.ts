@@ -1,9 +1,9 @@
+import type { ErasedName } from '../../../drizzle/schema.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { FIRST_ID, searchEvents } from './erase-search.ts';
 import type { Hit } from './erase-search.ts';
 import { askedNames, namesOfNextPass, withMarks, withNamesOf } from './erased-names.ts';
-import type { ErasedName } from './erased-names.ts';
 
 /** What an erasure would find. */
 export interface ErasurePreview {

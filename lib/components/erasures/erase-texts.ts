@@ -1,9 +1,12 @@
+import { inArray } from 'drizzle-orm';
+
+import { identitySubjects } from '../../../drizzle/schema.ts';
+import type { ErasedName } from '../../../drizzle/schema.ts';
+import type { Transaction } from '../../platform/db/connect.ts';
 import { run } from '../../platform/db/statement.ts';
-import type { Executor } from '../../platform/db/statement.ts';
 import { maskPersonalData } from '../../platform/masking/personal.ts';
 import { PRESENCE_LOCK, WATCH_LOCK } from '../../bus/deliveries/locks.ts';
 import { soughtNames } from './erased-names.ts';
-import type { ErasedName } from './erased-names.ts';
 
 /** Texts outside of events that may quote one: who writes them masks what they know of, which may be too little. */
 const PLACES = [
@@ -37,7 +40,7 @@ export interface ErasedTexts {
  * @param names of the person. What their events had is read from `erased_events`.
  */
 export async function eraseTexts(
-  tx: Executor,
+  tx: Transaction,
   erasureId: string,
   names: readonly ErasedName[],
 ): Promise<ErasedTexts> {
@@ -55,17 +58,19 @@ export async function eraseTexts(
     known.clear();
   } while (after !== '');
   const sought = soughtNames(names);
-  const list = JSON.stringify(sought);
   const lower = JSON.stringify(sought.map((name) => name.toLowerCase()));
   const [notified] = await run<{ count: number }>(tx, { text: FORGET_ADDRESSES, values: [lower] });
-  const subjects = await run<{ subject: string }>(tx, { text: FORGET_SUBJECTS, values: [list] });
+  const subjects = await tx
+    .delete(identitySubjects)
+    .where(inArray(identitySubjects.subject, sought))
+    .returning();
   return { texts, notifications: notified!.count, subjects: subjects.map(({ subject }) => subject) };
 }
 
 /** A word of a machine, such as `login.succeeded` in a webhook's body: to mask it everywhere would help nobody. */
 const WORD = /^[a-z][a-z_.-]*$/;
 
-async function maskAll(tx: Executor, known: readonly string[]): Promise<number> {
+async function maskAll(tx: Transaction, known: readonly string[]): Promise<number> {
   let masked = 0;
   if (known.length === 0) return masked;
   for (const place of PLACES) {
@@ -78,7 +83,7 @@ async function maskAll(tx: Executor, known: readonly string[]): Promise<number> 
 }
 
 async function maskIn(
-  tx: Executor,
+  tx: Transaction,
   { table, key, columns }: (typeof PLACES)[number],
   known: readonly string[],
 ): Promise<number> {
@@ -128,7 +133,3 @@ const FORGET_ADDRESSES = `
     returning 1
   )
   select count(*)::int as count from forgotten`;
-
-const FORGET_SUBJECTS = `
-  delete from identity_subjects where subject = any (array(select jsonb_array_elements_text($1::jsonb)))
-  returning subject`;

@@ -1,5 +1,8 @@
+import { eq, sql } from 'drizzle-orm';
 import { v7 as uuidv7 } from 'uuid';
 
+import { erasures } from '../../../drizzle/schema.ts';
+import type { ErasedName } from '../../../drizzle/schema.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { driverOf, limitStatements, run } from '../../platform/db/statement.ts';
 import { MINUTE, sleep } from '../../platform/time.ts';
@@ -9,7 +12,6 @@ import { eraseEvents } from './erase-events.ts';
 import { FIRST_ID, searchEvents } from './erase-search.ts';
 import { eraseTexts } from './erase-texts.ts';
 import { askedNames, maskedName, namesOfNextPass, withMarks, withNamesOf } from './erased-names.ts';
-import type { ErasedName } from './erased-names.ts';
 
 // A person to forget. The data flow of an erasure, one transaction a step, any process, each step under its row's lock:
 //
@@ -134,11 +136,11 @@ async function gathering(tx: Transaction, erasure: Erasure): Promise<void> {
   const { hits, searched, last } = await search(tx, erasure);
   const names = withNamesOf(erasure.names, hits);
   if (last !== null)
-    return await write(tx, erasure, { state: 'gathering', names, reached_id: last, searched });
+    return await write(tx, erasure, { state: 'gathering', names, reachedId: last, searched });
   const again = namesOfNextPass(erasure.names_before, names);
-  const next = again ? { names: again, names_before: again } : { names };
+  const next = again ? { names: again, namesBefore: again } : { names };
   const state = again ? 'gathering' : 'finding';
-  await write(tx, erasure, { state, ...next, reached_id: FIRST_ID, searched: null });
+  await write(tx, erasure, { state, ...next, reachedId: FIRST_ID, searched: null });
 }
 
 async function finding(tx: Transaction, erasure: Erasure): Promise<void> {
@@ -151,7 +153,7 @@ async function finding(tx: Transaction, erasure: Erasure): Promise<void> {
   await write(tx, erasure, {
     state: last === null ? 'erasing' : 'finding',
     names: withMarks(erasure.names, hits),
-    reached_id: last ?? FIRST_ID,
+    reachedId: last ?? FIRST_ID,
     searched,
     found: hits.length,
   });
@@ -162,12 +164,11 @@ async function search(tx: Transaction, { names, requested_at: until, reached_id:
 }
 
 async function erasing(tx: Transaction, erasure: Erasure): Promise<void> {
-  const chunk = await eraseEvents(tx, erasure.id, personal(erasure), erasure.reached_id);
-  const { last } = chunk;
+  const { last, ...counts } = await eraseEvents(tx, erasure.id, personal(erasure), erasure.reached_id);
   await write(tx, erasure, {
-    ...counted(chunk),
+    ...counts,
     state: last === null ? 'settling' : 'erasing',
-    reached_id: last ?? FIRST_ID,
+    reachedId: last ?? FIRST_ID,
   });
 }
 
@@ -182,11 +183,10 @@ async function settling(tx: Transaction, erasure: Erasure): Promise<void> {
 
 async function checking(tx: Transaction, erasure: Erasure): Promise<void> {
   const { id, names, reached_id: after } = erasure;
-  const chunk = await eraseEvents(tx, id, personal(erasure), after);
-  if (chunk.last !== null)
-    return await write(tx, erasure, { ...counted(chunk), reached_id: chunk.last, state: 'checking' });
+  const { last, ...counts } = await eraseEvents(tx, id, personal(erasure), after);
+  if (last !== null) return await write(tx, erasure, { ...counts, reachedId: last, state: 'checking' });
   const { texts, notifications, subjects } = await eraseTexts(tx, id, names);
-  await write(tx, erasure, { ...counted(chunk), state: 'checking', texts });
+  await write(tx, erasure, { ...counts, state: 'checking', texts });
   const asked = names.filter(({ origin }) => origin === 'asked');
   const masked = asked.map(({ text, isPersonal }) =>
     maskedName({ text, isPersonal: isPersonal || subjects.includes(text) }),
@@ -196,27 +196,36 @@ async function checking(tx: Transaction, erasure: Erasure): Promise<void> {
 
 const personal = ({ names }: Erasure) => names.flatMap(({ text, isPersonal }) => (isPersonal ? [text] : []));
 
-function counted({ events, deliveries, notifications, keysKept }: Awaited<ReturnType<typeof eraseEvents>>) {
-  return { events, deliveries, notifications, keys_kept: keysKept };
-}
+type Columns = typeof erasures.$inferInsert;
 
 /** Numbers are added to those so far; `searched: null` begins anew. */
-interface Progress {
+interface Progress extends Pick<Columns, 'names' | 'namesBefore' | 'reachedId' | 'keysKept' | Counted> {
   readonly state: Erasure['state'];
-  readonly names?: readonly ErasedName[];
-  readonly names_before?: readonly ErasedName[];
-  readonly reached_id?: string;
   readonly searched?: number | null;
-  readonly found?: number;
-  readonly events?: number;
-  readonly deliveries?: number;
-  readonly notifications?: number;
-  readonly keys_kept?: number;
-  readonly texts?: number;
 }
 
+type Counted = 'found' | 'events' | 'deliveries' | 'notifications' | 'texts';
+
 async function write(tx: Transaction, { id }: Erasure, progress: Progress): Promise<void> {
-  await run(tx, { text: WRITE, values: [id, JSON.stringify(progress)] });
+  const { state, names, namesBefore, reachedId, searched, keysKept = 0 } = progress;
+  const plus = (column: Counted | 'searched') => sql`${erasures[column]} + ${progress[column] ?? 0}`;
+  await tx
+    .update(erasures)
+    .set({
+      state,
+      names,
+      namesBefore,
+      reachedId,
+      searched: searched === null ? 0 : plus('searched'),
+      found: plus('found'),
+      events: plus('events'),
+      deliveries: plus('deliveries'),
+      notifications: plus('notifications'),
+      texts: plus('texts'),
+      keysKept: sql`greatest(${erasures.keysKept}, ${keysKept})`,
+      nextAt: sql`clock_timestamp()`,
+    })
+    .where(eq(erasures.id, id));
 }
 
 /** Says that the leases are noted. */
@@ -260,20 +269,6 @@ const BEGIN = `
       select unnest(producers) from erasures where id = $1::uuid
     )) as is_open, (select id from events order by id desc limit 1) as newest
   ) as found
-  where id = $1::uuid`;
-
-const WRITE = `
-  update erasures set state = coalesce(written.state, erasures.state), names = coalesce(written.names, erasures.names),
-    names_before = coalesce(written.names_before, erasures.names_before),
-    reached_id = coalesce(written.reached_id, erasures.reached_id),
-    searched = case when $2::jsonb -> 'searched' = 'null' then 0 else erasures.searched + coalesce(written.searched, 0) end,
-    found = erasures.found + coalesce(written.found, 0), events = erasures.events + coalesce(written.events, 0),
-    deliveries = erasures.deliveries + coalesce(written.deliveries, 0),
-    notifications = erasures.notifications + coalesce(written.notifications, 0),
-    keys_kept = greatest(erasures.keys_kept, coalesce(written.keys_kept, 0)),
-    texts = erasures.texts + coalesce(written.texts, 0), next_at = clock_timestamp()
-  from jsonb_to_record($2::jsonb) as written(state text, names jsonb, names_before jsonb, reached_id uuid,
-    searched bigint, found bigint, events bigint, deliveries bigint, notifications bigint, keys_kept bigint, texts bigint)
   where id = $1::uuid`;
 
 const HOLD_LEASES = `

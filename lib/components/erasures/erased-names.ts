@@ -1,18 +1,6 @@
+import type { ErasedName } from '../../../drizzle/schema.ts';
 import { looksLikeId } from '../../bus/catalog/marks.ts';
 import type { NamingField } from './person.ts';
-
-/** A name of the person whose data an erasure overwrites. */
-export interface ErasedName {
-  readonly text: string;
-  /**
-   * `asked`: by the operator. `linked`: found beside one of the others, and as personal as an e-mail address. `shared`: the
-   * same, but it also names someone else, so it is not looked for. `beside`: an id found beside one that was asked for; it
-   * is not looked for, because ids may be of the whole family.
-   */
-  readonly origin: 'asked' | 'linked' | 'shared' | 'beside';
-  /** Whether it stands in a field that is personal data. */
-  readonly isPersonal: boolean;
-}
 
 /** The names in an event that has one of those that are looked for. */
 export interface NamedEvent {

@@ -1,3 +1,4 @@
+import { indexedPositions } from '../../../drizzle/schema.ts';
 import { transact } from '../../platform/db/connect.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { limitStatements, run } from '../../platform/db/statement.ts';
@@ -138,14 +139,13 @@ async function add(tx: Transaction, added: Indexed, indexed: Indexed): Promise<n
     const block = events.filter(({ position }) => startOf(position) === from);
     if (block.length > 0) await writeBlock(tx, from, block, BLOCK);
   }
-  await run(tx, { text: RECORD, values: [indexed.from, indexed.to] });
+  const range = { fromPosition: indexed.from, toPosition: indexed.to };
+  await tx
+    .insert(indexedPositions)
+    .values({ ...range, rule: RULE })
+    .onConflictDoUpdate({ target: indexedPositions.isOnlyRow, set: range });
   return events.length;
 }
-
-const RECORD = `
-  insert into indexed_positions (from_position, to_position, rule)
-  values ($1::float8::bigint, $2::float8::bigint, ${RULE})
-  on conflict (is_only_row) do update set from_position = excluded.from_position, to_position = excluded.to_position`;
 
 /** Merges the 32 blocks from a position on. */
 async function merge(tx: Transaction, from: number): Promise<void> {

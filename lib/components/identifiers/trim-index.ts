@@ -1,3 +1,6 @@
+import { and, gte, lt, sql } from 'drizzle-orm';
+
+import { eventBlocks } from '../../../drizzle/schema.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { limitStatements, run } from '../../platform/db/statement.ts';
 import { DAY } from '../../platform/time.ts';
@@ -21,16 +24,20 @@ export async function trimIndex(db: Database, keepMs: number, now?: Date): Promi
   await db.transaction(async (tx) => {
     await limitStatements(tx);
     if (!(await holdIndex(tx))) return;
-    const clock = now?.toISOString() ?? null;
-    const [oldest] = await run<Found>(tx, { text: OLDEST, values: [keepMs, clock, AGAIN_AFTER_MS] });
+    const values = [keepMs, now?.toISOString() ?? null, AGAIN_AFTER_MS];
+    const [oldest] = await run<Found>(tx, { text: OLDEST, values });
     if (!oldest) return;
-    await run(tx, { text: MARK, values: [oldest.from, clock] });
+    const { from } = oldest;
+    const { fromPosition } = eventBlocks;
+    const isIts = and(gte(fromPosition, from), lt(fromPosition, from + MERGED));
+    const trimmedAt = now ?? sql`clock_timestamp()`;
+    await tx.update(eventBlocks).set({ trimmedAt }).where(isIts);
     if (oldest.left * 2 >= oldest.stored) return;
-    const events = await readLeft(tx, oldest.from);
-    await run(tx, { text: FORGET, values: [oldest.from] });
-    await dropRows(tx, oldest.from, oldest.from + MERGED);
-    if (events.length > 0) await writeBlock(tx, oldest.from, events, MERGED);
-    await run(tx, { text: MARK, values: [oldest.from, clock] });
+    const events = await readLeft(tx, from);
+    await tx.delete(eventBlocks).where(isIts);
+    await dropRows(tx, from, from + MERGED);
+    if (events.length > 0) await writeBlock(tx, from, events, MERGED);
+    await tx.update(eventBlocks).set({ trimmedAt }).where(isIts);
   });
 }
 
@@ -40,8 +47,6 @@ interface Found {
   readonly stored: number;
   readonly left: number;
 }
-
-const RANGE = `from_position >= $1::float8::bigint and from_position < $1::float8::bigint + ${MERGED}`;
 
 // An id begins with its time.
 const OLDEST = `
@@ -71,11 +76,6 @@ const OLDEST = `
     lpad(to_hex((extract(epoch from clock.now) * 1000 - $1::float8)::bigint), 12, '0') || repeat('0', 20)
   )::uuid`;
 
-const MARK = `
-  update event_blocks set trimmed_at = coalesce($2::text::timestamptz, clock_timestamp()) where ${RANGE}`;
-
-const FORGET = `delete from event_blocks where ${RANGE}`;
-
 async function readLeft(tx: Transaction, from: number): Promise<PlacedEvent[]> {
   return await run<PlacedEvent>(tx, { text: LEFT, values: [from] });
 }
@@ -85,7 +85,7 @@ const LEFT = `
     select from_position + slot as position,
       encode(substring(event_ids from (16 * slot + 1)::int for 16), 'hex')::uuid as id
     from event_blocks, generate_series(0, ${BLOCK - 1}) as slot
-    where ${RANGE}
+    where from_position >= $1::float8::bigint and from_position < $1::float8::bigint + ${MERGED}
   )
   select position::float8 as position, events.id::text as id, correlation_id as "correlationId",
     causation_id as "causationId", ordering_key as "orderingKey", dedupe_key as "dedupeKey", topic,

@@ -1,5 +1,5 @@
+import { eventBlocks } from '../../../drizzle/schema.ts';
 import type { Transaction } from '../../platform/db/connect.ts';
-import { run } from '../../platform/db/statement.ts';
 import { BLOCK, postingsOf, rowsOf } from './block.ts';
 import { identifiersOf } from './identifier.ts';
 import type { PlacedEvent } from './read-events.ts';
@@ -14,7 +14,12 @@ export async function writeBlock(
 ): Promise<void> {
   for (let start = from; start < from + size; start += BLOCK) {
     const within = events.filter(({ position }) => position >= start && position < start + BLOCK);
-    if (within.length > 0) await run(tx, { text: WRITE_IDS, values: [start, idsOf(within)] });
+    if (within.length === 0) continue;
+    const eventIds = idsOf(within);
+    await tx
+      .insert(eventBlocks)
+      .values({ fromPosition: start, eventIds })
+      .onConflictDoUpdate({ target: eventBlocks.fromPosition, set: { eventIds } });
   }
   const postings = postingsOf(
     events.map((event) => ({
@@ -27,13 +32,10 @@ export async function writeBlock(
 
 const BYTES_OF_AN_ID = 16;
 
-/** The ids of a block in hexadecimal, one for each position: zeros where there is no event. */
-function idsOf(events: readonly PlacedEvent[]): string {
-  const ids = Array.from({ length: BLOCK }, () => '0'.repeat(2 * BYTES_OF_AN_ID));
-  for (const { position, id } of events) ids[position % BLOCK] = id.replaceAll('-', '');
-  return ids.join('');
+/** The ids of a block, one for each position: zeros where there is no event. */
+function idsOf(events: readonly PlacedEvent[]): Buffer {
+  const ids = Buffer.alloc(BLOCK * BYTES_OF_AN_ID);
+  for (const { position, id } of events)
+    ids.write(id.replaceAll('-', ''), (position % BLOCK) * BYTES_OF_AN_ID, 'hex');
+  return ids;
 }
-
-const WRITE_IDS = `
-  insert into event_blocks (from_position, event_ids) values ($1::float8::bigint, decode($2::text, 'hex'))
-  on conflict (from_position) do update set event_ids = excluded.event_ids`;

@@ -1,4 +1,6 @@
-import { webhooksSetAside } from '../../../drizzle/schema.ts';
+import { and, eq, isNull } from 'drizzle-orm';
+
+import { paymentIntents, webhooksSetAside } from '../../../drizzle/schema.ts';
 import type { PaymentOutcome } from '../../../drizzle/schema.ts';
 import { emit } from '../../bus/outbox/emit.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
@@ -69,7 +71,13 @@ export async function settleSetAside(
   const until = performance.now() + BUDGET_MS;
   const recorded = await db.transaction(async (tx) => {
     await limitStatements(tx);
-    return await run<{ provider: PaymentProvider; intentId: string }>(tx, { text: RECORDED, values: [] });
+    const { provider, intentId, unclaimedAt } = webhooksSetAside;
+    return await tx
+      .selectDistinct({ provider, intentId })
+      .from(webhooksSetAside)
+      .innerJoin(paymentIntents, and(eq(paymentIntents.id, intentId), eq(paymentIntents.provider, provider)))
+      .where(isNull(unclaimedAt))
+      .limit(BATCH);
   });
   let takenUp = 0;
   for (const { provider, intentId } of recorded) {
@@ -96,12 +104,6 @@ export async function settleSetAside(
   }
   return { takenUp, unclaimed };
 }
-
-const RECORDED = `
-  select distinct webhook.provider, intent_id as "intentId"
-  from webhooks_set_aside as webhook
-  join payment_intents as intent on intent.id = intent_id and intent.provider = webhook.provider
-  where unclaimed_at is null limit ${BATCH}`;
 
 /** @returns how many were emitted. */
 async function emitUnclaimed(tx: Transaction, now: Date | undefined): Promise<number> {

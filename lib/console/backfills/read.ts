@@ -1,5 +1,7 @@
+import { eq } from 'drizzle-orm';
 import * as z from 'zod';
 
+import { backfills } from '../../../drizzle/schema.ts';
 import { topicText } from '../../bus/deliveries/operations/replay-request.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
@@ -113,9 +115,10 @@ export async function readRequest(
   db: Database,
   backfillId: string,
 ): Promise<Omit<BackfillRecord, 'backfillId' | 'requestedAt' | 'requestedBy' | 'reason' | 'stopped'>> {
-  const [row] = await run<{ found: FoundBackfill }>(driverOf(db), { text: ONE, values: [backfillId] });
-  const { topic, subscriber, since, matched, written, perMinute, endedAt } = recordOf(row!.found);
-  return { topic, subscriber, since, matched, written, perMinute, endedAt };
+  const [row] = await db.select().from(backfills).where(eq(backfills.id, backfillId));
+  const { topic, subscriber, since, matched, written, perMinute, endedAt } = row!;
+  const instants = { since: instantOf(since), endedAt: instantOrNull(endedAt) };
+  return { topic, subscriber, matched, written, perMinute, ...instants };
 }
 
 /** Times are epoch milliseconds. */
@@ -188,9 +191,6 @@ const LIST = `
       order by requested_at desc, id desc limit $4::int
     ) as item
   )) as found`;
-
-const ONE = `
-  select to_json(one) as found from (select ${RECORD} from backfills where id = $1::text::uuid) as one`;
 
 /** What a page that asks each second may count: it takes 0.1 s. */
 const COUNTED = 100_000;

@@ -1,10 +1,11 @@
+import { desc, eq, sql } from 'drizzle-orm';
 import * as z from 'zod';
 
+import { erasures } from '../../../drizzle/schema.ts';
 import { maskedName } from '../../components/erasures/erased-names.ts';
-import type { ErasedName } from '../../components/erasures/erased-names.ts';
 import type { Database } from '../../platform/db/connect.ts';
-import { driverOf, run } from '../../platform/db/statement.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';
+import { now } from '../kit/clock.ts';
 import * as shape from '../kit/shapes.ts';
 
 const state = z.enum(['waiting', 'gathering', 'finding', 'erasing', 'settling', 'checking', 'ended']).meta({
@@ -68,92 +69,54 @@ export const listQuery = z.object({
 
 /** Lists erasures page by page, newest first. */
 export async function readErasures(db: Database, query: z.output<typeof listQuery>): Promise<ErasureList> {
-  const { limit, cursor = null } = query;
-  const [row] = await run<{ found: { now: number; items: FoundErasure[] } }>(driverOf(db), {
-    text: LIST,
-    values: [cursor, limit + 1],
-  });
-  const { now, items } = row!.found;
-  const kept = items.slice(0, limit);
+  const { limit, cursor } = query;
+  const { requestedAt, id } = erasures;
+  const isOlder = sql`(${requestedAt}, ${id}) < (select requested_at, id from erasures where id = ${cursor})`;
+  const found = await db
+    .select({ now, erasure: erasures })
+    .from(erasures)
+    .where(cursor === undefined ? undefined : isOlder)
+    .orderBy(desc(requestedAt), desc(id))
+    .limit(limit + 1);
+  const kept = found.slice(0, limit);
   return {
-    generatedAt: instantOf(now),
-    items: kept.map(recordOf),
-    nextCursor: items.length > limit ? (kept.at(-1)?.id ?? null) : null,
+    generatedAt: instantOf(found[0]?.now ?? new Date()),
+    items: kept.map(({ erasure }) => recordOf(erasure)),
+    nextCursor: found.length > limit ? (kept.at(-1)?.erasure.id ?? null) : null,
   };
 }
 
 /** Reads one erasure. @returns null for an unknown one. */
 export async function readErasure(db: Database, erasureId: string): Promise<ErasureProgress | null> {
-  const [row] = await run<{ found: FoundProgress }>(driverOf(db), { text: ONE, values: [erasureId] });
-  if (!row) return null;
-  const { now, erasure, about } = row.found;
-  return { generatedAt: instantOf(now), ...recordOf(erasure), searched: erasure.searched, about };
+  // The planner's estimate: to count ten million events takes seconds.
+  const about = sql`greatest(searched, (select reltuples::bigint from pg_class where oid = 'events'::regclass))`;
+  const [found] = await db
+    .select({ now, erasure: erasures, about: about.mapWith(erasures.searched) })
+    .from(erasures)
+    .where(eq(erasures.id, erasureId));
+  if (!found) return null;
+  const { erasure } = found;
+  const { searched } = erasure;
+  return { generatedAt: instantOf(found.now), ...recordOf(erasure), searched, about: found.about };
 }
 
-/** Times are epoch milliseconds. */
-interface FoundErasure {
-  readonly id: string;
-  readonly requested_at: number;
-  readonly requested_by: string;
-  readonly reason: string;
-  readonly subjects: readonly string[];
-  readonly is_exact: boolean;
-  readonly names: readonly ErasedName[] | null;
-  readonly state: ErasureRecord['state'];
-  readonly searched: number;
-  readonly found: number;
-  readonly events: number;
-  readonly deliveries: number;
-  readonly notifications: number;
-  readonly texts: number;
-  readonly keys_kept: number;
-  readonly ended_at: number | null;
-}
-
-interface FoundProgress {
-  readonly now: number;
-  readonly erasure: FoundErasure;
-  readonly about: number;
-}
-
-function recordOf(found: FoundErasure): ErasureRecord {
-  const { id, reason, state: now, events, deliveries, notifications, texts, names } = found;
+function recordOf({ id, isExact, names, ...found }: typeof erasures.$inferSelect): ErasureRecord {
+  const { requestedBy, reason, state: current, events, deliveries, notifications, texts, keysKept } = found;
   return {
     erasureId: id,
     // Masked permanently at the end.
-    subjects: names?.filter(({ origin }) => origin === 'asked').map(maskedName) ?? [...found.subjects],
-    exact: found.is_exact,
-    requestedAt: instantOf(found.requested_at),
-    requestedBy: found.requested_by,
+    subjects: names?.filter(({ origin }) => origin === 'asked').map(maskedName) ?? found.subjects,
+    exact: isExact,
+    requestedAt: instantOf(found.requestedAt),
+    requestedBy,
     reason,
-    state: now,
+    state: current,
     found: found.found,
     events,
     deliveries,
     notifications,
     texts,
-    keysKept: found.keys_kept,
-    endedAt: instantOrNull(found.ended_at),
+    keysKept,
+    endedAt: instantOrNull(found.endedAt),
   };
 }
-
-const RECORD = `
-  id, extract(epoch from requested_at) * 1000 as requested_at, requested_by, reason, subjects, is_exact, names, state,
-  searched, found, events, deliveries, notifications, texts, keys_kept, extract(epoch from ended_at) * 1000 as ended_at`;
-
-const LIST = `
-  select json_build_object('now', extract(epoch from clock_timestamp()) * 1000, 'items', (
-    select coalesce(json_agg(item), '[]') from (
-      select ${RECORD} from erasures
-      where $1::text is null or (requested_at, id) < (
-        select earlier.requested_at, earlier.id from erasures as earlier where earlier.id = $1::text::uuid
-      )
-      order by erasures.requested_at desc, id desc limit $2::int
-    ) as item
-  )) as found`;
-
-// The planner's estimate: to count ten million events takes seconds.
-const ONE = `
-  select json_build_object('now', extract(epoch from clock_timestamp()) * 1000, 'erasure', to_json(erasure),
-    'about', greatest(searched, (select greatest(reltuples, 0)::bigint from pg_class where oid = 'events'::regclass))) as found
-  from (select ${RECORD} from erasures where id = $1::text::uuid) as erasure`;

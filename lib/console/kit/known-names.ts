@@ -1,5 +1,7 @@
+import { eq } from 'drizzle-orm';
 import * as z from 'zod';
 
+import { backlog } from '../../../drizzle/schema.ts';
 import { isTopicName, subscriberNames, topics } from '../../bus/catalog/catalog.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
@@ -43,11 +45,9 @@ export async function hasEvents(db: Database, topic: string): Promise<boolean> {
 }
 
 async function hasDeliveries(db: Database, subscriber: string): Promise<boolean> {
-  const [row] = await run<{ has: boolean }>(driverOf(db), {
-    text: 'select exists (select from backlog where subscriber = $1::text) as has',
-    values: [subscriber],
-  });
-  return row!.has;
+  const { topic, subscriber: of } = backlog;
+  const found = await db.select({ topic }).from(backlog).where(eq(of, subscriber)).limit(1);
+  return found.length > 0;
 }
 
 /** Says that a name is not known, and which was probably meant. @param example for where none is near. */

@@ -1,3 +1,6 @@
+import { and, eq, inArray } from 'drizzle-orm';
+
+import { pauses } from '../../../drizzle/schema.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
@@ -107,11 +110,8 @@ async function waitOutcome(
   db: Database,
   { topic, subscriber, generatedAt: now }: DeadLetter,
 ): Promise<Outcome | null> {
-  const paused = await run(driverOf(db), {
-    text: 'select from pauses where subscriber = $1::text and topic in ($2::text, $3::text)',
-    values: [subscriber, topic, ''],
-  });
-  if (paused.length > 0) {
+  const paused = and(eq(pauses.subscriber, subscriber), inArray(pauses.topic, ['', topic]));
+  if ((await db.$count(pauses, paused)) > 0) {
     return { tone: 'fail', words: html`waits, because ${subscriber} is paused; resume it to deliver` };
   }
   // Another delivery may have probed in its place.

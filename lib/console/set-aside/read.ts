@@ -1,8 +1,10 @@
+import { desc, getTableColumns, isNotNull, sql } from 'drizzle-orm';
 import * as z from 'zod';
 
+import { setAside } from '../../../drizzle/schema.ts';
 import type { Database } from '../../platform/db/connect.ts';
-import { driverOf, run } from '../../platform/db/statement.ts';
 import { instantOf } from '../../platform/time.ts';
+import { now } from '../kit/clock.ts';
 import * as shape from '../kit/shapes.ts';
 
 const setAsideRow = z
@@ -42,59 +44,32 @@ export type SetAsideList = z.output<typeof setAsideList>;
 
 /** Lists what the bus set aside. What the rows hold is not shown: it may be of anybody. */
 export async function readSetAside(db: Database): Promise<SetAsideList> {
-  const [row] = await run<{ found: Found }>(driverOf(db), { text: SET_ASIDE, values: [] });
-  const { now, open, items } = row!.found;
-  return { generatedAt: instantOf(now), open, items: items.map((item) => setAsideOf(item)) };
-}
-
-/** The statement's result. Times are epoch milliseconds. */
-interface Found {
-  readonly now: number;
-  readonly open: number;
-  readonly items: readonly {
-    readonly id: string;
-    readonly at: number;
-    readonly kind: string;
-    readonly topic: string;
-    readonly event_id: string | null;
-    readonly event_exists: boolean;
-    readonly error: string | null;
-    readonly repaired_at: number | null;
-    readonly repaired_by: string | null;
-    readonly reason: string | null;
-  }[];
-}
-
-function setAsideOf({
-  repaired_at: at,
-  repaired_by: by,
-  reason,
-  ...found
-}: Found['items'][number]): SetAside {
-  const { id, kind, topic, event_id: eventId, event_exists: eventExists, error } = found;
+  const { found: row, ...columns } = getTableColumns(setAside);
+  const found = await db
+    .select({
+      ...columns,
+      now,
+      open: sql`(select count(*) from set_aside where repaired_at is null)`.mapWith(Number),
+      eventExists: sql<boolean>`exists (select from events where events.id = ${columns.eventId})`,
+      error: sql<string | null>`left(${row} ->> 'error', 500)`,
+    })
+    .from(setAside)
+    .orderBy(isNotNull(columns.repairedAt), desc(columns.id))
+    .limit(LISTED);
   return {
-    id,
-    at: instantOf(found.at),
-    kind,
-    topic: topic || null,
-    eventId,
-    eventExists,
-    error,
-    repaired: at === null ? null : { at: instantOf(at), by: by ?? '', reason: reason ?? '' },
+    generatedAt: instantOf(found[0]?.now ?? new Date()),
+    open: found[0]?.open ?? 0,
+    items: found.map(
+      ({ id, at, kind, topic, eventId, eventExists, error, repairedAt, repairedBy, reason }) => ({
+        id: String(id),
+        at: instantOf(at),
+        kind,
+        topic: topic || null,
+        eventId,
+        eventExists,
+        error,
+        repaired: repairedAt && { at: instantOf(repairedAt), by: repairedBy ?? '', reason: reason ?? '' },
+      }),
+    ),
   };
 }
-
-const SET_ASIDE = `
-  with listed as (
-    select * from set_aside order by repaired_at is not null, id desc limit ${LISTED}
-  )
-  select json_build_object('now', extract(epoch from clock_timestamp()) * 1000,
-    'open', (select count(*) from set_aside where repaired_at is null),
-    'items', (
-      select coalesce(json_agg(json_build_object('id', id::text, 'at', extract(epoch from at) * 1000, 'kind', kind,
-        'topic', topic, 'event_id', event_id, 'error', left(found ->> 'error', 500),
-        'event_exists', exists (select from events where events.id = event_id),
-        'repaired_at', extract(epoch from repaired_at) * 1000, 'repaired_by', repaired_by, 'reason', reason)
-        order by repaired_at is not null, id desc), '[]')
-      from listed
-    )) as found`;

@@ -1,5 +1,7 @@
+import { eq } from 'drizzle-orm';
 import { v7 as uuidv7 } from 'uuid';
 
+import { smokeTests } from '../../../drizzle/schema.ts';
 import type { TestWebhook } from '../../../drizzle/schema.ts';
 import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import { recordingStatement } from '../../bus/outbox/record.ts';
@@ -35,7 +37,7 @@ export async function startSmokeTest(db: Database, plan: SmokeTestPlan): Promise
   await run(driverOf(db), recordTest(eventOf(id, subscribers), [id, by, origin]));
   if (subscribers.length > 0) noteDue(db);
   const webhooks = await send(id);
-  await run(driverOf(db), { text: RECORD_WEBHOOKS, values: [id, JSON.stringify(webhooks)] });
+  await db.update(smokeTests).set({ webhooks }).where(eq(smokeTests.id, id));
   return id;
 }
 
@@ -71,5 +73,3 @@ const recordTest = recordingStatement({
   from: 'from test where cardinality(subscribers) > 0',
   select: 'select from test',
 });
-
-const RECORD_WEBHOOKS = 'update smoke_tests set webhooks = $2::text::jsonb where id = $1::uuid';

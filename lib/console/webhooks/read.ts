@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { reconciliations } from '../../../drizzle/schema.ts';
 import { UNCLAIMED_AFTER_MS } from '../../components/payments/set-aside.ts';
 import { providers } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
@@ -13,8 +14,6 @@ import { meaningOf } from './reasons.ts';
 import { findReceipt } from './receipt.ts';
 import { findReceived } from './received.ts';
 import type { FoundReceipt, Place } from './received.ts';
-import { findReconciliations } from './reconciliations.ts';
-import type { FoundReconciliation } from './reconciliations.ts';
 import { findRefused } from './refused.ts';
 import type { FoundRefusals } from './refused.ts';
 import { findSetAside } from './set-aside.ts';
@@ -163,12 +162,12 @@ export async function readWebhooks(
   const shown = endpoints.filter((one) => query.provider === undefined || one.provider === query.provider);
   const asked = shown.map(({ provider: name }) => name);
   const { id, limit } = query;
-  const [found, received, refusals, aside, reconciliations] = await Promise.all([
+  const [found, received, refusals, aside, reconciled] = await Promise.all([
     findProviders(db, asked),
     id === undefined ? findReceived(db, asked, query) : findReceipt(db, asked, id),
     findRefused(db, query, now),
     id === undefined ? findSetAside(db, asked, query) : [],
-    findReconciliations(db),
+    db.select().from(reconciliations),
   ]);
   return {
     generatedAt: instantOf(refusals.now),
@@ -187,7 +186,7 @@ export async function readWebhooks(
         isMoreSetAside: counted > COUNTED_SET_ASIDE,
         reconciliation: reconciliationOf(
           endpoint.reconciliation,
-          reconciliations.find((one) => one.provider === name),
+          reconciled.find((one) => one.provider === name),
         ),
       };
     }),
@@ -208,11 +207,7 @@ export async function readWebhooks(
         reason: last.reason,
       })),
     },
-    setAside: pageOf(aside, limit, setAsideOf, ({ at, event_id }) => ({
-      list: 'setAside',
-      at,
-      eventId: event_id,
-    })),
+    setAside: pageOf(aside, limit, setAsideOf, ({ at, eventId }) => ({ list: 'setAside', at, eventId })),
   };
 }
 
@@ -238,16 +233,16 @@ function placeOf(last: FoundReceipt & Partial<Place>): Cursor | null {
 
 function reconciliationOf(
   setting: ReturnType<Bus['webhooks']>[number]['reconciliation'],
-  found: FoundReconciliation | undefined,
+  found: typeof reconciliations.$inferSelect | undefined,
 ): WebhookProvider['reconciliation'] {
   if (setting === null) return null;
-  const { error = null, failed_at: failedAt = null } = found ?? {};
+  const { error = null, failedAt = null } = found ?? {};
   return {
     setting,
-    checkedAt: instantOrNull(found?.checked_at ?? null),
-    nextAt: setting === 'on' ? instantOrNull(found?.next_at ?? null) : null,
+    checkedAt: instantOrNull(found?.succeededAt ?? null),
+    nextAt: setting === 'on' ? instantOrNull(found?.nextAt ?? null) : null,
     found: found?.found ?? 0,
-    foundAt: instantOrNull(found?.found_at ?? null),
+    foundAt: instantOrNull(found?.foundAt ?? null),
     failures: found?.failures ?? 0,
     lastError: error === null || failedAt === null ? null : { at: instantOf(failedAt), message: error },
   };
@@ -273,13 +268,14 @@ function refusalOf({ provider: sender, reason, refused_at }: FoundRefusals['newe
 }
 
 function setAsideOf(found: FoundSetAside): WebhookSetAside {
+  const { provider: sender, providerEventId: id, eventId, intentId, outcome, setAsideAt } = found;
   return {
-    provider: found.provider,
-    providerEventId: found.provider_event_id,
-    eventId: found.event_id,
-    intentId: found.intent_id,
-    outcome: found.outcome,
-    setAsideAt: instantOf(found.set_aside_at),
-    unclaimedAt: instantOf(found.set_aside_at + UNCLAIMED_AFTER_MS),
+    provider: sender,
+    providerEventId: id,
+    eventId,
+    intentId,
+    outcome: outcome.state,
+    setAsideAt: instantOf(setAsideAt),
+    unclaimedAt: instantOf(setAsideAt.getTime() + UNCLAIMED_AFTER_MS),
   };
 }

@@ -1,6 +1,9 @@
+import { and, eq, isNotNull, max, sql } from 'drizzle-orm';
+
+import { events } from '../../../drizzle/schema.ts';
 import { emit } from '../../bus/outbox/emit.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
-import { limitStatements, run } from '../../platform/db/statement.ts';
+import { limitStatements } from '../../platform/db/statement.ts';
 import { DAY, HOUR } from '../../platform/time.ts';
 
 /** 06:00 UTC, after midnight. */
@@ -31,12 +34,14 @@ export async function strikeDailyClock(db: Database, now?: Date): Promise<string
 }
 
 async function dueDays(tx: Transaction, now: Date | undefined): Promise<string[]> {
-  const [row] = await run<{ lastDay: string | null; nowMs: number }>(tx, {
-    text: `
-      select max(dedupe_key) as "lastDay", (extract(epoch from clock_timestamp()) * 1000)::float8 as "nowMs"
-      from events where topic = 'cron.daily.06_00' and dedupe_key is not null`,
-    values: [],
-  });
+  const { topic, dedupeKey } = events;
+  const [row] = await tx
+    .select({
+      lastDay: max(dedupeKey),
+      nowMs: sql<number>`extract(epoch from clock_timestamp())::float8 * 1000`,
+    })
+    .from(events)
+    .where(and(eq(topic, 'cron.daily.06_00'), isNotNull(dedupeKey)));
   const newest = midnight((now?.getTime() ?? row!.nowMs) - STRIKES_AFTER_MS);
   // Without an earlier event, begin today: yesterday there was nobody to receive one.
   const today = midnight(now?.getTime() ?? row!.nowMs);

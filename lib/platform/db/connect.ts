@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 
-import type { PgDatabase, PgQueryResultHKT } from 'drizzle-orm/pg-core';
+import type { PgDatabase, PgQueryResultHKT, PgSession } from 'drizzle-orm/pg-core';
 import type { PoolClient as NeonPoolClient } from '@neondatabase/serverless';
 import type { attachDatabasePool as AttachDatabasePool } from '@vercel/functions';
 import pTimeout from 'p-timeout';
@@ -17,7 +17,7 @@ import { KEPT_IN_FUNCTIONS_MS, KEPT_IN_SERVERS_MS, openPools } from './pools.ts'
 import type { Pools } from './pools.ts';
 import { PreparedNames } from './prepared-names.ts';
 import { runAgain } from './run-again.ts';
-import { ANSWER_LIMIT_MS, driverOf, run, sendsBy } from './statement.ts';
+import { alone, ANSWER_LIMIT_MS, driverOf, run, sendsBy } from './statement.ts';
 import type { Sender, Statement } from './statement.ts';
 import { explained, requireFit } from './surroundings.ts';
 
@@ -80,10 +80,10 @@ export async function connect(url?: string): Promise<Connection> {
   const driver = await openDriver(database, deployed ? KEPT_IN_FUNCTIONS_MS : KEPT_IN_SERVERS_MS);
   const { db } = driver;
   drivers.set(db, driver);
-  const alone = senderOf(driver);
-  sendsBy(db, alone);
+  const sender = senderOf(driver);
+  sendsBy(db, sender);
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a pool or an embedded database
-  sendsBy(db.$client as object, alone);
+  sendsBy(db.$client as object, sender);
   db.transaction = async (body, config) => {
     let open: OpenTransaction;
     const once = () => {
@@ -220,8 +220,9 @@ async function postgres(url: string, idleMs: number): Promise<Driver> {
   ]);
   const pools = openPools(idleMs, (options) => new pg.Pool({ connectionString: url, ...options }));
   const dialect = new PgDialect();
-  return await pooled<PoolClient>(pools, drizzle({ client: pools.any }), (client) => {
-    const session = new NodePgSession<NoSchema, NoSchema>(client, dialect, undefined);
+  const db = Object.assign(drizzle({ client: alone(pools.any) }), { $client: pools.any });
+  return await pooled<PoolClient>(pools, db, (client) => {
+    const session = withPlainErrors(new NodePgSession<NoSchema, NoSchema>(client, dialect, undefined));
     return () => new NodePgTransaction(dialect, session, undefined);
   });
 }
@@ -237,13 +238,33 @@ async function neon(url: string, idleMs: number): Promise<Driver> {
   if (!('WebSocket' in globalThis)) neonConfig.webSocketConstructor = (await import('ws')).default;
   const pools = openPools(idleMs, (options) => new NeonPool({ connectionString: url, ...options }));
   const dialect = new PgDialect();
-  return await pooled<NeonPoolClient>(pools, drizzle({ client: pools.any }), (client) => {
-    const session = new NeonSession<NoSchema, NoSchema>(client, dialect, undefined);
+  const db = Object.assign(drizzle({ client: alone(pools.any) }), { $client: pools.any });
+  return await pooled<NeonPoolClient>(pools, db, (client) => {
+    const session = withPlainErrors(new NeonSession<NoSchema, NoSchema>(client, dialect, undefined));
     return () => new NeonTransaction(dialect, session, undefined);
   });
 }
 
 type NoSchema = Record<string, never>;
+
+/**
+ * Has a session of Drizzle throw the driver's errors, as `run` does. Drizzle would wrap each in one of its own, which has no
+ * code and quotes the parameters.
+ */
+function withPlainErrors<Session extends Pick<PgSession, 'prepareQuery'>>(session: Session): Session {
+  const prepare = session.prepareQuery.bind(session);
+  const queryWithCache = async (_text: string, _values: unknown[], query: () => Promise<unknown>) => {
+    try {
+      return await query();
+    } catch (error) {
+      // The driver's leads to the socket that the answer came from.
+      if (error instanceof Error) Error.captureStackTrace(error);
+      throw error;
+    }
+  };
+  const prepareQuery: typeof prepare = (...asked) => Object.assign(prepare(...asked), { queryWithCache });
+  return Object.assign(session, { prepareQuery });
+}
 
 /** The part of a pool that `pg` and Neon's driver share. */
 interface AnyPool<Client> {
@@ -272,6 +293,7 @@ async function pooled<
     pool.on('connect', (client) => client.on('error', () => undefined));
     attachDatabasePool(pool);
   }
+  withPlainErrors(db._.session);
   const names = new PreparedNames();
   const deadlines = new Deadlines();
   const opened = new WeakMap<

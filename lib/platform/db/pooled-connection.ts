@@ -18,11 +18,11 @@ export function openConnection<Client extends object>(
 ): PooledConnection<Client> {
   const late = beginLate(connection, deadlines);
   const send: Sender['send'] = async (statement) => {
-    const { text } = statement;
+    const { text, reading } = statement;
     const values = [...statement.values];
     const name = names.of(statement);
     try {
-      return await late.query(name === undefined ? { text, values } : { name, text, values });
+      return await late.query({ ...reading, ...(name !== undefined && { name }), text, values });
     } catch (error) {
       // The driver's leads to the socket that the answer came from.
       if (error instanceof Error) Error.captureStackTrace(error);

@@ -13,6 +13,8 @@ export interface Statement {
   readonly limitMs?: number;
   /** Whether it is a turn of a relay, for which there are connections of their own. */
   readonly isTurn?: true;
+  /** Settings of `pg` and Neon's driver for the rows, as Drizzle's builder reads them: in arrays, with instants as text. */
+  readonly reading?: { readonly rowMode?: unknown; readonly types?: unknown };
 }
 
 /**
@@ -52,6 +54,18 @@ const senders = new WeakMap<object, Sender>();
 /** Makes `run` send the statements of a database, its client or a transaction this way. */
 export function sendsBy(on: object, sender: Sender): void {
   senders.set(on, sender);
+}
+
+/**
+ * Gives a pool for Drizzle's session to send statements by that run alone. They are sent as `run` sends them, so a
+ * statement of Drizzle's builder has the same limit, the same repetitions and the same explained errors as one of text;
+ * in a transaction both go over its connection. Text is left what the builder has no word for: a limit of its own, and
+ * `isTurn`.
+ */
+export function alone<Pool extends object>(pool: Pool): Pool {
+  const query = async ({ text, ...reading }: { readonly text: string }, values: readonly unknown[]) =>
+    await senders.get(pool)!.send({ text, values, reading });
+  return new Proxy(pool, { get: (target, key) => (key === 'query' ? query : Reflect.get(target, key)) });
 }
 
 /**

@@ -1,8 +1,10 @@
+import { and, eq, sum } from 'drizzle-orm';
 import { v7 as uuidv7 } from 'uuid';
 
+import { errorGroups } from '../../../../drizzle/schema.ts';
 import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database } from '../../../platform/db/connect.ts';
-import { driverOf, run } from '../../../platform/db/statement.ts';
+import { run } from '../../../platform/db/statement.ts';
 import { releaseLanes } from '../release.ts';
 import { NotActedOn } from './first-of-lane.ts';
 import type { ActedOn } from './first-of-lane.ts';
@@ -216,10 +218,12 @@ const READ_ONE = `
   where lane_id = split_part($1::text, '-', 1)::bigint and position = split_part($1::text, '-', 2)::bigint`;
 
 async function countLeft(db: Database, { topic, subscriber, kind }: DeadLetters): Promise<number> {
-  const [row] = await run<{ left: number }>(driverOf(db), {
-    text: `select coalesce(sum(dead_lettered), 0)::float8 as left from error_groups
-      where topic = $1::text and subscriber = $2::text and ($3::text is null or kind = $3::text)`,
-    values: [topic, subscriber, kind],
-  });
-  return row!.left;
+  const { deadLettered, ...of } = errorGroups;
+  const [row] = await db
+    .select({ left: sum(deadLettered) })
+    .from(errorGroups)
+    .where(
+      and(eq(of.topic, topic), eq(of.subscriber, subscriber), kind === null ? undefined : eq(of.kind, kind)),
+    );
+  return Number(row!.left);
 }

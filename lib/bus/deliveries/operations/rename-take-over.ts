@@ -1,3 +1,6 @@
+import { and, eq, gt } from 'drizzle-orm';
+
+import { errorGroups } from '../../../../drizzle/schema.ts';
 import type { Database, Transaction } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
 import { sleep } from '../../../platform/time.ts';
@@ -80,10 +83,11 @@ async function moveChunk(tx: Transaction, open: OpenRename, at: string | null): 
     values: [topic, from, to, at],
   });
   if (!lock || lock.is_held) return { moved: 0, dismissed: 0, isHeld: lock !== undefined, isLast: !lock };
-  const groups = await run<{ key: string; kind: string; message: string }>(tx, {
-    text: GROUPS,
-    values: [topic, from],
-  });
+  const former = and(eq(errorGroups.topic, topic), eq(errorGroups.subscriber, from));
+  const groups = await tx
+    .select()
+    .from(errorGroups)
+    .where(and(former, gt(errorGroups.deadLettered, 0)));
   const renamed = groups.map(({ key, kind, message }) => ({
     ...groupOf(topic, to, kind, message),
     former: key,
@@ -141,10 +145,6 @@ const LOCK = `
   select now::text, coalesce(bool_or(subscriber = $2::text and lease_token is not null and next_look_at > now), false) as is_held
   from locked, (select coalesce($4::text::timestamptz, clock_timestamp()) as now) as clock
   group by now`;
-
-const GROUPS = `
-  select key, kind, message from error_groups
-  where topic = $1::text and subscriber = $2::text and dead_lettered > 0`;
 
 // Dead letters are moved before anything that waits, so that nothing passes one that halts its lane.
 const MOVE = `

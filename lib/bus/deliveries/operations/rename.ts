@@ -1,3 +1,6 @@
+import { and, eq } from 'drizzle-orm';
+
+import { pauses } from '../../../../drizzle/schema.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
 import { nearest } from '../../../platform/nearest.ts';
@@ -145,10 +148,7 @@ async function count(
 
 /** Ends a pause of all topics of the former name: each topic's was copied. */
 async function forgetPause(db: Database, { from }: Rename): Promise<void> {
-  await run(driverOf(db), {
-    text: `delete from pauses where subscriber = $1::text and topic = ''`,
-    values: [from],
-  });
+  await db.delete(pauses).where(and(eq(pauses.subscriber, from), eq(pauses.topic, '')));
 }
 
 // A rename that is open has something left, if only to end it.

@@ -1,3 +1,6 @@
+import { eq, sql } from 'drizzle-orm';
+
+import { lanes, operatorActions } from '../../../../drizzle/schema.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
 import { topics } from '../../catalog/catalog.ts';
@@ -97,7 +100,10 @@ async function forget(
     const hasEnded = await forgetSubscription(tx, subscription);
     if (isRecorded || !(hasEnded || hadBackfill)) return;
     const { topic, subscriber } = subscription;
-    await run(tx, { text: RECORD, values: [actionId, at, by, action, topic, subscriber, reason] });
+    // To the microsecond, as its deliveries have it.
+    const instant = sql`coalesce(${at}::text::timestamptz, clock_timestamp())`;
+    const record = { id: actionId, at: instant, operator: by, action, topic, subscriber, reason };
+    await tx.insert(operatorActions).values(record);
   });
 }
 
@@ -106,11 +112,12 @@ const NOTHING: Retired = { topics: [], dismissed: 0, left: 0 };
 
 /** Whether the subscriber ever had a delivery. */
 export async function isKnown(db: Database, subscriber: string): Promise<boolean> {
-  const [row] = await run<{ is_known: boolean }>(driverOf(db), {
-    text: 'select exists (select from lanes where subscriber = $1::text) as is_known',
-    values: [subscriber],
-  });
-  return row!.is_known;
+  const found = await db
+    .select({ id: lanes.id })
+    .from(lanes)
+    .where(eq(lanes.subscriber, subscriber))
+    .limit(1);
+  return found.length > 0;
 }
 
 function requireUnlisted(subscriber: string, topic: string | null): void {
@@ -255,10 +262,6 @@ const END_BACKFILL = `
   select (select count(*)::int from ended) as ended,
     (select renamed_from from open order by renamed_from limit 1) as from,
     (select subscriber from open where renamed_from is not null order by renamed_from limit 1) as to`;
-
-const RECORD = `
-  insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
-  values ($1::uuid, coalesce($2::text::timestamptz, clock_timestamp()), $3::text, $4::text, $5::text, $6::text, $7::text)`;
 
 // A later release that lists the subscriber again must not find it paused.
 const LEFT = `

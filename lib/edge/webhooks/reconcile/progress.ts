@@ -1,3 +1,6 @@
+import { and, eq, sql } from 'drizzle-orm';
+
+import { reconciliations } from '../../../../drizzle/schema.ts';
 import type { Provider } from '../../../platform/config.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
@@ -95,33 +98,22 @@ export async function endStep(
   { provider, step, now }: Claim,
   { walk, checkedUntil, error, found, waitMs }: Progress,
 ): Promise<void> {
-  await run(driverOf(db), {
-    text: END,
-    values: [
-      provider,
-      step,
-      instant(now),
-      instant(walk?.from),
-      instant(walk?.until),
-      walk?.cursor ?? null,
-      instant(checkedUntil),
-      error,
-      found,
-      waitMs,
-    ],
-  });
+  const at = new Date(now);
+  await db
+    .update(reconciliations)
+    .set({
+      walkFrom: walk && new Date(walk.from),
+      walkUntil: walk && new Date(walk.until),
+      cursor: walk && walk.cursor,
+      ...(checkedUntil !== null && { checkedUntil: new Date(checkedUntil) }),
+      ...(walk === null && { succeededAt: at }),
+      failures: 0,
+      ...(error !== null && { error, failedAt: at }),
+      ...foundBy(found, at),
+      nextAt: new Date(now + waitMs),
+    })
+    .where(isStep(provider, step));
 }
-
-const END = `
-  update reconciliations set
-    walk_from = $4::text::timestamptz, walk_until = $5::text::timestamptz, cursor = $6::text,
-    checked_until = coalesce($7::text::timestamptz, checked_until),
-    succeeded_at = case when $4::text is null then $3::text::timestamptz else succeeded_at end,
-    failures = 0, error = coalesce($8::text, error),
-    failed_at = case when $8::text is null then failed_at else $3::text::timestamptz end,
-    found = found + $9::int, found_at = case when $9::int > 0 then $3::text::timestamptz else found_at end,
-    next_at = $3::text::timestamptz + $10::int * interval '1 millisecond'
-  where provider = $1::text and step = $2::float8`;
 
 /**
  * Records that a step failed. What it found before is counted.
@@ -139,20 +131,22 @@ export async function failStep(
   },
 ): Promise<void> {
   const { error, waitMs, found, isCursorLost } = failure;
-  await run(driverOf(db), {
-    text: FAIL,
-    values: [provider, step, instant(now), error, waitMs, found, isCursorLost],
-  });
+  const at = new Date(now);
+  await db
+    .update(reconciliations)
+    .set({
+      failures: sql`${reconciliations.failures} + 1`,
+      error,
+      failedAt: at,
+      ...(isCursorLost && { cursor: null }),
+      ...foundBy(found, at),
+      nextAt: new Date(now + waitMs),
+    })
+    .where(isStep(provider, step));
 }
 
-const FAIL = `
-  update reconciliations set
-    failures = failures + 1, error = $4::text, failed_at = $3::text::timestamptz,
-    cursor = case when not $7::boolean then cursor end,
-    found = found + $6::int, found_at = case when $6::int > 0 then $3::text::timestamptz else found_at end,
-    next_at = $3::text::timestamptz + $5::int * interval '1 millisecond'
-  where provider = $1::text and step = $2::float8`;
+const foundBy = (count: number, at: Date) =>
+  count > 0 ? { found: sql`${reconciliations.found} + ${count}`, foundAt: at } : {};
 
-function instant(ms: number | null | undefined): string | null {
-  return ms === null || ms === undefined ? null : new Date(ms).toISOString();
-}
+const isStep = (provider: Provider, step: number) =>
+  and(eq(reconciliations.provider, provider), eq(reconciliations.step, step));

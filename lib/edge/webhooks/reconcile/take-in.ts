@@ -1,7 +1,9 @@
+import { and, eq, inArray } from 'drizzle-orm';
+
+import { webhookReceipts } from '../../../../drizzle/schema.ts';
 import { outboxEvent } from '../../../bus/outbox/record.ts';
 import type { Provider } from '../../../platform/config.ts';
 import type { Database } from '../../../platform/db/connect.ts';
-import { driverOf, run } from '../../../platform/db/statement.ts';
 import { inSendSpan } from '../../../platform/telemetry/event.ts';
 import { parseWebhookBody } from '../body.ts';
 import { payloadOf, sha256, storeWebhook, topicOf } from '../store.ts';
@@ -60,13 +62,12 @@ async function knownIds(
   ids: readonly string[],
 ): Promise<ReadonlySet<string>> {
   if (ids.length === 0) return new Set();
-  const known = await run<{ event_id: string }>(driverOf(db), {
-    text: `
-      select event_id from webhook_receipts
-      where provider = $1::text and event_id in (select jsonb_array_elements_text($2::text::jsonb))`,
-    values: [provider, JSON.stringify(ids)],
-  });
-  return new Set(known.map(({ event_id }) => event_id));
+  const { eventId } = webhookReceipts;
+  const known = await db
+    .select({ eventId })
+    .from(webhookReceipts)
+    .where(and(eq(webhookReceipts.provider, provider), inArray(eventId, [...ids])));
+  return new Set(known.map((one) => one.eventId));
 }
 
 /** @returns whether it is new: its webhook may have come meanwhile. */
