@@ -32,13 +32,13 @@ export const deliveryLike = (example: string): Subject => ({
 });
 
 /** What is sent. */
-export interface ActionRequest extends Asked {
+interface ActionRequest extends Asked {
   readonly parameters: Readonly<Record<string, string>>;
   readonly body: Readonly<Record<string, unknown>>;
 }
 
 /** What an action would do, before it is confirmed. */
-export interface Plan {
+interface Plan {
   /** Null where what is asked says it all. */
   readonly says: string | null;
   /** What is asked: a verb and its object, and how many things it is done to. Null where there is nothing to do. */
@@ -48,13 +48,13 @@ export interface Plan {
 }
 
 /** What one request did, of an action that may take several: each has a function's time. */
-export interface Step {
+interface Step {
   readonly done: number;
   readonly left: number;
 }
 
 /** An action that is done. */
-export interface Did<View> {
+interface Did<View> {
   readonly subjects: Readonly<Record<string, string>>;
   /** The answers of all its steps, and the sum of what they did. */
   readonly views: readonly View[];
@@ -62,7 +62,7 @@ export interface Did<View> {
 }
 
 /** How `--wait` ends. @typeParam Seen what it looks at. */
-export interface Followed<View, Seen> {
+interface Followed<View, Seen> {
   /** Looked at before the action too, so that what it brought about can be told. */
   readonly look: (call: Call, asked: ActionRequest) => Promise<Answered<Seen>>;
   /** @returns whether there is anything to wait for. */

@@ -140,6 +140,7 @@ test('a Postgres older than 15 is refused in one sentence', () => {
     role: 'postbud',
     searchPath: '"$user", public',
     currentSchema: 'public',
+    dateStyle: 'ISO, MDY',
     schemas: [],
     foundIn: null,
     eventsIn: null,
@@ -168,5 +169,15 @@ describe('the doctor', () => {
 
   test('has nothing to say of the settings that Postgres comes with', async () => {
     expect((await examine(await opened(await ourTables()), 10)).settings).toEqual([]);
+  });
+});
+
+test('a style of dates other than ISO is refused by npm run migrate in one sentence', async () => {
+  const at = await ourTables();
+  await opened(at, inThisDatabase("datestyle = ''SQL, DMY''"));
+  expect(await runProgram('dev/migrate.ts', { DATABASE_URL: at })).toEqual({
+    code: 4,
+    output:
+      "DATABASE_URL must lead to a role whose DateStyle is ISO, not SQL, DMY: alter role postgres set datestyle = 'ISO, MDY'\n",
   });
 });

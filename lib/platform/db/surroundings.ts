@@ -18,6 +18,7 @@ export interface Surroundings {
   readonly searchPath: string;
   /** Where a new table would be; null where the search path has no schema that there is. */
   readonly currentSchema: string | null;
+  readonly dateStyle: string;
   /** The schemas that have a table which only the event bus has. */
   readonly schemas: readonly string[];
   /** The one of them that the search path finds first, if it finds any. */
@@ -47,7 +48,7 @@ const READ = {
   text: `
     select current_setting('server_version_num')::int as version, current_setting('server_version') as "versionText",
       current_setting('server_encoding') as encoding, current_user::text as role,
-      current_setting('search_path') as "searchPath", current_schema()::text as "currentSchema",
+      current_setting('search_path') as "searchPath", current_setting('DateStyle') as "dateStyle", current_schema()::text as "currentSchema",
       coalesce((
         select json_agg(relnamespace::regnamespace::text order by relnamespace) from pg_catalog.pg_class
         where relname = 'awaiting_fan_out' and relkind in ('r', 'p')
@@ -72,6 +73,7 @@ function mustOf({
   encoding,
   role,
   searchPath,
+  dateStyle,
   ...tables
 }: Surroundings): string | null {
   const { currentSchema, schemas, foundIn, eventsIn } = tables;
@@ -88,6 +90,9 @@ function mustOf({
     return `must name a database without another table called events; there is one in the schema ${eventsIn}: create database postbud encoding 'UTF8' template template0`;
   if (own === undefined && currentSchema !== SCHEMA)
     return `must lead to the schema ${SCHEMA}, where the migrations make the tables; the search path is ${searchPath}: alter role ${role} set search_path = ${SCHEMA}`;
+  // Drizzle reads instants as text, and JavaScript reads no other style.
+  if (!dateStyle.startsWith('ISO'))
+    return `must lead to a role whose DateStyle is ISO, not ${dateStyle}: alter role ${role} set datestyle = 'ISO, MDY'`;
   return null;
 }
 
