@@ -11,8 +11,11 @@ const withPostgres = { globalSetup: ['tests/support/global-setup.ts'] };
 /** What nobody waits for between two edits: `npm run test:long`. CI runs it too. */
 const LONG = [
   'tests/browser/{backfill,console,erase,smoke,waits}.test.ts',
-  'tests/database/{chaos-mistakes,no-answer,receive-crash,restart,surroundings}.test.ts',
-  'tests/http/{local-server,misconfigured}.test.ts',
+  'tests/database/{cancelled-turns,chaos-mistakes,crash,doctor,isolation,lost-answers,next-release}.test.ts',
+  'tests/database/{no-answer,receive-crash,receive-document,relay-time,restart,role-rights}.test.ts',
+  'tests/database/{surroundings,take-over,trouble}.test.ts',
+  'tests/http/{cli-database,cli-process,cron,fuzz,fuzz-operators,local-server,misconfigured}.test.ts',
+  'tests/http/visitor-limits.test.ts',
   'tests/package/outside.test.ts',
   'tests/unit/newcomer.test.ts',
 ];
@@ -24,7 +27,8 @@ const folder = (name: string, more: object = withPostgres): TestProjectConfigura
 });
 
 const sources: TestProjectConfiguration[] = [
-  folder('unit', {}),
+  // They share their modules, and with them the embedded database that a test bus gives back.
+  folder('unit', { isolate: false }),
   {
     extends: true,
     test: {
@@ -97,7 +101,7 @@ export default defineConfig({
     // What a test spies on is itself again before the next one.
     restoreMocks: true,
     // Without it two cores get one worker, and most of a test's time is waiting.
-    maxWorkers: 2,
+    maxWorkers: 3,
     projects: artefact === undefined ? sources : built,
   },
 });
