@@ -11,9 +11,10 @@ const withPostgres = { globalSetup: ['tests/support/global-setup.ts'] };
 /** What nobody waits for between two edits: `npm run test:long`. CI runs it too. */
 const LONG = [
   'tests/browser/{backfill,console,erase,smoke,waits}.test.ts',
-  'tests/database/{cancelled-turns,chaos-mistakes,crash,doctor,isolation,lost-answers,next-release}.test.ts',
-  'tests/database/{no-answer,receive-crash,receive-document,relay-time,restart,role-rights}.test.ts',
-  'tests/database/{surroundings,take-over,trouble}.test.ts',
+  'tests/database/{cancelled-turns,chaos-mistakes,crash,doctor,drivers,identifiers,isolation}.test.ts',
+  'tests/database/{lost-answers,next-release,no-answer,operator-races,plans,receive-crash}.test.ts',
+  'tests/database/{receive-document,reconciliation,refused-surroundings,relay-time,rename}.test.ts',
+  'tests/database/{restart,role-rights,surroundings,take-over,trouble}.test.ts',
   'tests/http/{cli-database,cli-process,cron,fuzz,fuzz-operators,local-server,misconfigured}.test.ts',
   'tests/http/visitor-limits.test.ts',
   'tests/package/outside.test.ts',
@@ -28,7 +29,7 @@ const folder = (name: string, more: object = withPostgres): TestProjectConfigura
 
 const sources: TestProjectConfiguration[] = [
   // They share their modules, and with them the embedded database that a test bus gives back.
-  folder('unit', { isolate: false }),
+  folder('unit', { isolate: false, setupFiles: ['tests/support/own-log.ts'] }),
   {
     extends: true,
     test: {
