@@ -11,8 +11,12 @@ const withPostgres = { globalSetup: ['tests/support/global-setup.ts'] };
 /** What nobody waits for between two edits: `npm run test:long`. CI runs it too. */
 const LONG = [
   'tests/browser/{backfill,console,erase,smoke,waits}.test.ts',
-  'tests/database/{chaos-mistakes,no-answer,receive-crash,restart,surroundings}.test.ts',
-  'tests/http/{local-server,misconfigured}.test.ts',
+  'tests/database/{cancelled-turns,chaos-mistakes,crash,doctor,drivers,identifiers,isolation}.test.ts',
+  'tests/database/{lost-answers,next-release,no-answer,operator-races,plans,receive-crash}.test.ts',
+  'tests/database/{receive-document,reconciliation,refused-surroundings,relay-time,rename}.test.ts',
+  'tests/database/{restart,role-rights,surroundings,take-over,trouble}.test.ts',
+  'tests/http/{cli-database,cli-process,cron,fuzz,fuzz-operators,local-server,misconfigured}.test.ts',
+  'tests/http/visitor-limits.test.ts',
   'tests/package/outside.test.ts',
   'tests/unit/newcomer.test.ts',
 ];
@@ -24,7 +28,8 @@ const folder = (name: string, more: object = withPostgres): TestProjectConfigura
 });
 
 const sources: TestProjectConfiguration[] = [
-  folder('unit', {}),
+  // They share their modules, and with them the embedded database that a test bus gives back.
+  folder('unit', { isolate: false, setupFiles: ['tests/support/own-log.ts'] }),
   {
     extends: true,
     test: {
@@ -97,7 +102,7 @@ export default defineConfig({
     // What a test spies on is itself again before the next one.
     restoreMocks: true,
     // Without it two cores get one worker, and most of a test's time is waiting.
-    maxWorkers: 2,
+    maxWorkers: 3,
     projects: artefact === undefined ? sources : built,
   },
 });

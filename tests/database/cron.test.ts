@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, vi } from 'vitest';
 import { z } from 'zod';
 
 import { emit } from '../../lib/bus/outbox/emit.ts';
-import { LOOK_EVERY_MS, keepRelaying } from '../../lib/bus/relay/keep-relaying.ts';
+import { keepRelaying } from '../../lib/bus/relay/keep-relaying.ts';
 import { createKick } from '../../lib/bus/relay/kick.ts';
 import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
@@ -11,15 +11,15 @@ import { duties, perform } from '../../lib/edge/cron/duties.ts';
 import { runCron } from '../../lib/edge/cron/run-cron.ts';
 import { onDue } from '../../lib/platform/db/commits.ts';
 import { limitStatements, run } from '../../lib/platform/db/statement.ts';
-import { DAY, MINUTE, sleep } from '../../lib/platform/time.ts';
+import { DAY, MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { emitPayments, gate, idsInOrder, numbers, openTransaction, payment, rows } from '../support/bus.ts';
 import type { Bus, OpenTransaction } from '../support/bus.ts';
 
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
 
-/** Of a run, to which it has ample time and makes no second look: shorter than a tick, so that it ends when nothing is due. */
-const AMPLE = LOOK_EVERY_MS - 1;
+/** Of a run, to which it has ample time and makes no second look: shorter than its waits, so that it ends when nothing is due. */
+const AMPLE = 2.9 * SECOND;
 
 const answer = z.object({
   delivered: z.int(),

@@ -153,14 +153,6 @@ describe('POST /api/kick', () => {
     expect(work).toEqual([]);
   });
 
-  test('a body of another type is a 415, and one of more than a kilobyte a 413', async ({ bus }) => {
-    const { endpoint } = await deployed({ DATABASE_URL: bus.url });
-    const plain = await endpoint.fetch(signed(KEPT, { body: '{"subscriber":"ledger"}' }));
-    expect(await problemOf(plain)).toEqual([415, 'unsupported_media_type']);
-    const long = await endpoint.fetch(signed(KEPT, { body: 'x'.repeat(1025) }));
-    expect(await problemOf(long)).toEqual([413, 'body_too_large']);
-  });
-
   test.for<[variables: Record<string, string | undefined>, refusal: [number, string]]>([
     [{ KICK_SECRET: undefined }, [503, 'kick_not_configured']],
     [{ KICK_SECRET: '  ' }, [503, 'kick_not_configured']],
@@ -183,12 +175,6 @@ describe('POST /api/kick', () => {
     expect(refused.headers.get('retry-after')).toBe('10');
     expect(await problemOf(refused)).toEqual([429, 'rate_limited']);
     await Promise.all(work);
-  });
-
-  test('a kick by GET is a 405', async ({ bus }) => {
-    const { endpoint } = await deployed({ DATABASE_URL: bus.url });
-    const response = await endpoint.fetch(new Request('https://postbud.example/api/kick'));
-    expect([response.status, response.headers.get('allow')]).toEqual([405, 'POST']);
   });
 });
 
