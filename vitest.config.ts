@@ -28,8 +28,7 @@ const folder = (name: string, more: object = withPostgres): TestProjectConfigura
 });
 
 const sources: TestProjectConfiguration[] = [
-  // They share their modules, and with them the embedded database that a test bus gives back.
-  folder('unit', { isolate: false, setupFiles: ['tests/support/own-log.ts'] }),
+  folder('unit', {}),
   {
     extends: true,
     test: {
@@ -102,7 +101,7 @@ export default defineConfig({
     // What a test spies on is itself again before the next one.
     restoreMocks: true,
     // Without it two cores get one worker, and most of a test's time is waiting.
-    maxWorkers: 3,
+    maxWorkers: 2,
     projects: artefact === undefined ? sources : built,
   },
 });

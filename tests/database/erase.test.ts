@@ -337,7 +337,7 @@ describe('an erasure under way', () => {
     bus: { db },
   }) => {
     await emitPlanted(db);
-    await storeBacklog(db, 'user.profile.updated', 600);
+    await storeBacklog(db, 'user.profile.updated', 3000);
     await rows(
       db,
       `update events set payload = payload || $1::jsonb where payload ->> 'userId' = 'usr_3071'`,

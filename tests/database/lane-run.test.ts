@@ -223,7 +223,7 @@ describe('generated outcomes of any keys, in strict and shared lanes, one by one
           expect([...new Set(ofKey)]).toEqual([...new Set(ofKey)].toSorted(ascending));
         }
       }),
-      { numRuns: 60 },
+      { numRuns: 150 },
     );
   }, 120_000);
 });

@@ -291,7 +291,7 @@ describe('the bus under twelve producers and two relays (rule 3)', () => {
     ];
     const committed = new Set<string>();
     const produce = async (producer: number) => {
-      for (let turn = 0; turn < 25; turn += 1) {
+      for (let turn = 0; turn < 80; turn += 1) {
         const own = await openTransaction(bus.url);
         const ids: string[] = [];
         const nap = () => sleep(Math.random() * 15);
