@@ -149,7 +149,7 @@ describe('the event before another one', () => {
       const isAsked = (sent[0] as { name?: string }).name?.startsWith('previous') ?? false;
       if (!isAsked || failures > 0) return query.apply(this, sent);
       failures += 1;
-      return Promise.reject(new Error('Connection terminated unexpectedly'));
+      return (sent.at(-1) as (error: Error) => void)(new Error('Connection terminated unexpectedly'));
     });
     await emitPayments(bus.db, 1, 3);
     expect(await drain(bus.db, elsewhere())).toMatchObject({ delivered: 3, failed: 0 });
