@@ -1,13 +1,13 @@
 import { afterAll, describe, expect } from 'vitest';
 
-import { previewErasure } from '../../lib/components/erasures/erase-preview.ts';
-import { advanceErasures, erase } from '../../lib/components/erasures/erase.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import type { BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
 import { audit } from '../../lib/components/audit.ts';
+import { previewErasure } from '../../lib/components/erasures/erase-preview.ts';
+import { advanceErasures, erase } from '../../lib/components/erasures/erase.ts';
 import { identity } from '../../lib/components/identity.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
 import { notificationsBy } from '../../lib/components/notifications.ts';

@@ -1,9 +1,9 @@
 import { describe, expect } from 'vitest';
 
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { ledger } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
-import { ledger } from '../support/ledger.ts';
 
 interface Item {
   readonly incidentId: string;

@@ -2,13 +2,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } f
 
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
-import { personalTexts } from '../../lib/platform/masking/personal.ts';
 import type { Topic } from '../../lib/bus/catalog/topic.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { attach, subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
+import { personalTexts } from '../../lib/platform/masking/personal.ts';
 import { drainLive, openBus, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { BROWSER, Operators } from '../support/operator-test.ts';

@@ -2,9 +2,9 @@ import { describe, expect, vi } from 'vitest';
 
 import { provideRequestContext } from '../../dev/serve-output/request-context.ts';
 import { rows } from '../support/bus.ts';
-import { OPERATOR_SECRET } from '../support/operator-token.ts';
 import { BROWSER, HOME, operatorRequest, test } from '../support/operator-test.ts';
 import type { Operators, Sent } from '../support/operator-test.ts';
+import { OPERATOR_SECRET } from '../support/operator-token.ts';
 
 // Who gets in is proven in unit/operator-token and http/operator-access, addresses, methods and bodies in
 // http/operator-pages, what is found and done in tests/database.

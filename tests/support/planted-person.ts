@@ -1,12 +1,12 @@
 import { catalog, subscriberNames } from '../../lib/bus/catalog/catalog.ts';
 import type { PayloadInput, TopicName } from '../../lib/bus/catalog/catalog.ts';
-import { namingFields } from '../../lib/components/erasures/person.ts';
-import { hidePersonalData } from '../../lib/platform/masking/personal.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { attach, topicsOf } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
+import { namingFields } from '../../lib/components/erasures/person.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
+import { hidePersonalData } from '../../lib/platform/masking/personal.ts';
 import { rows } from './bus.ts';
 
 /** A person who is in no example of the catalog. */

@@ -4,7 +4,6 @@ import * as z from 'zod';
 import { catalog, topics } from '../../lib/bus/catalog/catalog.ts';
 import { compile } from '../../lib/bus/catalog/marks.ts';
 import type { Rule } from '../../lib/bus/catalog/marks.ts';
-import { hidePersonalData } from '../../lib/platform/masking/personal.ts';
 import {
   code,
   email,
@@ -15,6 +14,7 @@ import {
   personName,
   title,
 } from '../../lib/bus/catalog/values.ts';
+import { hidePersonalData } from '../../lib/platform/masking/personal.ts';
 
 const rows = topics();
 

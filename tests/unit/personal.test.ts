@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
+import { identifiersOf } from '../../lib/components/identifiers/identifier.ts';
 import {
   hidePersonalData,
   maskPersonalData,
@@ -9,7 +10,6 @@ import {
   withoutPersonalData,
 } from '../../lib/platform/masking/personal.ts';
 import { subjectOf } from '../../lib/platform/masking/subject.ts';
-import { identifiersOf } from '../../lib/components/identifiers/identifier.ts';
 import { payloadOf } from '../support/bus.ts';
 import { CANARY, PERSONAL_TOPICS, TOPICS, canariesOf, withPersonalData } from '../support/personal-data.ts';
 

@@ -1,5 +1,5 @@
-import { SECOND } from '../../platform/time.ts';
 import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
+import { SECOND } from '../../platform/time.ts';
 import type { BusEvent } from './subscriber.ts';
 
 /** Enough for a sentence, a JSON problem or the top of a stack; an operator who needs more looks into that component. */

@@ -1,10 +1,10 @@
 import type { ErasedName } from '../../../drizzle/schema.ts';
+import { topics } from '../../bus/catalog/catalog.ts';
 import { run } from '../../platform/db/statement.ts';
 import type { Executor } from '../../platform/db/statement.ts';
-import { topics } from '../../bus/catalog/catalog.ts';
-import { namingFields } from './person.ts';
 import { soughtNames } from './erased-names.ts';
 import type { NamedEvent } from './erased-names.ts';
+import { namingFields } from './person.ts';
 
 /** Ids are UUIDv7: an event's id is after this one. */
 export const FIRST_ID = '00000000-0000-0000-0000-000000000000';

@@ -2,10 +2,10 @@ import { inArray } from 'drizzle-orm';
 
 import { identitySubjects } from '../../../drizzle/schema.ts';
 import type { ErasedName } from '../../../drizzle/schema.ts';
+import { PRESENCE_LOCK, WATCH_LOCK } from '../../bus/deliveries/locks.ts';
 import type { Transaction } from '../../platform/db/connect.ts';
 import { run } from '../../platform/db/statement.ts';
 import { maskPersonalData } from '../../platform/masking/personal.ts';
-import { PRESENCE_LOCK, WATCH_LOCK } from '../../bus/deliveries/locks.ts';
 import { soughtNames } from './erased-names.ts';
 
 /** Texts outside of events that may quote one: who writes them masks what they know of, which may be too little. */

@@ -3,12 +3,12 @@ import { v7 as uuidv7 } from 'uuid';
 
 import { erasures } from '../../../drizzle/schema.ts';
 import type { ErasedName } from '../../../drizzle/schema.ts';
+import { FAN_OUT_LOCK } from '../../bus/deliveries/locks.ts';
+import { eraseEvents } from '../../bus/deliveries/operations/erase-events.ts';
+import { EMITTER_LOCKS } from '../../bus/outbox/emitter-locks.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { driverOf, limitStatements, run } from '../../platform/db/statement.ts';
 import { MINUTE, sleep } from '../../platform/time.ts';
-import { EMITTER_LOCKS } from '../../bus/outbox/emitter-locks.ts';
-import { FAN_OUT_LOCK } from '../../bus/deliveries/locks.ts';
-import { eraseEvents } from './erase-events.ts';
 import { FIRST_ID, searchEvents } from './erase-search.ts';
 import { eraseTexts } from './erase-texts.ts';
 import { askedNames, maskedName, namesOfNextPass, withMarks, withNamesOf } from './erased-names.ts';

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
-import { shownOf } from '../../platform/masking/personal.ts';
 import type { Topic } from '../../bus/catalog/topic.ts';
+import { shownOf } from '../../platform/masking/personal.ts';
 
 const SHORTEST = 4;
 const LONGEST = 255;

@@ -1,9 +1,9 @@
-import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import { LANES_COUNTED, halting, waitingBehind } from '../../bus/deliveries/halts.ts';
 import { ABSENT_KINDS } from '../../bus/deliveries/outage.ts';
 import type { Transaction } from '../../platform/db/connect.ts';
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { run } from '../../platform/db/statement.ts';
+import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 
 /** What is wrong in one subscription in one way, or in all of a subscriber that does not answer, at one moment. */
 export interface Failure {

@@ -2,12 +2,12 @@ import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
 import type { PastAttempt } from '../../../drizzle/schema.ts';
-import { hidePersonalData, maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
-import { inSchemaOrder } from '../../platform/masking/schema-order.ts';
-import { subjectOf } from '../../platform/masking/subject.ts';
 import { ABSENT_KINDS } from '../../bus/deliveries/outage.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
+import { hidePersonalData, maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
+import { inSchemaOrder } from '../../platform/masking/schema-order.ts';
+import { subjectOf } from '../../platform/masking/subject.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';
 import * as shape from '../kit/shapes.ts';
 import type { State } from '../kit/shapes.ts';

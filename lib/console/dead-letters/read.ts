@@ -1,9 +1,9 @@
 import * as z from 'zod';
 
-import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
-import { subjectOf } from '../../platform/masking/subject.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
+import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
+import { subjectOf } from '../../platform/masking/subject.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';
 import * as shape from '../kit/shapes.ts';
 import { findDeadLetters, isPaged } from './found.ts';

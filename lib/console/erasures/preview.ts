@@ -1,11 +1,11 @@
 import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
-import { topicsNamingNobody } from '../../components/erasures/person.ts';
 import { previewErasure } from '../../components/erasures/erase-preview.ts';
 import { eraseRequest } from '../../components/erasures/erase-request.ts';
 import type { ParsedEraseRequest } from '../../components/erasures/erase-request.ts';
 import { maskedName } from '../../components/erasures/erased-names.ts';
+import { topicsNamingNobody } from '../../components/erasures/person.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { instantOf, SECOND } from '../../platform/time.ts';
 import * as shape from '../kit/shapes.ts';

@@ -1,17 +1,17 @@
 import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
-import { hasPersonalData } from '../../platform/masking/personal.ts';
+import { NAMES_A_PERSON } from '../../bus/deliveries/operations/replay-request.ts';
 import { previewErasure } from '../../components/erasures/erase-preview.ts';
 import { eraseForm, eraseRequest } from '../../components/erasures/erase-request.ts';
 import type { ParsedEraseRequest } from '../../components/erasures/erase-request.ts';
 import { erase } from '../../components/erasures/erase.ts';
-import { NAMES_A_PERSON } from '../../bus/deliveries/operations/replay-request.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { requireValid, validated } from '../../platform/http/validated.ts';
 import type { Content } from '../../platform/http/validated.ts';
+import { hasPersonalData } from '../../platform/masking/personal.ts';
 import { SECOND } from '../../platform/time.ts';
 import { erasurePath, HOME } from '../kit/links.ts';
 import { refuseNamed, requireNobodyOf } from '../kit/nobody-named.ts';

@@ -1,7 +1,7 @@
-import { subjectOf } from '../../platform/masking/subject.ts';
 import { findEvents } from '../../components/identifiers/find-events.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
+import { subjectOf } from '../../platform/masking/subject.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';
 import type { State } from '../kit/shapes.ts';
 import type { EventView, RelatedEvent } from './view.ts';

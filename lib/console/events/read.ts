@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
 import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
-import { subjectOf } from '../../platform/masking/subject.ts';
 import type { Database } from '../../platform/db/connect.ts';
+import { subjectOf } from '../../platform/masking/subject.ts';
 import { HOUR, instantOf, msOf } from '../../platform/time.ts';
 import * as shape from '../kit/shapes.ts';
 import { awaitingEvents } from './awaiting.ts';

@@ -1,12 +1,12 @@
 import * as z from 'zod';
 
-import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
-import { subjectOf } from '../../platform/masking/subject.ts';
 import { refusingReplays } from '../../bus/deliveries/subscription.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import { watchIncidents } from '../../components/incidents/watch.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
+import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
+import { subjectOf } from '../../platform/masking/subject.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';
 import * as shape from '../kit/shapes.ts';
 import { DETAIL } from './detail-statement.ts';

@@ -1,10 +1,10 @@
 import * as z from 'zod';
 
-import { hasPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import { NAMES_A_PERSON } from '../../bus/deliveries/operations/replay-request.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { requireValid } from '../../platform/http/validated.ts';
+import { hasPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 
 /** What an operator's action is about, and the reason or note that is kept of it forever. */
 export interface Reasoned {

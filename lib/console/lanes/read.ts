@@ -1,14 +1,14 @@
 import * as z from 'zod';
 
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
-import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
-import { subjectOf } from '../../platform/masking/subject.ts';
 import type { Topic } from '../../bus/catalog/topic.ts';
 import { LANES_COUNTED } from '../../bus/deliveries/halts.ts';
 import { sharedLanes } from '../../bus/deliveries/subscription.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
+import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
+import { subjectOf } from '../../platform/masking/subject.ts';
 import { instantOf } from '../../platform/time.ts';
 import { gap, readGaps } from '../backfills/gaps.ts';
 import { HALT, halts, haltsOf } from '../dead-letters/halts.ts';

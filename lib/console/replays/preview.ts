@@ -2,7 +2,6 @@ import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
-import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import { MATCHING, matchingValues, wayOf } from '../../bus/deliveries/operations/replay-matching.ts';
 import { replayRequest } from '../../bus/deliveries/operations/replay-request.ts';
 import type { ParsedReplayRequest } from '../../bus/deliveries/operations/replay-request.ts';
@@ -11,6 +10,7 @@ import { SKIPPED } from '../../bus/deliveries/operations/skip.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
+import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import { instantOf, instantOrNull, msOf } from '../../platform/time.ts';
 import * as shape from '../kit/shapes.ts';
 import type { LastError } from '../kit/shapes.ts';

@@ -1,7 +1,7 @@
 import { advanceBackfills } from '../../bus/deliveries/backfill.ts';
-import { advanceErasures } from '../../components/erasures/erase.ts';
 import { advanceReplays } from '../../bus/deliveries/operations/paced-replay.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
+import { advanceErasures } from '../../components/erasures/erase.ts';
 import { indexEvents } from '../../components/identifiers/index-events.ts';
 import type { SteppedWork } from './keep-stepping.ts';
 

@@ -1,8 +1,8 @@
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import type { TopicName } from '../../bus/catalog/catalog.ts';
-import { knownSpans } from './known-texts.ts';
 import { ERASED, ERASED_EMAIL, looksLikeId, ruleOf } from '../../bus/catalog/marks.ts';
 import type { Rule } from '../../bus/catalog/marks.ts';
+import { knownSpans } from './known-texts.ts';
 import { patternSpans } from './personal-patterns.ts';
 import { readable } from './readable.ts';
 import type { Span } from './readable.ts';

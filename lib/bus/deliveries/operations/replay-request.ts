@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
+import { hasPersonalData } from '../../../platform/masking/personal.ts';
 import { DAY, msOf } from '../../../platform/time.ts';
 import { isTopicName, topics } from '../../catalog/catalog.ts';
-import { hasPersonalData } from '../../../platform/masking/personal.ts';
 
 /** No event is older than this, so no window needs to be wider. */
 const WIDEST_MS = 3650 * DAY;
