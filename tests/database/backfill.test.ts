@@ -373,7 +373,7 @@ describe('a backfill', () => {
           handed.set(orderingKey, [...(handed.get(orderingKey) ?? []), payload.amountMinor]);
         },
       });
-      const until = Date.now() + 1000;
+      const until = Date.now() + 2500;
       let next = 3001;
       const producing = (async () => {
         while (Date.now() < until) {

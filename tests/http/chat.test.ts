@@ -274,9 +274,9 @@ const faultTable: readonly Row[] = [
   row('500', 'provider_unavailable', 2),
   row('503', 'provider_unavailable', 2),
   row('529', 'provider_unavailable', 2),
-  row('hang', 'provider_timeout', 1, 1000),
-  row('error-stall', 'provider_timeout', 1, 1000),
-  { ...row('stall', 'provider_timeout', 1, 1000), stream: '200 provider_timeout' },
+  row('hang', 'provider_timeout', 1, 2000),
+  row('error-stall', 'provider_timeout', 1, 2000),
+  { ...row('stall', 'provider_timeout', 1, 2000), stream: '200 provider_timeout' },
   row('reset', 'provider_unreachable', 2),
   {
     ...row('reset-body', 'provider_unreachable', 2),
