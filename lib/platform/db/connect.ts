@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 
-import type { PgDatabase, PgQueryResultHKT, PgSession } from 'drizzle-orm/pg-core';
+import type { PgDatabase, PgQueryResultHKT } from 'drizzle-orm/pg-core';
 import type { PoolClient as NeonPoolClient } from '@neondatabase/serverless';
 import type { attachDatabasePool as AttachDatabasePool } from '@vercel/functions';
 import pTimeout from 'p-timeout';
@@ -13,6 +13,7 @@ import { OpenTransaction, reportDue, reportSent, trackTransaction } from './comm
 import { Deadlines } from './deadlines.ts';
 import { isAnswer, openConnection } from './pooled-connection.ts';
 import type { PooledConnection } from './pooled-connection.ts';
+import { withPlainErrors } from './plain-errors.ts';
 import { KEPT_IN_FUNCTIONS_MS, KEPT_IN_SERVERS_MS, openPools } from './pools.ts';
 import type { Pools } from './pools.ts';
 import { PreparedNames } from './prepared-names.ts';
@@ -246,25 +247,6 @@ async function neon(url: string, idleMs: number): Promise<Driver> {
 }
 
 type NoSchema = Record<string, never>;
-
-/**
- * Has a session of Drizzle throw the driver's errors, as `run` does. Drizzle would wrap each in one of its own, which has no
- * code and quotes the parameters.
- */
-function withPlainErrors<Session extends Pick<PgSession, 'prepareQuery'>>(session: Session): Session {
-  const prepare = session.prepareQuery.bind(session);
-  const queryWithCache = async (_text: string, _values: unknown[], query: () => Promise<unknown>) => {
-    try {
-      return await query();
-    } catch (error) {
-      // The driver's leads to the socket that the answer came from.
-      if (error instanceof Error) Error.captureStackTrace(error);
-      throw error;
-    }
-  };
-  const prepareQuery: typeof prepare = (...asked) => Object.assign(prepare(...asked), { queryWithCache });
-  return Object.assign(session, { prepareQuery });
-}
 
 /** The part of a pool that `pg` and Neon's driver share. */
 interface AnyPool<Client> {
