@@ -459,6 +459,7 @@ const TOTALS = [
      from deliveries group by lane_id
    ) as counted where counted.lane_id = lanes.id`,
   `delete from lanes where tail = 0`,
+  `insert into home_lanes select topic, subscriber, 0, id from lanes where ordering_key = ''`,
   `with counted as (
      select topic, subscriber, count(*) filter (where state = 'pending') as pending,
        count(*) filter (where state = 'failing') as failing, count(*) filter (where state = 'dead_lettered') as dead,

@@ -189,6 +189,18 @@ export const reservedPositions = pgTable('reserved_positions', {
 /** Numbers deliveries in the order of fan-out. Drawn under the fan-out lock, so numbers follow the order of commits. */
 export const deliveryPositions = pgSequence('delivery_positions', { cache: 1 });
 
+/** Which lane takes the events of a subscription: `slot` 0 those without an ordering key. Rows never change. */
+export const homeLanes = pgTable(
+  'home_lanes',
+  {
+    topic: text('topic').notNull(),
+    subscriber: text('subscriber').notNull(),
+    slot: smallint('slot').notNull(),
+    laneId: bigint('lane_id', { mode: 'number' }).notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.topic, table.subscriber, table.slot] })],
+);
+
 /** Number of lanes that the ordering keys of a subscription share. `slot` counts them from 1. */
 export const SLOTS = 8;
 
@@ -202,11 +214,14 @@ export const SLOTS = 8;
  *   when nothing of the key is left to deliver.
  *
  * All deliveries up to `head` are settled. A replay moves `head` back.
+ *
+ * A lane that takes events changes with each of them. No unique index has it: beside an old snapshot, such an index reads
+ * every dead version of the row for each entry it gets. `homeLanes` says instead that there is one of each.
  */
 export const lanes = pgTable(
   'lanes',
   {
-    id: bigint('id', { mode: 'number' }).primaryKey().generatedAlwaysAsIdentity(),
+    id: bigint('id', { mode: 'number' }).notNull().generatedAlwaysAsIdentity(),
     topic: text('topic').notNull(),
     subscriber: text('subscriber').notNull(),
     /** Empty when `slot` is null, else null. */
@@ -231,20 +246,17 @@ export const lanes = pgTable(
     dueAt: at('due_at'),
     /** Set while a relay holds the lane. */
     leaseToken: uuid('lease_token'),
-    /** When the lease runs out. Counts only with `leaseToken`. */
+    /** When the lease runs out. Counts only with `leaseToken`, and without `dueAt`. In no index: it changes with each event. */
     leasedUntil: at('leased_until'),
-    /** When a relay next has to look here: `dueAt`, or the end of the lease. In no index: both change with each event. */
-    nextLookAt: at('next_look_at').generatedAlwaysAs(
-      sql`coalesce(due_at, case when lease_token is not null then leased_until end)`,
-    ),
   },
   (table) => [
-    uniqueIndex('lanes_subscription_key').on(table.topic, table.subscriber, table.orderingKey),
-    uniqueIndex('lanes_slots')
+    index('lanes_id').on(table.id),
+    index('lanes_subscription_key').on(table.topic, table.subscriber, table.orderingKey),
+    index('lanes_slots')
       .on(table.topic, table.subscriber, table.slot, table.heldKey)
       .where(sql`slot is not null`),
-    index('lanes_in_trouble')
-      .on(table.homeId)
+    uniqueIndex('lanes_in_trouble')
+      .on(table.homeId, table.heldKey)
       .where(sql`home_id is not null`),
     index('lanes_due')
       .on(table.topic, table.subscriber, table.dueAt)

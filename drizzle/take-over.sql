@@ -35,7 +35,21 @@ begin
   drop index awaiting_fan_out_unaddressed;
   alter table awaiting_fan_out alter column subscribers set not null;
 
-  alter table lanes drop column needed_version;
+  alter table lanes drop column needed_version, drop column next_look_at, drop constraint lanes_pkey;
+  create table home_lanes (
+    topic text not null, subscriber text not null, slot smallint not null, lane_id bigint not null,
+    constraint home_lanes_topic_subscriber_slot_pk primary key (topic, subscriber, slot)
+  );
+  insert into home_lanes select topic, subscriber, coalesce(slot, 0), id from lanes where home_id is null;
+  drop index lanes_subscription_key, lanes_slots, lanes_in_trouble;
+  alter table lanes replica identity full;
+  alter table leases replica identity full;
+  alter table last_pass replica identity full;
+  alter table reserved_positions replica identity full;
+  create index lanes_id on lanes (id);
+  create index lanes_subscription_key on lanes (topic, subscriber, ordering_key);
+  create index lanes_slots on lanes (topic, subscriber, slot, held_key) where slot is not null;
+  create unique index lanes_in_trouble on lanes (home_id, held_key) where home_id is not null;
   alter table role_grants rename constraint role_grants_pkey to role_grants_role_may_producer_pk;
 
   update deliveries set attempt_log = (

@@ -13,7 +13,7 @@ begin
   perform from lanes where topic = asked.topic and subscriber = asked.subscriber order by id for update;
   -- A relay that died lets go here too. It is unknown what it had begun, so what follows is claimed one by one.
   update lanes set lease_token = null, leased_until = null, due_at = at, careful_to = greatest(careful_to, tail)
-  where topic = asked.topic and subscriber = asked.subscriber and lease_token is not null and next_look_at <= at;
+  where topic = asked.topic and subscriber = asked.subscriber and lease_token is not null and coalesce(due_at, leased_until) <= at;
   if exists (
     select from lanes where topic = asked.topic and subscriber = asked.subscriber and lease_token is not null
   ) then

@@ -77,7 +77,7 @@ begin
       found_events := found_events || event_id;
       found_lanes := found_lanes || json_build_object('id', lane.id, 'home', lane.id, 'is_shared', lane.slot is not null,
         'topic', lane.topic, 'subscriber', lane.subscriber, 'head', lane.head, 'newest', position, 'is_probe', false,
-        'lapsed_at', case when lane.lease_token is not null then extract(epoch from lane.next_look_at) * 1000 end,
+        'lapsed_at', case when lane.lease_token is not null then extract(epoch from coalesce(lane.due_at, lane.leased_until)) * 1000 end,
         'lapsed_version', lane.held_version, 'is_whole', asked > 1, 'positions', array[position], 'begun', null);
     else
       batch := postbud_next_batch_1(lane, case when is_plain then asked
@@ -89,7 +89,7 @@ begin
         'is_shared', lane.slot is not null and lane.home_id is null, 'topic', lane.topic, 'subscriber', lane.subscriber,
         'head', lane.head, 'newest', coalesce(batch.front, greatest(lane.tail, tails[place])),
         'is_probe', coalesce(lane.id = any (probes), false),
-        'lapsed_at', case when lane.lease_token is not null then extract(epoch from lane.next_look_at) * 1000 end,
+        'lapsed_at', case when lane.lease_token is not null then extract(epoch from coalesce(lane.due_at, lane.leased_until)) * 1000 end,
         'lapsed_version', lane.held_version, 'is_whole', batch.is_whole, 'positions', batch.positions, 'begun', batch.begun);
     end if;
   end loop;

@@ -1,4 +1,8 @@
 -- Locks lanes, in the order of their ids, and reads them.
+--
+-- Of a lane that changes with each event the index has an entry for each page of its versions, and beside an old snapshot all
+-- of them stay. Its newest version has the last entry: so the entries are read from their end, here and wherever a turn finds
+-- a lane. An equality would be read from the beginning, whatever order is asked for.
 create or replace function postbud_lock_lanes_1(
   wanted bigint[], out ids bigint[], out addresses tid[], out rows lanes[]
 ) language plpgsql as $$

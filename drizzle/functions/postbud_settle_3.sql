@@ -211,7 +211,7 @@ begin
           ) as home
         where home.slot is not null and home.home_id is null and (settled.next_attempt_at is not null or halts)
         order by settled.position
-        on conflict (topic, subscriber, slot, held_key) where slot is not null
+        on conflict (home_id, held_key) where home_id is not null
           do update set head = least(lanes.head, excluded.head), due_at = excluded.due_at
       ),
       halted as (
@@ -269,7 +269,7 @@ begin
           where lanes.id >= key_leaving.lane and lanes.id <= key_leaving.lane order by lanes.id desc limit 1
         ) as home
       where home.id = any (held)
-      on conflict (topic, subscriber, slot, held_key) where slot is not null
+      on conflict (home_id, held_key) where home_id is not null
         do update set head = least(lanes.head, excluded.head)
       returning id, home_id, held_key
     )

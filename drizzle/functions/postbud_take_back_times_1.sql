@@ -15,10 +15,14 @@ begin
   now_at := clock_timestamp();
   select at into passed_at from last_pass limit 1;
   -- Nobody holds a lane for longer than the longest lease, and a retry is due so long after its attempt ended.
-  perform from lanes where next_look_at > now_at + interval '10 seconds' and next_look_at < 'infinity' order by id for update;
+  perform from lanes where due_at > now_at + interval '10 seconds' or leased_until > now_at + interval '10 seconds'
+  order by id for update;
   with ahead as materialized (
-    select id, home_id, slot, held_key, head, lease_token, next_look_at as due_at from lanes
-    where next_look_at > now_at + interval '10 seconds' and next_look_at < 'infinity'
+    select * from (
+      select id, home_id, slot, held_key, head, lease_token,
+        coalesce(due_at, case when lease_token is not null then leased_until end) as due_at
+      from lanes
+    ) as lane where due_at > now_at + interval '10 seconds' and due_at < 'infinity'
   ),
   head as materialized (
     select ahead.id, coalesce(home_id, ahead.id) as home, due_at, lease_token, next.*,
@@ -30,7 +34,7 @@ begin
     ) as next on true
   ),
   right_time as (
-    select id, home, position, ahead_by, case
+    select id, home, position, ahead_by, due_at as was_due_at, case
       when lease_token is not null then least(due_at, now_at + interval '80 seconds')
       else least(due_at, coalesce(next_attempt_at - ahead_by, now_at))
     end as due_at
@@ -45,7 +49,7 @@ begin
   lane as (
     update lanes set due_at = case when lanes.due_at is not null then right_time.due_at end,
       leased_until = case when lanes.lease_token is not null then right_time.due_at end
-    from right_time where lanes.id = right_time.id and lanes.next_look_at > right_time.due_at
+    from right_time where lanes.id = right_time.id and was_due_at > right_time.due_at
     returning 1
   )
   select count(*) into lanes_taken from lane;

@@ -1,15 +1,21 @@
 -- What each process does once a second, beside its turns: it makes the lanes due of relays that died, and folds counters.
 -- @returns the clock, and how many lanes are due by it.
 create or replace function postbud_tidy_1(
-  -- Up to when this process has looked for relays that died, and folded; null for the first time.
+  -- When this process tidied last: it has looked for relays that died, and folded, up to then. Null for the first time.
   clock timestamptz, since timestamptz, out now_at timestamptz, out rescued int
 ) language plpgsql
 set enable_seqscan = off as $$
 declare
-  seconds constant bigint := extract(epoch from clock_timestamp());
-  newest_shard constant bigint := (seconds / 4 - 2) * 64;
-  -- Of the last two minutes: before that there is nothing but dead rows, unless nobody has folded for so long.
-  oldest_shard constant bigint := case when since is null then 64 else (seconds / 4 - 30) * 64 end;
+  -- Counters are kept by stretches of four seconds.
+  stretch constant bigint := floor(extract(epoch from clock_timestamp()) / 4);
+  last_stretch constant bigint := floor(extract(epoch from since) / 4);
+  -- Each stretch is folded when it is over, and once more after two minutes: for what was locked, or not committed yet. What
+  -- has been folded is dead rows, and a snapshot may keep them.
+  ranges constant int8range[] := case when last_stretch is null then array[int8range(64, (stretch - 2) * 64)]
+    else array(
+      select int8range(greatest((last_stretch - age) * 64, 64), (stretch - age) * 64)
+      from unnest(array[2, 30]) as age where last_stretch < stretch
+    ) end;
 begin
   now_at := coalesce(clock, clock_timestamp());
   with passed as (
@@ -17,17 +23,19 @@ begin
     delete from leases where until > coalesce(since - interval '1 second', '-infinity') and until <= now_at returning lanes
   ),
   lapsed as materialized (
-    select lane.id from (select distinct id from passed, unnest(lanes) as id order by id) as held, lateral (
-      select id, lease_token, due_at, leased_until from lanes
+    select lane.address from (select distinct id from passed, unnest(lanes) as id order by id) as held, lateral (
+      select ctid as address, lease_token, due_at, leased_until from lanes
       where lanes.id >= held.id and lanes.id <= held.id order by lanes.id desc limit 1 for update
     ) as lane
     where lease_token is not null and due_at is null and leased_until <= now_at
   )
-  update lanes set due_at = leased_until from lapsed where lanes.id = lapsed.id;
+  update lanes set due_at = leased_until where ctid = any (array(select address from lapsed));
   get diagnostics rescued = row_count;
   with recent as (
-    select ctid as id from backlog where shard >= 64 and shard >= oldest_shard and shard < newest_shard
-    order by topic, subscriber, shard for update skip locked
+    select id from unnest(ranges) as stretches, lateral (
+      select ctid as id from backlog where shard >= 64 and shard >= lower(stretches) and shard < upper(stretches)
+      order by topic, subscriber, shard for update skip locked
+    ) as row
   ),
   folded as (
     delete from backlog where ctid = any (array(select id from recent)) returning *
@@ -45,8 +53,10 @@ begin
     failed_total = total.failed_total + excluded.failed_total,
     dead_lettered_total = total.dead_lettered_total + excluded.dead_lettered_total;
   with recent as (
-    select ctid as id from throughput where shard >= 64 and shard >= oldest_shard and shard < newest_shard
-    order by hour, topic, shard for update skip locked
+    select id from unnest(ranges) as stretches, lateral (
+      select ctid as id from throughput where shard >= 64 and shard >= lower(stretches) and shard < upper(stretches)
+      order by hour, topic, shard for update skip locked
+    ) as row
   ),
   folded as (
     delete from throughput where ctid = any (array(select id from recent)) returning *

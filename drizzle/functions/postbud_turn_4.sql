@@ -167,7 +167,7 @@ begin
       lane := locked.rows[place];
       turn := array_position(names, lane.topic || ' ' || lane.subscriber);
       -- An idle lane is due now. Another one is when it was to be looked at.
-      if lane.next_look_at > now_at or lane.waits_for_version > versions[turn] then
+      if coalesce(lane.due_at, case when lane.lease_token is not null then lane.leased_until end) > now_at or lane.waits_for_version > versions[turn] then
         turn := null;
       end if;
       if is_paused and exists (

@@ -199,6 +199,14 @@ CREATE TABLE "halts" (
 	CONSTRAINT "halts_lane_id_position_pk" PRIMARY KEY("lane_id","position")
 );
 --> statement-breakpoint
+CREATE TABLE "home_lanes" (
+	"topic" text NOT NULL,
+	"subscriber" text NOT NULL,
+	"slot" smallint NOT NULL,
+	"lane_id" bigint NOT NULL,
+	CONSTRAINT "home_lanes_topic_subscriber_slot_pk" PRIMARY KEY("topic","subscriber","slot")
+);
+--> statement-breakpoint
 CREATE TABLE "identifiers" (
 	"bucket" smallint NOT NULL,
 	"from_position" bigint NOT NULL,
@@ -257,7 +265,7 @@ CREATE TABLE "journal" (
 );
 --> statement-breakpoint
 CREATE TABLE "lanes" (
-	"id" bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY (sequence name "lanes_id_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1),
+	"id" bigint GENERATED ALWAYS AS IDENTITY (sequence name "lanes_id_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1),
 	"topic" text NOT NULL,
 	"subscriber" text NOT NULL,
 	"ordering_key" text,
@@ -272,7 +280,6 @@ CREATE TABLE "lanes" (
 	"due_at" timestamp with time zone,
 	"lease_token" uuid,
 	"leased_until" timestamp with time zone,
-	"next_look_at" timestamp with time zone GENERATED ALWAYS AS (coalesce(due_at, case when lease_token is not null then leased_until end)) STORED,
 	CONSTRAINT "lanes_state" CHECK (head <= tail and (lease_token is null or coalesce(due_at, leased_until) is not null))
 );
 --> statement-breakpoint
@@ -536,9 +543,10 @@ CREATE INDEX "halts_subscription" ON "halts" USING btree ("topic","subscriber");
 CREATE UNIQUE INDEX "incidents_open" ON "incidents" USING btree ("topic","subscriber","kind") WHERE closed_at is null;--> statement-breakpoint
 CREATE INDEX "incidents_closed" ON "incidents" USING btree ("closed_at","id") WHERE closed_at is not null;--> statement-breakpoint
 CREATE INDEX "incidents_subscription" ON "incidents" USING btree ("topic","subscriber","kind","closed_at");--> statement-breakpoint
-CREATE UNIQUE INDEX "lanes_subscription_key" ON "lanes" USING btree ("topic","subscriber","ordering_key");--> statement-breakpoint
-CREATE UNIQUE INDEX "lanes_slots" ON "lanes" USING btree ("topic","subscriber","slot","held_key") WHERE slot is not null;--> statement-breakpoint
-CREATE INDEX "lanes_in_trouble" ON "lanes" USING btree ("home_id") WHERE home_id is not null;--> statement-breakpoint
+CREATE INDEX "lanes_id" ON "lanes" USING btree ("id");--> statement-breakpoint
+CREATE INDEX "lanes_subscription_key" ON "lanes" USING btree ("topic","subscriber","ordering_key");--> statement-breakpoint
+CREATE INDEX "lanes_slots" ON "lanes" USING btree ("topic","subscriber","slot","held_key") WHERE slot is not null;--> statement-breakpoint
+CREATE UNIQUE INDEX "lanes_in_trouble" ON "lanes" USING btree ("home_id","held_key") WHERE home_id is not null;--> statement-breakpoint
 CREATE INDEX "lanes_due" ON "lanes" USING btree ("topic","subscriber","due_at") WHERE due_at is not null;--> statement-breakpoint
 CREATE INDEX "lanes_due_at" ON "lanes" USING btree ("due_at") WHERE due_at is not null;--> statement-breakpoint
 CREATE INDEX "leases_until" ON "leases" USING btree ("until");--> statement-breakpoint
@@ -797,7 +805,7 @@ begin
   perform from lanes where topic = asked.topic and subscriber = asked.subscriber order by id for update;
   -- A relay that died lets go here too. It is unknown what it had begun, so what follows is claimed one by one.
   update lanes set lease_token = null, leased_until = null, due_at = at, careful_to = greatest(careful_to, tail)
-  where topic = asked.topic and subscriber = asked.subscriber and lease_token is not null and next_look_at <= at;
+  where topic = asked.topic and subscriber = asked.subscriber and lease_token is not null and coalesce(due_at, leased_until) <= at;
   if exists (
     select from lanes where topic = asked.topic and subscriber = asked.subscriber and lease_token is not null
   ) then
@@ -1380,10 +1388,6 @@ language sql stable as $$
 $$;--> statement-breakpoint
 -- The lanes that take events of a topic for subscribers, made where there are none yet: that of the topic without a slot,
 -- else the shared one.
---
--- Of a lane that changes with each event an index has an entry for each page of its versions, and beside an old snapshot all
--- of them stay. Its newest version has the last entry: so the entries are read from their end, here and wherever a turn
--- finds a lane. An equality would be read from the beginning, whatever order is asked for.
 create or replace function postbud_lanes_2(
   for_topic text, subscribers text[], for_slot smallint, newest bigint
 ) returns bigint[] language plpgsql as $$
@@ -1391,29 +1395,17 @@ declare
   ids bigint[];
 begin
   for attempt in 1..2 loop
-    if for_slot is null then
-      select array_agg(lane.id) into ids
-      from unnest(subscribers) as wanted(subscriber), lateral (
-        select id from lanes
-        where (topic, lanes.subscriber, ordering_key) >= (for_topic, wanted.subscriber, '')
-          and (topic, lanes.subscriber, ordering_key) <= (for_topic, wanted.subscriber, '')
-        order by topic desc, lanes.subscriber desc, ordering_key desc limit 1
-      ) as lane;
-    else
-      select array_agg(lane.id) into ids
-      from unnest(subscribers) as wanted(subscriber), lateral (
-        select id from lanes
-        where (topic, lanes.subscriber, slot, held_key) >= (for_topic, wanted.subscriber, for_slot, '')
-          and (topic, lanes.subscriber, slot, held_key) <= (for_topic, wanted.subscriber, for_slot, '')
-          and slot is not null
-        order by topic desc, lanes.subscriber desc, slot desc, held_key desc limit 1
-      ) as lane;
-    end if;
+    select array_agg(lane_id) into ids from home_lanes
+    where topic = for_topic and subscriber = any (subscribers) and slot = coalesce(for_slot, 0);
     exit when coalesce(cardinality(ids), 0) = cardinality(subscribers);
-    insert into lanes (topic, subscriber, ordering_key, slot, tail)
-    select for_topic, subscriber, case when for_slot is null then '' end, for_slot, newest
-    from unnest(subscribers) as subscriber order by subscriber
-    on conflict do nothing;
+    with made as (
+      insert into home_lanes (topic, subscriber, slot, lane_id)
+      select for_topic, subscriber, coalesce(for_slot, 0), nextval(pg_get_serial_sequence('lanes', 'id'))
+      from unnest(subscribers) as subscriber order by subscriber
+      on conflict do nothing returning subscriber, lane_id
+    )
+    insert into lanes (id, topic, subscriber, ordering_key, slot, tail) overriding system value
+    select lane_id, for_topic, subscriber, case when for_slot is null then '' end, for_slot, newest from made;
   end loop;
   return coalesce(ids, '{}');
 end
@@ -1497,7 +1489,7 @@ begin
       found_events := found_events || event_id;
       found_lanes := found_lanes || json_build_object('id', lane.id, 'home', lane.id, 'is_shared', lane.slot is not null,
         'topic', lane.topic, 'subscriber', lane.subscriber, 'head', lane.head, 'newest', position, 'is_probe', false,
-        'lapsed_at', case when lane.lease_token is not null then extract(epoch from lane.next_look_at) * 1000 end,
+        'lapsed_at', case when lane.lease_token is not null then extract(epoch from coalesce(lane.due_at, lane.leased_until)) * 1000 end,
         'lapsed_version', lane.held_version, 'is_whole', asked > 1, 'positions', array[position], 'begun', null);
     else
       batch := postbud_next_batch_1(lane, case when is_plain then asked
@@ -1509,7 +1501,7 @@ begin
         'is_shared', lane.slot is not null and lane.home_id is null, 'topic', lane.topic, 'subscriber', lane.subscriber,
         'head', lane.head, 'newest', coalesce(batch.front, greatest(lane.tail, tails[place])),
         'is_probe', coalesce(lane.id = any (probes), false),
-        'lapsed_at', case when lane.lease_token is not null then extract(epoch from lane.next_look_at) * 1000 end,
+        'lapsed_at', case when lane.lease_token is not null then extract(epoch from coalesce(lane.due_at, lane.leased_until)) * 1000 end,
         'lapsed_version', lane.held_version, 'is_whole', batch.is_whole, 'positions', batch.positions, 'begun', batch.begun);
     end if;
   end loop;
@@ -1526,6 +1518,10 @@ begin
 end
 $$;--> statement-breakpoint
 -- Locks lanes, in the order of their ids, and reads them.
+--
+-- Of a lane that changes with each event the index has an entry for each page of its versions, and beside an old snapshot all
+-- of them stay. Its newest version has the last entry: so the entries are read from their end, here and wherever a turn finds
+-- a lane. An equality would be read from the beginning, whatever order is asked for.
 create or replace function postbud_lock_lanes_1(
   wanted bigint[], out ids bigint[], out addresses tid[], out rows lanes[]
 ) language plpgsql as $$
@@ -2245,7 +2241,7 @@ begin
           ) as home
         where home.slot is not null and home.home_id is null and (settled.next_attempt_at is not null or halts)
         order by settled.position
-        on conflict (topic, subscriber, slot, held_key) where slot is not null
+        on conflict (home_id, held_key) where home_id is not null
           do update set head = least(lanes.head, excluded.head), due_at = excluded.due_at
       ),
       halted as (
@@ -2303,7 +2299,7 @@ begin
           where lanes.id >= key_leaving.lane and lanes.id <= key_leaving.lane order by lanes.id desc limit 1
         ) as home
       where home.id = any (held)
-      on conflict (topic, subscriber, slot, held_key) where slot is not null
+      on conflict (home_id, held_key) where home_id is not null
         do update set head = least(lanes.head, excluded.head)
       returning id, home_id, held_key
     )
@@ -2453,10 +2449,14 @@ begin
   now_at := clock_timestamp();
   select at into passed_at from last_pass limit 1;
   -- Nobody holds a lane for longer than the longest lease, and a retry is due so long after its attempt ended.
-  perform from lanes where next_look_at > now_at + interval '10 seconds' and next_look_at < 'infinity' order by id for update;
+  perform from lanes where due_at > now_at + interval '10 seconds' or leased_until > now_at + interval '10 seconds'
+  order by id for update;
   with ahead as materialized (
-    select id, home_id, slot, held_key, head, lease_token, next_look_at as due_at from lanes
-    where next_look_at > now_at + interval '10 seconds' and next_look_at < 'infinity'
+    select * from (
+      select id, home_id, slot, held_key, head, lease_token,
+        coalesce(due_at, case when lease_token is not null then leased_until end) as due_at
+      from lanes
+    ) as lane where due_at > now_at + interval '10 seconds' and due_at < 'infinity'
   ),
   head as materialized (
     select ahead.id, coalesce(home_id, ahead.id) as home, due_at, lease_token, next.*,
@@ -2468,7 +2468,7 @@ begin
     ) as next on true
   ),
   right_time as (
-    select id, home, position, ahead_by, case
+    select id, home, position, ahead_by, due_at as was_due_at, case
       when lease_token is not null then least(due_at, now_at + interval '80 seconds')
       else least(due_at, coalesce(next_attempt_at - ahead_by, now_at))
     end as due_at
@@ -2483,7 +2483,7 @@ begin
   lane as (
     update lanes set due_at = case when lanes.due_at is not null then right_time.due_at end,
       leased_until = case when lanes.lease_token is not null then right_time.due_at end
-    from right_time where lanes.id = right_time.id and lanes.next_look_at > right_time.due_at
+    from right_time where lanes.id = right_time.id and was_due_at > right_time.due_at
     returning 1
   )
   select count(*) into lanes_taken from lane;
@@ -2518,15 +2518,21 @@ $$;--> statement-breakpoint
 -- What each process does once a second, beside its turns: it makes the lanes due of relays that died, and folds counters.
 -- @returns the clock, and how many lanes are due by it.
 create or replace function postbud_tidy_1(
-  -- Up to when this process has looked for relays that died, and folded; null for the first time.
+  -- When this process tidied last: it has looked for relays that died, and folded, up to then. Null for the first time.
   clock timestamptz, since timestamptz, out now_at timestamptz, out rescued int
 ) language plpgsql
 set enable_seqscan = off as $$
 declare
-  seconds constant bigint := extract(epoch from clock_timestamp());
-  newest_shard constant bigint := (seconds / 4 - 2) * 64;
-  -- Of the last two minutes: before that there is nothing but dead rows, unless nobody has folded for so long.
-  oldest_shard constant bigint := case when since is null then 64 else (seconds / 4 - 30) * 64 end;
+  -- Counters are kept by stretches of four seconds.
+  stretch constant bigint := floor(extract(epoch from clock_timestamp()) / 4);
+  last_stretch constant bigint := floor(extract(epoch from since) / 4);
+  -- Each stretch is folded when it is over, and once more after two minutes: for what was locked, or not committed yet. What
+  -- has been folded is dead rows, and a snapshot may keep them.
+  ranges constant int8range[] := case when last_stretch is null then array[int8range(64, (stretch - 2) * 64)]
+    else array(
+      select int8range(greatest((last_stretch - age) * 64, 64), (stretch - age) * 64)
+      from unnest(array[2, 30]) as age where last_stretch < stretch
+    ) end;
 begin
   now_at := coalesce(clock, clock_timestamp());
   with passed as (
@@ -2534,17 +2540,19 @@ begin
     delete from leases where until > coalesce(since - interval '1 second', '-infinity') and until <= now_at returning lanes
   ),
   lapsed as materialized (
-    select lane.id from (select distinct id from passed, unnest(lanes) as id order by id) as held, lateral (
-      select id, lease_token, due_at, leased_until from lanes
+    select lane.address from (select distinct id from passed, unnest(lanes) as id order by id) as held, lateral (
+      select ctid as address, lease_token, due_at, leased_until from lanes
       where lanes.id >= held.id and lanes.id <= held.id order by lanes.id desc limit 1 for update
     ) as lane
     where lease_token is not null and due_at is null and leased_until <= now_at
   )
-  update lanes set due_at = leased_until from lapsed where lanes.id = lapsed.id;
+  update lanes set due_at = leased_until where ctid = any (array(select address from lapsed));
   get diagnostics rescued = row_count;
   with recent as (
-    select ctid as id from backlog where shard >= 64 and shard >= oldest_shard and shard < newest_shard
-    order by topic, subscriber, shard for update skip locked
+    select id from unnest(ranges) as stretches, lateral (
+      select ctid as id from backlog where shard >= 64 and shard >= lower(stretches) and shard < upper(stretches)
+      order by topic, subscriber, shard for update skip locked
+    ) as row
   ),
   folded as (
     delete from backlog where ctid = any (array(select id from recent)) returning *
@@ -2562,8 +2570,10 @@ begin
     failed_total = total.failed_total + excluded.failed_total,
     dead_lettered_total = total.dead_lettered_total + excluded.dead_lettered_total;
   with recent as (
-    select ctid as id from throughput where shard >= 64 and shard >= oldest_shard and shard < newest_shard
-    order by hour, topic, shard for update skip locked
+    select id from unnest(ranges) as stretches, lateral (
+      select ctid as id from throughput where shard >= 64 and shard >= lower(stretches) and shard < upper(stretches)
+      order by hour, topic, shard for update skip locked
+    ) as row
   ),
   folded as (
     delete from throughput where ctid = any (array(select id from recent)) returning *
@@ -2746,7 +2756,7 @@ begin
       lane := locked.rows[place];
       turn := array_position(names, lane.topic || ' ' || lane.subscriber);
       -- An idle lane is due now. Another one is when it was to be looked at.
-      if lane.next_look_at > now_at or lane.waits_for_version > versions[turn] then
+      if coalesce(lane.due_at, case when lane.lease_token is not null then lane.leased_until end) > now_at or lane.waits_for_version > versions[turn] then
         turn := null;
       end if;
       if is_paused and exists (
@@ -2854,4 +2864,9 @@ create trigger replays_kept before truncate on replays
 create trigger operator_actions_append_only before update or delete on operator_actions
   for each row execute function refuse_change();--> statement-breakpoint
 create trigger operator_actions_kept before truncate on operator_actions
-  for each statement execute function refuse_change();
+  for each statement execute function refuse_change();--> statement-breakpoint
+-- These have no primary key. Without an identity a publication of all tables would have their changes refused.
+alter table lanes replica identity full;--> statement-breakpoint
+alter table leases replica identity full;--> statement-breakpoint
+alter table last_pass replica identity full;--> statement-breakpoint
+alter table reserved_positions replica identity full;

@@ -10,7 +10,10 @@ const PERSON = { userId: 'usr_3071', name: 'Kari Lunde', email: 'kari.lunde@exam
 test.for(VIEWS)(
   'an operator erases a person, and sees what became of it, $how',
   async ({ options }, { at, db, newPage }) => {
-    await rows(db, 'truncate events, awaiting_fan_out, deliveries, lanes, backlog, notifications, erasures');
+    await rows(
+      db,
+      'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, notifications, erasures',
+    );
     await emit(db, 'user.profile.updated', payloadOf('user.profile.updated', PERSON));
     const page = await newPage(options);
     await page.goto(at('/erasures'));
@@ -41,7 +44,10 @@ test('the pages of erasures meet WCAG 2.2 A and AA in light and dark, and nothin
   db,
   newPage,
 }) => {
-  await rows(db, 'truncate events, awaiting_fan_out, deliveries, lanes, backlog, notifications, erasures');
+  await rows(
+    db,
+    'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, notifications, erasures',
+  );
   const { id } = await emit(
     db,
     'user.profile.updated',

@@ -38,7 +38,7 @@ const halting = attach(
 async function makeTrouble(db: Database): Promise<string> {
   await rows(
     db,
-    'truncate events, awaiting_fan_out, deliveries, lanes, backlog, halts, outages, absences, incidents, error_groups',
+    'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, halts, outages, absences, incidents, error_groups',
   );
   for (const number of [...numbers(1, 4), 1])
     await emitPayments(db, number, number, { orderingKey: `booking ${number}` });

@@ -496,7 +496,9 @@ const REST = `
     (
       select extract(epoch from min(at) - chaos.now()) * 1000 from (
         select greatest(next_look_at, next_probe_at) as at
-        from lanes left join outages on outages.subscriber = lanes.subscriber and recovered_at is null and lease_token is null
+        from (
+          select *, coalesce(due_at, case when lease_token is not null then leased_until end) as next_look_at from lanes
+        ) as lanes left join outages on outages.subscriber = lanes.subscriber and recovered_at is null and lease_token is null
         where next_look_at < 'infinity' and ${IS_NOT_PAUSED}
       ) as next
     )::float8 as "nextInMs",

@@ -76,10 +76,14 @@ const BACKFILLS = `
     ${ms('ended_at')} as "endedAt"
   from public.backfills`;
 
+/** When a relay looks at a lane next: when it is due, or its lease runs out. */
+const LOOKED_AT = `nullif(coalesce(${text('due_at')}, case when version ->> 'lease_token' is not null
+  then ${text('leased_until')} end)::timestamptz, 'infinity')`;
+
 const LANES = `
   select ${ms('at')} as at, by, ${text('id')} as id, ${text('topic')} as topic, ${text('subscriber')} as subscriber,
     ${number('head')} as head, ${number('tail')} as tail, ${number('careful_to')} as "carefulTo",
-    ${ms("nullif((version ->> 'next_look_at')::timestamptz, 'infinity')")} as "dueAt", ${text('lease_token')} as token, ${text('home_id')} as "homeId",
+    ${ms(LOOKED_AT)} as "dueAt", ${text('lease_token')} as token, ${text('home_id')} as "homeId",
     ${text('held_key')} as "heldKey", version ? 'is_gone' as "isGone"
   from chaos.versions where what = 'lanes' order by versions.id`;
 

@@ -78,7 +78,7 @@ describe.each(Object.keys(drivers))("emit in the producer's transaction (rule 1)
   beforeEach(async () => {
     await rows(
       driver.db,
-      'truncate events, awaiting_fan_out, lanes, deliveries, backlog, throughput, business',
+      'truncate events, awaiting_fan_out, lanes, home_lanes, deliveries, backlog, throughput, business',
     );
     handed = [];
   });
@@ -221,7 +221,10 @@ describe('emit', () => {
   });
   afterAll(() => connection.close());
   afterEach(() =>
-    rows(connection.db, 'truncate events, awaiting_fan_out, lanes, deliveries, backlog, throughput'),
+    rows(
+      connection.db,
+      'truncate events, awaiting_fan_out, lanes, home_lanes, deliveries, backlog, throughput',
+    ),
   );
 
   const emitted = (

@@ -3,7 +3,7 @@ import { expect, vi } from 'vitest';
 
 import { migrate } from '../../lib/platform/db/connect.ts';
 import { test } from '../support/bus-test.ts';
-import { rows } from '../support/bus.ts';
+import { drainLive, emitPayments, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { runProgram } from '../support/local-server.ts';
 import { PATIENTLY } from '../support/patience.ts';
@@ -43,4 +43,17 @@ test('npm run migrate tries again until a table that is in use is released', asy
     code: 0,
     output: 'A table is in use. Retrying …\nThe tables are up to date.\n',
   });
+});
+
+// Of a table that has no primary key and says nothing else, Postgres refuses what a publication would have to send.
+test('a publication of all tables, as logical replication makes one, has no change refused', async ({
+  bus,
+  ledger,
+}) => {
+  await rows(bus.db, 'create publication everything for all tables');
+  await emitPayments(bus.db, 1, 3);
+  expect(await drainLive(bus.db, [ledger()])).toMatchObject({ delivered: 3 });
+  const unnamed = `select relname from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'
+    and relreplident = 'd' and not exists (select from pg_index where indrelid = pg_class.oid and indisprimary)`;
+  expect(await rows(bus.db, unnamed)).toEqual([]);
 });

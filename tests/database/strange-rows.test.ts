@@ -206,7 +206,7 @@ describe('a clock that was ahead and is back', () => {
       await drainLive(bus.db, []);
       const [lane] = await rows<{ is_late: boolean }>(
         bus.db,
-        `select next_look_at > clock_timestamp() + $1 * interval '1 second' as is_late from lanes where subscriber = 'ledger'`,
+        `select coalesce(due_at, leased_until) > clock_timestamp() + $1 * interval '1 second' as is_late from lanes where subscriber = 'ledger'`,
         [seconds],
       );
       expect(lane).toEqual({ is_late: false });

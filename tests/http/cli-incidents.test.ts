@@ -115,6 +115,7 @@ describe('incidents', () => {
     await rows(
       bus.db,
       `with lane as (update lanes set subscriber = 'books' where subscriber = 'ledger'),
+         home as (update home_lanes set subscriber = 'books' where subscriber = 'ledger'),
          known as (update error_groups set subscriber = 'books', key = 'b00c500000000000' where subscriber = 'ledger'),
          dead as (update deliveries set error_group = 'b00c500000000000' where error_group is not null),
          event as (update events set subscribers = array_replace(subscribers, 'ledger', 'books'))

@@ -551,9 +551,12 @@ async function expectNothingBehind(operators: Operators, db: Db): Promise<void> 
       "select from deliveries where state in ('pending', 'failing') or dead_lettered_at is not null",
     ),
   ).toEqual([]);
-  expect(await rows(db, 'select from lanes where next_look_at is not null or home_id is not null')).toEqual(
-    [],
-  );
+  expect(
+    await rows(
+      db,
+      'select from lanes where due_at is not null or lease_token is not null or home_id is not null',
+    ),
+  ).toEqual([]);
   expect(await rows(db, 'select from smoke_tests where ended_at is null')).toEqual([]);
   const { json } = await operators.ask('/doctor');
   expect(json['findings']).toEqual([]);

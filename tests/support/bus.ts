@@ -289,7 +289,8 @@ export async function contradictions(db: Database): Promise<string[]> {
      select 'its lane sleeps: ' || event_id || ' of ' || home.subscriber from deliveries
        join lanes as home on home.id = lane_id
        left join lanes as own on own.home_id = home.id and own.held_key = lane_key
-       where state in ('pending', 'failing') and case when own.id is null then home.next_look_at else own.next_look_at end is null
+       where state in ('pending', 'failing') and case when own.id is null then home.due_at is null and home.lease_token is null
+         else own.due_at is null and own.lease_token is null end
      union all
      select 'a lane of its own without anything in it: ' || held_key || ' of ' || subscriber from lanes
        where home_id is not null and lease_token is null and not exists (

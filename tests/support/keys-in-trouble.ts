@@ -36,8 +36,8 @@ const FILLED = `
 
 const FILL = [
   `with ${FILLED}
-  insert into lanes (topic, subscriber, slot, head, tail, due_at)
-  select topic, subscriber, slot, 2 * keys, 2 * keys, null from filled, generate_series(1, ${SLOTS}) as slot`,
+  select postbud_lanes_2(topic, array[subscriber], slot::smallint, 0) from filled, generate_series(1, ${SLOTS}) as slot`,
+  `with ${FILLED} update lanes set head = 2 * keys, tail = 2 * keys from filled`,
   // The first events of all keys, then the second ones.
   `with ${FILLED},
   event as (

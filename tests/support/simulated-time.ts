@@ -43,7 +43,7 @@ export async function simulateTime(): Promise<SimulatedTime> {
     async begin() {
       await rows(
         db,
-        'truncate events, awaiting_fan_out, lanes, deliveries, backlog, throughput, error_groups',
+        'truncate events, awaiting_fan_out, lanes, home_lanes, deliveries, backlog, throughput, error_groups',
       );
       vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout', 'performance'], now: Date.now() });
       beganAt = Date.now();

@@ -23,7 +23,7 @@ export async function structureOf(db: Database): Promise<string[]> {
      union all
      select concat_ws(' ', 'trigger', pg_get_triggerdef(oid)) from pg_trigger where not tgisinternal
      union all
-     select concat_ws(' ', 'relation', relname, relkind, array(select unnest(reloptions) order by 1), relacl,
+     select concat_ws(' ', 'relation', relname, relkind, relreplident, array(select unnest(reloptions) order by 1), relacl,
        array(select attstorage from pg_attribute where attrelid = pg_class.oid and attnum > 0 and not attisdropped order by attname))
      from pg_class where relnamespace = 'public'::regnamespace and relkind <> 'c'
      union all

@@ -154,7 +154,7 @@ describe('the parts of a payment', () => {
   test('a part is emitted once even when the events of the earlier parts were pruned', async ({ bus }) => {
     await createPaymentIntent(bus.db, card);
     await hand(bus, cardSucceeded(), cardRefunded('pi_1', 25_000));
-    await rows(bus.db, 'truncate events, awaiting_fan_out, lanes, deliveries, backlog');
+    await rows(bus.db, 'truncate events, awaiting_fan_out, lanes, home_lanes, deliveries, backlog');
     await hand(bus, cardSucceeded(), cardRefunded('pi_1', 25_000), cardRefunded('pi_1', 40_000));
     expect(await told(bus.db)).toEqual(['pi_1 refunded 15000']);
   });
@@ -227,7 +227,7 @@ describe('beside a release that emits each outcome once and writes down no parts
   test("the provider's total is used where the event of the earlier part was pruned", async ({ bus }) => {
     await createPaymentIntent(bus.db, card);
     await handledBefore(bus, card, 'refunded', cardRefunded('pi_1', 25_000), 25_000);
-    await rows(bus.db, 'truncate events, awaiting_fan_out, lanes, deliveries, backlog');
+    await rows(bus.db, 'truncate events, awaiting_fan_out, lanes, home_lanes, deliveries, backlog');
     const { data, type } = cardRefunded('pi_1', 60_000);
     await hand(bus, { type, data: { ...data, previous_attributes: { amount_refunded: 25_000 } } });
     expect(await told(bus.db)).toEqual(['pi_1 refunded 35000']);

@@ -1,7 +1,7 @@
 import { and, eq, isNull } from 'drizzle-orm';
 import { v7 as uuidv7 } from 'uuid';
 
-import { backfills } from '../../../drizzle/schema.ts';
+import { backfills, SLOTS } from '../../../drizzle/schema.ts';
 import { noteDue } from '../../platform/db/commits.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { driverOf, limitStatements, run } from '../../platform/db/statement.ts';
@@ -178,6 +178,7 @@ async function open(
     if (expectedCount !== undefined && expectedCount !== matched)
       throw new CountChanged(expectedCount, matched);
     const at = now?.toISOString() ?? null;
+    await run(tx, { text: MAKE_LANES, values: [topic, subscriber] });
     await run(tx, {
       text: OPEN,
       values: [
@@ -287,8 +288,11 @@ const KNOWN = `
   where id = $1::uuid or topic = $2::text and subscriber = $3::text and ended_at is null
   order by is_this desc limit 1`;
 
-// Events that are not fanned out yet lack the subscriber only if another release emitted them: they get it here. All lanes
-// are made now, under the fan-out lock, so that fan-out and backfill never wait for each other's new rows.
+// Under the fan-out lock, so that fan-out and backfill never wait for each other's new rows.
+const MAKE_LANES = `
+  select postbud_lanes_2($1::text, array[$2::text], nullif(slot, 0)::smallint, 0) from generate_series(0, ${SLOTS}) as slot`;
+
+// Events that are not fanned out yet lack the subscriber only if another release emitted them: they get it here.
 const OPEN = `
   with clock as materialized (
     select coalesce($10::text::timestamptz, clock_timestamp()) as now
@@ -301,12 +305,6 @@ const OPEN = `
   event as (
     update events set subscribers = array_append(subscribers, $3::text), open = open + 1
     from marker where id = event_id
-  ),
-  lane as (
-    insert into lanes (topic, subscriber, ordering_key, slot, tail)
-    select $2::text, $3::text, case when slot = 0 then '' end, nullif(slot, 0), 0
-    from generate_series(0, 8) as slot
-    on conflict do nothing
   ),
   newest as materialized (
     select last_value as position from delivery_positions

@@ -285,7 +285,7 @@ const AWAIT_LEASES = `
   from (
     select exists (
       select from lanes join erasures on lease_token = any (leases)
-      where erasures.id = $1::uuid and next_look_at > clock_timestamp() - interval '${GONE_AFTER_MINUTES} minutes'
+      where erasures.id = $1::uuid and coalesce(due_at, leased_until) > clock_timestamp() - interval '${GONE_AFTER_MINUTES} minutes'
     ) as is_held
   ) as found
   where id = $1::uuid`;

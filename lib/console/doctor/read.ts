@@ -80,7 +80,8 @@ const COMMON = `
     select * from events order by id desc limit $1::int
   ),
   delivery as materialized (
-    select deliveries.*, home.topic as lane_topic, home.subscriber, lane.head, lane.next_look_at
+    select deliveries.*, home.topic as lane_topic, home.subscriber, lane.head,
+      lane.due_at is null and lane.lease_token is null as is_asleep
     from deliveries join lanes as home on home.id = lane_id
       left join lanes as of_key on of_key.home_id = home.id and of_key.held_key = lane_key
       join lanes as lane on lane.id = coalesce(of_key.id, home.id)
@@ -209,7 +210,7 @@ const CHECKS: readonly Check[] = [
       'unfinished deliveries were skipped by their lane, or their lane will never be claimed again',
     ],
     text: `select lane_id || '-' || position as example from delivery
-      where state in ('pending', 'failing') and (position <= head or next_look_at is null)`,
+      where state in ('pending', 'failing') and (position <= head or is_asleep)`,
   },
   {
     promise: 'every stopped lane has a known cause: a dead letter that halts it, or a backfill',
@@ -275,7 +276,7 @@ const CHECKS: readonly Check[] = [
         and event_id not in (select id from event)
       union all
       select 'lane ' || id from lanes
-      where lease_token is not null and next_look_at > clock_timestamp() + interval '5 minutes'`,
+      where lease_token is not null and coalesce(due_at, leased_until) > clock_timestamp() + interval '5 minutes'`,
   },
   {
     promise: 'no transaction that was prepared and never ended holds a topic back',

@@ -158,7 +158,8 @@ const EVENT = `
   ),
   waiting as materialized (
     select delivery.lane_id, delivery.lane_key, delivery.position, delivery.topic, delivery.subscriber, lanes.head, lanes.lease_token is not null as is_leased,
-      nullif(lanes.next_look_at, 'infinity') as next_look_at, lanes.held_version, (
+      nullif(coalesce(lanes.due_at, case when lanes.lease_token is not null then lanes.leased_until end), 'infinity')
+        as next_look_at, lanes.held_version, (
         -- As of a lane of its own: in a shared one a key waits for itself alone.
         select next.position from postbud_next_2(lanes.id, case when lane_key is not null then delivery.lane_id end, null,
           lane_key, lanes.head, 1) as next

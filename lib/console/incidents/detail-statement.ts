@@ -82,7 +82,7 @@ export const DETAIL = `
   lane as (
     select head_of_lane.*, payload, version, ordering_key from (
       select coalesce(home_id, lanes.id) as lane_id, next.position, event_id, attempts, next.count as waiting,
-        payload_bytes, case when lease_token is null then next_look_at else least(next_look_at, now()) end
+        payload_bytes, case when lease_token is null then due_at else least(due_at, leased_until, now()) end
           as next_look_at, ${LAST_FAILURE} as last, incident.kind
       from incident cross join lateral (
         (

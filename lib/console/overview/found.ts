@@ -103,7 +103,7 @@ const LANES_LOOKED_AT = 100;
 /** How many lanes of a subscription are read to find these: those due longest, and those due soonest. */
 const LANES_READ = 1000;
 
-// A lane is due, leased by a relay, or waits for a retry: `next_look_at` orders them in this way. The first delivery of a
+// A lane is due, leased by a relay, or waits for a retry: `due_at`, or the end of the lease, orders them in this way. The first delivery of a
 // due lane says since when it is due: since its event was recorded, its retry was due, or an operator re-queued it.
 const OVERVIEW = `
   with clock as materialized (
@@ -169,7 +169,7 @@ const OVERVIEW = `
       ) as soonest
       -- Lanes that wait for another release have been due for long and would crowd out the others.
       where (due_at <= clock.now or lease_token is not null) and coalesce(waits_for_version, 0) <= version
-      order by next_look_at limit ${LANES_LOOKED_AT}
+      order by coalesce(due_at, leased_until) limit ${LANES_LOOKED_AT}
     ) as lane
     where is_attached
   ),

@@ -52,7 +52,7 @@ const END = `
     select id from clock, smoke_tests where ${OVER}
   ),
   lane as materialized (
-    select id, coalesce(home_id, id) as home, head, lease_token is not null and next_look_at > now as is_leased
+    select id, coalesce(home_id, id) as home, head, lease_token is not null and coalesce(due_at, leased_until) > now as is_leased
     from clock, lanes where topic = '${SMOKE_TEST.topic}'
   ),
   home as materialized (

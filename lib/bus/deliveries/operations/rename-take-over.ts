@@ -128,7 +128,7 @@ async function finish(
 const IS_FREE = `
   select not exists (
     select from lanes where topic = $1::text and subscriber = $2::text and lease_token is not null
-      and next_look_at > coalesce($3::text::timestamptz, clock_timestamp())
+      and coalesce(due_at, leased_until) > coalesce($3::text::timestamptz, clock_timestamp())
   ) as is_free`;
 
 // In a statement of its own, before any lock is taken: fan-out makes lanes too, and then waits for locked ones.
@@ -139,10 +139,10 @@ const MAKE_LANES = `
 // In a statement of its own, so that the snapshot of the next one is no older than the locks.
 const LOCK = `
   with locked as materialized (
-    select subscriber, lease_token, next_look_at from lanes
+    select subscriber, lease_token, coalesce(due_at, leased_until) as held_until from lanes
     where topic = $1::text and subscriber in ($2::text, $3::text) order by id for update
   )
-  select now::text, coalesce(bool_or(subscriber = $2::text and lease_token is not null and next_look_at > now), false) as is_held
+  select now::text, coalesce(bool_or(subscriber = $2::text and lease_token is not null and held_until > now), false) as is_held
   from locked, (select coalesce($4::text::timestamptz, clock_timestamp()) as now) as clock
   group by now`;
 
@@ -210,7 +210,7 @@ const MOVE = `
     insert into lanes (topic, subscriber, slot, held_key, home_id, head, tail, due_at)
     select $1::text, $3::text, to_slot, lane_key, to_lane, min(position) - 1, max(position), 'infinity'
     from halt where lane_key is not null group by 3, 4, 5
-    on conflict (topic, subscriber, slot, held_key) where slot is not null
+    on conflict (home_id, held_key) where home_id is not null
       do update set head = least(lanes.head, excluded.head)
   ),
   reach as materialized (
@@ -319,7 +319,7 @@ const READDRESS = `
 const END = `
   with rest as materialized (
     select not exists (
-        select from lanes where topic = $1::text and subscriber = $2::text and next_look_at is not null
+        select from lanes where topic = $1::text and subscriber = $2::text and (due_at is not null or lease_token is not null)
       ) and not exists (
         select from error_groups where topic = $1::text and subscriber = $2::text and dead_lettered > 0
       ) as is_over

@@ -178,16 +178,16 @@ const TOPICS = `
 /** A lane that has something to deliver is due at some time, or the lane of one of its keys is. */
 const NEXT_LANE = `
   select coalesce(home_id, id)::text as id from lanes
-  where topic = $1::text and subscriber = $2::text and next_look_at is not null order by 1 limit 1`;
+  where topic = $1::text and subscriber = $2::text and (due_at is not null or lease_token is not null) order by 1 limit 1`;
 
 // The lane with the lanes of its keys, in a statement of its own, so that the next one sees them as they are.
 const LOCK = `
   with locked as materialized (
-    select lease_token, next_look_at from lanes where id = $1::text::bigint or home_id = $1::text::bigint
+    select lease_token, coalesce(due_at, leased_until) as held_until from lanes where id = $1::text::bigint or home_id = $1::text::bigint
     order by id for update
   )
   select coalesce($2::text::timestamptz, clock_timestamp())::text as now,
-    coalesce(bool_or(lease_token is not null and next_look_at > coalesce($2::text::timestamptz, clock_timestamp())), false)
+    coalesce(bool_or(lease_token is not null and held_until > coalesce($2::text::timestamptz, clock_timestamp())), false)
       as is_leased
   from locked`;
 
