@@ -1394,20 +1394,31 @@ create or replace function postbud_lanes_2(
 declare
   ids bigint[];
 begin
-  for attempt in 1..2 loop
+  for attempt in 1..9 loop
     select array_agg(lane_id) into ids from home_lanes
     where topic = for_topic and subscriber = any (subscribers) and slot = coalesce(for_slot, 0);
-    exit when coalesce(cardinality(ids), 0) = cardinality(subscribers);
-    with made as (
+    if coalesce(cardinality(ids), 0) = cardinality(subscribers) then
+      return coalesce(ids, '{}');
+    end if;
+    begin
+      with made as (
+        insert into lanes (topic, subscriber, ordering_key, slot, tail)
+        select for_topic, subscriber, case when for_slot is null then '' end, for_slot, newest
+        from unnest(subscribers) as subscriber
+        where not exists (
+          select from home_lanes
+          where topic = for_topic and home_lanes.subscriber = subscriber.subscriber and slot = coalesce(for_slot, 0)
+        )
+        order by subscriber returning id, subscriber
+      )
       insert into home_lanes (topic, subscriber, slot, lane_id)
-      select for_topic, subscriber, coalesce(for_slot, 0), nextval(pg_get_serial_sequence('lanes', 'id'))
-      from unnest(subscribers) as subscriber order by subscriber
-      on conflict do nothing returning subscriber, lane_id
-    )
-    insert into lanes (id, topic, subscriber, ordering_key, slot, tail) overriding system value
-    select lane_id, for_topic, subscriber, case when for_slot is null then '' end, for_slot, newest from made;
+      select for_topic, subscriber, coalesce(for_slot, 0), id from made order by subscriber;
+    exception when unique_violation then
+      -- Another transaction has made one meanwhile, and has committed it: the next attempt finds it.
+      null;
+    end;
   end loop;
-  return coalesce(ids, '{}');
+  raise exception 'the lanes of % for % could not be made', for_topic, subscribers;
 end
 $$;--> statement-breakpoint
 -- Leases lanes and reads their next deliveries. The lanes are locked, and `turns` say which of the asked subscriptions each is
