@@ -1,6 +1,6 @@
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
-import { advanceBackfills, backfill } from '../../lib/bus/deliveries/backfill.ts';
+import { advanceBackfills, backfill } from '../../lib/bus/deliveries/operations/backfill.ts';
 import { relay } from '../../lib/bus/relay/relay.ts';
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';

@@ -7,8 +7,8 @@ import {
   backfill,
   previewBackfill,
   stopBackfill,
-} from '../../lib/bus/deliveries/backfill.ts';
-import type { BackfillRequest } from '../../lib/bus/deliveries/backfill.ts';
+} from '../../lib/bus/deliveries/operations/backfill.ts';
+import type { BackfillRequest } from '../../lib/bus/deliveries/operations/backfill.ts';
 import { pause, resume } from '../../lib/bus/deliveries/operations/pause.ts';
 import { prune } from '../../lib/bus/deliveries/prune.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';

@@ -1,13 +1,13 @@
 import { describe, expect } from 'vitest';
 
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
-import { backfill } from '../../lib/bus/deliveries/backfill.ts';
+import { backfill } from '../../lib/bus/deliveries/operations/backfill.ts';
 import { dismissOne } from '../../lib/bus/deliveries/operations/dismiss.ts';
 import { NotActedOn } from '../../lib/bus/deliveries/operations/first-of-lane.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
-import { probe } from '../../lib/bus/deliveries/probe.ts';
+import { probe } from '../../lib/bus/deliveries/operations/probe.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { relay } from '../../lib/bus/relay/relay.ts';
 import { remoteSubscriber } from '../../lib/bus/subscribers/http.ts';

@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 
+import { probe } from '../../lib/bus/deliveries/operations/probe.ts';
 import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
-import { probe } from '../../lib/bus/deliveries/probe.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { claimAlerts } from '../../lib/components/alerts/claim-alerts.ts';
 import { incidentMessage } from '../../lib/components/alerts/message.ts';

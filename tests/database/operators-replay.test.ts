@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 
 import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
-import { replayForm, replayRequest } from '../../lib/bus/deliveries/operations/replay-request.ts';
+import { replayRequest } from '../../lib/bus/deliveries/operations/replay-request.ts';
 import type { ReplayRequest } from '../../lib/bus/deliveries/operations/replay-request.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
@@ -12,7 +12,7 @@ import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { deadLetterQuery } from '../../lib/console/dead-letters/query.ts';
 import { readDeadLetters } from '../../lib/console/dead-letters/read.ts';
-import { previewReplay } from '../../lib/console/replays/preview.ts';
+import { previewReplay, replayForm } from '../../lib/console/replays/preview.ts';
 import { logQuery, readOperatorLog, readReplay } from '../../lib/console/replays/read.ts';
 import { HOUR } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';

@@ -3,7 +3,7 @@ import { PermanentError, RECEIVED_TABLE, receiver } from 'postbud/receive';
 import { describe, expect, inject, vi } from 'vitest';
 
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
-import { backfill } from '../../lib/bus/deliveries/backfill.ts';
+import { backfill } from '../../lib/bus/deliveries/operations/backfill.ts';
 import { dismiss } from '../../lib/bus/deliveries/operations/dismiss.ts';
 import { rename } from '../../lib/bus/deliveries/operations/rename.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';

@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 
-import { NotRepairable, repair } from '../../lib/bus/deliveries/repair.ts';
+import { NotRepairable, repair } from '../../lib/bus/deliveries/operations/repair.ts';
 import { takeBackTimes } from '../../lib/bus/deliveries/take-back-times.ts';
 import { claimAlerts } from '../../lib/components/alerts/claim-alerts.ts';
 import { incidentMessage } from '../../lib/components/alerts/message.ts';

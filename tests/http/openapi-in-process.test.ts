@@ -8,7 +8,7 @@ import overview from '../../api/platform/event-bus/index.ts';
 import metrics from '../../api/platform/metrics.ts';
 import webhooks from '../../api/webhooks/[provider].ts';
 import document from '../../docs/openapi.json' with { type: 'json' };
-import { repair } from '../../lib/bus/deliveries/repair.ts';
+import { repair } from '../../lib/bus/deliveries/operations/repair.ts';
 import { duties } from '../../lib/edge/cron/duties.ts';
 import { runCron } from '../../lib/edge/cron/run-cron.ts';
 import { connect } from '../../lib/platform/db/connect.ts';

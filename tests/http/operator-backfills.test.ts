@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 
-import { advanceBackfills } from '../../lib/bus/deliveries/backfill.ts';
+import { advanceBackfills } from '../../lib/bus/deliveries/operations/backfill.ts';
 import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
 import { prune } from '../../lib/bus/deliveries/prune.ts';
 import { examine } from '../../lib/console/doctor/read.ts';

@@ -2,9 +2,9 @@ import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
-import { previewBackfill } from '../../bus/deliveries/backfill.ts';
-import { backfillRequest, sinceOf } from '../../bus/deliveries/operations/backfill-request.ts';
-import type { ParsedBackfillRequest } from '../../bus/deliveries/operations/backfill-request.ts';
+import { previewBackfill } from '../../bus/deliveries/operations/backfill.ts';
+import { backfillRequest, sinceOf } from './request.ts';
+import type { ParsedBackfillRequest } from './request.ts';
 import { COUNTED_SINCE, KEEP_MS } from '../../bus/deliveries/prune.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';

@@ -2,9 +2,9 @@ import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
-import { backfill, BackfillUnderWay, stopBackfill } from '../../bus/deliveries/backfill.ts';
-import { backfillForm, backfillRequest, sinceOf } from '../../bus/deliveries/operations/backfill-request.ts';
-import type { ParsedBackfillRequest } from '../../bus/deliveries/operations/backfill-request.ts';
+import { backfill, BackfillUnderWay, stopBackfill } from '../../bus/deliveries/operations/backfill.ts';
+import { backfillForm, backfillRequest, sinceOf } from './request.ts';
+import type { ParsedBackfillRequest } from './request.ts';
 import { CountChanged } from '../../bus/deliveries/refusals.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';

@@ -3,8 +3,8 @@ import * as z from 'zod';
 
 import { NAMES_A_PERSON } from '../../bus/deliveries/operations/replay-request.ts';
 import { previewErasure } from '../../components/erasures/erase-preview.ts';
-import { eraseForm, eraseRequest } from '../../components/erasures/erase-request.ts';
-import type { ParsedEraseRequest } from '../../components/erasures/erase-request.ts';
+import { eraseForm, eraseRequest } from './request.ts';
+import type { ParsedEraseRequest } from './request.ts';
 import { erase } from '../../components/erasures/erase.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';

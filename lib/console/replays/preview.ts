@@ -12,8 +12,12 @@ import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import { instantOf, instantOrNull, msOf } from '../../platform/time.ts';
+import { asForm } from '../kit/form-request.ts';
 import * as shape from '../kit/shapes.ts';
 import type { LastError } from '../kit/shapes.ts';
+
+/** A request for a replay from a form or a query. */
+export const replayForm = asForm(replayRequest);
 
 export const topicOrNull = shape.topic
   .nullable()

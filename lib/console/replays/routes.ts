@@ -2,7 +2,7 @@ import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
 import { stopReplay } from '../../bus/deliveries/operations/paced-replay.ts';
-import { replayForm, replayRequest } from '../../bus/deliveries/operations/replay-request.ts';
+import { replayRequest } from '../../bus/deliveries/operations/replay-request.ts';
 import type { ParsedReplayRequest } from '../../bus/deliveries/operations/replay-request.ts';
 import { RefusesReplays, replay } from '../../bus/deliveries/operations/replay.ts';
 import type { Replay } from '../../bus/deliveries/operations/replay.ts';
@@ -19,7 +19,7 @@ import * as shape from '../kit/shapes.ts';
 import { logPage } from './log-page.ts';
 import { replayPage } from './page.ts';
 import { previewPage } from './preview-page.ts';
-import { dryRun, previewReplay, replayed, replayPreview } from './preview.ts';
+import { dryRun, previewReplay, replayed, replayForm, replayPreview } from './preview.ts';
 import type { DryRun, ReplayPreview } from './preview.ts';
 import { logQuery, operatorLog, readOperatorLog, readReplay, replayProgress } from './read.ts';
 

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { NotRepairable, repair } from '../../bus/deliveries/repair.ts';
+import { NotRepairable, repair } from '../../bus/deliveries/operations/repair.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { followedPath } from '../kit/following.ts';

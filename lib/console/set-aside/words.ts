@@ -1,4 +1,4 @@
-import type { RepairOutcome } from '../../bus/deliveries/repair.ts';
+import type { RepairOutcome } from '../../bus/deliveries/operations/repair.ts';
 import type { SetAside } from './read.ts';
 
 /** Says what was set aside, and why. */

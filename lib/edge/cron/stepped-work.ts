@@ -1,4 +1,4 @@
-import { advanceBackfills } from '../../bus/deliveries/backfill.ts';
+import { advanceBackfills } from '../../bus/deliveries/operations/backfill.ts';
 import { advanceReplays } from '../../bus/deliveries/operations/paced-replay.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import { advanceErasures } from '../../components/erasures/erase.ts';

@@ -1,4 +1,4 @@
-import { probeReturned } from '../../bus/deliveries/probe.ts';
+import { probeReturned } from '../../bus/deliveries/operations/probe.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { readBody, requireJson } from '../../platform/http/body.ts';
 import { Problem } from '../../platform/http/problem.ts';

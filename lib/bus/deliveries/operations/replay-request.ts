@@ -150,34 +150,3 @@ export const replayRequest = z
 
 export type ReplayRequest = z.input<typeof replayRequest>;
 export type ParsedReplayRequest = z.output<typeof replayRequest>;
-
-/** A request from a form or a query: all fields are texts, empty ones are left out, ids are separated by commas. */
-export const asForm = <Request extends z.ZodType>(request: Request) => z.preprocess(fromTexts, request);
-
-/** The same request from a form or a query. */
-export const replayForm = asForm(replayRequest);
-
-const texts = z.record(z.string(), z.string());
-
-function fromTexts(form: unknown): unknown {
-  const fields = texts.safeParse(form);
-  if (!fields.success) return form;
-  const filled = Object.entries(fields.data).filter(([, text]) => text.trim() !== '');
-  return Object.fromEntries(filled.map(([name, text]) => [name, valueOf(name, text)]));
-}
-
-function valueOf(name: string, text: string): unknown {
-  switch (name) {
-    case 'deliveryIds':
-      return text.split(',');
-    case 'expectedCount':
-    case 'limit':
-    case 'perMinute':
-      return Number(text);
-    case 'dryRun':
-      // Any other text is invalid, and must not count as false.
-      return text === 'true' || (text === 'false' ? false : text);
-    default:
-      return text;
-  }
-}

@@ -1,16 +1,16 @@
 import { and, eq, isNull } from 'drizzle-orm';
 import { v7 as uuidv7 } from 'uuid';
 
-import { backfills, SLOTS } from '../../../drizzle/schema.ts';
-import { noteDue } from '../../platform/db/commits.ts';
-import type { Database, Transaction } from '../../platform/db/connect.ts';
-import { driverOf, limitStatements, run } from '../../platform/db/statement.ts';
-import { MINUTE, sleep } from '../../platform/time.ts';
-import { catalog, isTopicName } from '../catalog/catalog.ts';
-import { FAN_OUT_LOCK } from './locks.ts';
+import { backfills, SLOTS } from '../../../../drizzle/schema.ts';
+import { noteDue } from '../../../platform/db/commits.ts';
+import type { Database, Transaction } from '../../../platform/db/connect.ts';
+import { driverOf, limitStatements, run } from '../../../platform/db/statement.ts';
+import { MINUTE, sleep } from '../../../platform/time.ts';
+import { catalog, isTopicName } from '../../catalog/catalog.ts';
+import { FAN_OUT_LOCK } from '../locks.ts';
 import { missingOf } from './missing.ts';
-import { CountChanged, NoSuchSubscription } from './refusals.ts';
-import { releaseLanes } from './release.ts';
+import { CountChanged, NoSuchSubscription } from '../refusals.ts';
+import { releaseLanes } from '../release.ts';
 
 /** The older events of a topic that a subscriber is to be given. */
 export interface Backfilling {

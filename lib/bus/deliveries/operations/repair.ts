@@ -1,9 +1,9 @@
 import { v7 as uuidv7 } from 'uuid';
 
-import { noteDue } from '../../platform/db/commits.ts';
-import type { Database, Transaction } from '../../platform/db/connect.ts';
-import { limitStatements, run } from '../../platform/db/statement.ts';
-import { FAN_OUT_LOCK } from './locks.ts';
+import { noteDue } from '../../../platform/db/commits.ts';
+import type { Database, Transaction } from '../../../platform/db/connect.ts';
+import { limitStatements, run } from '../../../platform/db/statement.ts';
+import { FAN_OUT_LOCK } from '../locks.ts';
 
 /** What became of a repaired row. Of an event that waits for fan-out again: whether newer ones are in front of it now. */
 export type RepairOutcome = 'in_its_place' | 'late' | 'dismissed';

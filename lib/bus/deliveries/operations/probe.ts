@@ -1,10 +1,10 @@
 import { and, eq, isNull } from 'drizzle-orm';
 import { v7 as uuidv7 } from 'uuid';
 
-import { outages } from '../../../drizzle/schema.ts';
-import { noteDue } from '../../platform/db/commits.ts';
-import type { Database, Transaction } from '../../platform/db/connect.ts';
-import { run } from '../../platform/db/statement.ts';
+import { outages } from '../../../../drizzle/schema.ts';
+import { noteDue } from '../../../platform/db/commits.ts';
+import type { Database, Transaction } from '../../../platform/db/connect.ts';
+import { run } from '../../../platform/db/statement.ts';
 
 /**
  * Makes the next probe of a subscriber that does not answer due now, and records the operator. One delivery probes: the

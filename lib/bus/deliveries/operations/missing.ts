@@ -1,4 +1,4 @@
-import { run } from '../../platform/db/statement.ts';
+import { run } from '../../../platform/db/statement.ts';
 
 /** The deliveries that retained events of a topic lack for a subscriber. Instants are ISO 8601. */
 export interface Missing {

@@ -1,7 +1,8 @@
 import * as z from 'zod';
 
-import { msOf } from '../../../platform/time.ts';
-import { ago, asForm, isInstant, ownWords, topicText } from './replay-request.ts';
+import { ago, isInstant, ownWords, topicText } from '../../bus/deliveries/operations/replay-request.ts';
+import { msOf } from '../../platform/time.ts';
+import { asForm } from '../kit/form-request.ts';
 
 const SINCE =
   'expected a time span such as 30d or 12h (units s, m, h, d, w), at most ten years, or a past instant in UTC such as 2026-02-21T09:35:00Z';
