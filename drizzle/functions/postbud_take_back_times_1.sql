@@ -15,7 +15,8 @@ begin
   now_at := clock_timestamp();
   select at into passed_at from last_pass limit 1;
   -- Nobody holds a lane for longer than the longest lease, and a retry is due so long after its attempt ended.
-  perform from lanes where due_at > now_at + interval '10 seconds' or leased_until > now_at + interval '10 seconds'
+  perform from lanes
+  where due_at > now_at + interval '10 seconds' and due_at < 'infinity' or leased_until > now_at + interval '10 seconds'
   order by id for update;
   with ahead as materialized (
     select * from (

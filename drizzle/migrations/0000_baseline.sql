@@ -1373,6 +1373,13 @@ begin
   end if;
 end
 $$;--> statement-breakpoint
+-- A lane that takes events and is deleted is made again with the next event: no row of home_lanes may name it any more.
+create or replace function postbud_forget_home_lane_1() returns trigger language plpgsql as $$
+begin
+  delete from home_lanes where lane_id = old.id and topic = old.topic and subscriber = old.subscriber;
+  return null;
+end
+$$;--> statement-breakpoint
 -- How far a lane may be delivered: up to the front of a backfill that is under way in its subscription, or to the first
 -- dead letter that halts it (of a shared lane: that halts this key). Null where nothing bounds it. Most of the time nothing
 -- bounds any lane: the callers look for that first.
@@ -2460,7 +2467,8 @@ begin
   now_at := clock_timestamp();
   select at into passed_at from last_pass limit 1;
   -- Nobody holds a lane for longer than the longest lease, and a retry is due so long after its attempt ended.
-  perform from lanes where due_at > now_at + interval '10 seconds' or leased_until > now_at + interval '10 seconds'
+  perform from lanes
+  where due_at > now_at + interval '10 seconds' and due_at < 'infinity' or leased_until > now_at + interval '10 seconds'
   order by id for update;
   with ahead as materialized (
     select * from (
@@ -2876,6 +2884,8 @@ create trigger operator_actions_append_only before update or delete on operator_
   for each row execute function refuse_change();--> statement-breakpoint
 create trigger operator_actions_kept before truncate on operator_actions
   for each statement execute function refuse_change();--> statement-breakpoint
+create or replace trigger lanes_forgotten after delete on lanes
+  for each row when (old.home_id is null) execute function postbud_forget_home_lane_1();--> statement-breakpoint
 -- These have no primary key. Without an identity a publication of all tables would have their changes refused.
 alter table lanes replica identity full;--> statement-breakpoint
 alter table leases replica identity full;--> statement-breakpoint

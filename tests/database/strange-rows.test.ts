@@ -137,6 +137,20 @@ describe('a marker that cannot be fanned out', () => {
   );
 });
 
+describe('a lane that somebody deleted by hand', () => {
+  test.for([
+    ['of events without a key', {}],
+    ['of keys', { orderingKey: 'booking 7' }],
+  ] as const)('%s is made again with the next event', async ([, options], { bus, handed, ledger }) => {
+    await emitPayments(bus.db, 1, 2, options);
+    await drain(bus.db, [ledger()]);
+    await rows(bus.db, 'delete from lanes');
+    await emitPayments(bus.db, 3, 4, options);
+    await drain(bus.db, [ledger()]);
+    expect(handed).toEqual(numbers(1, 4));
+  });
+});
+
 describe('a delivery that somebody put back by hand', () => {
   test('is delivered, and its event’s counters, which know nothing of it, stop no lane', async ({
     bus,
