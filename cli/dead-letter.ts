@@ -2,17 +2,18 @@ import stringWidth from 'string-width';
 
 import { isProbe } from '../lib/console/dead-letters/delivery.ts';
 import type { Attempt, DeadLetter } from '../lib/console/dead-letters/delivery.ts';
-import { haltWords } from '../lib/console/dead-letters/halts.ts';
-import { ago, duration, until, timeText } from '../lib/console/kit/instants.ts';
+import { deadLetterFacts } from '../lib/console/dead-letters/facts.ts';
+import { statePhrase } from '../lib/console/kit/document.ts';
+import { duration, timeText } from '../lib/console/kit/instants.ts';
+import { failureText } from '../lib/console/kit/states.ts';
 import { quantity } from '../lib/console/kit/words.ts';
-import { printableJson, visible, visibleName } from '../lib/platform/visible.ts';
+import { printableJson, visible } from '../lib/platform/visible.ts';
 import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
 import { requireDeliveryId } from './delivery-id.ts';
+import { drawFacts } from './draw.ts';
 import { EXIT } from './failure.ts';
-import { failureText, stateCell } from './states.ts';
-import { facts } from './table.ts';
-import type { Facts } from './table.ts';
+
 import type { Paint, Pane } from './terminal.ts';
 import { foldTo, hang, padTo, wrapTo } from './text.ts';
 import { TIMES } from './times.ts';
@@ -46,14 +47,14 @@ function write(view: DeadLetter, answers: readonly (string | null)[], pane: Pane
   const isDead = view.state === 'dead_lettered';
   const what = isDead ? (view.dismissedAt === null ? 'Dead letter' : 'Dismissed dead letter') : 'Delivery';
   pane.write(paint('bold', `${what} ${view.deliveryId}`));
-  pane.write(facts(pane, factsOf(view)));
+  pane.write(drawFacts(pane, deadLetterFacts(view)));
   pane.write(heading('Attempts'));
   pane.write(timeline(view, answers, pane));
   if (view.siblings.length > 0) {
     pane.write(heading('The event’s other subscribers'));
     const width = Math.max(...view.siblings.map(({ subscriber }) => subscriber.length));
     for (const { subscriber, state } of view.siblings) {
-      const { text, style } = stateCell(state);
+      const { text, style } = statePhrase(state);
       pane.write(`  ${padTo(width, subscriber)}  ${paint(style, text)}`);
     }
   }
@@ -67,31 +68,6 @@ function write(view: DeadLetter, answers: readonly (string | null)[], pane: Pane
     ? `To deliver it again: npx postbud replay --delivery ${view.deliveryId}. ${dismissal}`
     : '';
   pane.write(`\n${paint('dim', wrapTo(pane.columns, next + TIMES))}`);
-}
-
-function factsOf(view: DeadLetter): Facts {
-  const { generatedAt: now, event } = view;
-  const { text, style } = stateCell(view.state);
-  const since = view.dismissedAt ?? view.deadLetteredAt ?? view.deliveredAt;
-  const sinceWords = since === null ? '' : `, ${timeText(since, now)} (${ago(since, now)})`;
-  const next = view.nextAttemptAt === null ? '' : `, next attempt ${until(view.nextAttemptAt, now)}`;
-  return [
-    [
-      'state',
-      { text: `${text}${view.dismissedAt === null ? '' : ', dismissed'}${sinceWords}${next}`, style },
-    ],
-    ['error', view.lastError && failureText(view.lastError)],
-    ['effect', view.halts && { text: haltWords(view.halts), style: 'red' }],
-    ['topic', view.topic],
-    ['subscriber', view.subscriber],
-    ['about', view.subject],
-    ['lane', visibleName(view.orderingKey)],
-    ['event', view.eventId],
-    ['recorded', `${timeText(view.createdAt, now)} by ${event.producer}, payload version ${event.version}`],
-    ['correlation', event.correlationId],
-    ['caused by', event.causationId],
-    ['trace', event.traceparent],
-  ];
 }
 
 function timeline(

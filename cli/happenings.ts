@@ -1,4 +1,4 @@
-import type { DeadLetterItem } from '../lib/console/dead-letters/read.ts';
+import type { DeadLetterItem } from '../lib/console/dead-letters/fields.ts';
 import type { HeldLane } from '../lib/console/lanes/read.ts';
 import type { Overview } from '../lib/console/overview/read.ts';
 import { HOUR, SECOND } from '../lib/platform/time.ts';

@@ -3,12 +3,12 @@ import type { DeadLetter, Try } from '../lib/console/dead-letters/delivery.ts';
 import type { IncidentView } from '../lib/console/incidents/detail.ts';
 import { silenceWords } from '../lib/console/incidents/outage.ts';
 import { timeText, until } from '../lib/console/kit/instants.ts';
+import { failureText } from '../lib/console/kit/states.ts';
 import { quantity, quantityOfLanes } from '../lib/console/kit/words.ts';
 import type { SubscriberHealth } from '../lib/console/subscribers/read.ts';
 import { INCIDENT, deliveryLike } from './action.ts';
 import type { Action } from './action.ts';
 import type { Call, Described } from './command.ts';
-import { failureText } from './states.ts';
 import { inZone } from './times.ts';
 
 /** What one kind of retry does; the command describes all of them. */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-import { stateCell } from '../cli/states.ts';
+import { statePhrase } from '../lib/console/kit/document.ts';
 import { table } from '../cli/table.ts';
 import type { Cell } from '../cli/table.ts';
 import type { Pane } from '../cli/terminal.ts';
@@ -80,7 +80,7 @@ export function journeyTable(journeys: readonly Journey[], pane: Pane, now: numb
     return [
       isFirst ? indent + topic : '',
       subscriber ?? '(not fanned out yet)',
-      stateCell(state),
+      statePhrase(state),
       String(attempts),
       ms === null ? '' : ms.toFixed(ms < 10 ? 1 : 0),
       { text: note(row, now), style: 'dim' },

@@ -1,13 +1,13 @@
-import type { DeadLetterItem, DeadLetterPage, ErrorGroup } from '../../lib/console/dead-letters/read.ts';
-import { ago, until, timeText } from '../../lib/console/kit/instants.ts';
+import type { DeadLetterPage } from '../../lib/console/dead-letters/fields.ts';
+import { errorList, letterList } from '../../lib/console/dead-letters/lists.ts';
+import { until } from '../../lib/console/kit/instants.ts';
 import { count, quantity } from '../../lib/console/kit/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { showDeadLetter } from '../dead-letter.ts';
+import { drawList } from '../draw.ts';
 import { EXIT, misused } from '../failure.ts';
 import { gather } from '../gather.ts';
-import { failureText } from '../states.ts';
-import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
 import { TIMES } from '../times.ts';
@@ -93,8 +93,8 @@ function write(view: DeadLetterPage, isFiltered: boolean, pane: Pane): void {
   const errors =
     groups.length === 1 ? 'all with the same error' : `with ${count(groups.length)} different errors`;
   pane.write(`${quantity(total, 'dead letter')}${of}${total === 1 ? '' : `, ${errors}`}.`);
-  if (groups.length > 0 && total > 1) pane.write(`\n${groupTable(groups, now, pane)}`);
-  pane.write(`\n${itemTable(items, now, pane)}`);
+  if (groups.length > 0 && total > 1) pane.write(`\n${drawList(pane, errorList(groups, now))}`);
+  pane.write(`\n${drawList(pane, letterList(items, now))}`);
   const rest = total - items.length;
   const more = rest > 0 ? `${count(rest)} older: add --limit ${Math.min(total, 10_000)}. ` : '';
   const details = `Details: npx postbud dead-letters ${items[0]!.deliveryId}`;
@@ -109,50 +109,4 @@ function nothing(
   if (failing === 0) return 'No dead letters, and nothing is failing.';
   const next = nextRetryAt === null ? '' : `; the next retry is ${until(nextRetryAt, generatedAt)}`;
   return `No dead letters. ${quantity(failing, 'delivery')} ${failing === 1 ? 'is' : 'are'} failing${next}.`;
-}
-
-function groupTable(groups: readonly ErrorGroup[], now: string, pane: Pane): string {
-  const columns = [
-    { title: 'dead', align: 'right' },
-    { title: 'error', isFlexible: true },
-    { title: 'topic', isCut: true },
-    { title: 'subscriber' },
-    { title: 'latest', leftOut: 'late' },
-    { title: '', leftOut: 'early' },
-  ] as const;
-  return table(
-    pane,
-    columns,
-    groups.map((group) => [
-      { text: count(group.count), style: 'red' },
-      failureText(group),
-      group.topic,
-      group.subscriber,
-      ago(group.lastAt, now),
-      group.isStillFailing ? { text: 'still failing', style: 'yellow' } : '',
-    ]),
-  );
-}
-
-function itemTable(items: readonly DeadLetterItem[], now: string, pane: Pane): string {
-  const columns = [
-    { title: 'delivery' },
-    { title: 'dead since', leftOut: 'late' },
-    { title: 'topic', isCut: true },
-    { title: 'subscriber' },
-    { title: 'about', isFlexible: true, leftOut: 'early' },
-    { title: 'error', isFlexible: true },
-  ] as const;
-  return table(
-    pane,
-    columns,
-    items.map((item) => [
-      item.deliveryId,
-      timeText(item.deadLetteredAt, now),
-      item.topic,
-      item.subscriber,
-      item.subject ?? '',
-      `${item.isHalting ? 'halts its lane; ' : ''}${failureText(item.lastError)}`,
-    ]),
-  );
 }

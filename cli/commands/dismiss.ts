@@ -1,10 +1,10 @@
 import { haltWords } from '../../lib/console/dead-letters/halts.ts';
+import { failureText } from '../../lib/console/kit/states.ts';
 import { quantity } from '../../lib/console/kit/words.ts';
 import { INCIDENT, actionCommand, deliveryLike } from '../action.ts';
 import type { OnlineCommand } from '../command.ts';
 import { isDeliveryId } from '../delivery-id.ts';
 import { readDelivery } from '../retries.ts';
-import { failureText } from '../states.ts';
 
 const described = {
   name: 'dismiss',

@@ -5,7 +5,7 @@ import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
 import { gather } from '../gather.ts';
-import { stateCell } from '../states.ts';
+import { statePhrase } from '../../lib/console/kit/document.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
@@ -121,7 +121,7 @@ function itemTable(
     items.map((item) => [
       timeText(item.createdAt, now),
       item.topic,
-      stateCell(item.state),
+      statePhrase(item.state),
       item.delivery === null ? '' : `${item.delivery.deliveryId} ${item.delivery.state}`,
       item.subject ?? '',
       item.foundBy.join(', '),

@@ -7,7 +7,7 @@ import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT, misused } from '../failure.ts';
 import { requireIncidentId } from '../incident-id.ts';
-import { failureText } from '../states.ts';
+import { failureText } from '../../lib/console/kit/states.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { hang, wrapTo } from '../text.ts';

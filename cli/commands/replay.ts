@@ -1,5 +1,6 @@
 import { ago, duration, timeText } from '../../lib/console/kit/instants.ts';
 import { ALL_TIME } from '../../lib/console/kit/links.ts';
+import { failureText } from '../../lib/console/kit/states.ts';
 import { count, quantity, joinNames } from '../../lib/console/kit/words.ts';
 import type { PreviewedSubscription, ReplayPreview } from '../../lib/console/replays/preview.ts';
 import type { ReplayProgress } from '../../lib/console/replays/read.ts';
@@ -14,7 +15,6 @@ import { WAIT } from '../follow.ts';
 import { requireIncidentId } from '../incident-id.ts';
 import { carryOut, stopOf } from '../operation.ts';
 import { writeOutcome } from '../outcome.ts';
-import { failureText } from '../states.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { hang, wrapTo } from '../text.ts';

@@ -5,7 +5,7 @@ import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
 import { unknownName } from '../nearest.ts';
-import { stateCell } from '../states.ts';
+import { statePhrase } from '../../lib/console/kit/document.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
@@ -159,7 +159,7 @@ function receiptTable({ receipts, generatedAt: now }: WebhookPage, pane: Pane): 
       item.provider,
       item.eventType ?? '',
       item.providerEventId,
-      item.state === null ? '' : stateCell(item.state),
+      item.state === null ? '' : statePhrase(item.state),
       repetitions(item),
       item.eventId ?? 'no longer kept',
     ]),

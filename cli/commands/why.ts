@@ -7,7 +7,8 @@ import { visibleName } from '../../lib/platform/visible.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT, Failure, misused } from '../failure.ts';
-import { failureText, stateCell } from '../states.ts';
+import { failureText } from '../../lib/console/kit/states.ts';
+import { statePhrase } from '../../lib/console/kit/document.ts';
 import { facts, table } from '../table.ts';
 import type { Facts } from '../table.ts';
 import type { Pane } from '../terminal.ts';
@@ -86,7 +87,7 @@ function listSeveral(call: Call, id: string, found: readonly EventItem[]): numbe
     `\n${table(
       out,
       columns,
-      found.map(({ eventId, topic, state, subject }) => [eventId, topic, stateCell(state), subject ?? '']),
+      found.map(({ eventId, topic, state, subject }) => [eventId, topic, statePhrase(state), subject ?? '']),
     )}`,
   );
   const one = found.find(({ state }) => state !== 'delivered') ?? found[0]!;
@@ -137,7 +138,7 @@ function deliveryTable(deliveries: readonly EventDelivery[], now: string, pane: 
     columns,
     deliveries.map((delivery) => [
       delivery.subscriber,
-      stateCell(delivery.state),
+      statePhrase(delivery.state),
       delivery.deliveryId ?? '',
       outcomeOf(delivery, now),
     ]),

@@ -10,9 +10,9 @@ import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { countBadges } from '../../lib/console/dead-letters/count.ts';
 import { readDeadLetter } from '../../lib/console/dead-letters/delivery.ts';
+import type { DeadLetterPage } from '../../lib/console/dead-letters/fields.ts';
 import { deadLetterQuery } from '../../lib/console/dead-letters/query.ts';
 import { readDeadLetters } from '../../lib/console/dead-letters/read.ts';
-import type { DeadLetterPage } from '../../lib/console/dead-letters/read.ts';
 import { HOUR, MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { START, contradictions, drain, drainLive, emitPayments, payloadOf, rows } from '../support/bus.ts';

@@ -9,7 +9,7 @@ import {
   grown,
   haveFailuresChanged,
 } from '../../cli/happenings.ts';
-import type { DeadLetterItem } from '../../lib/console/dead-letters/read.ts';
+import type { DeadLetterItem } from '../../lib/console/dead-letters/fields.ts';
 import type { HeldLane } from '../../lib/console/lanes/read.ts';
 import type { Overview } from '../../lib/console/overview/read.ts';
 import { HOUR } from '../../lib/platform/time.ts';

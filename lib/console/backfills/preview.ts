@@ -3,14 +3,14 @@ import * as z from 'zod';
 
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import { previewBackfill } from '../../bus/deliveries/operations/backfill.ts';
-import { backfillRequest, sinceOf } from './request.ts';
-import type { ParsedBackfillRequest } from './request.ts';
 import { COUNTED_SINCE, KEEP_MS } from '../../bus/deliveries/prune.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { instantOf, MINUTE, SECOND } from '../../platform/time.ts';
 import * as shape from '../kit/shapes.ts';
+import { backfillRequest, sinceOf } from './request.ts';
+import type { ParsedBackfillRequest } from './request.ts';
 
 const day = z.iso.date();
 

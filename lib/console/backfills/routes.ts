@@ -3,8 +3,6 @@ import * as z from 'zod';
 
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import { backfill, BackfillUnderWay, stopBackfill } from '../../bus/deliveries/operations/backfill.ts';
-import { backfillForm, backfillRequest, sinceOf } from './request.ts';
-import type { ParsedBackfillRequest } from './request.ts';
 import { CountChanged } from '../../bus/deliveries/refusals.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';
@@ -31,6 +29,8 @@ import {
   readBackfills,
   readRequest,
 } from './read.ts';
+import { backfillForm, backfillRequest, sinceOf } from './request.ts';
+import type { ParsedBackfillRequest } from './request.ts';
 
 const BY_ID = { backfillId: z.uuid() };
 const NOBODY = '019a0000-0000-7000-8000-000000000009';

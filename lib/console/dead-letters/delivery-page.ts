@@ -1,6 +1,5 @@
 import { html } from '../../platform/markup.ts';
-import type { Child, Html } from '../../platform/markup.ts';
-import { visibleName } from '../../platform/visible.ts';
+import type { Html } from '../../platform/markup.ts';
 import {
   dismissLetterForm,
   mayReplay,
@@ -9,17 +8,17 @@ import {
   retryForm,
   skipForm,
 } from '../kit/actions.ts';
+import { factsOf } from '../kit/document.ts';
 import { HALT_ICON } from '../kit/icons.ts';
-import { time, timeToMinute, until } from '../kit/instants.ts';
+import { timeToMinute } from '../kit/instants.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { deadLetterPath, deadLettersPath, eventPath, eventsWithPath, topicPath } from '../kit/links.ts';
-import { alert, card, factList } from '../kit/sections.ts';
-import { failureLabel, stateLabel, stateWord } from '../kit/states.ts';
+import { deadLetterPath, deadLettersPath } from '../kit/links.ts';
+import { alert, card } from '../kit/sections.ts';
 import { subscriberLink } from '../kit/subscriber-link.ts';
-import { quantity } from '../kit/words.ts';
 import { attemptTimeline } from './attempts.ts';
 import type { DeadLetter } from './delivery.ts';
+import { deadLetterFacts, statePhraseOf } from './facts.ts';
 import { haltWords } from './halts.ts';
 import { payloadSection } from './payload-section.ts';
 
@@ -59,22 +58,8 @@ export function deadLetterPage(view: DeadLetter, context: PageContext): Html {
 }
 
 function leadOf(view: DeadLetter): Html {
-  const { subject, state, dismissedAt } = view;
-  return html`${subject !== null && html`${subject} · `}${stateLabel(state)}${dismissedAt !== null && ', dismissed'}${stateTime(view)}`;
-}
-
-function stateTime({
-  state,
-  deadLetteredAt,
-  dismissedAt,
-  deliveredAt,
-  nextAttemptAt,
-  generatedAt: now,
-}: DeadLetter): Html | null {
-  const endedAt =
-    state === 'dead_lettered' ? (dismissedAt ?? deadLetteredAt) : state === 'delivered' ? deliveredAt : null;
-  if (endedAt !== null) return html` at ${time(endedAt, now)}`;
-  return nextAttemptAt === null ? null : html`, next attempt ${until(nextAttemptAt, now)}`;
+  const { subject } = view;
+  return html`${subject !== null && html`${subject} · `}${statePhraseOf(view).html}`;
 }
 
 /** Tells an operator what waits for a decision. */
@@ -104,44 +89,8 @@ function actions(view: DeadLetter, context: PageContext): Html | null {
 }
 
 function eventSection(view: DeadLetter): Html {
-  const { lastError, event, replays } = view;
   return html`<section aria-labelledby="h-event">
     <h2 id="h-event" class="gap">Event</h2>
-    ${factList([
-      lastError !== null && ['Last error', failureLabel(lastError)],
-      ['Event id', linked(eventPath(view.eventId), view.eventId)],
-      ['Delivery id', mono(view.deliveryId)],
-      ['Topic', html`<a class="mono" href="${topicPath(view.topic)}">${view.topic}</a>`],
-      ['Producer', mono(event.producer)],
-      ['Recorded', time(view.createdAt, view.generatedAt)],
-      view.orderingKey !== '' && [
-        'Ordering key',
-        linked(eventsWithPath(view.orderingKey), visibleName(view.orderingKey)),
-      ],
-      event.correlationId !== null && [
-        'Correlation id',
-        linked(eventsWithPath(event.correlationId), event.correlationId),
-      ],
-      event.causationId !== null && ['Caused by', linked(eventPath(event.causationId), event.causationId)],
-      event.traceparent !== null && ['Trace', mono(event.traceparent)],
-      ['Replayed', replays === 0 ? 'never' : quantity(replays, 'time')],
-      ['Other subscribers', siblingLinks(view.siblings)],
-    ])}
+    ${factsOf(deadLetterFacts(view))}
   </section>`;
-}
-
-function siblingLinks(siblings: DeadLetter['siblings']): Child {
-  if (siblings.length === 0) return 'none';
-  return siblings.map(
-    ({ deliveryId, subscriber, state }, index) =>
-      html`${index > 0 && ', '}<a href="${deadLetterPath(deliveryId)}">${subscriber} ${stateWord(state)}</a>`,
-  );
-}
-
-function linked(path: string, text: string): Html {
-  return html`<a class="mono" href="${path}">${text}</a>`;
-}
-
-function mono(text: string): Html {
-  return html`<span class="mono">${text}</span>`;
 }

@@ -8,12 +8,14 @@ import { driverOf, run } from '../../platform/db/statement.ts';
 import { hidePersonalData, maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import { inSchemaOrder } from '../../platform/masking/schema-order.ts';
 import { subjectOf } from '../../platform/masking/subject.ts';
-import { instantOf, instantOrNull } from '../../platform/time.ts';
+import { instantOf } from '../../platform/time.ts';
+import { computed, field, instant, instantOrNull, instantSql, jsonOf, shapesOf } from '../kit/fields.ts';
+import type { Row } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
 import type { State } from '../kit/shapes.ts';
+import { deliveryFields } from './fields.ts';
 import { HALT, halts, haltsOf } from './halts.ts';
 import type { FoundHalt } from './halts.ts';
-import { deliveryFields } from './read.ts';
 import { reveal, revealOf } from './reveal.ts';
 import type { Reveal } from './reveal.ts';
 
@@ -78,35 +80,63 @@ export const payloadFields = {
   }),
 };
 
+const eventFields = {
+  state: field(shape.state, 'events.state'),
+  producer: field(z.string(), 'producer'),
+  version: field(z.int().positive(), 'version'),
+  correlationId: field(z.string().nullable(), 'correlation_id'),
+  causationId: field(z.string().nullable(), 'causation_id'),
+  traceparent: field(z.string().nullable(), 'traceparent'),
+};
+
+const siblingFields = {
+  deliveryId: field(deliveryFields.deliveryId.shape, "other.lane_id || '-' || other.position"),
+  subscriber: field(z.string(), 'other_lane.subscriber'),
+  state: field(shape.state, 'other.state'),
+};
+
+// In an outage, not before the next probe.
+const NEXT_ATTEMPT_AT = `case when next_attempt_at is not null then greatest(next_attempt_at, (
+    select next_probe_at from outages where outages.subscriber = lanes.subscriber and recovered_at is null
+)) end`;
+
+const deadLetterFields = {
+  ...deliveryFields,
+  generatedAt: instant('clock_timestamp()'),
+  state: field(shape.state, 'deliveries.state'),
+  deadLetteredAt: instantOrNull('dead_lettered_at'),
+  dismissedAt: instantOrNull(
+    'dismissed_at',
+    'When an operator dismissed the dead letter. It is in no count and no list; it can still be replayed.',
+  ),
+  deliveredAt: instantOrNull('delivered_at'),
+  nextAttemptAt: instantOrNull(NEXT_ATTEMPT_AT),
+  halts: computed(halts.nullable().meta({ description: 'Null where its lane goes on.' })),
+  lastError: computed(shape.lastError.extend({ group: shape.errorGroup.nullable() }).nullable()),
+  orderingKey: field(
+    z.string().meta({ description: 'Empty if the whole topic is one lane.' }),
+    'events.ordering_key',
+  ),
+  event: field(z.object(shapesOf(eventFields)), jsonOf(eventFields)),
+  attempts: computed(z.array(historyEntry).meta({ description: 'Oldest first.' })),
+};
+
+// An event has the same position in the lanes of all its subscribers.
+const siblings = field(
+  z
+    .array(z.object(shapesOf(siblingFields)))
+    .meta({ description: 'The same event’s deliveries to its other subscribers.' }),
+  `(
+      select coalesce(json_agg(${jsonOf(siblingFields)} order by other_lane.subscriber), '[]')
+      from lanes as other_lane join deliveries as other
+        on other.lane_id = other_lane.id and other.position = deliveries.position
+      where other_lane.topic = lanes.topic and other_lane.id <> lanes.id and other_lane.home_id is null
+        and (other_lane.ordering_key = events.ordering_key or other_lane.slot = postbud_slot(events.ordering_key))
+    )`,
+);
+
 export const deadLetter = z
-  .object({
-    ...deliveryFields,
-    generatedAt: shape.instant,
-    state: shape.state,
-    deadLetteredAt: shape.instant.nullable(),
-    dismissedAt: shape.instant.nullable().meta({
-      description:
-        'When an operator dismissed the dead letter. It is in no count and no list; it can still be replayed.',
-    }),
-    deliveredAt: shape.instant.nullable(),
-    nextAttemptAt: shape.instant.nullable(),
-    halts: halts.nullable().meta({ description: 'Null where its lane goes on.' }),
-    lastError: shape.lastError.extend({ group: shape.errorGroup.nullable() }).nullable(),
-    orderingKey: z.string().meta({ description: 'Empty if the whole topic is one lane.' }),
-    event: z.object({
-      state: shape.state,
-      producer: z.string(),
-      version: z.int().positive(),
-      correlationId: z.string().nullable(),
-      causationId: z.string().nullable(),
-      traceparent: z.string().nullable(),
-    }),
-    attempts: z.array(historyEntry).meta({ description: 'Oldest first.' }),
-    ...payloadFields,
-    siblings: z
-      .array(z.object({ deliveryId: deliveryFields.deliveryId, subscriber: z.string(), state: shape.state }))
-      .meta({ description: 'The same event’s deliveries to its other subscribers.' }),
-  })
+  .object({ ...shapesOf(deadLetterFields), ...payloadFields, siblings: siblings.shape })
   .meta({
     id: 'DeadLetter',
     description: 'A delivery that is or was a dead letter, with its history.',
@@ -128,7 +158,7 @@ export async function readDeadLetter(
   revealed: Reveal | null = null,
 ): Promise<DeadLetter | null> {
   const [row] = await run<{ found: Found }>(driverOf(db), { text: READ, values: deliveryId.split('-') });
-  return row ? deadLetterOf(deliveryId, row.found, revealed) : null;
+  return row ? deadLetterOf(row.found, revealed) : null;
 }
 
 /**
@@ -148,7 +178,7 @@ export async function revealDeadLetter(
     values: [...deliveryId.split('-'), revealId, by, reason],
   });
   if (!row) return null;
-  return deadLetterOf(deliveryId, row.found, revealOf(revealId, row.found.now));
+  return deadLetterOf(row.found, revealOf(revealId, Date.parse(row.found.generatedAt)));
 }
 
 /** The columns of a delivery that its attempts are read from. Times are epoch milliseconds. */
@@ -162,73 +192,35 @@ export interface FoundAttempts {
 }
 
 /** The statement's result. */
-interface Found extends FoundAttempts {
-  readonly now: number;
-  readonly delivered_at: number | null;
-  readonly dead_lettered_at: number | null;
-  readonly dismissed_at: number | null;
-  readonly replays: number;
-  readonly error_group: string | null;
-  readonly topic: string;
-  readonly subscriber: string;
-  readonly ordering_key: string;
-  readonly event_id: string;
-  readonly event_state: State;
+interface Found extends Row<typeof deadLetterFields> {
+  readonly siblings: DeadLetter['siblings'];
+  readonly halt: FoundHalt | null;
+  readonly tries: FoundAttempts;
+  readonly errorGroup: string | null;
   readonly payload: unknown;
-  readonly version: number;
-  readonly producer: string;
-  readonly created_at: number;
-  readonly correlation_id: string | null;
-  readonly causation_id: string | null;
-  readonly traceparent: string | null;
-  readonly erased_at: number | null;
-  readonly halts: FoundHalt | null;
-  readonly siblings:
-    | readonly { readonly deliveryId: string; readonly subscriber: string; readonly state: State }[]
-    | null;
+  readonly erasedAt: string | null;
 }
 
-function deadLetterOf(deliveryId: string, found: Found, revealed: Reveal | null): DeadLetter {
+function deadLetterOf(
+  { halt, tries, errorGroup, payload, ...found }: Found,
+  revealed: Reveal | null,
+): DeadLetter {
   const isRevealed = revealed !== null;
-  const { topic, payload, version } = found;
-  const shown = hidePersonalData(topic, payload, version);
-  const texts = isRevealed ? null : personalTexts(topic, payload, version);
-  const attempts = attemptsOf(found, texts);
+  const { topic, event } = found;
+  const shown = hidePersonalData(topic, payload, event.version);
+  const attempts = attemptsOf(tries, isRevealed ? null : personalTexts(topic, payload, event.version));
   const error = lastErrorOf(attempts);
   return {
-    generatedAt: instantOf(found.now),
-    deliveryId,
-    eventId: found.event_id,
-    topic,
-    subscriber: found.subscriber,
-    subject: subjectOf(topic, payload, version),
-    createdAt: instantOf(found.created_at),
-    state: found.state,
-    deadLetteredAt: instantOrNull(found.dead_lettered_at),
-    dismissedAt: instantOrNull(found.dismissed_at),
-    deliveredAt: instantOrNull(found.delivered_at),
-    nextAttemptAt: instantOrNull(found.next_attempt_at),
-    halts: haltsOf(found.halts),
-    failures: found.attempts,
-    replays: found.replays,
-    lastError: error && { kind: error.kind, message: error.message, group: found.error_group },
-    orderingKey: found.ordering_key,
-    event: {
-      state: found.event_state,
-      producer: found.producer,
-      version,
-      correlationId: found.correlation_id,
-      causationId: found.causation_id,
-      traceparent: found.traceparent,
-    },
+    ...found,
+    subject: subjectOf(topic, payload, event.version),
+    halts: haltsOf(halt),
+    lastError: error && { kind: error.kind, message: error.message, group: errorGroup },
     attempts,
-    payload: isRevealed ? inSchemaOrder(topic, payload, version) : shown.payload,
+    payload: isRevealed ? inSchemaOrder(topic, payload, event.version) : shown.payload,
     hidden: [...shown.hidden],
     isValid: shown.isValid,
     isRevealed,
     reveal: revealed,
-    erasedAt: instantOrNull(found.erased_at),
-    siblings: [...(found.siblings ?? [])],
   };
 }
 
@@ -298,39 +290,24 @@ function settledAttempt({
   return [{ outcome: 'delivered', attempt: attempts, at: instantOf(at), durationMs: durationMs ?? 0 }];
 }
 
-// An event has the same position in the lanes of all its subscribers.
 const READ = `
-  select json_build_object(
-    'now', extract(epoch from clock_timestamp()) * 1000, 'state', deliveries.state, 'attempts', attempts,
-    'attempted_at', extract(epoch from attempted_at) * 1000, 'duration_ms', duration_ms,
-    -- In an outage, not before the next probe.
-    'next_attempt_at', extract(epoch from case when next_attempt_at is not null then greatest(next_attempt_at, (
-      select next_probe_at from outages where outages.subscriber = lanes.subscriber and recovered_at is null
-    )) end) * 1000,
-    'delivered_at', extract(epoch from delivered_at) * 1000,
-    'dead_lettered_at', extract(epoch from dead_lettered_at) * 1000,
-    'dismissed_at', extract(epoch from dismissed_at) * 1000, 'replays', replays,
-    'error_group', error_group, 'log', attempt_log, 'topic', lanes.topic, 'subscriber', lanes.subscriber,
-    'ordering_key', events.ordering_key, 'event_id', event_id, 'event_state', events.state, 'payload', payload,
-    'version', version, 'producer', producer, 'created_at', extract(epoch from created_at) * 1000,
-    'correlation_id', correlation_id, 'causation_id', causation_id, 'traceparent', traceparent,
-    'erased_at', extract(epoch from erased_at) * 1000,
-    'halts', (
+  select ${jsonOf(
+    { ...deadLetterFields, siblings },
+    {
+      halt: `(
       select ${HALT}
       from halts
       where halts.lane_id = deliveries.lane_id and halts.position = deliveries.position
         and deliveries.state = 'dead_lettered' and deliveries.dismissed_at is null
-    ),
-    'siblings', (
-      select json_agg(json_build_object('deliveryId', other.lane_id || '-' || other.position,
-        'subscriber', other_lane.subscriber, 'state', other.state)
-        order by other_lane.subscriber)
-      from lanes as other_lane join deliveries as other
-        on other.lane_id = other_lane.id and other.position = deliveries.position
-      where other_lane.topic = lanes.topic and other_lane.id <> lanes.id and other_lane.home_id is null
-        and (other_lane.ordering_key = events.ordering_key or other_lane.slot = postbud_slot(events.ordering_key))
-    )
-  ) as found
+    )`,
+      tries: `json_build_object('state', deliveries.state, 'attempts', attempts,
+      'attempted_at', extract(epoch from attempted_at) * 1000, 'duration_ms', duration_ms,
+      'next_attempt_at', extract(epoch from ${NEXT_ATTEMPT_AT}) * 1000, 'log', attempt_log)`,
+      errorGroup: 'error_group',
+      payload: 'payload',
+      erasedAt: instantSql('erased_at'),
+    },
+  )} as found
   from deliveries join lanes on lanes.id = lane_id join events on events.id = event_id
   where lane_id = $1::bigint and position = $2::bigint`;
 

@@ -1,15 +1,13 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { mayReplay, replayLinkTo } from '../kit/actions.ts';
-import { ago, span } from '../kit/instants.ts';
+import { listTable } from '../kit/document.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { ALL_TIME, deadLettersPath } from '../kit/links.ts';
 import { card } from '../kit/sections.ts';
-import { failureTag, failureWords } from '../kit/states.ts';
-import { subscriberLink } from '../kit/subscriber-link.ts';
-import { ACTIONS, table } from '../kit/table.ts';
-import { count } from '../kit/words.ts';
-import type { ErrorGroup } from './read.ts';
+import { failureWords } from '../kit/states.ts';
+import type { ErrorGroup } from './fields.ts';
+import { errorList } from './lists.ts';
 
 interface Groups {
   readonly groups: readonly ErrorGroup[];
@@ -18,48 +16,19 @@ interface Groups {
   readonly since: string | null;
 }
 
-/** Draws dead letters by error: there are seldom more than a few, and each group can be replayed as a whole. */
+/** Draws dead letters by error, with the replay of each group. */
 export function errorGroupTable({ groups, generatedAt, since }: Groups, context: PageContext): Html {
   return card(
-    table({
-      name: 'Errors',
-      caption: 'Dead letters grouped by error, the largest group first',
-      columns: [
-        { label: 'Count', tone: 'num', look: 'c', cell: (error) => count(error.count) },
-        {
-          label: 'Error',
-          look: 'message',
-          cell: (error) =>
-            html`<span class="sig">${failureWords(error)}</span
-              ><span class="s">${failureTag(error.kind)}</span>`,
-        },
-        {
-          label: 'Topic and subscriber',
-          cell: ({ topic, subscriber }) =>
-            html`<span class="mono">${topic}</span
-              ><span class="s">to ${subscriberLink(subscriber, topic)}</span>`,
-        },
-        { label: 'Dead-lettered', look: 'nowrap', cell: (error) => timesOf(error, generatedAt) },
-        { ...ACTIONS, cell: (error) => groupActions(error, since, context) },
-      ],
-      rows: groups,
-    }),
+    listTable(errorList(groups, generatedAt), { actions: (error) => groupActions(error, since, context) }),
   );
-}
-
-function timesOf({ firstAt, lastAt, isStillFailing }: ErrorGroup, now: string): Html {
-  return html`${span(firstAt, lastAt, now)}
-    <span class="s">
-      ${isStillFailing ? html`<span class="dead-t">still failing</span>` : `latest ${ago(lastAt, now)}`}
-    </span>`;
 }
 
 function groupActions(error: ErrorGroup, since: string | null, context: PageContext): Html {
   const { topic, subscriber, group } = error;
   const filters = { topic, subscriber, group, since };
   const message = failureWords(error);
-  return html`<div class="acts">
-    <a class="btn sm quiet" href="${deadLettersPath(filters)}">Show<span class="vh"> ${message}</span></a>
-    ${mayReplay(context.operator) && replayLinkTo(error, message, { ...filters, since: since ?? ALL_TIME }, context)}
-  </div>`;
+  return html`<a class="btn sm quiet" href="${deadLettersPath(filters)}"
+      >Show<span class="vh"> ${message}</span></a
+    >
+    ${mayReplay(context.operator) && replayLinkTo(error, message, { ...filters, since: since ?? ALL_TIME }, context)}`;
 }

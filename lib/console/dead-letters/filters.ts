@@ -3,7 +3,7 @@ import type { Html } from '../../platform/markup.ts';
 import { hiddenField } from '../kit/actions.ts';
 import { deadLettersPath, HOME } from '../kit/links.ts';
 import { select, sinceOptions } from '../kit/select.ts';
-import type { DeadLetterFilters, DeadLetterPage } from './read.ts';
+import type { DeadLetterFilters, DeadLetterPage } from './fields.ts';
 
 /** The topics and subscribers to choose from. */
 export type FilterTopics = readonly { readonly topic: string; readonly subscribers: readonly string[] }[];

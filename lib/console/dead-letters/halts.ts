@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 import { waitingBehind } from '../../bus/deliveries/halts.ts';
-import { instantOf } from '../../platform/time.ts';
+import { instantSql } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
 import { count, quantity } from '../kit/words.ts';
 
@@ -19,24 +19,20 @@ export const halts = z
   });
 export type Halts = z.output<typeof halts>;
 
-/** A dead letter's effect on its lane, where it halts it. Times are epoch milliseconds. */
-export interface FoundHalt {
-  readonly since: number;
-  /** Deliveries behind it, as far as they are counted. */
-  readonly waiting: number;
-}
+/** A dead letter's effect on its lane, where it halts it, with what waits behind it as far as it is counted. */
+export type FoundHalt = Omit<Halts, 'isMore'>;
 
 /** No more deliveries are counted behind a dead letter. */
 const COUNTED = 10_000;
 
 /** A `FoundHalt` as JSON, of a row of `halts` under its own name. */
-export const HALT = `json_build_object('since', extract(epoch from halted_at) * 1000,
+export const HALT = `json_build_object('since', ${instantSql('halted_at')},
       'waiting', ${waitingBehind('halts', COUNTED + 1)})`;
 
 export function haltsOf(found: FoundHalt | null): Halts | null {
   if (found === null) return null;
   const { since, waiting } = found;
-  return { since: instantOf(since), waiting: Math.min(waiting, COUNTED), isMore: waiting > COUNTED };
+  return { since, waiting: Math.min(waiting, COUNTED), isMore: waiting > COUNTED };
 }
 
 /** Says what a dead letter does to its lane, as a predicate: `halts its lane: 12 deliveries wait until …`. */

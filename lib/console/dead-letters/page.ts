@@ -1,21 +1,20 @@
 import { html } from '../../platform/markup.ts';
-import type { Child, Html } from '../../platform/markup.ts';
+import type { Html } from '../../platform/markup.ts';
 import { mayReplay, missingReplayScope, replayLinkTo } from '../kit/actions.ts';
-import { CHECK_ICON, HALT_ICON } from '../kit/icons.ts';
-import { timeAndAgo, until } from '../kit/instants.ts';
+import { listTable } from '../kit/document.ts';
+import { CHECK_ICON } from '../kit/icons.ts';
+import { until } from '../kit/instants.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { deadLetterPath, deadLettersPath, HOME, withParameters } from '../kit/links.ts';
 import { pager } from '../kit/pager.ts';
 import { card, emptyCard, section } from '../kit/sections.ts';
-import { LAST_ERROR } from '../kit/states.ts';
-import { subscriberLink } from '../kit/subscriber-link.ts';
-import { ACTIONS, table } from '../kit/table.ts';
 import { count, quantity } from '../kit/words.ts';
 import { errorGroupTable } from './error-groups.ts';
+import type { DeadLetterItem, DeadLetterPage } from './fields.ts';
 import { filterForm } from './filters.ts';
 import type { FilterTopics } from './filters.ts';
-import type { DeadLetterItem, DeadLetterPage } from './read.ts';
+import { letterList } from './lists.ts';
 
 const REFRESH_SECONDS = 15;
 
@@ -67,7 +66,7 @@ function coverage(errors: number, covered: number, total: number): string {
 
 function listSection(view: DeadLetterPage, context: PageContext): Html {
   const isAll = view.total === view.totalInAll;
-  const list = listTable(view, context);
+  const list = lettersTable(view, context);
   return section({
     id: 'list',
     title: isAll ? 'All dead letters' : `${count(view.total)} of ${count(view.totalInAll)} dead letters`,
@@ -81,45 +80,21 @@ function listSection(view: DeadLetterPage, context: PageContext): Html {
   });
 }
 
-function listTable({ items, generatedAt }: DeadLetterPage, context: PageContext): Html {
+function lettersTable({ items, generatedAt }: DeadLetterPage, context: PageContext): Html {
   const isSelectable = mayReplay(context.operator);
-  return table({
-    name: 'Dead letters',
-    caption: 'Dead letters, newest first',
-    columns: [
-      isSelectable && {
-        heading: SELECT_ALL,
-        tone: 'check',
-        cell: (item) =>
-          html`<input
-            type="checkbox"
-            name="deliveryIds"
-            value="${item.deliveryId}"
-            aria-label="Select ${nameOf(item)}"
-          />`,
-      },
-      {
-        label: 'Event',
-        look: 'about',
-        cell: ({ deliveryId, topic, subject, isHalting }) =>
-          html`<a class="t mono" href="${deadLetterPath(deliveryId)}">${topic}</a
-            ><span class="s">${subject}</span> ${isHalting && HALTS}`,
-      },
-      { label: 'Subscriber', cell: ({ subscriber, topic }) => subscriberLink(subscriber, topic) },
-      LAST_ERROR,
-      {
-        label: 'Failures',
-        tone: 'num',
-        cell: ({ failures, replays }) => html`${failures}${replayCount(replays)}`,
-      },
-      {
-        label: 'Dead-lettered',
-        look: 'nowrap',
-        cell: ({ deadLetteredAt }) => timeAndAgo(deadLetteredAt, generatedAt),
-      },
-      { ...ACTIONS, cell: (item) => itemActions(item, isSelectable, context) },
-    ],
-    rows: items,
+  return listTable(letterList(items, generatedAt), {
+    before: isSelectable && {
+      heading: SELECT_ALL,
+      tone: 'check',
+      cell: (item) =>
+        html`<input
+          type="checkbox"
+          name="deliveryIds"
+          value="${item.deliveryId}"
+          aria-label="Select ${nameOf(item)}"
+        />`,
+    },
+    actions: (item) => itemActions(item, isSelectable, context),
   });
 }
 
@@ -133,18 +108,10 @@ function nameOf({ topic, subject, subscriber, deliveryId }: DeadLetterItem): str
 function itemActions(item: DeadLetterItem, isReplayable: boolean, context: PageContext): Html {
   const { deliveryId } = item;
   const of = nameOf(item);
-  return html`<div class="acts">
-    <a class="btn sm quiet" href="${deadLetterPath(deliveryId)}">Details<span class="vh"> of ${of}</span></a>
-    ${isReplayable && replayLinkTo(item, of, { deliveryIds: deliveryId }, context)}
-  </div>`;
-}
-
-const HALTS = html`<span class="tag halted" title="Its lane waits until it is replayed or dismissed."
-  >${HALT_ICON}halts its lane</span
->`;
-
-function replayCount(replays: number): Child {
-  return replays > 0 && html`<span class="s">replayed ${replays === 1 ? 'once' : `${replays} times`}</span>`;
+  return html`<a class="btn sm quiet" href="${deadLetterPath(deliveryId)}"
+      >Details<span class="vh"> of ${of}</span></a
+    >
+    ${isReplayable && replayLinkTo(item, of, { deliveryIds: deliveryId }, context)}`;
 }
 
 /** The buttons of the form around the list. With the script they appear when something is selected. */

@@ -1,97 +1,20 @@
-import * as z from 'zod';
-
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import { subjectOf } from '../../platform/masking/subject.ts';
-import { instantOf, instantOrNull } from '../../platform/time.ts';
-import * as shape from '../kit/shapes.ts';
-import { findDeadLetters, isPaged } from './found.ts';
-import type { FoundGroup, FoundItem } from './found.ts';
-import { writeCursor } from './query.ts';
-import type { DeadLetterQuery } from './query.ts';
+import { msOf } from '../../platform/time.ts';
+import { writeCursor } from '../kit/cursor.ts';
+import { jsonOf } from '../kit/fields.ts';
+import type { Row } from '../kit/fields.ts';
+import { retryFields } from './fields.ts';
+import type { DeadLetterItem, DeadLetterPage, FoundItem } from './fields.ts';
+import type { Cursor, DeadLetterQuery } from './query.ts';
+import { LISTS, wayOf } from './statements.ts';
 
-const deliveryId = z.string().meta({ description: 'The id of a delivery: `<lane>-<position>`.' });
-
-/** Fields that a list and the delivery's own page both show. */
-export const deliveryFields = {
-  deliveryId,
-  eventId: z.uuid(),
-  topic: shape.topic,
-  subscriber: z.string(),
-  subject: z
-    .string()
-    .nullable()
-    .meta({ description: 'The subject of the event, for example `booking bkg_48213`.' }),
-  createdAt: shape.instant,
-  failures: shape.count.meta({ description: 'Failed attempts since fan-out or the last replay.' }),
-  replays: shape.count,
-};
-
-const item = z
-  .object({
-    ...deliveryFields,
-    deadLetteredAt: shape.instant,
-    isHalting: z.boolean().meta({
-      description: 'Whether its lane, or its ordering key, waits until it is replayed or dismissed.',
-    }),
-    lastError: shape.lastError.extend({ group: shape.errorGroup }),
-  })
-  .meta({ id: 'DeadLetterItem' });
-
-export const groupOfErrors = z
-  .object({
-    group: shape.errorGroup,
-    kind: z.string(),
-    message: z.string(),
-    topic: shape.topic,
-    subscriber: z.string(),
-    count: shape.count,
-    firstAt: shape.instant,
-    lastAt: shape.instant,
-    isStillFailing: z
-      .boolean()
-      .meta({ description: 'Whether the subscription delivered nothing since its last failure.' }),
-  })
-  .meta({ id: 'ErrorGroup', description: 'Dead letters of one subscription that failed in the same way.' });
-
-export const deadLetterPage = z
-  .object({
-    generatedAt: shape.instant,
-    filters: z.object({
-      topic: shape.topic.nullable(),
-      subscriber: z.string().nullable(),
-      since: z.string().nullable(),
-      group: z.string().nullable(),
-      q: z.string().nullable(),
-      limit: shape.count,
-    }),
-    items: z.array(item).meta({ description: 'Newest first.' }),
-    total: shape.count.meta({ description: 'Exact number of matches.' }),
-    totalInAll: shape.count,
-    groups: z.array(groupOfErrors).meta({ description: 'Largest first.' }),
-    nextCursor: z
-      .string()
-      .nullable()
-      .meta({ description: 'The cursor of older dead letters; null on the last page.' }),
-    previousCursor: z
-      .string()
-      .nullable()
-      .meta({ description: 'The cursor of newer dead letters; null on the first page.' }),
-    failing: shape.count.meta({
-      description: 'If the list is empty: deliveries that wait for a retry.',
-    }),
-    nextRetryAt: shape.instant.nullable(),
-  })
-  .meta({
-    id: 'DeadLetterPage',
-    description: 'A page of dead letters, and the groups of their errors.',
-  });
-
-export type DeadLetterPage = z.output<typeof deadLetterPage>;
-export type DeadLetterItem = z.output<typeof item>;
-export type ErrorGroup = z.output<typeof groupOfErrors>;
-export type DeadLetterFilters = DeadLetterPage['filters'];
+interface Found extends Pick<DeadLetterPage, 'generatedAt' | 'totalInAll' | 'groups'> {
+  /** In the requested direction, with one more than requested if there is one. */
+  readonly items: readonly FoundItem[];
+}
 
 /**
  * Lists dead letters page by page, newest first, with the groups of their errors.
@@ -103,79 +26,65 @@ export async function readDeadLetters(
   query: DeadLetterQuery,
   now?: Date,
 ): Promise<DeadLetterPage> {
-  const { topic = null, subscriber = null, since = null, group = null, cursor, limit } = query;
-  const found = await findDeadLetters(db, query, now);
-  const isOlder = cursor?.towards !== 'newer';
-  const hasMore = isPaged(query) && found.items.length > limit;
-  const kept = found.items.slice(0, limit);
-  const inOrder = isOlder ? kept : kept.toReversed();
-  const [first, last] = [inOrder[0], inOrder.at(-1)];
-  const hasOlder = isOlder ? hasMore : isPaged(query);
-  const hasNewer = isOlder ? isPaged(query) && cursor !== undefined : hasMore;
+  const { topic = null, subscriber = null, since = null, group = null, q, cursor: from, limit } = query;
+  const towards = from?.[3] ?? 'older';
+  const way = wayOf(query);
+  // A query for one event or delivery finds everything at once.
+  const isPaged = way === 'all' || way === 'grouped';
+  const [row] = await run<{ found: Found }>(driverOf(db), {
+    text: LISTS[way][towards],
+    values: [
+      topic,
+      subscriber,
+      group,
+      q || null,
+      since === null ? null : msOf(since),
+      limit + 1,
+      now?.toISOString() ?? null,
+      ...(isPaged ? (from?.slice(0, 3) ?? [null, null, null]) : []),
+    ],
+  });
+  const { items, ...found } = row!.found;
+  const kept = items.slice(0, limit);
+  const inOrder = towards === 'older' ? kept : kept.toReversed();
+  const isMore = { [towards]: isPaged && items.length > limit };
+  const cursorAt = (one: FoundItem | undefined, to: Cursor[3]) =>
+    one && (isMore[to] ?? (isPaged && from !== undefined)) ? writeCursor([...one.place, to]) : null;
   return {
-    generatedAt: instantOf(found.now),
-    filters: { topic, subscriber, since, group, q: query.q || null, limit },
+    ...found,
+    filters: { topic, subscriber, since, group, q: q || null, limit },
     items: inOrder.map(itemOf),
     total: found.groups.reduce((total, { count }) => total + count, 0),
-    totalInAll: found.total_in_all,
-    groups: found.groups.map(groupOf),
-    nextCursor: last && hasOlder ? writeCursor({ ...last, towards: 'older' }) : null,
-    previousCursor: first && hasNewer ? writeCursor({ ...first, towards: 'newer' }) : null,
+    nextCursor: cursorAt(inOrder.at(-1), 'older'),
+    previousCursor: cursorAt(inOrder[0], 'newer'),
     ...(kept.length === 0 ? await readRetries(db, now) : { failing: 0, nextRetryAt: null }),
   };
 }
 
-function itemOf(found: FoundItem): DeadLetterItem {
-  const { topic, payload, version, last } = found;
+function itemOf({ place: _, last, ofGroup, payload, version, ...found }: FoundItem): DeadLetterItem {
   // A long payload was not read, so its personal data is unknown. The group's message contains none.
-  const masked = (text: string | undefined, ofGroup: string) =>
-    payload === null || text === undefined
-      ? ofGroup
-      : maskPersonalData(text, personalTexts(topic, payload, version));
+  if (payload === null) return { ...found, subject: null, lastError: ofGroup };
+  const texts = personalTexts(found.topic, payload, version);
+  const masked = (text: string | undefined, ofAll: string) =>
+    text === undefined ? ofAll : maskPersonalData(text, texts);
   return {
-    deliveryId: `${found.lane}-${found.position}`,
-    eventId: found.event_id,
-    topic,
-    subscriber: found.subscriber,
-    subject: payload === null ? null : subjectOf(topic, payload, version),
-    createdAt: instantOf(found.created_at),
-    deadLetteredAt: instantOf(found.dead_lettered_at),
-    failures: found.attempts,
-    replays: found.replays,
-    isHalting: found.is_halting,
+    ...found,
+    subject: subjectOf(found.topic, payload, version),
     lastError: {
-      kind: masked(last.kind, found.group_kind),
-      message: masked(last.message, found.group_message),
-      group: found.error_group,
+      kind: masked(last.kind, ofGroup.kind),
+      message: masked(last.message, ofGroup.message),
+      group: ofGroup.group,
     },
   };
 }
 
-function groupOf(found: FoundGroup): ErrorGroup {
-  const { key: group, kind, message, topic, subscriber, count } = found;
-  return {
-    group,
-    kind,
-    message,
-    topic,
-    subscriber,
-    count,
-    firstAt: instantOf(found.first_at),
-    lastAt: instantOf(found.last_at),
-    isStillFailing: found.is_still_failing,
-  };
-}
-
 /** Reads the failing deliveries, for an empty list: they may still become dead letters. */
-async function readRetries(
-  db: Database,
-  now?: Date,
-): Promise<Pick<DeadLetterPage, 'failing' | 'nextRetryAt'>> {
-  const [row] = await run<{ failing: number; next_retry: number | null }>(driverOf(db), {
+async function readRetries(db: Database, now?: Date): Promise<Row<typeof retryFields>> {
+  const [row] = await run<{ retries: Row<typeof retryFields> }>(driverOf(db), {
     text: RETRIES,
     values: [now?.toISOString() ?? null],
   });
-  return { failing: row!.failing, nextRetryAt: instantOrNull(row!.next_retry) };
+  return row!.retries;
 }
 
 const RETRIES = `
@@ -185,10 +94,7 @@ const RETRIES = `
   subscription as materialized (
     select topic, subscriber, sum(failing) as failing from backlog where subscriber <> '' group by topic, subscriber
   )
-  select coalesce(sum(failing), 0)::float8 as failing, (extract(epoch from min(
-      -- In an outage, lanes wait for the next probe, whatever they are due.
-      case when outages.subscriber is null then due_at when failing > 0 then next_probe_at end
-    )) * 1000)::float8 as next_retry
+  select ${jsonOf(retryFields)} as retries
   from clock, subscription left join outages on outages.subscriber = subscription.subscriber and recovered_at is null
   left join lateral (
     select due_at from lanes

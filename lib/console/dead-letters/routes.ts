@@ -15,9 +15,10 @@ import { operatorRoute } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
 import { deadLetterPage as drawDeadLetter } from './delivery-page.ts';
 import { deadLetter, readDeadLetter, revealDeadLetter } from './delivery.ts';
+import { deadLetterPage } from './fields.ts';
 import { deadLettersPage } from './page.ts';
 import { deadLetterQuery } from './query.ts';
-import { deadLetterPage, readDeadLetters } from './read.ts';
+import { readDeadLetters } from './read.ts';
 import { findReveal, revealQuery } from './reveal.ts';
 
 /** No lane has this id. */

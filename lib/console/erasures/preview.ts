@@ -2,13 +2,13 @@ import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
 import { previewErasure } from '../../components/erasures/erase-preview.ts';
-import { eraseRequest } from './request.ts';
-import type { ParsedEraseRequest } from './request.ts';
 import { maskedName } from '../../components/erasures/erased-names.ts';
 import { topicsNamingNobody } from '../../components/erasures/person.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { instantOf, SECOND } from '../../platform/time.ts';
 import * as shape from '../kit/shapes.ts';
+import { eraseRequest } from './request.ts';
+import type { ParsedEraseRequest } from './request.ts';
 
 export const erasurePreview = z
   .object({

@@ -3,8 +3,6 @@ import * as z from 'zod';
 
 import { NAMES_A_PERSON } from '../../bus/deliveries/operations/replay-request.ts';
 import { previewErasure } from '../../components/erasures/erase-preview.ts';
-import { eraseForm, eraseRequest } from './request.ts';
-import type { ParsedEraseRequest } from './request.ts';
 import { erase } from '../../components/erasures/erase.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';
@@ -22,6 +20,8 @@ import { erasurePage } from './page.ts';
 import { previewPage } from './preview-page.ts';
 import { erasurePreview, readPreview } from './preview.ts';
 import { erasureList, erasureProgress, listQuery, readErasure, readErasures } from './read.ts';
+import { eraseForm, eraseRequest } from './request.ts';
+import type { ParsedEraseRequest } from './request.ts';
 
 /** The answer to `dryRun`. */
 const dryRun = erasurePreview

@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import { attemptError, historyEntry, payloadFields } from '../dead-letters/delivery.ts';
 import { halts } from '../dead-letters/halts.ts';
-import { deliveryFields } from '../dead-letters/read.ts';
+import { deliveryFields } from '../dead-letters/fields.ts';
 import { outage } from '../incidents/outage.ts';
 import { preparedTransaction } from '../kit/prepared.ts';
 import * as shape from '../kit/shapes.ts';
@@ -33,7 +33,7 @@ const whyCode = z
 
 const inFront = z
   .object({
-    deliveryId: deliveryFields.deliveryId,
+    deliveryId: deliveryFields.deliveryId.shape,
     eventId: z.uuid(),
     topic: shape.topic,
     subject: z
@@ -101,7 +101,7 @@ export type Why = z.output<typeof why>;
 
 const delivery = z
   .object({
-    deliveryId: deliveryFields.deliveryId.nullable().meta({ description: 'Null before fan-out.' }),
+    deliveryId: deliveryFields.deliveryId.shape.nullable().meta({ description: 'Null before fan-out.' }),
     subscriber: z.string(),
     state: shape.state,
     attempts: z.array(historyEntry).meta({ description: 'Oldest first.' }),
@@ -149,9 +149,9 @@ export const eventView = z
   .object({
     generatedAt: shape.instant,
     event: z.object({
-      eventId: deliveryFields.eventId,
+      eventId: deliveryFields.eventId.shape,
       topic: shape.topic,
-      subject: deliveryFields.subject,
+      subject: deliveryFields.subject.shape,
       state: shape.state,
       createdAt: shape.instant,
       producer: z.string(),

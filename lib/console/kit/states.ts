@@ -59,6 +59,12 @@ export function failureWords({ kind, message }: LastError): string {
   return status === null || message.includes(status) ? message : `${status} ${message}`;
 }
 
+/** An error with its kind, unless the message says it: `TypeError: the ledger is down`. */
+export function failureText({ kind, message }: LastError): string {
+  const words = failureWords({ kind, message });
+  return /^http/i.test(kind) || words === '' ? words || kind : `${kind}: ${words}`;
+}
+
 /** The status of an HTTP answer that is no success; null for another error. */
 export function statusOf(kind: string): string | null {
   return /^http_?(\d{3})$/i.exec(kind)?.[1] ?? null;

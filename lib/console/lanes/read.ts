@@ -11,9 +11,10 @@ import { maskPersonalData, personalTexts } from '../../platform/masking/personal
 import { subjectOf } from '../../platform/masking/subject.ts';
 import { instantOf } from '../../platform/time.ts';
 import { gap, readGaps } from '../backfills/gaps.ts';
+import { groupOfErrors } from '../dead-letters/fields.ts';
 import { HALT, halts, haltsOf } from '../dead-letters/halts.ts';
 import type { FoundHalt } from '../dead-letters/halts.ts';
-import { groupOfErrors, readDeadLetters } from '../dead-letters/read.ts';
+import { readDeadLetters } from '../dead-letters/read.ts';
 import * as shape from '../kit/shapes.ts';
 import { readOverview, topicOverview } from '../overview/read.ts';
 import type { TopicOverview } from '../overview/read.ts';

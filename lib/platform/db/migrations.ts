@@ -66,6 +66,8 @@ function takeOver(lastAt: number, baseline: MigrationMeta, folder: string): read
     );
   return [
     readFileSync(join(folder, 'take-over.sql'), 'utf8'),
-    ...baseline.sql.filter((statement) => /^create or replace (?:function|aggregate|trigger) /m.test(statement)),
+    ...baseline.sql.filter((statement) =>
+      /^create or replace (?:function|aggregate|trigger) /m.test(statement),
+    ),
   ];
 }

@@ -8,9 +8,9 @@ import { driverOf, limitStatements, run } from '../../../platform/db/statement.t
 import { MINUTE, sleep } from '../../../platform/time.ts';
 import { catalog, isTopicName } from '../../catalog/catalog.ts';
 import { FAN_OUT_LOCK } from '../locks.ts';
-import { missingOf } from './missing.ts';
 import { CountChanged, NoSuchSubscription } from '../refusals.ts';
 import { releaseLanes } from '../release.ts';
+import { missingOf } from './missing.ts';
 
 /** The older events of a topic that a subscriber is to be given. */
 export interface Backfilling {

@@ -1,0 +1,54 @@
+import * as z from 'zod';
+
+/** One field of an answer: its shape, and the SQL that reads it; null where it is computed from what was read. */
+export interface Field<Shape extends z.ZodType = z.ZodType, Sql extends string | null = string | null> {
+  readonly shape: Shape;
+  readonly sql: Sql;
+}
+
+type Fields = Readonly<Record<string, Field>>;
+
+/** What a statement reads of these fields, under the answer's names. */
+export type Row<Of extends Fields> = {
+  readonly [Name in keyof Of as Of[Name]['sql'] extends string ? Name : never]: z.output<Of[Name]['shape']>;
+};
+
+export function field<Shape extends z.ZodType>(shape: Shape, sql: string): Field<Shape, string> {
+  return { shape, sql };
+}
+
+export function computed<Shape extends z.ZodType>(shape: Shape): Field<Shape, null> {
+  return { shape, sql: null };
+}
+
+/** An instant as answers have it, in SQL: ISO 8601 in UTC, to the millisecond. */
+export function instantSql(sql: string): string {
+  return `to_char(${sql} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+}
+
+export function instant(sql: string, description?: string) {
+  return field(described(z.iso.datetime(), description), instantSql(sql));
+}
+
+export function instantOrNull(sql: string, description?: string) {
+  return field(described(z.iso.datetime().nullable(), description), instantSql(sql));
+}
+
+function described<Shape extends z.ZodType>(shape: Shape, description: string | undefined): Shape {
+  return description === undefined ? shape : shape.meta({ description });
+}
+
+/** The shapes, of which an answer is made. */
+export function shapesOf<Of extends Fields>(fields: Of): { readonly [Name in keyof Of]: Of[Name]['shape'] } {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same names
+  return Object.fromEntries(Object.entries(fields).map(([name, { shape }]) => [name, shape])) as {
+    readonly [Name in keyof Of]: Of[Name]['shape'];
+  };
+}
+
+/** One JSON object of the fields, in SQL. @param more what is read beyond them, to compute others from. */
+export function jsonOf(fields: Fields, more: Readonly<Record<string, string>> = {}): string {
+  const read = Object.entries(fields).flatMap(([name, { sql }]) => (sql === null ? [] : [[name, sql]]));
+  const pairs = [...read, ...Object.entries(more)].map(([name, sql]) => `'${name}', ${sql}`);
+  return `json_build_object(${pairs.join(', ')})`;
+}
