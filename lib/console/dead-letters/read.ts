@@ -61,7 +61,8 @@ export async function readDeadLetters(
   };
 }
 
-function itemOf({ place: _, last, ofGroup, payload, version, ...found }: FoundItem): DeadLetterItem {
+function itemOf(item: FoundItem): DeadLetterItem {
+  const { place: _, last, ofGroup, payload, version, ...found } = item;
   // A long payload was not read, so its personal data is unknown. The group's message contains none.
   if (payload === null) return { ...found, subject: null, lastError: ofGroup };
   const texts = personalTexts(found.topic, payload, version);
