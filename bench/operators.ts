@@ -8,8 +8,8 @@ import { replayRequest } from '../lib/bus/deliveries/operations/replay-request.t
 import { replay } from '../lib/bus/deliveries/operations/replay.ts';
 import { emit } from '../lib/bus/outbox/emit.ts';
 import { relay } from '../lib/bus/relay/relay.ts';
-import { sampleBacklog } from '../lib/bus/subscriber-health/sample-backlog.ts';
 import { watchIncidents } from '../lib/components/incidents/watch.ts';
+import { sampleBacklog } from '../lib/components/subscriber-health/sample-backlog.ts';
 import { countBadges } from '../lib/console/dead-letters/count.ts';
 import { readDeadLetter } from '../lib/console/dead-letters/delivery.ts';
 import { deadLetterQuery } from '../lib/console/dead-letters/query.ts';

@@ -1,5 +1,5 @@
-import { sampleBacklog } from '../lib/bus/subscriber-health/sample-backlog.ts';
 import { watchIncidents } from '../lib/components/incidents/watch.ts';
+import { sampleBacklog } from '../lib/components/subscriber-health/sample-backlog.ts';
 import { countBadges } from '../lib/console/dead-letters/count.ts';
 import { readIncident } from '../lib/console/incidents/detail.ts';
 import { incidentQuery, readIncidents } from '../lib/console/incidents/read.ts';

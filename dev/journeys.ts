@@ -1,9 +1,9 @@
 import { z } from 'zod';
 
-import { statePhrase } from '../lib/console/kit/document.ts';
 import { table } from '../cli/table.ts';
 import type { Cell } from '../cli/table.ts';
 import type { Pane } from '../cli/terminal.ts';
+import { statePhrase } from '../lib/console/kit/document.ts';
 import { until } from '../lib/console/kit/instants.ts';
 import type { Database } from '../lib/platform/db/connect.ts';
 import { driverOf, run } from '../lib/platform/db/statement.ts';

@@ -239,7 +239,7 @@ await serve({
     await rows(
       `do $$ begin
          set local session_replication_role = replica;
-         truncate events, awaiting_fan_out, lanes, deliveries, backlog, throughput, error_groups, webhook_receipts,
+         truncate events, awaiting_fan_out, lanes, home_lanes, deliveries, backlog, throughput, error_groups, webhook_receipts,
            audit_log, business, backfills, halts, absences, outages;
        end $$`,
     );

@@ -1,11 +1,11 @@
 import type { EventItem, EventList } from '../../lib/console/events/read.ts';
+import { statePhrase } from '../../lib/console/kit/document.ts';
 import { timeText } from '../../lib/console/kit/instants.ts';
 import { quantity } from '../../lib/console/kit/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
 import { gather } from '../gather.ts';
-import { statePhrase } from '../../lib/console/kit/document.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';

@@ -1,13 +1,13 @@
 import type { IncidentReplay, IncidentView } from '../../lib/console/incidents/detail.ts';
 import type { Incident } from '../../lib/console/incidents/incident.ts';
 import { ago, timeText, until } from '../../lib/console/kit/instants.ts';
+import { failureText } from '../../lib/console/kit/states.ts';
 import { count, countOfLanes, quantity } from '../../lib/console/kit/words.ts';
 import { visibleName } from '../../lib/platform/visible.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT, misused } from '../failure.ts';
 import { requireIncidentId } from '../incident-id.ts';
-import { failureText } from '../../lib/console/kit/states.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { hang, wrapTo } from '../text.ts';

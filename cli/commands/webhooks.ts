@@ -1,3 +1,4 @@
+import { statePhrase } from '../../lib/console/kit/document.ts';
 import { ago, timeText, until } from '../../lib/console/kit/instants.ts';
 import { count } from '../../lib/console/kit/words.ts';
 import type { WebhookPage, WebhookProvider, WebhookReceipt } from '../../lib/console/webhooks/read.ts';
@@ -5,7 +6,6 @@ import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
 import { unknownName } from '../nearest.ts';
-import { statePhrase } from '../../lib/console/kit/document.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';

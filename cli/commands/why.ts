@@ -1,14 +1,14 @@
 import { haltWords } from '../../lib/console/dead-letters/halts.ts';
 import type { EventDelivery, EventView, RelatedEvent } from '../../lib/console/event/view.ts';
 import type { EventItem } from '../../lib/console/events/read.ts';
+import { statePhrase } from '../../lib/console/kit/document.ts';
 import { timeText } from '../../lib/console/kit/instants.ts';
+import { failureText } from '../../lib/console/kit/states.ts';
 import { quantity } from '../../lib/console/kit/words.ts';
 import { visibleName } from '../../lib/platform/visible.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT, Failure, misused } from '../failure.ts';
-import { failureText } from '../../lib/console/kit/states.ts';
-import { statePhrase } from '../../lib/console/kit/document.ts';
 import { facts, table } from '../table.ts';
 import type { Facts } from '../table.ts';
 import type { Pane } from '../terminal.ts';

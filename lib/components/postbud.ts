@@ -1,7 +1,6 @@
 import { getDeadline, waitUntil } from '@vercel/functions';
 
 import { createKick } from '../bus/relay/kick.ts';
-import { withSmokeTests } from '../bus/subscribers/smoke-test.ts';
 import type { AttachedSubscriber } from '../bus/subscribers/subscriber.ts';
 import { providersWithSharedSecrets, readConfig, readable, wrongVariables } from '../platform/config.ts';
 import type { Config } from '../platform/config.ts';
@@ -17,6 +16,7 @@ import { createVisitors } from '../platform/rate-limit/visitors.ts';
 import type { VisitorLimit, Visitors } from '../platform/rate-limit/visitors.ts';
 import { refusalsOf, subscribersOf } from './registry.ts';
 import type { Refusal } from './registry.ts';
+import { withSmokeTests } from './smoke/subscriber.ts';
 
 // Shared by the functions of one process, which serves many requests at the same time: one pool, one kick.
 let read: Config | undefined;

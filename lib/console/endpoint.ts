@@ -2,7 +2,6 @@ import { STATUS_CODES } from 'node:http';
 
 import { refusingReplays } from '../bus/deliveries/subscription.ts';
 import type { OperatorSettings } from '../platform/config.ts';
-import type { Database } from '../platform/db/connect.ts';
 import { guardedEndpoint } from '../platform/http/guarded-endpoint.ts';
 import type { Endpoint } from '../platform/http/guarded-endpoint.ts';
 import { requireAcceptable, wantsHtml } from '../platform/http/negotiate.ts';
@@ -14,7 +13,7 @@ import { authenticate, requireOwnPage, requireScope, sessionToken } from './acce
 import { bouncePage } from './access/bounce.ts';
 import { signInPage } from './access/page.ts';
 import { followIn } from './kit/following.ts';
-import type { Action, Follower } from './kit/following.ts';
+import type { Followed, Follower } from './kit/following.ts';
 import type { Badges, Html, PageContext } from './kit/layout.ts';
 import { HOME } from './kit/links.ts';
 import type { Operator } from './kit/operator.ts';
@@ -29,7 +28,7 @@ export interface OperatorEndpointDeclaration {
   /** Counts what the navigation of every page shows. A page is shown without the counts if it fails. */
   readonly badges: () => Promise<Badges | null>;
   /** What follows each action. */
-  readonly followers: Readonly<Record<Action, Follower<Database>>>;
+  readonly followers: Readonly<Record<Followed, Follower>>;
   /** Counts how often one visitor calls a route that limits that. */
   readonly perVisitor?: (limits: readonly Limit[]) => VisitorLimits;
   readonly bus: Bus;

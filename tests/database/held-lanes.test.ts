@@ -1,10 +1,10 @@
 import { describe, expect } from 'vitest';
 
 import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
-import { sampleBacklog } from '../../lib/bus/subscriber-health/sample-backlog.ts';
 import { findFailures } from '../../lib/components/incidents/failures.ts';
 import { findUnreadable } from '../../lib/components/incidents/unreadable.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
+import { sampleBacklog } from '../../lib/components/subscriber-health/sample-backlog.ts';
 import { examine } from '../../lib/console/doctor/read.ts';
 import { readEvent } from '../../lib/console/event/read.ts';
 import { readIncident } from '../../lib/console/incidents/detail.ts';

@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 
-import { sampleBacklog } from '../../lib/bus/subscriber-health/sample-backlog.ts';
+import { sampleBacklog } from '../../lib/components/subscriber-health/sample-backlog.ts';
 import { examine } from '../../lib/console/doctor/read.ts';
 import { readMetrics } from '../../lib/console/metrics/read.ts';
 import { readOverview } from '../../lib/console/overview/read.ts';

@@ -10,10 +10,10 @@ import { readContent, validated } from '../../platform/http/validated.ts';
 import type { Limit } from '../../platform/rate-limit/limiter.ts';
 import { HOUR, MINUTE, SECOND } from '../../platform/time.ts';
 import { HOME } from '../kit/links.ts';
+import { nextPath } from '../kit/next-path.ts';
 import { BODY_LIMIT_BYTES } from '../kit/route.ts';
 import type { Answer, PublicRoute, Visit } from '../kit/route.ts';
 import { invalidToken, requireScope, SESSION_COOKIE, verifyToken } from './authenticate.ts';
-import { nextPath } from './next-path.ts';
 import { signInPage } from './page.ts';
 
 // Operators sign in with a token and out again. A session is the token itself, in a cookie that scripts cannot read.

@@ -1,12 +1,11 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import {
+  actionForm,
   dismissLetterForm,
   mayReplay,
   missingReplayScope,
   replayLinkTo,
-  retryForm,
-  skipForm,
 } from '../kit/actions.ts';
 import { factsOf } from '../kit/document.ts';
 import { HALT_ICON } from '../kit/icons.ts';
@@ -81,7 +80,10 @@ function actions(view: DeadLetter, context: PageContext): Html | null {
   return html`<div class="acts">
     ${
       state === 'failing'
-        ? [retryForm(deliveryId, of, context), skipForm(deliveryId, of, context)]
+        ? [
+            actionForm('retry', { deliveryId }, { of }, context),
+            actionForm('skip', { deliveryId }, { of }, context),
+          ]
         : replayLinkTo(view, of, { deliveryIds: deliveryId, include }, context)
     }
     ${deadLetteredAt !== null && dismissLetterForm(deliveryId, of, halts !== null, context)}

@@ -7,8 +7,7 @@ import { deliveryId } from '../../bus/deliveries/operations/replay-request.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { instantOf } from '../../platform/time.ts';
-import { nextPath } from '../access/next-path.ts';
-import { followedPath } from '../kit/following.ts';
+import { actionRoute, NO_REASON } from '../kit/action-route.ts';
 import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
 import { deadLetterPath, HOME, revealedPath } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
@@ -179,7 +178,7 @@ export const reveal = operatorRoute({
       summary: 'Without a reason',
       parameters: { deliveryId: NOBODY },
       json: {},
-      answer: invalid('reason', 'too_small', 'expected a reason; it is kept in the operator log'),
+      answer: NO_REASON,
     },
   },
   handle: async ({ parameters, body, operator, bus }) =>
@@ -199,10 +198,8 @@ const dismissed = z
   })
   .meta({ id: 'DismissedDeadLetter', description: 'The dismissed dead letter.' });
 
-export const dismissDeadLetter = operatorRoute({
+export const dismissDeadLetter = actionRoute('dismiss', {
   id: 'dismissDeadLetter',
-  path: `${HOME}/dead-letters/{deliveryId}/dismiss`,
-  scope: 'event-bus:replay',
   summary: 'Dismiss one dead letter',
   description:
     'It leaves all counts and lists, stays on record until its event is pruned, and can still be replayed by its id. If it halts its lane, the lane goes on. A repeated request changes nothing.',
@@ -220,12 +217,6 @@ export const dismissDeadLetter = operatorRoute({
       json: { reason: 'Booked by hand.' },
       answer: NO_DELIVERY,
     },
-    'without-a-reason': {
-      summary: 'Without a reason',
-      parameters: { deliveryId: NOBODY },
-      json: {},
-      answer: invalid('reason', 'too_small', 'expected a reason; it is kept in the operator log'),
-    },
   },
   handle: async ({ parameters, body: { reason }, operator, bus }) => {
     try {
@@ -237,11 +228,8 @@ export const dismissDeadLetter = operatorRoute({
       throw new Problem(error.code, { detail: error.message, cause: error });
     }
   },
-  redirectTo: ({ released }, { body, parameters }) =>
-    followedPath(nextPath(body.next ?? deadLetterPath(parameters.deliveryId)), 'dismiss', {
-      ...parameters,
-      lane: released ? 'released' : null,
-    }),
+  actedOn: ({ released }, { parameters }) => ({ ...parameters, lane: released ? 'released' : null }),
+  home: (_done, { parameters }) => deadLetterPath(parameters.deliveryId),
 });
 
 export const deadLetterRoutes = [listDeadLetters, showDeadLetter, reveal, dismissDeadLetter];

@@ -2,15 +2,7 @@ import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { attemptTimeline } from '../dead-letters/attempts.ts';
 import { haltWords } from '../dead-letters/halts.ts';
-import {
-  dismissLetterForm,
-  mayReplay,
-  probeForm,
-  replayLinkTo,
-  resumeForm,
-  retryForm,
-  skipForm,
-} from '../kit/actions.ts';
+import { actionForm, dismissLetterForm, mayReplay, replayLinkTo } from '../kit/actions.ts';
 import { time } from '../kit/instants.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { deadLetterPath, eventPath } from '../kit/links.ts';
@@ -82,9 +74,9 @@ function actions(delivery: EventDelivery, { event }: EventView, context: PageCon
   }
   const codes = [why.code, ...why.also.map(({ code }) => code)];
   return html`<div class="acts">
-    ${codes.includes('backoff') && [retryForm(deliveryId, of, context), skipForm(deliveryId, of, context)]}
-    ${why.code === 'paused' && resumeForm(subscriber, why.pausedTopic, context)}
-    ${why.code === 'outage' && probeForm(subscriber, context)}
+    ${codes.includes('backoff') && [actionForm('retry', { deliveryId }, { of }, context), actionForm('skip', { deliveryId }, { of }, context)]}
+    ${why.code === 'paused' && actionForm('resume', { subscriber }, { of: subscriber, hidden: { topic: why.pausedTopic } }, context)}
+    ${why.code === 'outage' && actionForm('probe', { subscriber }, { of: subscriber }, context)}
     ${
       why.behind &&
       (why.behind.code === 'halted'

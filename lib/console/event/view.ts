@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
 import { attemptError, historyEntry, payloadFields } from '../dead-letters/delivery.ts';
-import { halts } from '../dead-letters/halts.ts';
 import { deliveryFields } from '../dead-letters/fields.ts';
+import { halts } from '../dead-letters/halts.ts';
 import { outage } from '../incidents/outage.ts';
 import { preparedTransaction } from '../kit/prepared.ts';
 import * as shape from '../kit/shapes.ts';

@@ -2,7 +2,7 @@ import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
-import { ACTED_ON, follower } from '../kit/following.ts';
+import { follower } from '../kit/following.ts';
 import { time } from '../kit/instants.ts';
 import { count, quantity } from '../kit/words.ts';
 
@@ -19,7 +19,7 @@ interface Found extends Times {
 }
 
 /** Follows the lanes of an incident that were retried together, until each has been attempted. */
-const retryIncident = follower(ACTED_ON['retry-incident'], async (db: Database, { incidentId }) => {
+const retryIncident = follower('retry-incident', async (db, { incidentId }) => {
   const found = await readFirst<Found>(db, RETRIED, [incidentId]);
   if (!found) return null;
   const { retried, delivered, failed } = found;
@@ -40,7 +40,7 @@ const retryIncident = follower(ACTED_ON['retry-incident'], async (db: Database, 
 });
 
 /** Says what the last dismissal of an incident took. */
-const dismissIncident = follower(ACTED_ON['dismiss-incident'], async (db: Database, { incidentId }) => {
+const dismissIncident = follower('dismiss-incident', async (db, { incidentId }) => {
   const found = await readFirst<Times & { readonly dismissed: number }>(db, DISMISSED, [incidentId]);
   if (!found) return null;
   const what = quantity(found.dismissed, 'dead letter');
@@ -54,20 +54,17 @@ const dismissIncident = follower(ACTED_ON['dismiss-incident'], async (db: Databa
 });
 
 /** Says who has taken an incident up. */
-const acknowledgeIncident = follower(
-  ACTED_ON['acknowledge-incident'],
-  async (db: Database, { incidentId }) => {
-    const found = await readFirst<Times & { readonly by: string }>(db, ACKNOWLEDGED, [incidentId]);
-    if (!found) return null;
-    const [since, now] = [instantOf(found.since), instantOf(found.now)];
-    const words = html`<b>Acknowledged</b> at ${time(since, now)}, by ${found.by}. It stays open until nothing
-      is left of it.`;
-    return { tone: 'ok', words, isSettled: true, since, now };
-  },
-);
+const acknowledgeIncident = follower('acknowledge-incident', async (db, { incidentId }) => {
+  const found = await readFirst<Times & { readonly by: string }>(db, ACKNOWLEDGED, [incidentId]);
+  if (!found) return null;
+  const [since, now] = [instantOf(found.since), instantOf(found.now)];
+  const words = html`<b>Acknowledged</b> at ${time(since, now)}, by ${found.by}. It stays open until nothing
+    is left of it.`;
+  return { tone: 'ok', words, isSettled: true, since, now };
+});
 
 /** Says what is left of a subscriber that was retired. */
-const retire = follower(ACTED_ON.retire, async (db: Database, { subscriber, topic }) => {
+const retire = follower('retire', async (db, { subscriber, topic }) => {
   const found = await readFirst<Times & { readonly left: number }>(db, RETIRED, [subscriber, topic ?? '']);
   if (!found) return null;
   const { left } = found;

@@ -1,6 +1,6 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
-import { mayReplay, missingReplayScope, skipForm } from '../kit/actions.ts';
+import { actionForm, mayReplay, missingReplayScope, retireForm } from '../kit/actions.ts';
 import { CHECK_ICON, DEAD_ICON, WARNING_ICON } from '../kit/icons.ts';
 import { time, timeAndAgo, timeToMinute, until } from '../kit/instants.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
@@ -20,7 +20,7 @@ import { alert, card, emptyLine, factList, section } from '../kit/sections.ts';
 import { failureLabel, failureTag, LAST_ERROR } from '../kit/states.ts';
 import { ACTIONS, table } from '../kit/table.ts';
 import { capitalize, count, countOfLanes, quantity, shortId } from '../kit/words.ts';
-import { acknowledgeForm, dismissForm, retireForm } from './actions.ts';
+import { acknowledgeForm, dismissForm } from './actions.ts';
 import type { IncidentView } from './detail.ts';
 import { haltsSection } from './halts-section.ts';
 import { LANE, WAITING } from './lane-columns.ts';
@@ -180,7 +180,9 @@ function lanesSection(view: IncidentView, context: PageContext): Html | null {
             ...ACTIONS,
             cell: ({ deliveryId, orderingKey }) =>
               mayReplay(context.operator) &&
-              html`<div class="acts">${skipForm(deliveryId, orderingKey, context)}</div>`,
+              html`<div class="acts">
+                ${actionForm('skip', { deliveryId }, { of: orderingKey }, context)}
+              </div>`,
           },
         ],
         rows: lanes,

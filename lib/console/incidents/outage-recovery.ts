@@ -1,6 +1,6 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { mayReplay, probeForm } from '../kit/actions.ts';
+import { actionForm, mayReplay } from '../kit/actions.ts';
 import { timeToMinute, until } from '../kit/instants.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { topicPath } from '../kit/links.ts';
@@ -30,7 +30,8 @@ export function outageSteps(view: IncidentView, context: PageContext): Html {
     'next',
     'Probe',
     `One delivery at a time probes, without using up an attempt.${probed} The next probe is ${next}.`,
-    mayReplay(context.operator) && probeForm(subscriber, context, 'primary'),
+    mayReplay(context.operator) &&
+      actionForm('probe', { subscriber }, { of: subscriber, look: 'primary' }, context),
   )}
   ${step('later', 'Deliver', follow)} ${step('later', 'Confirm', 'This page shows when the outage is over.')}`;
 }

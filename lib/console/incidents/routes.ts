@@ -10,8 +10,7 @@ import { acknowledge } from '../../components/incidents/acknowledge.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { SECOND } from '../../platform/time.ts';
-import { nextPath } from '../access/next-path.ts';
-import { followedPath } from '../kit/following.ts';
+import { actionRoute, NO_REASON } from '../kit/action-route.ts';
 import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
 import { HOME, incidentPath, incidentsPath } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
@@ -51,7 +50,6 @@ const INCIDENT = {
 const NOBODY = '019a0000-0000-7000-8000-000000000009';
 const UNKNOWN = 'Unknown incident. Copy its id from the list of incidents: /platform/event-bus/incidents.';
 const NO_INCIDENT = refused('not_found', { detail: UNKNOWN });
-const NO_REASON = invalid('reason', 'too_small', 'expected a reason; it is kept in the operator log');
 
 const BY_ID = { incidentId };
 const LINKED = { incidentId: '$response.body#/items/0/incidentId' };
@@ -142,10 +140,8 @@ const note = shape.requiredReason.meta({
 
 const next = shape.optionalReason.shape.next;
 
-export const acknowledgeIncident = operatorRoute({
+export const acknowledgeIncident = actionRoute('acknowledge-incident', {
   id: 'acknowledgeIncident',
-  path: `${HOME}/incidents/{incidentId}/acknowledge`,
-  scope: 'event-bus:replay',
   summary: 'Acknowledge an incident with a note',
   description: 'Tells others that an operator has taken it up. It stays open until nothing is left of it.',
   parameters: BY_ID,
@@ -160,12 +156,6 @@ export const acknowledgeIncident = operatorRoute({
       json: { note: 'The supplier is notified.' },
       answer: NO_INCIDENT,
     },
-    'without-a-note': {
-      summary: 'Without a note',
-      parameters: { incidentId: NOBODY },
-      json: {},
-      answer: invalid('note', 'too_small', 'expected a reason; it is kept in the operator log'),
-    },
   },
   handle: async ({ parameters, body, operator, bus }) => {
     const db = await bus.database();
@@ -173,12 +163,8 @@ export const acknowledgeIncident = operatorRoute({
     if (done === 'closed') throw new Problem('incident_closed');
     return done && (await readIncident(db, parameters.incidentId, bus.subscribers()));
   },
-  redirectTo: (_, { body, parameters }) =>
-    followedPath(
-      nextPath(body.next ?? incidentPath(parameters.incidentId)),
-      'acknowledge-incident',
-      parameters,
-    ),
+  actedOn: (_done, { parameters }) => parameters,
+  home: (_done, { parameters }) => incidentPath(parameters.incidentId),
 });
 
 const dismissed = z
@@ -191,10 +177,8 @@ const dismissed = z
   })
   .meta({ id: 'Dismissed', description: 'The dismissed dead letters.' });
 
-export const dismissIncident = operatorRoute({
+export const dismissIncident = actionRoute('dismiss-incident', {
   id: 'dismissIncident',
-  path: `${HOME}/incidents/{incidentId}/dismiss`,
-  scope: 'event-bus:replay',
   summary: 'Dismiss the dead letters of an incident',
   description:
     'They leave all counts and lists, stay on record until their events are pruned, and can still be replayed, by their ids or with `include: "dismissed"`. A repeated request dismisses nothing twice.',
@@ -209,12 +193,6 @@ export const dismissIncident = operatorRoute({
       json: { reason: 'Test data.' },
       answer: NO_INCIDENT,
     },
-    'without-a-reason': {
-      summary: 'Without a reason',
-      parameters: { incidentId: NOBODY },
-      json: {},
-      answer: NO_REASON,
-    },
   },
   handle: async ({ parameters, body, operator, bus }) => {
     const db = await bus.database();
@@ -227,8 +205,8 @@ export const dismissIncident = operatorRoute({
     const how = { by: operator.subject, reason: body.reason, until: Date.now() + LONGEST_MS, ...parameters };
     return { ...parameters, ...(await dismiss(db, which, { action: 'dismiss', ...how })) };
   },
-  redirectTo: (_, { body, parameters }) =>
-    followedPath(nextPath(body.next ?? incidentPath(parameters.incidentId)), 'dismiss-incident', parameters),
+  actedOn: (_done, { parameters }) => parameters,
+  home: (_done, { parameters }) => incidentPath(parameters.incidentId),
 });
 
 const retried = z
@@ -238,10 +216,8 @@ const retried = z
   })
   .meta({ id: 'Retried', description: 'The retried lanes.' });
 
-export const retryIncident = operatorRoute({
+export const retryIncident = actionRoute('retry-incident', {
   id: 'retryIncident',
-  path: `${HOME}/incidents/{incidentId}/retry`,
-  scope: 'event-bus:replay',
   summary: `Retry the first ${RETRIED} blocked lanes of an incident now`,
   description:
     'Enough to see whether the subscriber is back. A repeated request retries the next ones. Of an outage, one delivery probes.',
@@ -270,8 +246,8 @@ export const retryIncident = operatorRoute({
     for (const { deliveryId } of found.lanes) count += await retryIfWaiting(db, { deliveryId, ...how });
     return { ...parameters, retried: count };
   },
-  redirectTo: (_, { body, parameters }) =>
-    followedPath(nextPath(body.next ?? incidentPath(parameters.incidentId)), 'retry-incident', parameters),
+  actedOn: (_done, { parameters }) => parameters,
+  home: (_done, { parameters }) => incidentPath(parameters.incidentId),
 });
 
 /** @returns 0 for a delivery that a relay has taken up since it was read. */
@@ -300,10 +276,8 @@ const retired = z
   })
   .meta({ id: 'Retired', description: 'The retired subscriptions.' });
 
-export const retireSubscriber = operatorRoute({
+export const retireSubscriber = actionRoute('retire', {
   id: 'retireSubscriber',
-  path: `${HOME}/subscribers/{subscriber}/retire`,
-  scope: 'event-bus:replay',
   summary: 'Retire a subscriber that the catalog no longer lists',
   description:
     'Dismisses what waits for it and what died, with the reason. Afterwards the subscription shows up nowhere.',
@@ -363,8 +337,7 @@ export const retireSubscriber = operatorRoute({
       throw new Problem(error.code, { detail: error.message, cause: error });
     }
   },
-  redirectTo: ({ subscriber }, { body: { topic, next: to } }) =>
-    followedPath(nextPath(to), 'retire', { subscriber, topic }),
+  actedOn: ({ subscriber }, { body: { topic } }) => ({ subscriber, topic }),
 });
 
 export const incidentRoutes = [

@@ -2,8 +2,10 @@ import { LONGEST_REASON } from '../../bus/deliveries/operations/replay-request.t
 import type { Scope } from '../../platform/http/operation.ts';
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
+import { OPERATOR_ACTIONS, pathOf } from './action.ts';
+import type { Action, ActionName } from './action.ts';
 import type { PageContext } from './layout.ts';
-import { HOME, replayPath, withParameters } from './links.ts';
+import { replayPath, withParameters } from './links.ts';
 import type { Operator } from './operator.ts';
 
 /** The server’s rule for a reason: anything but nothing. */
@@ -38,70 +40,86 @@ export function replayLinkTo(
     : replayLink(of, query);
 }
 
-/** Makes the delivery that holds a lane due at once. */
-export function retryForm(deliveryId: string, of: string, { url }: PageContext): Html {
-  return html`<form method="post" action="${deliveryAction(deliveryId, 'retry')}">
-    ${nextField(url)}<button class="btn sm">Retry now<span class="vh"> ${of}</span></button>
-  </form>`;
+interface ActionForm {
+  /** Names what it acts on, for screen readers that list buttons. */
+  readonly of: Child;
+  /** Fields beside those that the operator fills in; null leaves one out. */
+  readonly hidden?: Readonly<Record<string, string | null>>;
+  /** Fields above the reason, or in its place where `isWhole`. */
+  readonly fields?: Child;
+  readonly isWhole?: boolean;
+  /** In the place of the action's own words. */
+  readonly button?: string;
+  readonly question?: string;
+  readonly text?: Child;
+  readonly submit?: Child;
+  readonly look?: 'sm' | 'primary';
+  readonly isLeft?: boolean;
 }
 
-/** Makes the next probe of a subscriber that does not answer due at once. */
-export function probeForm(subscriber: string, { url }: PageContext, look: 'sm' | 'primary' = 'sm'): Html {
-  return html`<form method="post" action="${subscriberAction(subscriber, 'probe')}">
-    ${nextField(url)}<button class="btn ${look}">Probe now<span class="vh"> ${subscriber}</span></button>
-  </form>`;
+/** Draws an action's form: a button, or one that opens a form that asks why. It leads back to this page, which follows it. */
+export function actionForm(
+  name: ActionName,
+  parameters: Readonly<Record<string, string>>,
+  { of, hidden = {}, fields, isWhole = false, look = 'sm', isLeft, ...words }: ActionForm,
+  { url }: PageContext,
+): Html {
+  const action: Action = OPERATOR_ACTIONS[name];
+  const path = pathOf(action, parameters);
+  const { asks } = action;
+  const button = html`${words.button ?? action.button}${of && html`<span class="vh"> ${of}</span>`}`;
+  const given = html`${hiddenField('next', withParameters(url, {}))}
+  ${Object.entries(hidden).map(([field, value]) => value !== null && hiddenField(field, value))}`;
+  if (!asks)
+    return html`<form method="post" action="${path}">
+      ${given}<button class="btn ${look}">${button}</button>
+    </form>`;
+  const question = words.question ?? asks.question;
+  return reasonForm({
+    button,
+    path,
+    text: html`${question !== undefined && html`<b>${question}</b> `}${words.text ?? asks.text}`,
+    fields: html`${given} ${fields} ${!isWhole && reasonField(`for example: ${asks.example}`)}`,
+    submit: html`${words.submit ?? html`<button class="btn sm">${asks.submit}${of && html`<span class="vh">: ${of}</span>`}</button>`}`,
+    ...(isLeft !== undefined && { isLeft }),
+  });
 }
 
-/** Takes one dead letter out of the counts, for a reason. @param isHalting whether its lane waits for that. */
+/** @param isHalting whether its lane waits for that. */
 export function dismissLetterForm(
   deliveryId: string,
   of: string,
   isHalting: boolean,
-  { url }: PageContext,
+  context: PageContext,
 ): Html {
-  return reasonForm({
-    button: html`Dismiss…<span class="vh"> ${of}</span>`,
-    path: `${HOME}/dead-letters/${encodeURIComponent(deliveryId)}/dismiss`,
-    text: html`<b>Never replay it?</b> It leaves the counts, and can still be replayed until the event is
-      pruned.${isHalting && ' Its lane goes on without it.'}`,
-    fields: html`${nextField(url)} ${reasonField('for example: booked by hand')}`,
-    submit: html`<button class="btn sm">Dismiss this dead letter<span class="vh">: ${of}</span></button>`,
-  });
-}
-
-/** Gives up the delivery that holds a lane, for a reason. */
-export function skipForm(deliveryId: string, of: string, { url }: PageContext): Html {
-  return reasonForm({
-    button: html`Skip…<span class="vh"> ${of}</span>`,
-    path: deliveryAction(deliveryId, 'skip'),
-    text: 'The delivery becomes a dead letter, which can be replayed. The next one in its lane is delivered.',
-    fields: html`${nextField(url)} ${reasonField('for example: answered by phone')}`,
-    submit: html`<button class="btn sm">Skip this delivery<span class="vh"> of ${of}</span></button>`,
-  });
+  const { text } = OPERATOR_ACTIONS.dismiss.asks;
+  const whole = isHalting ? `${text} Its lane goes on without it.` : text;
+  return actionForm('dismiss', { deliveryId }, { of, text: whole }, context);
 }
 
 /** Holds back a subscriber's deliveries, of one topic or of all. */
-export function pauseForm(subscriber: string, topic: string, { url }: PageContext): Html {
-  return reasonForm({
-    button: html`Pause…<span class="vh"> ${subscriber}</span>`,
-    path: subscriberAction(subscriber, 'pause'),
-    text: 'Its deliveries wait until someone resumes it. Nothing is lost.',
-    fields: html`${nextField(url)} ${reasonField('for example: maintenance until 18:00')}`,
-    submit: html`<div class="acts">
-      <button class="btn sm" name="topic" value="${topic}">
-        Pause this topic<span class="vh">: ${subscriber}</span>
-      </button>
-      <button class="btn sm">Pause all its topics<span class="vh">: ${subscriber}</span></button>
-    </div>`,
-  });
+export function pauseForm(subscriber: string, topic: string, context: PageContext): Html {
+  const submit = html`<div class="acts">
+    <button class="btn sm" name="topic" value="${topic}">
+      Pause this topic<span class="vh">: ${subscriber}</span>
+    </button>
+    <button class="btn sm">Pause all its topics<span class="vh">: ${subscriber}</span></button>
+  </div>`;
+  return actionForm('pause', { subscriber }, { of: subscriber, submit }, context);
 }
 
-/** Ends a pause. @param topic of the pause; null: of all the subscriber's topics. */
-export function resumeForm(subscriber: string, topic: string | null, { url }: PageContext): Html {
-  return html`<form method="post" action="${subscriberAction(subscriber, 'resume')}">
-    ${nextField(url)} ${topic !== null && hiddenField('topic', topic)}
-    <button class="btn sm">Resume<span class="vh"> ${subscriber}</span></button>
-  </form>`;
+/** Ends a subscription that this release's catalog does not list. */
+export function retireForm(
+  subscriber: string,
+  topic: string,
+  context: PageContext,
+  place: 'in a row' | 'alone' = 'alone',
+): Html {
+  const submit = html`<button class="btn sm">
+    Retire ${subscriber}<span class="vh"> on ${topic}</span>
+  </button>`;
+  const isLeft = place === 'alone';
+  return actionForm('retire', { subscriber }, { of: subscriber, hidden: { topic }, submit, isLeft }, context);
 }
 
 interface ReasonForm {
@@ -144,17 +162,4 @@ export function reasonField(placeholder: string, hint = 'Logged with your name')
 
 export function hiddenField(name: string, value: string): Html {
   return html`<input type="hidden" name="${name}" value="${value}" />`;
-}
-
-/** Names the page to come back to. */
-function nextField(url: URL): Html {
-  return hiddenField('next', withParameters(url, {}));
-}
-
-function deliveryAction(deliveryId: string, action: 'retry' | 'skip'): string {
-  return `${HOME}/deliveries/${encodeURIComponent(deliveryId)}/${action}`;
-}
-
-function subscriberAction(subscriber: string, action: 'pause' | 'resume' | 'probe'): string {
-  return `${HOME}/subscribers/${encodeURIComponent(subscriber)}/${action}`;
 }

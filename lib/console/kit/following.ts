@@ -1,41 +1,21 @@
 import * as z from 'zod';
 
-import { deliveryId, topicText } from '../../bus/deliveries/operations/replay-request.ts';
+import type { Database } from '../../platform/db/connect.ts';
 import { requireValid } from '../../platform/http/validated.ts';
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { MINUTE } from '../../platform/time.ts';
+import { OPERATOR_ACTIONS } from './action.ts';
+import { DONE, DONE_TO } from './done.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, WARNING_ICON } from './icons.ts';
-import { subscriberName } from './shapes.ts';
 
-const incident = z.object({ incidentId: z.uuid('expected the id of an incident') });
-const delivery = z.object({ deliveryId });
-const subscriber = z.object({ subscriber: subscriberName });
-/** A subscriber on one topic; without a topic, on all of them. */
-const subscription = subscriber.extend({ topic: topicText.nullable().default(null) });
-
-/** What each action acts on, by the action's name. */
-export const ACTED_ON = {
-  'acknowledge-incident': incident,
-  'dismiss-incident': incident,
-  'retry-incident': incident,
-  /** `released` says that it halted its lane, which goes on. */
-  dismiss: delivery.extend({ lane: z.literal('released').nullable().default(null) }),
-  retry: delivery,
-  skip: delivery,
-  pause: subscription,
-  resume: subscription,
-  retire: subscription,
-  /** From the former name to the new one. */
-  rename: subscription.extend({ to: subscriberName }),
-  probe: subscriber,
-  replay: z.object({ replayId: z.uuid('expected the id of a replay') }),
-  /** A row that was set aside, or an event that was never fanned out. */
-  repair: z.object({
-    id: z.union([z.uuid(), z.string().regex(/^\d{1,18}$/)], 'expected the id of a row or of an event'),
-  }),
+/** What each action that is followed acts on, by the name that an address gives it. */
+const FOLLOWED = {
+  ...OPERATOR_ACTIONS,
+  replay: { actedOn: z.object({ replayId: z.uuid('expected the id of a replay') }) },
 };
-export type Action = keyof typeof ACTED_ON;
+export type Followed = keyof typeof FOLLOWED;
+type ActedOn<Name extends Followed> = (typeof FOLLOWED)[Name]['actedOn'];
 
 /** How an operator's action goes on, read from what it acted on. */
 export interface Following {
@@ -52,61 +32,54 @@ export interface Following {
 }
 
 /** Follows one kind of action. @throws Problem 400 `validation_failed` for parameters that do not say what it acted on. */
-export type Follower<Source> = (fields: Fields) => Follow<Source>;
+export type Follower = (fields: Fields) => Follow;
 
 /** Reads how an action goes on. @returns null if there was no such action. */
-type Follow<Source> = (source: Source) => Promise<Following | null>;
+type Follow = (db: Database) => Promise<Following | null>;
 
-/** Makes a follower. @param actedOn of the action in `ACTED_ON`. @param read finds how the action goes on. */
-export function follower<Source, ActedOn>(
-  actedOn: z.ZodType<ActedOn>,
-  read: (source: Source, actedOn: ActedOn) => Promise<Following | null>,
-): Follower<Source> {
+/** Makes a follower of an action. @param read finds how it goes on. */
+export function follower<Name extends Followed>(
+  name: Name,
+  read: (db: Database, actedOn: z.output<ActedOn<Name>>) => Promise<Following | null>,
+): Follower {
   return (fields) => {
-    const { done } = requireValid({ done: fields }, z.object({ done: actedOn }));
-    return async (source) => await read(source, done);
+    const { done } = requireValid({ done: fields }, z.object({ done: FOLLOWED[name].actedOn }));
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- of the action with this name
+    return async (db) => await read(db, done as z.output<ActedOn<Name>>);
   };
 }
-
-/** Begins the names of the query parameters that say what was done: `?done=retry&done.deliveryId=12-345`. */
-const DONE = 'done';
-const PREFIX = `${DONE}.`;
 
 type Fields = Readonly<Record<string, string>>;
 
 /** The page to open after an action, which then follows it. */
-export function followedPath<Done extends Action>(
+export function followedPath<Name extends Followed>(
   path: string,
-  done: Done,
-  actedOn: z.input<(typeof ACTED_ON)[Done]>,
+  done: Name,
+  actedOn: z.input<ActedOn<Name>>,
 ): string {
   const url = new URL(path, 'https://console.invalid');
   url.searchParams.set(DONE, done);
   for (const [name, value] of Object.entries(actedOn)) {
-    if (value !== null && value !== undefined) url.searchParams.set(PREFIX + name, value);
+    if (value !== null && value !== undefined) url.searchParams.set(DONE_TO + name, value);
   }
   return url.pathname + url.search;
 }
 
 /** Finds what follows the action that a page's address names; null: it names none. @throws Problem as `Follower` */
-export function followIn<Source>(
+export function followIn(
   { searchParams }: URL,
-  followers: Readonly<Record<Action, Follower<Source>>>,
-): Follow<Source> | null {
+  followers: Readonly<Record<Followed, Follower>>,
+): Follow | null {
   if (!searchParams.has(DONE)) return null;
   const { done } = requireValid({ done: searchParams.get(DONE) }, NAMED);
-  const named = [...searchParams].filter(([name]) => name.startsWith(PREFIX));
+  const named = [...searchParams].filter(([name]) => name.startsWith(DONE_TO));
   return followers[done](
-    Object.fromEntries(named.map(([name, value]) => [name.slice(PREFIX.length), value])),
+    Object.fromEntries(named.map(([name, value]) => [name.slice(DONE_TO.length), value])),
   );
 }
 
-const NAMED = z.object({ [DONE]: z.object(ACTED_ON).keyof() });
-
-/** Whether a query parameter says what was done. */
-export function isOfAction(name: string): boolean {
-  return name === DONE || name.startsWith(PREFIX);
-}
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- its own names
+const NAMED = z.object({ [DONE]: z.enum(Object.keys(FOLLOWED) as Followed[]) });
 
 /** An action that has not ended by then waits for a retry or for a relay; that is news of another kind. */
 const FOLLOWED_MS = MINUTE;

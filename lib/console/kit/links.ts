@@ -1,4 +1,4 @@
-import { isOfAction } from './following.ts';
+import { isOfAction } from './done.ts';
 
 /** The console's own path, with which all its paths begin. */
 export const HOME = '/platform/event-bus';

@@ -108,11 +108,11 @@ interface FileAnswer {
 }
 
 /** Schemas of a path's parameters. */
-type Shape = Readonly<Record<string, z.ZodType<string>>>;
+export type Shape = Readonly<Record<string, z.ZodType<string>>>;
 type Values<Parameters extends Shape> = { readonly [Name in keyof Parameters]: string };
 
 /** A visit whose parameters, query and body have been checked. */
-interface Checked<Parameters extends Shape, Query, Body> extends Omit<OperatorVisit, 'parameters'> {
+export interface Checked<Parameters extends Shape, Query, Body> extends Omit<OperatorVisit, 'parameters'> {
   readonly parameters: Values<Parameters>;
   readonly query: Query;
   readonly body: Body;

@@ -9,7 +9,7 @@ import { instantOf } from '../../platform/time.ts';
 import { isProbe, readDeadLetter } from '../dead-letters/delivery.ts';
 import type { Attempt, DeadLetter } from '../dead-letters/delivery.ts';
 import { IS_PROBING } from '../incidents/outage.ts';
-import { ACTED_ON, follower } from '../kit/following.ts';
+import { follower } from '../kit/following.ts';
 import type { Following } from '../kit/following.ts';
 import { duration, time } from '../kit/instants.ts';
 import { deadLetterPath } from '../kit/links.ts';
@@ -17,7 +17,7 @@ import { failureWords } from '../kit/states.ts';
 import { truncate } from '../kit/words.ts';
 
 /** Follows a delivery that was retried, until the attempt has ended. */
-export const retry = follower(ACTED_ON.retry, async (db: Database, { deliveryId }) => {
+export const retry = follower('retry', async (db, { deliveryId }) => {
   const delivery = await readDeadLetter(db, deliveryId);
   const act = delivery?.attempts.findLastIndex(({ outcome }) => outcome === 'retried_early') ?? -1;
   const since = delivery?.attempts[act]?.at;
@@ -32,7 +32,7 @@ export const retry = follower(ACTED_ON.retry, async (db: Database, { deliveryId 
 });
 
 /** Follows a delivery that was skipped, until the next one in its lane has been attempted. */
-export const skip = follower(ACTED_ON.skip, async (db: Database, { deliveryId }) => {
+export const skip = follower('skip', async (db, { deliveryId }) => {
   const delivery = await readDeadLetter(db, deliveryId);
   const since = delivery?.attempts.findLast(({ outcome }) => outcome === 'skipped')?.at;
   if (!delivery || since === undefined || delivery.state !== 'dead_lettered') return null;
@@ -41,7 +41,7 @@ export const skip = follower(ACTED_ON.skip, async (db: Database, { deliveryId })
 });
 
 /** Follows a dead letter that was dismissed; if it halted its lane, until the next one in its lane has been attempted. */
-export const dismiss = follower(ACTED_ON.dismiss, async (db: Database, { deliveryId, lane }) => {
+export const dismiss = follower('dismiss', async (db, { deliveryId, lane }) => {
   const delivery = await readDeadLetter(db, deliveryId);
   if (!delivery || delivery.dismissedAt === null) return null;
   const { dismissedAt: since, generatedAt: now } = delivery;

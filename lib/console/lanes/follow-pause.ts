@@ -5,13 +5,13 @@ import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
-import { ACTED_ON, follower } from '../kit/following.ts';
+import { follower } from '../kit/following.ts';
 import type { Following } from '../kit/following.ts';
 import { time } from '../kit/instants.ts';
 import { count, quantity } from '../kit/words.ts';
 
 /** Follows a pause until no relay delivers to the subscriber any more. */
-export const pause = follower(ACTED_ON.pause, async (db: Database, subscription) => {
+export const pause = follower('pause', async (db, subscription) => {
   const found = await find(db, subscription, 'pause');
   if (found.pause === null) return null;
   const { pause: made, pending, failing, held } = found;
@@ -32,7 +32,7 @@ export const pause = follower(ACTED_ON.pause, async (db: Database, subscription)
 });
 
 /** Follows what waited for a subscriber that was resumed, until nothing waits or something fails. */
-export const resume = follower(ACTED_ON.resume, async (db: Database, subscription) => {
+export const resume = follower('resume', async (db, subscription) => {
   const found = await find(db, subscription, 'resume');
   if (found.acted_at === null) return null;
   const [since, now] = [instantOf(found.acted_at), instantOf(found.now)];

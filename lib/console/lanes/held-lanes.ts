@@ -1,6 +1,6 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { mayReplay, retryForm, skipForm } from '../kit/actions.ts';
+import { actionForm, mayReplay } from '../kit/actions.ts';
 import { until } from '../kit/instants.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { eventPath } from '../kit/links.ts';
@@ -71,7 +71,8 @@ function laneActions(lane: HeldLane, { topic: { topic } }: TopicView, context: P
   const { subscriber, orderingKey, deliveryId } = lane;
   const of = `${topic} to ${subscriber} ${orderingKey}`.trimEnd();
   return html`<div class="acts">
-    ${retryForm(deliveryId, of, context)} ${skipForm(deliveryId, of, context)}
+    ${actionForm('retry', { deliveryId }, { of }, context)}
+    ${actionForm('skip', { deliveryId }, { of }, context)}
   </div>`;
 }
 

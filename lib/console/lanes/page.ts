@@ -3,14 +3,13 @@ import type { Child, Html } from '../../platform/markup.ts';
 import { visibleName } from '../../platform/visible.ts';
 import { gapsSection } from '../backfills/gaps-section.ts';
 import { errorGroupTable } from '../dead-letters/error-groups.ts';
-import { retireForm } from '../incidents/actions.ts';
 import {
+  actionForm,
   mayReplay,
   missingReplayScope,
   pauseForm,
-  probeForm,
   replayLinkTo,
-  resumeForm,
+  retireForm,
 } from '../kit/actions.ts';
 import { timeAndAgo, timeToMinute } from '../kit/instants.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
@@ -152,8 +151,8 @@ function subscriberActions(topic: string, one: SubscriberOverview, context: Page
   const { subscriber, deadLettered, paused, pause } = one;
   return html`<div class="acts">
     ${deadLettered > 0 && one.inCatalog && replayLinkTo({ topic, subscriber }, `to ${subscriber}`, { topic, subscriber, since: ALL_TIME }, context)}
-    ${one.outage && probeForm(subscriber, context)}
-    ${paused ? resumeForm(subscriber, pause?.topic ?? null, context) : one.inCatalog && pauseForm(subscriber, topic, context)}
+    ${one.outage && actionForm('probe', { subscriber }, { of: subscriber }, context)}
+    ${paused ? actionForm('resume', { subscriber }, { of: subscriber, hidden: { topic: pause?.topic ?? null } }, context) : one.inCatalog && pauseForm(subscriber, topic, context)}
     ${!one.inCatalog && retireForm(subscriber, topic, context, 'in a row')}
   </div>`;
 }

@@ -7,10 +7,9 @@ import { pause, resume } from '../../bus/deliveries/operations/pause.ts';
 import { deliveryId, topicName, topicText } from '../../bus/deliveries/operations/replay-request.ts';
 import { retryNow } from '../../bus/deliveries/operations/retry-now.ts';
 import { skip } from '../../bus/deliveries/operations/skip.ts';
-import { answered, invalid, refused } from '../../platform/http/operation.ts';
+import { answered, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
-import { nextPath } from '../access/next-path.ts';
-import { followedPath } from '../kit/following.ts';
+import { actionRoute, NO_REASON } from '../kit/action-route.ts';
 import { hasEvents } from '../kit/known-names.ts';
 import { HOME } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
@@ -101,7 +100,6 @@ const NOBODY = '999999999999999999-1';
 const UNKNOWN_DELIVERY =
   'Unknown delivery. Copy its id from the held lanes of its topic, for example 12-345.';
 const NO_DELIVERY = refused('not_found', { detail: UNKNOWN_DELIVERY });
-const NO_REASON = invalid('reason', 'too_small', 'expected a reason; it is kept in the operator log');
 
 const actedOn = z
   .object({ deliveryId: z.string(), topic: shape.topic, subscriber: z.string() })
@@ -109,10 +107,8 @@ const actedOn = z
 
 const withReason = shape.optionalReason.extend({ reason: shape.requiredReason });
 
-export const retry = operatorRoute({
+export const retry = actionRoute('retry', {
   id: 'retryNow',
-  path: `${HOME}/deliveries/{deliveryId}/retry`,
-  scope: 'event-bus:replay',
   summary: 'Retry the delivery that holds a lane now',
   description:
     'While its subscriber does not answer, makes the next probe due now. The delivery that is due longest probes; when it gets through, all follow.',
@@ -134,13 +130,11 @@ export const retry = operatorRoute({
     const by = operator.subject;
     return await orProblem(retryNow(await bus.database(), { ...parameters, by, reason }));
   },
-  redirectTo: (_, { body, parameters }) => followedPath(nextPath(body.next), 'retry', parameters),
+  actedOn: (_done, { parameters }) => parameters,
 });
 
-export const skipFirst = operatorRoute({
+export const skipFirst = actionRoute('skip', {
   id: 'skip',
-  path: `${HOME}/deliveries/{deliveryId}/skip`,
-  scope: 'event-bus:replay',
   summary: 'Skip the delivery that holds a lane, so that the lane continues',
   description: 'The delivery becomes a dead letter and can be replayed like any other.',
   parameters: { deliveryId },
@@ -155,18 +149,12 @@ export const skipFirst = operatorRoute({
       json: { reason: 'The subscriber will never accept it.' },
       answer: NO_DELIVERY,
     },
-    'without-a-reason': {
-      summary: 'Without a reason',
-      parameters: { deliveryId: NOBODY },
-      json: {},
-      answer: NO_REASON,
-    },
   },
   handle: async ({ parameters, body, operator, bus }) => {
     const by = operator.subject;
     return await orProblem(skip(await bus.database(), { ...parameters, by, reason: body.reason }));
   },
-  redirectTo: (_, { body, parameters }) => followedPath(nextPath(body.next), 'skip', parameters),
+  actedOn: (_done, { parameters }) => parameters,
 });
 
 const UNKNOWN_SUBSCRIBER =
@@ -194,10 +182,8 @@ const oneTopicOrAll = (name: z.ZodType<string, string>) =>
     .transform((named) => named ?? null)
     .meta({ description: 'Only this topic. Without it, all topics of the subscriber.' });
 
-export const pauseSubscriber = operatorRoute({
+export const pauseSubscriber = actionRoute('pause', {
   id: 'pauseSubscriber',
-  path: `${HOME}/subscribers/{subscriber}/pause`,
-  scope: 'event-bus:replay',
   summary: 'Pause a subscriber',
   description:
     'Its deliveries wait until someone resumes it. None fails meanwhile. An existing pause stays as it is.',
@@ -257,14 +243,11 @@ export const pauseSubscriber = operatorRoute({
     await pause(await bus.database(), subscription, operator.subject, body.reason);
     return { ...subscription, paused: true };
   },
-  redirectTo: ({ topic }, { body, parameters }) =>
-    followedPath(nextPath(body.next), 'pause', { ...parameters, topic }),
+  actedOn: ({ topic }, { parameters }) => ({ ...parameters, topic }),
 });
 
-export const resumeSubscriber = operatorRoute({
+export const resumeSubscriber = actionRoute('resume', {
   id: 'resumeSubscriber',
-  path: `${HOME}/subscribers/{subscriber}/resume`,
-  scope: 'event-bus:replay',
   summary: 'Resume a paused subscriber',
   parameters: { subscriber },
   body: shape.optionalReason.extend({ topic: oneTopicOrAll(topicText) }),
@@ -297,8 +280,7 @@ export const resumeSubscriber = operatorRoute({
     if (!isResumed && !isListed(subscription)) return null;
     return { ...subscription, paused: false };
   },
-  redirectTo: ({ topic }, { body, parameters }) =>
-    followedPath(nextPath(body.next), 'resume', { ...parameters, topic }),
+  actedOn: ({ topic }, { parameters }) => ({ ...parameters, topic }),
 });
 
 export const laneRoutes = [showTopic, retry, skipFirst, pauseSubscriber, resumeSubscriber];

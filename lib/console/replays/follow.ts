@@ -1,7 +1,6 @@
-import type { Database } from '../../platform/db/connect.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { ACTED_ON, follower } from '../kit/following.ts';
+import { follower } from '../kit/following.ts';
 import type { Following } from '../kit/following.ts';
 import { time } from '../kit/instants.ts';
 import { replayedPath } from '../kit/links.ts';
@@ -10,7 +9,7 @@ import { readReplay } from './read.ts';
 import type { ReplayProgress } from './read.ts';
 
 /** Follows a replay. */
-export const replay = follower(ACTED_ON.replay, async (db: Database, { replayId }) => {
+export const replay = follower('replay', async (db, { replayId }) => {
   const progress = await readReplay(db, replayId);
   if (progress === null) return null;
   const following = replayFollowing(progress);

@@ -1,11 +1,10 @@
-import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
-import { ACTED_ON, follower } from '../kit/following.ts';
+import { follower } from '../kit/following.ts';
 
 /** Says what became of what an operator repaired: of a row, not of an event. */
-export const repair = follower(ACTED_ON.repair, async (db: Database, { id }) => {
+export const repair = follower('repair', async (db, { id }) => {
   if (!/^\d+$/.test(id)) return null;
   const [found] = await run<Found>(driverOf(db), { text: REPAIRED, values: [id] });
   if (!found) return null;

@@ -1,11 +1,11 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
-import { mayReplay, missingReplayScope, reasonField, reasonForm } from '../kit/actions.ts';
+import { actionForm, mayReplay, missingReplayScope } from '../kit/actions.ts';
 import { CHECK_ICON } from '../kit/icons.ts';
 import { timeAndAgo } from '../kit/instants.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { eventPath, incidentsPath, setAsidePath, topicPath } from '../kit/links.ts';
+import { eventPath, incidentsPath, topicPath } from '../kit/links.ts';
 import { card, emptyCard, section } from '../kit/sections.ts';
 import { ACTIONS, table } from '../kit/table.ts';
 import type { Column } from '../kit/table.ts';
@@ -55,7 +55,11 @@ function openSection({ items, generatedAt }: SetAsideList, context: PageContext)
           ...whatColumns(generatedAt),
           {
             ...ACTIONS,
-            cell: (row) => mayReplay(context.operator) && html`<div class="acts">${repairForm(row)}</div>`,
+            cell: (row) =>
+              mayReplay(context.operator) &&
+              html`<div class="acts">
+                ${actionForm('repair', { id: row.id }, { of: row.id, text: repairWords(row) }, context)}
+              </div>`,
           },
         ],
         rows: open,
@@ -109,14 +113,4 @@ function eventCell({ eventId, eventExists }: SetAside): Child {
   return eventExists
     ? html`<a class="mono nowrap" href="${eventPath(eventId)}">${shortId(eventId)}</a>`
     : html`<span class="mono nowrap">${shortId(eventId)}</span><span class="s">does not exist</span>`;
-}
-
-function repairForm(row: SetAside): Html {
-  return reasonForm({
-    button: html`Repair…<span class="vh"> ${row.id}</span>`,
-    path: `${setAsidePath()}/${row.id}/repair`,
-    text: repairWords(row),
-    fields: reasonField('for example: written by hand, case 4411'),
-    submit: html`<button class="btn sm">Repair<span class="vh"> ${row.id}</span></button>`,
-  });
 }

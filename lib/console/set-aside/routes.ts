@@ -1,9 +1,9 @@
 import * as z from 'zod';
 
 import { NotRepairable, repair } from '../../bus/deliveries/operations/repair.ts';
-import { answered, invalid, refused } from '../../platform/http/operation.ts';
+import { answered, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
-import { followedPath } from '../kit/following.ts';
+import { actionRoute } from '../kit/action-route.ts';
 import { setAsidePath } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
@@ -55,10 +55,8 @@ const repaired = z
   })
   .meta({ id: 'Repaired', description: 'What became of what was repaired.' });
 
-export const repairRow = operatorRoute({
+export const repairRow = actionRoute('repair', {
   id: 'repair',
-  path: `${setAsidePath()}/{id}/repair`,
-  scope: 'event-bus:replay',
   summary: 'Repair what was set aside, or an event that was never fanned out',
   description:
     'An event that exists waits for fan-out again. A row without an event is dismissed and stays on record.',
@@ -78,12 +76,6 @@ export const repairRow = operatorRoute({
       json: { reason: 'Written by hand.' },
       answer: refused('not_found', { detail: UNKNOWN }),
     },
-    'without-a-reason': {
-      summary: 'Without a reason',
-      parameters: { id: '999999999999999999' },
-      json: {},
-      answer: invalid('reason', 'too_small', 'expected a reason; it is kept in the operator log'),
-    },
   },
   handle: async ({ parameters: { id }, body: { reason }, operator, bus }) => {
     try {
@@ -99,7 +91,8 @@ export const repairRow = operatorRoute({
       throw new Problem('not_broken', { cause: error });
     }
   },
-  redirectTo: (_, { parameters: { id } }) => followedPath(setAsidePath(), 'repair', { id }),
+  actedOn: (_done, { parameters }) => parameters,
+  home: () => setAsidePath(),
 });
 
 export const setAsideRoutes = [listSetAside, repairRow];

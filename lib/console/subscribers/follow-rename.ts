@@ -1,12 +1,11 @@
-import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
-import { ACTED_ON, follower } from '../kit/following.ts';
+import { follower } from '../kit/following.ts';
 import { count, quantity } from '../kit/words.ts';
 
 /** Follows what a former name hands over to the new one, until it is through. */
-export const rename = follower(ACTED_ON.rename, async (db: Database, { subscriber: from, to, topic }) => {
+export const rename = follower('rename', async (db, { subscriber: from, to, topic }) => {
   const [found] = await run<Found>(driverOf(db), { text: RENAMED, values: [from, to, topic ?? ''] });
   if (!found) return null;
   const { written, is_open: isOpen, left } = found;

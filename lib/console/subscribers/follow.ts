@@ -1,13 +1,12 @@
-import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
 import { IS_PROBING, silenceWords } from '../incidents/outage.ts';
-import { ACTED_ON, follower } from '../kit/following.ts';
+import { follower } from '../kit/following.ts';
 import { time } from '../kit/instants.ts';
 
 /** Follows a probe that an operator asked for, until the subscriber has answered or has not. */
-export const probe = follower(ACTED_ON.probe, async (db: Database, { subscriber }) => {
+export const probe = follower('probe', async (db, { subscriber }) => {
   const [found] = await run<Found>(driverOf(db), { text: PROBED, values: [subscriber] });
   if (!found) return null;
   const [since, now] = [instantOf(found.acted_at), instantOf(found.now)];

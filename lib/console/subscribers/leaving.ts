@@ -1,10 +1,9 @@
 import { subscriberNames } from '../../bus/catalog/catalog.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { retireForm } from '../incidents/actions.ts';
-import { hiddenField, mayReplay, reasonField, reasonForm } from '../kit/actions.ts';
+import { actionForm, mayReplay, retireForm } from '../kit/actions.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { subscriberPath, topicPath } from '../kit/links.ts';
+import { topicPath } from '../kit/links.ts';
 import { card, section } from '../kit/sections.ts';
 import { select } from '../kit/select.ts';
 import { ACTIONS, table } from '../kit/table.ts';
@@ -36,7 +35,8 @@ export function leavingSection(view: SubscriberHealth, context: PageContext): Ht
               cell: ({ topic }) =>
                 mayReplay(context.operator) &&
                 html`<div class="acts">
-                  ${renameForm(subscriber, topic)} ${retireForm(subscriber, topic, context, 'in a row')}
+                  ${renameForm(subscriber, topic, context)}
+                  ${retireForm(subscriber, topic, context, 'in a row')}
                 </div>`,
             },
           ],
@@ -51,19 +51,12 @@ export function leavingSection(view: SubscriberHealth, context: PageContext): Ht
 }
 
 /** Moves waiting deliveries and dead letters to another name. */
-function renameForm(subscriber: string, topic: string): Html {
+function renameForm(subscriber: string, topic: string, context: PageContext): Html {
   const names = subscriberNames().filter((name) => name !== subscriber);
-  return reasonForm({
-    button: html`Rename…<span class="vh"> ${subscriber} on ${topic}</span>`,
-    path: `${subscriberPath(subscriber)}/rename`,
-    text: html`<b>Which name has it now?</b> What waits and what died goes to that name, in order and before
-      anything newer.`,
-    fields: html`${hiddenField('topic', topic)}
-    ${select('New name', 'to', null, [
-      ['', 'Choose…'] as const,
-      ...names.map((name) => [name, name] as const),
-    ])}
-    ${reasonField('for example: postcards are notifications since 2.4')}`,
-    submit: html`<button class="btn sm">Rename<span class="vh"> ${subscriber} on ${topic}</span></button>`,
-  });
+  const choice = select('New name', 'to', null, [
+    ['', 'Choose…'],
+    ...names.map((name) => [name, name] as const),
+  ]);
+  const of = `${subscriber} on ${topic}`;
+  return actionForm('rename', { subscriber }, { of, hidden: { topic }, fields: choice }, context);
 }

@@ -2,7 +2,7 @@ import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { gapsSection } from '../backfills/gaps-section.ts';
 import { silenceWords } from '../incidents/outage.ts';
-import { hiddenField, mayReplay, probeForm } from '../kit/actions.ts';
+import { actionForm, hiddenField, mayReplay } from '../kit/actions.ts';
 import { SILENT_ICON } from '../kit/icons.ts';
 import { timeToMinute, until } from '../kit/instants.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
@@ -58,7 +58,7 @@ function outageAlert(
     SILENT_ICON,
     html`<b>${subscriber} ${silenceWords(kind)} since ${timeToMinute(since, now)}.</b> ${wait}, without using
       up attempts. Next probe ${until(nextProbeAt, now)}${probed}.`,
-    mayReplay(context.operator) && probeForm(subscriber, context),
+    mayReplay(context.operator) && actionForm('probe', { subscriber }, { of: subscriber }, context),
   );
 }
 

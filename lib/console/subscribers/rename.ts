@@ -8,11 +8,9 @@ import { answered, invalid, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { requireValid } from '../../platform/http/validated.ts';
 import { SECOND } from '../../platform/time.ts';
-import { nextPath } from '../access/next-path.ts';
-import { followedPath } from '../kit/following.ts';
+import { actionRoute, NO_REASON } from '../kit/action-route.ts';
 import { requireKnownTopic } from '../kit/known-names.ts';
-import { HOME, subscriberPath } from '../kit/links.ts';
-import { operatorRoute } from '../kit/route.ts';
+import { subscriberPath } from '../kit/links.ts';
 import * as shape from '../kit/shapes.ts';
 
 /** A function lives 30 seconds. */
@@ -20,8 +18,6 @@ const LONGEST_MS = 20 * SECOND;
 
 const UNKNOWN =
   'Unknown subscriber: it never had a delivery here. The overview shows those with deliveries that are not in the catalog.';
-
-const NO_REASON = invalid('reason', 'too_small', 'expected a reason; it is kept in the operator log');
 
 const ANOTHER = 'expected the new name, which is another than the former one';
 
@@ -62,10 +58,8 @@ const ALL = {
   left: 0,
 };
 
-export const renameSubscriber = operatorRoute({
+export const renameSubscriber = actionRoute('rename', {
   id: 'renameSubscriber',
-  path: `${HOME}/subscribers/{subscriber}/rename`,
-  scope: 'event-bus:replay',
   summary: 'Hand what waits for a subscriber’s former name over to its new one',
   description:
     'For a subscriber that the catalog lists under another name. What waits and what died goes to the new name, in order and before anything newer; delivery ids change, because they name the lane. What was delivered stays under the former name.',
@@ -158,8 +152,8 @@ export const renameSubscriber = operatorRoute({
       throw new Problem(error.code, { detail: error.message, cause: error });
     }
   },
-  redirectTo: ({ subscriber, to }, { body: { topic, next } }) =>
-    followedPath(nextPath(next ?? subscriberPath(to)), 'rename', { subscriber, to, topic }),
+  actedOn: ({ subscriber, to }, { body: { topic } }) => ({ subscriber, to, topic }),
+  home: ({ to }) => subscriberPath(to),
 });
 
 function totalOf(topics: readonly { moved: number; dismissed: number; left: number }[]) {

@@ -5,8 +5,7 @@ import { topicText } from '../../bus/deliveries/operations/replay-request.ts';
 import { answered, HTML_TYPE, invalid, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { requireValid } from '../../platform/http/validated.ts';
-import { nextPath } from '../access/next-path.ts';
-import { followedPath } from '../kit/following.ts';
+import { actionRoute } from '../kit/action-route.ts';
 import { HOME, subscriberPath } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
@@ -157,10 +156,8 @@ const probed = z
   .object({ subscriber: z.string() })
   .meta({ id: 'Probing', description: 'The subscriber whose next probe is due now.' });
 
-export const probeSubscriber = operatorRoute({
+export const probeSubscriber = actionRoute('probe', {
   id: 'probeSubscriber',
-  path: `${HOME}/subscribers/{subscriber}/probe`,
-  scope: 'event-bus:replay',
   summary: 'Probe a subscriber that does not answer now',
   description:
     'One of its waiting deliveries is tried at once. If the subscriber answers, the outage is over and all follow, in order. No attempt is used up otherwise.',
@@ -197,8 +194,8 @@ export const probeSubscriber = operatorRoute({
     if (isKnown) throw new Problem('not_silent', { detail: notSilent(subscriber) });
     return null;
   },
-  redirectTo: ({ subscriber }, { body }) =>
-    followedPath(nextPath(body.next ?? subscriberPath(subscriber)), 'probe', { subscriber }),
+  actedOn: ({ subscriber }) => ({ subscriber }),
+  home: ({ subscriber }) => subscriberPath(subscriber),
 });
 
 function notSilent(subscriber: string): string {

@@ -1,4 +1,4 @@
-import { HOME } from '../kit/links.ts';
+import { HOME } from './links.ts';
 
 /**
  * Accepts only paths of the console as the next page, so that no link to us leads elsewhere.

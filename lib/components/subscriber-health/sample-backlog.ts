@@ -1,7 +1,7 @@
+import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { limitStatements, run } from '../../platform/db/statement.ts';
-import { SMOKE_TEST } from '../catalog/smoke-test.ts';
 
 /** How many lanes of a subscription are examined, those due longest first; as many as the overview examines. */
 const LANES_LOOKED_AT = 100;
