@@ -1,6 +1,7 @@
 import { haltWords } from '../../lib/console/dead-letters/halts.ts';
 import type { EventDelivery, EventView, RelatedEvent } from '../../lib/console/event/view.ts';
-import type { EventItem } from '../../lib/console/events/read.ts';
+import type { EventItem } from '../../lib/console/events/fields.ts';
+import { namedItems } from '../../lib/console/events/lists.ts';
 import { timeText } from '../../lib/console/kit/instants.ts';
 import { quantity } from '../../lib/console/kit/words.ts';
 import { visibleName } from '../../lib/platform/visible.ts';
@@ -62,9 +63,7 @@ const MOST_LISTED = 20;
 async function find({ bus }: Call, q: string): Promise<readonly EventItem[]> {
   const { listEvents } = await import('../../lib/console/events/routes.ts');
   const { view } = await bus.ask(listEvents, { query: { q, limit: MOST_LISTED }, named: { q: 'the id' } });
-  const named = view.items.filter(({ foundBy }) =>
-    foundBy.some((by) => by === 'event id' || by === 'delivery id'),
-  );
+  const named = namedItems(view.items);
   // The id of an event is also its correlation id and the causation id of others.
   return named.length === 1 ? named : view.items;
 }
