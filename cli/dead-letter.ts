@@ -1,20 +1,19 @@
 import stringWidth from 'string-width';
 
-import { isProbe } from '../lib/console/dead-letters/delivery.ts';
-import type { Attempt, DeadLetter } from '../lib/console/dead-letters/delivery.ts';
+import type { DeadLetter } from '../lib/console/dead-letters/delivery.ts';
 import { deadLetterFacts } from '../lib/console/dead-letters/facts.ts';
-import { statePhrase } from '../lib/console/kit/document.ts';
+import { answersOf, historyOf, SAME_ANSWER } from '../lib/console/dead-letters/history.ts';
+import type { Answer, Moment } from '../lib/console/dead-letters/history.ts';
+import { MARKS, phraseOf, statePhrase } from '../lib/console/kit/document.ts';
 import { duration, timeText } from '../lib/console/kit/instants.ts';
-import { failureText } from '../lib/console/kit/states.ts';
 import { quantity } from '../lib/console/kit/words.ts';
-import { printableJson, visible } from '../lib/platform/visible.ts';
+import { printableJson } from '../lib/platform/visible.ts';
 import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
 import { requireDeliveryId } from './delivery-id.ts';
 import { drawFacts } from './draw.ts';
 import { EXIT } from './failure.ts';
-
-import type { Paint, Pane } from './terminal.ts';
+import type { Pane } from './terminal.ts';
 import { foldTo, hang, padTo, wrapTo } from './text.ts';
 import { TIMES } from './times.ts';
 
@@ -33,15 +32,13 @@ export async function showDeadLetter(call: Call, deliveryId: string): Promise<nu
   // The payload is shown as JSON, and answers with their line breaks: both tell more than the replacements of the view.
   else {
     const { payload, attempts } = show.answer.parse(json);
-    write({ ...view, payload }, attempts.map(answerOf), terminal.out);
+    write({ ...view, payload }, historyOf(view.attempts, answersOf(attempts)), terminal.out);
   }
   if (reason !== undefined) terminal.err.write('The operator log has recorded your name and reason.');
   return EXIT.ok;
 }
 
-const answerOf = (attempt: Attempt) => ('error' in attempt ? (attempt.error?.answer ?? null) : null);
-
-function write(view: DeadLetter, answers: readonly (string | null)[], pane: Pane): void {
+function write(view: DeadLetter, history: readonly Moment[], pane: Pane): void {
   const { paint } = pane;
   const heading = (text: string) => `\n${paint('bold', text)}`;
   const isDead = view.state === 'dead_lettered';
@@ -49,7 +46,7 @@ function write(view: DeadLetter, answers: readonly (string | null)[], pane: Pane
   pane.write(paint('bold', `${what} ${view.deliveryId}`));
   pane.write(drawFacts(pane, deadLetterFacts(view)));
   pane.write(heading('Attempts'));
-  pane.write(timeline(view, answers, pane));
+  pane.write(timeline(history, view.generatedAt, pane));
   if (view.siblings.length > 0) {
     pane.write(heading('The event’s other subscribers'));
     const width = Math.max(...view.siblings.map(({ subscriber }) => subscriber.length));
@@ -70,43 +67,43 @@ function write(view: DeadLetter, answers: readonly (string | null)[], pane: Pane
   pane.write(`\n${paint('dim', wrapTo(pane.columns, next + TIMES))}`);
 }
 
-function timeline(
-  { attempts, generatedAt: now }: DeadLetter,
-  answers: readonly (string | null)[],
-  { paint, columns }: Pane,
-): string {
-  const rows = attempts.map((attempt, index) => ({
-    at: timeText(attempt.at, now),
-    ...happened(attempt, attempts[index + 1]),
-  }));
-  const timeWidth = Math.max(...rows.map(({ at }) => at.length));
-  const whatWidth = Math.max(0, ...rows.map(({ what, took }) => (took === '' ? 0 : stringWidth(what))));
+function timeline(history: readonly Moment[], now: string, { paint, columns }: Pane): string {
+  const rows = history.map(({ at, state, what, ...moment }) => {
+    const [mark, style] = state === null ? (['', 'bold'] as const) : MARKS[state];
+    return { ...moment, style, at: timeText(at, now), what: `${mark} ${phraseOf(what).text}`.trimStart() };
+  });
+  const timeWidth = Math.max(0, ...rows.map(({ at }) => at.length));
+  const whatWidth = Math.max(
+    0,
+    ...rows.map(({ what, tookMs }) => (tookMs === undefined ? 0 : stringWidth(what))),
+  );
+  const indent = ' '.repeat(timeWidth + 4);
   return rows
-    .map(({ at, what, took, style, details }, index) => {
-      const indent = ' '.repeat(timeWidth + 4);
-      const first = hang(
-        `  ${padTo(timeWidth, at)}  `,
-        `${paint(style, padTo(whatWidth, what))}  ${took}`.trimEnd(),
-        columns,
-      );
-      const below = details === '' ? [] : [hang(indent, details, columns)];
-      const answer = answers[index] ?? null;
-      const said = answer === null ? [] : answerLines(answer, answers[index - 1], indent, columns);
-      return [first, ...below, ...said].join('\n');
+    .flatMap(({ at, what, style, tookMs, notes, answer }) => {
+      const took = tookMs === undefined ? '' : duration(tookMs);
+      const details = notes.flatMap((note) => phraseOf(note).text || []).join('; ');
+      return [
+        hang(
+          `  ${padTo(timeWidth, at)}  `,
+          `${paint(style, padTo(whatWidth, what))}  ${took}`.trimEnd(),
+          columns,
+        ),
+        ...(details === '' ? [] : [hang(indent, details, columns)]),
+        ...(answer ? answerLines(answer, indent, columns) : []),
+      ];
     })
     .join('\n');
 }
 
 /** Writes what a component elsewhere answered, behind a bar, so that it is not taken for words of ours. */
 function answerLines(
-  answer: string,
-  before: string | null | undefined,
+  { text, isRepeated }: Answer,
   indent: string,
   columns: number | null,
 ): readonly string[] {
-  if (answer === before) return [`${indent}the same answer as before`];
+  if (isRepeated) return [indent + SAME_ANSWER];
   const bar = `${indent}│ `;
-  const lines = visible(answer).replaceAll('\t', '  ').trimEnd().split('\n');
+  const lines = text.replaceAll('\t', '  ').trimEnd().split('\n');
   const room = columns === null ? null : Math.max(LEAST_ROOM, columns - stringWidth(bar));
   return lines
     .flatMap((line) => (room === null ? [line] : foldTo(room, line).split('\n')))
@@ -115,47 +112,6 @@ function answerLines(
 
 /** An answer in a narrower column could not be read. */
 const LEAST_ROOM = 20;
-
-interface Happened {
-  readonly what: string;
-  readonly style: Parameters<Paint>[0];
-  readonly took: string;
-  /** An error or an operator's reason. */
-  readonly details: string;
-}
-
-const ACTS = {
-  replayed: 'replayed',
-  retried_early: 'retried now',
-  skipped: 'skipped',
-  dismissed: 'dismissed',
-  backfilled: 'backfilled',
-  renamed: 'taken over from another name',
-  returned: 'attempts given back',
-} as const;
-
-/** @param next the entry after it: a failure right before a replay was the last of its round. */
-function happened(attempt: Attempt, next: Attempt | undefined): Happened {
-  if ('by' in attempt) {
-    const { outcome, by, reason } = attempt;
-    return { what: `${ACTS[outcome]} by ${by}`, style: 'bold', took: '', details: reason ?? '' };
-  }
-  const took = duration(attempt.durationMs);
-  const isLast = attempt.waitedMs === null || next?.outcome === 'replayed';
-  const then = isLast ? [] : [`then waited ${duration(attempt.waitedMs!)}`];
-  const details = [...(attempt.error ? [failureText(attempt.error)] : []), ...then].join('; ');
-  switch (attempt.outcome) {
-    case 'delivered':
-      return { what: `✓ attempt ${attempt.attempt} delivered`, style: 'green', took, details: '' };
-    case 'waited':
-      if (isProbe(attempt)) return { what: '· probed, no answer', style: 'dim', took, details };
-      return { what: '· postponed', style: 'dim', took, details };
-    case 'failed':
-      return isLast
-        ? { what: `✗ attempt ${attempt.attempt} failed`, style: 'red', took, details }
-        : { what: `! attempt ${attempt.attempt} failed`, style: 'yellow', took, details };
-  }
-}
 
 function hiddenWords({ hidden, isValid, isRevealed }: DeadLetter): string {
   if (isRevealed) return ', with personal data';

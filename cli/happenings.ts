@@ -1,26 +1,17 @@
 import type { DeadLetterItem } from '../lib/console/dead-letters/fields.ts';
+import type { Counts } from '../lib/console/kit/shapes.ts';
 import type { HeldLane } from '../lib/console/lanes/read.ts';
 import type { Overview } from '../lib/console/overview/read.ts';
 import { HOUR, SECOND } from '../lib/platform/time.ts';
+
 /** A change of the bus between two looks at it. `at` is by the database's clock. */
 export type Happening = { readonly at: string } & (
-  | {
-      readonly type: 'counts';
-      readonly pending: number;
-      readonly failing: number;
-      readonly deadLettered: number;
-      readonly deliveriesPerSecond: number;
-    }
+  | ({ readonly type: 'counts'; readonly deliveriesPerSecond: number } & Counts)
   | { readonly type: 'relay'; readonly state: Overview['relay']['state'] }
   | { readonly type: 'held_back' | 'no_longer_held_back'; readonly topic: string }
   | { readonly type: 'paused' | 'resumed'; readonly topic: string; readonly subscriber: string }
   | ({ readonly type: 'failing_lane'; readonly topic: string } & HeldLane)
-  | {
-      readonly type: 'flowing_lane';
-      readonly topic: string;
-      readonly subscriber: string;
-      readonly orderingKey: string;
-    }
+  | ({ readonly type: 'flowing_lane'; readonly topic: string } & Pick<HeldLane, 'subscriber' | 'orderingKey'>)
   | ({ readonly type: 'dead_letter' } & DeadLetterItem)
 );
 

@@ -1,12 +1,10 @@
-import type { EventItem, EventList } from '../../lib/console/events/read.ts';
-import { statePhrase } from '../../lib/console/kit/document.ts';
-import { timeText } from '../../lib/console/kit/instants.ts';
-import { quantity } from '../../lib/console/kit/words.ts';
+import type { EventList } from '../../lib/console/events/fields.ts';
+import { itemList, reachNotes } from '../../lib/console/events/lists.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
+import { drawList } from '../draw.ts';
 import { EXIT } from '../failure.ts';
 import { gather } from '../gather.ts';
-import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
 import { TIMES } from '../times.ts';
@@ -63,69 +61,20 @@ async function list({ given, bus }: Call) {
 }
 
 function write(view: EventList, pane: Pane): void {
-  const { items, filters, nextCursor } = view;
+  const { items, nextCursor } = view;
   if (items.length === 0) pane.write(wrapTo(pane.columns, nothing(view)));
   else {
-    pane.write(itemTable(items, filters, view.generatedAt, pane));
+    pane.write(drawList(pane, itemList(view)));
     const more = nextCursor === null ? '' : `There are older ones: add --limit ${items.length * 5}. `;
     pane.write(
       `\n${pane.paint('dim', wrapTo(pane.columns, `${more}Details: npx postbud why ${items[0]!.eventId}. ${TIMES}`))}`,
     );
   }
-  for (const note of notesOf(view)) pane.write(wrapTo(pane.columns, note));
+  for (const { text } of reachNotes(view)) pane.write(wrapTo(pane.columns, text));
 }
 
 function nothing({ filters: { q, topic, state, subscriber, since } }: EventList): string {
   if (q !== null) return `No event found by '${q}'. Ids are compared whole, with their case.`;
   const isFiltered = [topic, state, subscriber, since].some((filter) => filter !== null);
   return isFiltered ? 'No events match.' : 'No events yet.';
-}
-
-/** Says what a search leaves out. */
-function notesOf({ search, generatedAt }: EventList): readonly string[] {
-  if (search === null) return [];
-  const { since, notSearched, includesPayloads } = search;
-  return [
-    ...(since === null
-      ? []
-      : [
-          `The index has events since ${timeText(since, generatedAt)} and is working back. Older ones are found by their own id, or with --topic.`,
-        ]),
-    ...(notSearched === 0
-      ? []
-      : [`${quantity(notSearched, 'new event')} not in the index yet: try again in a minute.`]),
-    ...(includesPayloads
-      ? []
-      : ['Payloads were not searched: only ids are looked for there, not words, dates or personal data.']),
-  ];
-}
-
-function itemTable(
-  items: readonly EventItem[],
-  { subscriber }: EventList['filters'],
-  now: string,
-  pane: Pane,
-): string {
-  const columns = [
-    { title: 'emitted' },
-    { title: 'topic', isCut: true },
-    { title: 'state' },
-    { title: subscriber ?? '' },
-    { title: 'about', isFlexible: true, leftOut: 'early' },
-    { title: 'found by', isFlexible: true, leftOut: 'early' },
-    { title: 'event', leftOut: 'late' },
-  ] as const;
-  return table(
-    pane,
-    columns,
-    items.map((item) => [
-      timeText(item.createdAt, now),
-      item.topic,
-      statePhrase(item.state),
-      item.delivery === null ? '' : `${item.delivery.deliveryId} ${item.delivery.state}`,
-      item.subject ?? '',
-      item.foundBy.join(', '),
-      item.eventId,
-    ]),
-  );
 }

@@ -1,16 +1,17 @@
 import { haltWords } from '../../lib/console/dead-letters/halts.ts';
-import type { EventDelivery, EventView, RelatedEvent } from '../../lib/console/event/view.ts';
-import type { EventItem } from '../../lib/console/events/read.ts';
+import { eventFacts } from '../../lib/console/event/facts.ts';
+import type { EventDelivery, EventView } from '../../lib/console/event/view.ts';
+import type { EventItem } from '../../lib/console/events/fields.ts';
+import { namedItems } from '../../lib/console/events/lists.ts';
 import { statePhrase } from '../../lib/console/kit/document.ts';
 import { timeText } from '../../lib/console/kit/instants.ts';
 import { failureText } from '../../lib/console/kit/states.ts';
 import { quantity } from '../../lib/console/kit/words.ts';
-import { visibleName } from '../../lib/platform/visible.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
+import { drawFacts } from '../draw.ts';
 import { EXIT, Failure, misused } from '../failure.ts';
-import { facts, table } from '../table.ts';
-import type { Facts } from '../table.ts';
+import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
 import { TIMES } from '../times.ts';
@@ -62,9 +63,7 @@ const MOST_LISTED = 20;
 async function find({ bus }: Call, q: string): Promise<readonly EventItem[]> {
   const { listEvents } = await import('../../lib/console/events/routes.ts');
   const { view } = await bus.ask(listEvents, { query: { q, limit: MOST_LISTED }, named: { q: 'the id' } });
-  const named = view.items.filter(({ foundBy }) =>
-    foundBy.some((by) => by === 'event id' || by === 'delivery id'),
-  );
+  const named = namedItems(view.items);
   // The id of an event is also its correlation id and the causation id of others.
   return named.length === 1 ? named : view.items;
 }
@@ -98,31 +97,10 @@ function listSeveral(call: Call, id: string, found: readonly EventItem[]): numbe
 function write(view: EventView, pane: Pane): void {
   const { deliveries } = view;
   pane.write(pane.paint('bold', wrapTo(pane.columns, view.verdict)));
-  pane.write(`\n${facts(pane, factsOf(view))}`);
+  pane.write(`\n${drawFacts(pane, eventFacts(view))}`);
   if (deliveries.length > 0) pane.write(`\n${deliveryTable(deliveries, view.generatedAt, pane)}`);
   const next = nextStep(view);
   pane.write(`\n${pane.paint('dim', wrapTo(pane.columns, `${next}${TIMES}`))}`);
-}
-
-function factsOf({ event, webhook, causes, effects, generatedAt: now }: EventView): Facts {
-  return [
-    ['event', event.eventId],
-    ['topic', event.topic],
-    ['about', event.subject],
-    ['key', visibleName(event.orderingKey)],
-    ['recorded', `${timeText(event.createdAt, now)} by ${event.producer}`],
-    [
-      'webhook',
-      webhook && `${webhook.webhookId} of ${webhook.provider}, received ${timeText(webhook.receivedAt, now)}`,
-    ],
-    ['caused by', causes.map((cause) => nameOf(cause)).join(' → ')],
-    ['caused', effects.map((effect) => nameOf(effect)).join(', ')],
-    ['correlation', event.correlationId === event.eventId ? null : event.correlationId],
-  ];
-}
-
-function nameOf({ topic, eventId }: RelatedEvent): string {
-  return topic === null ? `${eventId} (no longer kept)` : `${topic} ${eventId}`;
 }
 
 /** A line for each delivery: to whom, in which state, since when or why. */

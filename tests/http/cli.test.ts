@@ -270,7 +270,7 @@ describe('dead-letters', () => {
     const { code, out } = await postbud(`dead-letters ${id}`, { columns: 72 });
     expect(code).toBe(0);
     expect(out).toContain(`Dead letter ${id}`);
-    expect(out).toMatch(/✗ attempt 1 failed/);
+    expect(out).toMatch(/✗ Attempt 1: failed/);
     expect(out).toMatch(/^ {2}accounting +· pending$/m);
     expect(out).toContain('"amountMinor": 1');
     expect(out).toContain(`npx postbud replay --delivery ${id}`);

@@ -2,7 +2,7 @@ import { describe, expect } from 'vitest';
 
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { indexEvents } from '../../lib/components/identifiers/index-events.ts';
-import type { EventItem, EventList } from '../../lib/console/events/read.ts';
+import type { EventItem, EventList } from '../../lib/console/events/fields.ts';
 import { driverOf, run } from '../../lib/platform/db/statement.ts';
 import { drainLive, emitPayments, payloadOf, payment, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
 import { catalogPage } from '../../lib/console/catalog/page.ts';
+import type { EventList } from '../../lib/console/events/fields.ts';
 import { eventsPage } from '../../lib/console/events/page.ts';
-import type { EventList } from '../../lib/console/events/read.ts';
 import type { PageContext } from '../../lib/console/kit/layout.ts';
 import { HOME } from '../../lib/console/kit/links.ts';
 

@@ -2,9 +2,10 @@ import { findEvents } from '../../components/identifiers/find-events.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { subjectOf } from '../../platform/masking/subject.ts';
-import { instantOf, instantOrNull } from '../../platform/time.ts';
-import type { State } from '../kit/shapes.ts';
-import type { EventView, RelatedEvent } from './view.ts';
+import { jsonOf } from '../kit/fields.ts';
+import type { Row } from '../kit/fields.ts';
+import { receiptFields, relativeFields } from './view.ts';
+import type { EventView, Receipt, RelatedEvent } from './view.ts';
 
 /** What led to an event, and what it led to. */
 export type Family = Pick<EventView, 'webhook' | 'causes' | 'effects' | 'areMoreEffects'>;
@@ -35,7 +36,7 @@ export async function readFamily(
     for (const id of isNew) asked.add(id);
     for (const id of (await Promise.all(isNew.map((one) => indexed(db, one)))).flat()) known.add(id);
     const found = await find(db, eventId, position, [...known]);
-    next = found.effects.map(({ id }) => id).filter((id) => !asked.has(id));
+    next = found.effects.map((effect) => effect.eventId).filter((id) => !asked.has(id));
     if (next.length === 0 || level === DEEPEST) return familyOf(found);
   }
 }
@@ -59,57 +60,32 @@ async function find(
   return row!.found;
 }
 
-function familyOf({ causes, effects, receipt, is_more: isMore }: Found): Family {
+function familyOf({ causes, effects, isMore, webhook }: Found): Family {
   return {
-    webhook: receipt && {
-      provider: receipt.provider,
-      webhookId: receipt.event_id,
-      receivedAt: instantOf(receipt.received_at),
-      duplicates: receipt.duplicates,
-    },
+    webhook,
     causes: causes.map(relativeOf),
     effects: effects.slice(0, MOST_EFFECTS).map(relativeOf),
     areMoreEffects: isMore || effects.length > MOST_EFFECTS,
   };
 }
 
-/** The statement's result. Times are epoch milliseconds. */
+/** The statement's result. */
 interface Found {
   readonly causes: readonly FoundRelative[];
   readonly effects: readonly FoundRelative[];
-  readonly receipt: {
-    readonly provider: string;
-    readonly event_id: string;
-    readonly received_at: number;
-    readonly duplicates: number;
-  } | null;
-  readonly is_more: boolean;
+  readonly webhook: Receipt | null;
+  readonly isMore: boolean;
 }
 
-interface FoundRelative {
-  readonly id: string;
-  readonly caused_by: string | null;
-  /** This and the others are null for a pruned event. */
-  readonly topic: string | null;
-  readonly producer: string | null;
-  readonly state: State | null;
-  readonly created_at: number | null;
+interface FoundRelative extends Row<typeof relativeFields> {
+  /** This and the version are null for a pruned event. */
   readonly payload: unknown;
   readonly version: number | null;
 }
 
-function relativeOf(found: FoundRelative): RelatedEvent {
-  const { id, topic, producer, state, payload, version } = found;
-  return {
-    eventId: id,
-    isKept: topic !== null,
-    topic,
-    producer,
-    subject: topic === null ? null : subjectOf(topic, payload, version ?? 1),
-    state,
-    createdAt: instantOrNull(found.created_at),
-    causedBy: found.caused_by,
-  };
+function relativeOf({ payload, version, ...found }: FoundRelative): RelatedEvent {
+  const { topic } = found;
+  return { ...found, subject: topic === null ? null : subjectOf(topic, payload, version ?? 1) };
 }
 
 /** Nobody reads a longer list. */
@@ -126,8 +102,7 @@ const MOST_ASKED = 8;
 const MOST_OF_ONE = 200;
 const DEEPEST = 2;
 
-const COLUMNS = `'topic', topic, 'producer', producer, 'state', state, 'created_at', extract(epoch from created_at) * 1000,
-  'payload', payload, 'version', version`;
+const RELATIVE = jsonOf(relativeFields, { payload: 'payload', version: 'version' });
 
 const UUID = '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$';
 
@@ -141,7 +116,7 @@ const FAMILY = `
     where causation_id is not null and distance < ${LONGEST_CHAIN}
   ),
   known_cause as materialized (
-    select distance, cause.id as cause_id, events.* from cause
+    select distance, cause.id as relative_id, causation_id as caused_by, events.* from cause
       left join events on events.id = case when cause.id ~ '${UUID}' then cause.id::uuid end
   ),
   later as materialized (
@@ -157,7 +132,8 @@ const FAMILY = `
     where distance < ${LONGEST_CHAIN}
   ),
   listed_effect as materialized (
-    select id, min(caused_by) as caused_by from effect group by id order by id limit ${MOST_EFFECTS + 1}
+    select id as relative_id, min(caused_by) as caused_by from effect group by id order by id
+    limit ${MOST_EFFECTS + 1}
   ),
   -- Of the event itself, or of its first cause.
   webhook as materialized (
@@ -171,19 +147,16 @@ const FAMILY = `
   )
   select json_build_object(
     'causes', (
-      select coalesce(json_agg(json_build_object('id', cause_id, 'caused_by', causation_id, ${COLUMNS})
-        order by distance desc), '[]') from known_cause
+      select coalesce(json_agg(${RELATIVE} order by distance desc), '[]') from known_cause
     ),
     'effects', (
-      select coalesce(json_agg(json_build_object('id', events.id, 'caused_by', caused_by, ${COLUMNS}) order by events.id), '[]')
-      from listed_effect join events on events.id = listed_effect.id
+      select coalesce(json_agg(${RELATIVE} order by relative_id), '[]')
+      from listed_effect join events on events.id = relative_id
     ),
-    'receipt', (
-      select json_build_object('provider', provider, 'event_id', event_id,
-        'received_at', extract(epoch from received_at) * 1000, 'duplicates', duplicates)
-      from webhook join webhook_receipts using (provider, event_id)
+    'webhook', (
+      select ${jsonOf(receiptFields)} from webhook join webhook_receipts using (provider, event_id)
     ),
-    'is_more', (
+    'isMore', (
       select coalesce($3::float8 < min(from_position), false)
         or (select last_value from delivery_positions) - coalesce(max(to_position), 0) > ${NEWEST}
       from indexed_positions

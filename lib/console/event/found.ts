@@ -6,108 +6,77 @@ import { HALT } from '../dead-letters/halts.ts';
 import type { FoundHalt } from '../dead-letters/halts.ts';
 import { OUTAGE } from '../incidents/outage.ts';
 import type { FoundOutage } from '../incidents/outage.ts';
-import type { State } from '../kit/shapes.ts';
+import { instantSql, jsonOf } from '../kit/fields.ts';
+import type { Row } from '../kit/fields.ts';
+import { eventDeliveryFields, eventFields, inFrontFields, producerFields } from './view.ts';
+import type { OpenProducer, Why } from './view.ts';
 
-/** The statement's result: an event, its deliveries, and all that they may wait for. Times are epoch milliseconds. */
+/** The statement's result: an event, its deliveries, and all that they may wait for. Numbers are epoch milliseconds. */
 export interface Found {
   readonly now: number;
-  readonly last_pass: number | null;
+  readonly lastPass: number | null;
   readonly event: FoundEvent;
   /** Whether the event still waits for fan-out. */
-  readonly is_awaiting: boolean;
+  readonly isAwaiting: boolean;
   /** The transactions that hold the event's topic back from fan-out, the oldest first. */
-  readonly producers: readonly FoundProducer[];
+  readonly producers: OpenProducer[];
   readonly deliveries: readonly FoundDelivery[];
-  readonly pauses: readonly {
-    readonly subscriber: string;
-    /** Empty for all topics. */
-    readonly topic: string;
-    readonly at: number;
-    readonly by: string;
-    readonly reason: string;
-  }[];
+  readonly pauses: readonly (OperatorsWord & Pick<Why, 'pausedTopic'> & { readonly subscriber: string })[];
   /** The subscribers that do not answer. */
   readonly outages: readonly (FoundOutage & { readonly subscriber: string })[];
 }
 
-interface FoundEvent {
-  readonly id: string;
-  readonly topic: string;
+interface FoundEvent extends Row<typeof eventFields> {
   readonly payload: unknown;
-  readonly version: number;
-  readonly state: State;
-  readonly created_at: number;
-  readonly ordering_key: string;
-  readonly producer: string;
-  readonly dedupe_key: string | null;
-  readonly correlation_id: string | null;
-  readonly causation_id: string | null;
-  readonly traceparent: string | null;
-  readonly erased_at: number | null;
+  readonly erasedAt: string | null;
   readonly subscribers: readonly string[];
 }
 
-/** An open transaction. Postgres tells the names of other users' processes only to members of `pg_read_all_stats`. */
-interface FoundProducer {
-  /** Null for a prepared transaction. */
-  readonly pid: number | null;
-  readonly application_name: string | null;
-  readonly client_address: string | null;
-  readonly state: string | null;
-  readonly since: number | null;
-  /** Of a prepared transaction. */
-  readonly gid: string | null;
-  readonly owner: string | null;
+export interface FoundDelivery extends Row<typeof eventDeliveryFields> {
+  readonly tries: FoundTries;
+  readonly errorGroup: string | null;
+  readonly place: FoundPlace;
+  /** Of a dead letter that halts its lane, or its key. */
+  readonly halt: FoundHalt | null;
 }
 
-export interface FoundDelivery extends FoundAttempts {
+export interface FoundTries extends FoundAttempts {
   readonly replayed_at: number | null;
-  readonly delivery_id: string;
-  readonly subscriber: string;
-  readonly delivered_at: number | null;
-  readonly dead_lettered_at: number | null;
-  /** In its place, once an operator has dismissed the dead letter. */
-  readonly dismissed_at: number | null;
-  readonly replays: number;
-  readonly error_group: string | null;
+}
+
+/** Where a delivery waits, and behind what. */
+export interface FoundPlace {
   /** The lane that will deliver it; null once it is settled. */
   readonly lane: FoundLane | null;
   /** The first unfinished delivery of its lane, or of its key in a shared lane; null if it is this one. */
-  readonly first: FoundFirst | null;
+  readonly first: FoundAhead | null;
   /** Unfinished deliveries before it, the first included. */
-  readonly in_front: number;
+  readonly inFront: number;
   /** Whether there may be more of them. */
-  readonly is_more_in_front: boolean;
+  readonly isMoreInFront: boolean;
   /** The dead letter that its lane, or its key, stands at. */
-  readonly halt: (FoundFirst & { readonly halted_at: number }) | null;
+  readonly halt: (FoundAhead & { readonly haltedAt: string }) | null;
   /** A backfill of its subscription that older deliveries of its lane come with first. */
-  readonly backfill: FoundBackfill | null;
-  /** Of a dead letter that halts its lane, or its key. */
-  readonly halts: FoundHalt | null;
+  readonly backfill: OperatorsWord | null;
 }
 
-interface FoundBackfill {
-  readonly at: number;
+interface OperatorsWord {
+  readonly since: string;
   readonly by: string;
   readonly reason: string | null;
 }
 
 export interface FoundLane {
-  readonly is_leased: boolean;
+  readonly isLeased: boolean;
   /** Of a leased lane: the end of the lease. */
-  readonly next_look_at: number | null;
-  /** The newest payload version that the relay with the lease can read. */
-  readonly held_version: number | null;
+  readonly nextLookAt: number | null;
 }
 
-export interface FoundFirst extends FoundAttempts {
-  readonly replayed_at: number | null;
-  readonly delivery_id: string;
-  readonly event_id: string;
-  readonly topic: string;
+export interface FoundAhead extends Row<typeof inFrontFields> {
+  readonly tries: FoundTries;
   readonly payload: unknown;
   readonly version: number;
-  readonly created_at: number;
+  readonly createdAt: string;
 }
 
 /** @param now overrides the database's clock in tests. @returns null for an unknown event. */
@@ -122,10 +91,23 @@ export async function findEvent(db: Database, eventId: string, now?: Date): Prom
 /** No more is read of each lane: a replay may have put back deliveries far in front. */
 const COUNTED_IN_FRONT = 2000;
 
-const attemptColumns = (of: string) => `
+const triesOf = (of: string) => `json_build_object(
   'state', ${of}.state, 'attempts', ${of}.attempts, 'attempted_at', extract(epoch from ${of}.attempted_at) * 1000,
   'duration_ms', ${of}.duration_ms, 'next_attempt_at', extract(epoch from ${of}.next_attempt_at) * 1000,
-  'replayed_at', extract(epoch from ${of}.replayed_at) * 1000, 'log', ${of}.attempt_log`;
+  'replayed_at', extract(epoch from ${of}.replayed_at) * 1000, 'log', ${of}.attempt_log)`;
+
+const AHEAD = {
+  tries: triesOf('ahead'),
+  payload: 'payload',
+  version: 'version',
+  createdAt: instantSql('created_at'),
+};
+
+const PLACE = `json_build_object(
+  'lane', case when waiting.lane_id is not null then json_build_object('isLeased', is_leased,
+    'nextLookAt', extract(epoch from next_look_at) * 1000) end,
+  'first', first.first, 'halt', halt.halt, 'backfill', backfill.backfill,
+  'inFront', coalesce(in_front.number, 0), 'isMoreInFront', coalesce(in_front.is_more, false))`;
 
 // The block ranges of `deliveries_event` find the deliveries. One whose key is in trouble is delivered by the lane of that
 // key, any other by the lane that it is stored in.
@@ -143,7 +125,7 @@ const EVENT = `
   ),
   emitter as (
     select pid, application_name, host(client_addr) as client_address, pg_stat_activity.state,
-      extract(epoch from coalesce(prepared, xact_start)) * 1000 as since, gid, owner
+      coalesce(prepared, xact_start) as since, gid, owner
     from awaiting join pg_locks on objid::bigint = hashtext(awaiting.topic)::bigint & 4294967295
       left join pg_stat_activity using (pid)
       ${JOIN_PREPARED}
@@ -159,7 +141,7 @@ const EVENT = `
   waiting as materialized (
     select delivery.lane_id, delivery.lane_key, delivery.position, delivery.topic, delivery.subscriber, lanes.head, lanes.lease_token is not null as is_leased,
       nullif(coalesce(lanes.due_at, case when lanes.lease_token is not null then lanes.leased_until end), 'infinity')
-        as next_look_at, lanes.held_version, (
+        as next_look_at, (
         -- As of a lane of its own: in a shared one a key waits for itself alone.
         select next.position from postbud_next_2(lanes.id, case when lane_key is not null then delivery.lane_id end, null,
           lane_key, lanes.head, 1) as next
@@ -188,27 +170,23 @@ const EVENT = `
     group by waiting.lane_id
   ),
   first as (
-    select waiting.lane_id, json_build_object('delivery_id', first.lane_id || '-' || first.position, 'event_id', first.event_id,
-      'topic', events.topic, 'payload', payload, 'version', version,
-      'created_at', extract(epoch from created_at) * 1000, ${attemptColumns('first')}) as first
-    from waiting join deliveries as first on first.lane_id = waiting.lane_id and first.position = first_position
-      join events on events.id = first.event_id
+    select waiting.lane_id, ${jsonOf(inFrontFields, AHEAD)} as first
+    from waiting join deliveries as ahead on ahead.lane_id = waiting.lane_id and ahead.position = first_position
+      join events on events.id = ahead.event_id
     where first_position < waiting.position
   ),
   -- What was put back in front of it is delivered first.
   halt as (
-    select waiting.lane_id, json_build_object('delivery_id', dead.lane_id || '-' || dead.position, 'event_id', dead.event_id,
-      'halted_at', extract(epoch from halted_at) * 1000, 'topic', events.topic, 'payload', payload, 'version', version,
-      'created_at', extract(epoch from created_at) * 1000, ${attemptColumns('dead')}) as halt
+    select waiting.lane_id, ${jsonOf(inFrontFields, { ...AHEAD, haltedAt: instantSql('halted_at') })} as halt
     from waiting, lateral (
       select deliveries.*, halted_at from halts join deliveries using (lane_id, position)
       where halts.lane_id = waiting.lane_id and halts.lane_key is not distinct from waiting.lane_key
         and halts.position < waiting.first_position and state = 'dead_lettered' and dismissed_at is null
       order by halts.position limit 1
-    ) as dead join events on events.id = dead.event_id
+    ) as ahead join events on events.id = ahead.event_id
   ),
   backfill as (
-    select waiting.lane_id, json_build_object('at', extract(epoch from requested_at) * 1000, 'by', requested_by,
+    select waiting.lane_id, json_build_object('since', ${instantSql('requested_at')}, 'by', requested_by,
       'reason', reason) as backfill
     from waiting join backfills on backfills.topic = waiting.topic and backfills.subscriber = waiting.subscriber
     where ended_at is null and front < waiting.first_position
@@ -219,23 +197,21 @@ const EVENT = `
   )
   select json_build_object(
     'now', extract(epoch from clock.now) * 1000,
-    'last_pass', (select extract(epoch from at) * 1000 from last_pass limit 1),
-    'event', json_build_object('id', event.id, 'topic', event.topic, 'payload', event.payload, 'version', event.version,
-      'state', event.state, 'created_at', extract(epoch from event.created_at) * 1000,
-      'ordering_key', event.ordering_key, 'producer', event.producer, 'dedupe_key', event.dedupe_key,
-      'correlation_id', event.correlation_id, 'causation_id', event.causation_id, 'traceparent', event.traceparent,
-      'subscribers', event.subscribers, 'erased_at', extract(epoch from event.erased_at) * 1000),
-    'is_awaiting', exists (select from awaiting),
-    'producers', (select coalesce(json_agg(emitter order by since), '[]') from emitter),
+    'lastPass', (select extract(epoch from at) * 1000 from last_pass limit 1),
+    'event', ${jsonOf(eventFields, {
+      payload: 'event.payload',
+      erasedAt: instantSql('event.erased_at'),
+      subscribers: 'event.subscribers',
+    })},
+    'isAwaiting', exists (select from awaiting),
+    'producers', (select coalesce(json_agg(${jsonOf(producerFields)} order by since), '[]') from emitter),
     'deliveries', (
-      select coalesce(json_agg(json_build_object('delivery_id', delivery.lane_id || '-' || delivery.position,
-        'subscriber', delivery.subscriber, 'delivered_at', extract(epoch from delivered_at) * 1000,
-        'dead_lettered_at', extract(epoch from dead_lettered_at) * 1000,
-        'dismissed_at', extract(epoch from dismissed_at) * 1000, 'replays', replays, 'error_group', error_group,
-        'lane', case when waiting.lane_id is not null then json_build_object('is_leased', is_leased,
-          'next_look_at', extract(epoch from next_look_at) * 1000, 'held_version', held_version) end,
-        'first', first.first, 'halt', halt.halt, 'backfill', backfill.backfill, 'halts', halts_own.halts, 'in_front', coalesce(in_front.number, 0),
-        'is_more_in_front', coalesce(in_front.is_more, false), ${attemptColumns('delivery')}) order by delivery.subscriber), '[]')
+      select coalesce(json_agg(${jsonOf(eventDeliveryFields, {
+        tries: triesOf('delivery'),
+        errorGroup: 'error_group',
+        place: PLACE,
+        halt: 'halts_own.halts',
+      })} order by delivery.subscriber), '[]')
       from delivery left join waiting using (lane_id) left join in_front using (lane_id) left join first using (lane_id)
         left join halt using (lane_id) left join halts_own using (lane_id)
         left join backfill using (lane_id)
@@ -245,9 +221,8 @@ const EVENT = `
       where recovered_at is null
     ),
     'pauses', (
-      select coalesce(json_agg(json_build_object('subscriber', subscriber, 'topic', pauses.topic,
-        'at', extract(epoch from paused_at) * 1000,
-        'by', paused_by, 'reason', pauses.reason) order by pauses.topic desc), '[]')
+      select coalesce(json_agg(json_build_object('subscriber', subscriber, 'since', ${instantSql('paused_at')},
+        'by', paused_by, 'reason', pauses.reason, 'pausedTopic', nullif(pauses.topic, '')) order by pauses.topic desc), '[]')
       from pauses where pauses.topic in ('', event.topic)
     )
   ) as found

@@ -1,16 +1,17 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { visibleName } from '../../platform/visible.ts';
 import { payloadSection } from '../dead-letters/payload-section.ts';
 import { missingReplayScope } from '../kit/actions.ts';
+import { factsOf } from '../kit/document.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, WARNING_ICON } from '../kit/icons.ts';
-import { time, timeAndAgo } from '../kit/instants.ts';
+import { time } from '../kit/instants.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { eventPath, eventsPath, eventsWithPath, topicPath } from '../kit/links.ts';
-import { alert, card, factList, section } from '../kit/sections.ts';
+import { eventPath, eventsPath } from '../kit/links.ts';
+import { alert, card, section } from '../kit/sections.ts';
 import { stateLabel } from '../kit/states.ts';
 import { deliveryList } from './delivery-list.ts';
+import { eventFacts } from './facts.ts';
 import { drawn, verdictOf } from './sentences.ts';
 import { familyTree } from './tree.ts';
 import type { EventView } from './view.ts';
@@ -46,7 +47,7 @@ export function eventPage(view: EventView, context: PageContext): Html {
         ${payloadSection({ ...event, generatedAt, path }, context)}
         <section aria-labelledby="h-event">
           <h2 id="h-event">Event</h2>
-          ${facts(view)}
+          ${factsOf(eventFacts(view))}
         </section>
       </div>`,
     )}`;
@@ -69,30 +70,4 @@ function verdictAlert({ event, deliveries, generatedAt }: EventView): Html {
     icon,
     html`<b>${drawn(verdictOf(deliveries), generatedAt)}</b>`,
   );
-}
-
-function facts({ event, generatedAt }: EventView): Html {
-  const { eventId, correlationId, causationId } = event;
-  return factList([
-    ['Event id', html`<span class="mono">${eventId}</span>`],
-    ['Topic', link(topicPath(event.topic), event.topic)],
-    ['Producer', mono(event.producer)],
-    ['Recorded', timeAndAgo(event.createdAt, generatedAt)],
-    event.orderingKey !== '' && [
-      'Ordering key',
-      link(eventsWithPath(event.orderingKey), visibleName(event.orderingKey)),
-    ],
-    event.dedupeKey !== null && ['Dedupe key', mono(visibleName(event.dedupeKey))],
-    correlationId !== null && ['Correlation id', link(eventsWithPath(correlationId), correlationId)],
-    causationId !== null && ['Caused by', link(eventPath(causationId), causationId)],
-    event.traceparent !== null && ['Trace', mono(event.traceparent)],
-  ]);
-}
-
-function link(path: string, text: string): Html {
-  return html`<a class="mono" href="${path}">${text}</a>`;
-}
-
-function mono(text: string): Html {
-  return html`<span class="mono">${text}</span>`;
 }

@@ -38,8 +38,7 @@ export async function readEvent(
 ): Promise<EventView | null> {
   const found = await findEvent(db, eventId, now);
   if (found === null) return null;
-  const { id, correlation_id: correlationId } = found.event;
-  const family = await readFamily(db, { eventId: id, correlationId, position: positionOf(found) });
+  const family = await readFamily(db, { ...found.event, position: positionOf(found) });
   const handled = new Set(
     attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
   );
@@ -48,40 +47,29 @@ export async function readEvent(
 
 /** An event has the same position in the lanes of all its subscribers. */
 function positionOf({ deliveries }: Found): number | null {
-  const [, position] = deliveries[0]?.delivery_id.split('-') ?? [];
+  const [, position] = deliveries[0]?.deliveryId?.split('-') ?? [];
   return position === undefined ? null : Number(position);
 }
 
 function viewOf(circumstances: Circumstances, family: Family, reveal: Reveal | null): EventView {
   const isRevealed = reveal !== null;
-  const { found } = circumstances;
-  const { event } = found;
-  const { topic, payload, version } = event;
+  const { payload, subscribers: _, ...event } = circumstances.found.event;
+  const { topic, version, dedupeKey } = event;
   const shown = hidePersonalData(topic, payload, version);
   const texts = personalTexts(topic, payload, version);
-  const generatedAt = instantOf(found.now);
+  const generatedAt = instantOf(circumstances.found.now);
   const deliveries = deliveriesOf(circumstances, isRevealed ? null : texts);
   return {
     generatedAt,
     event: {
-      eventId: event.id,
-      topic,
+      ...event,
       subject: subjectOf(topic, payload, version),
-      state: event.state,
-      createdAt: instantOf(event.created_at),
-      producer: event.producer,
-      version,
-      orderingKey: event.ordering_key,
-      dedupeKey: event.dedupe_key === null ? null : maskPersonalData(event.dedupe_key, texts),
-      correlationId: event.correlation_id,
-      causationId: event.causation_id,
-      traceparent: event.traceparent,
+      dedupeKey: dedupeKey === null ? null : maskPersonalData(dedupeKey, texts),
       payload: isRevealed ? inSchemaOrder(topic, payload, version) : shown.payload,
       hidden: [...shown.hidden],
       isValid: shown.isValid,
       isRevealed,
       reveal,
-      erasedAt: instantOrNull(event.erased_at),
     },
     verdict: written(verdictOf(deliveries), generatedAt),
     deliveries,
@@ -91,7 +79,7 @@ function viewOf(circumstances: Circumstances, family: Family, reveal: Reveal | n
 
 /** Before fan-out there are no rows, but it is known whom the event is for. */
 function deliveriesOf(circumstances: Circumstances, texts: readonly string[] | null): EventDelivery[] {
-  const { deliveries, event, is_awaiting: isAwaiting } = circumstances.found;
+  const { deliveries, event, isAwaiting } = circumstances.found;
   if (!isAwaiting) return deliveries.map((found) => deliveryOf(found, circumstances, texts));
   return event.subscribers.toSorted().map((subscriber) => ({
     deliveryId: null,
@@ -110,29 +98,24 @@ function deliveriesOf(circumstances: Circumstances, texts: readonly string[] | n
 }
 
 function deliveryOf(
-  found: FoundDelivery,
+  delivery: FoundDelivery,
   circumstances: Circumstances,
   texts: readonly string[] | null,
 ): EventDelivery {
-  const attempts = attemptsOf(found, texts);
+  const { tries, errorGroup, place: _, halt, ...found } = delivery;
+  const attempts = attemptsOf(tries, texts);
   const error = lastErrorOf(attempts);
   const isWaiting = found.state === 'pending' || found.state === 'failing';
-  const why = isWaiting ? whyOf(found.subscriber, found, circumstances) : null;
-  const nextAttemptAt = instantOrNull(found.next_attempt_at);
+  const why = isWaiting ? whyOf(found.subscriber, delivery, circumstances) : null;
+  const nextAttemptAt = instantOrNull(tries.next_attempt_at);
   // In an outage, not before the next probe.
   const probeAt = why?.code === 'outage' ? (why.until ?? '') : '';
   return {
-    deliveryId: found.delivery_id,
-    subscriber: found.subscriber,
-    state: found.state,
+    ...found,
     attempts,
-    replays: found.replays,
     nextAttemptAt: nextAttemptAt !== null && probeAt > nextAttemptAt ? probeAt : nextAttemptAt,
-    deliveredAt: instantOrNull(found.delivered_at),
-    deadLetteredAt: instantOrNull(found.dead_lettered_at),
-    dismissedAt: instantOrNull(found.dismissed_at),
-    halts: haltsOf(found.halts),
-    lastError: error && { ...error, group: found.error_group },
+    halts: haltsOf(halt),
+    lastError: error && { ...error, group: errorGroup },
     why,
   };
 }

@@ -4,6 +4,7 @@ import { attemptError, historyEntry, payloadFields } from '../dead-letters/deliv
 import { deliveryFields } from '../dead-letters/fields.ts';
 import { halts } from '../dead-letters/halts.ts';
 import { outage } from '../incidents/outage.ts';
+import { computed, field, instant, instantOrNull, shapesOf } from '../kit/fields.ts';
 import { preparedTransaction } from '../kit/prepared.ts';
 import * as shape from '../kit/shapes.ts';
 
@@ -31,44 +32,49 @@ const whyCode = z
   ])
   .meta({ id: 'WhyCode', description: 'Why a delivery waits. Later releases may add codes.' });
 
-const inFront = z
-  .object({
-    deliveryId: deliveryFields.deliveryId.shape,
-    eventId: z.uuid(),
-    topic: shape.topic,
-    subject: z
-      .string()
-      .nullable()
-      .meta({ description: 'Null also where it is that of the waiting event too.' }),
-    count: shape.count.meta({
+export const inFrontFields = {
+  deliveryId: field(deliveryFields.deliveryId.shape, "ahead.lane_id || '-' || ahead.position"),
+  eventId: field(z.uuid(), 'ahead.event_id'),
+  topic: field(shape.topic, 'events.topic'),
+  subject: computed(
+    z.string().nullable().meta({ description: 'Null also where it is that of the waiting event too.' }),
+  ),
+  count: computed(
+    shape.count.meta({
       description:
         'Unfinished deliveries in front, the first included, or the dead letter that halts the lane.',
     }),
-    isMore: z.boolean().meta({ description: 'Whether more may wait in front than `count` says.' }),
-    code: whyCode.meta({ description: 'Why the first one waits.' }),
-    nextAttemptAt: shape.instant.nullable(),
-    lastError: attemptError.nullable(),
-  })
-  .meta({
-    id: 'InFront',
-    description:
-      'What the others of the lane wait for: its first unfinished delivery, or, with the code `halted`, the dead letter that halts it.',
-  });
+  ),
+  isMore: computed(z.boolean().meta({ description: 'Whether more may wait in front than `count` says.' })),
+  code: computed(whyCode.meta({ description: 'Why the first one waits.' })),
+  nextAttemptAt: computed(shape.instant.nullable()),
+  lastError: computed(attemptError.nullable()),
+};
+const inFront = z.object(shapesOf(inFrontFields)).meta({
+  id: 'InFront',
+  description:
+    'What the others of the lane wait for: its first unfinished delivery, or, with the code `halted`, the dead letter that halts it.',
+});
 export type InFront = z.output<typeof inFront>;
 
-const producer = z
-  .object({
-    pid: z.int().nullable().meta({ description: 'Null for a prepared transaction.' }),
-    applicationName: z.string().nullable(),
-    clientAddress: z.string().nullable(),
-    state: z.string().nullable().meta({ description: 'As Postgres names it: `idle in transaction`.' }),
-    since: shape.instant.nullable().meta({ description: 'When the transaction began, or was prepared.' }),
-    prepared: preparedTransaction.nullable().meta({ description: 'Null for one that is open.' }),
-  })
-  .meta({
-    id: 'OpenProducer',
-    description: 'An open transaction of a producer. Fields that this role may not see are null.',
-  });
+export const producerFields = {
+  pid: field(z.int().nullable().meta({ description: 'Null for a prepared transaction.' }), 'pid'),
+  applicationName: field(z.string().nullable(), "nullif(application_name, '')"),
+  clientAddress: field(z.string().nullable(), 'client_address'),
+  state: field(
+    z.string().nullable().meta({ description: 'As Postgres names it: `idle in transaction`.' }),
+    'state',
+  ),
+  since: instantOrNull('since', 'When the transaction began, or was prepared.'),
+  prepared: field(
+    preparedTransaction.nullable().meta({ description: 'Null for one that is open.' }),
+    `case when gid is not null then json_build_object('gid', gid, 'owner', coalesce(owner, '')) end`,
+  ),
+};
+const producer = z.object(shapesOf(producerFields)).meta({
+  id: 'OpenProducer',
+  description: 'An open transaction of a producer. Fields that this role may not see are null.',
+});
 export type OpenProducer = z.output<typeof producer>;
 
 const why = z
@@ -99,70 +105,87 @@ const why = z
   .meta({ id: 'Why', description: 'Why a delivery is not delivered yet.' });
 export type Why = z.output<typeof why>;
 
+export const eventDeliveryFields = {
+  deliveryId: field(
+    deliveryFields.deliveryId.shape.nullable().meta({ description: 'Null before fan-out.' }),
+    "delivery.lane_id || '-' || delivery.position",
+  ),
+  subscriber: field(z.string(), 'delivery.subscriber'),
+  state: field(shape.state, 'delivery.state'),
+  attempts: computed(z.array(historyEntry).meta({ description: 'Oldest first.' })),
+  replays: field(shape.count, 'replays'),
+  nextAttemptAt: computed(shape.instant.nullable()),
+  deliveredAt: instantOrNull('delivered_at'),
+  deadLetteredAt: instantOrNull('dead_lettered_at'),
+  dismissedAt: instantOrNull(
+    'dismissed_at',
+    'When an operator said that the dead letter will not be replayed.',
+  ),
+  halts: computed(halts.nullable().meta({ description: 'Of a dead letter that halts its lane.' })),
+  lastError: computed(attemptError.extend({ group: shape.errorGroup.nullable() }).nullable()),
+  why: computed(
+    why.nullable().meta({ description: 'Null for a delivery that is delivered or dead-lettered.' }),
+  ),
+};
 const delivery = z
-  .object({
-    deliveryId: deliveryFields.deliveryId.shape.nullable().meta({ description: 'Null before fan-out.' }),
-    subscriber: z.string(),
-    state: shape.state,
-    attempts: z.array(historyEntry).meta({ description: 'Oldest first.' }),
-    replays: shape.count,
-    nextAttemptAt: shape.instant.nullable(),
-    deliveredAt: shape.instant.nullable(),
-    deadLetteredAt: shape.instant.nullable(),
-    dismissedAt: shape.instant
-      .nullable()
-      .meta({ description: 'When an operator said that the dead letter will not be replayed.' }),
-    halts: halts.nullable().meta({ description: 'Of a dead letter that halts its lane.' }),
-    lastError: attemptError.extend({ group: shape.errorGroup.nullable() }).nullable(),
-    why: why.nullable().meta({ description: 'Null for a delivery that is delivered or dead-lettered.' }),
-  })
+  .object(shapesOf(eventDeliveryFields))
   .meta({ id: 'EventDelivery', description: 'One event on its way to one subscriber.' });
 export type EventDelivery = z.output<typeof delivery>;
 
+export const relativeFields = {
+  eventId: field(z.string(), 'relative_id'),
+  isKept: field(
+    z.boolean().meta({ description: 'False for an event that is pruned: nothing but its id is known.' }),
+    'topic is not null',
+  ),
+  topic: field(shape.topic.nullable(), 'topic'),
+  producer: field(z.string().nullable(), 'producer'),
+  subject: computed(z.string().nullable()),
+  state: field(shape.state.nullable(), 'state'),
+  createdAt: instantOrNull('created_at'),
+  causedBy: field(
+    z.string().nullable().meta({ description: 'The id of the event that caused it.' }),
+    'caused_by',
+  ),
+};
 const relative = z
-  .object({
-    eventId: z.string(),
-    isKept: z
-      .boolean()
-      .meta({ description: 'False for an event that is pruned: nothing but its id is known.' }),
-    topic: shape.topic.nullable(),
-    producer: z.string().nullable(),
-    subject: z.string().nullable(),
-    state: shape.state.nullable(),
-    createdAt: shape.instant.nullable(),
-    causedBy: z.string().nullable().meta({ description: 'The id of the event that caused it.' }),
-  })
+  .object(shapesOf(relativeFields))
   .meta({ id: 'RelatedEvent', description: 'An event that led to this one, or that this one led to.' });
 export type RelatedEvent = z.output<typeof relative>;
 
+export const receiptFields = {
+  provider: field(z.string(), 'provider'),
+  webhookId: field(z.string().meta({ description: 'The provider’s id of the webhook.' }), 'event_id'),
+  receivedAt: instant('received_at'),
+  duplicates: field(shape.count.meta({ description: 'How often the provider sent it again.' }), 'duplicates'),
+};
 const receipt = z
-  .object({
-    provider: z.string(),
-    webhookId: z.string().meta({ description: 'The provider’s id of the webhook.' }),
-    receivedAt: shape.instant,
-    duplicates: shape.count.meta({ description: 'How often the provider sent it again.' }),
-  })
+  .object(shapesOf(receiptFields))
   .meta({ id: 'WebhookReceipt', description: 'The webhook that the first cause was received as.' });
 export type Receipt = z.output<typeof receipt>;
+
+export const eventFields = {
+  eventId: field(deliveryFields.eventId.shape, 'event.id'),
+  topic: field(shape.topic, 'event.topic'),
+  subject: deliveryFields.subject,
+  state: field(shape.state, 'event.state'),
+  createdAt: instant('event.created_at'),
+  producer: field(z.string(), 'event.producer'),
+  version: field(z.int().positive(), 'event.version'),
+  orderingKey: field(
+    z.string().meta({ description: 'Empty if the whole topic is one lane.' }),
+    'event.ordering_key',
+  ),
+  dedupeKey: field(z.string().nullable(), 'event.dedupe_key'),
+  correlationId: field(z.string().nullable(), 'event.correlation_id'),
+  causationId: field(z.string().nullable(), 'event.causation_id'),
+  traceparent: field(z.string().nullable(), 'event.traceparent'),
+};
 
 export const eventView = z
   .object({
     generatedAt: shape.instant,
-    event: z.object({
-      eventId: deliveryFields.eventId.shape,
-      topic: shape.topic,
-      subject: deliveryFields.subject.shape,
-      state: shape.state,
-      createdAt: shape.instant,
-      producer: z.string(),
-      version: z.int().positive(),
-      orderingKey: z.string().meta({ description: 'Empty if the whole topic is one lane.' }),
-      dedupeKey: z.string().nullable(),
-      correlationId: z.string().nullable(),
-      causationId: z.string().nullable(),
-      traceparent: z.string().nullable(),
-      ...payloadFields,
-    }),
+    event: z.object({ ...shapesOf(eventFields), ...payloadFields }),
     verdict: text.meta({ description: 'One sentence: where the event is, and why.' }),
     deliveries: z.array(delivery).meta({ description: 'One for each subscriber, by name.' }),
     webhook: receipt.nullable(),

@@ -3,14 +3,12 @@ import { personalTexts } from '../../platform/masking/personal.ts';
 import { subjectOf } from '../../platform/masking/subject.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';
 import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
-import type { FoundAttempts } from '../dead-letters/delivery.ts';
 import { outageOf } from '../incidents/outage.ts';
-import { preparedOf } from '../kit/prepared.ts';
 import { STALLED_AFTER_MS } from '../overview/read.ts';
-import type { Found, FoundDelivery, FoundFirst, FoundLane } from './found.ts';
+import type { Found, FoundAhead, FoundDelivery, FoundLane, FoundPlace, FoundTries } from './found.ts';
 import { reasonWords, written } from './sentences.ts';
 import type { Reason } from './sentences.ts';
-import type { InFront, OpenProducer, Why } from './view.ts';
+import type { InFront, Why } from './view.ts';
 
 /** The circumstances that all deliveries of an event share. */
 export interface Circumstances {
@@ -38,7 +36,7 @@ export interface Circumstances {
  */
 export function whyOf(subscriber: string, delivery: FoundDelivery | null, circumstances: Circumstances): Why {
   const { found } = circumstances;
-  const isHeld = isLeased(delivery?.lane ?? null, found.now);
+  const isHeld = isLeased(delivery?.place.lane ?? null, found.now);
   const down = outage(subscriber, circumstances);
   const reasons = [
     stopped(found),
@@ -61,23 +59,16 @@ export function whyOf(subscriber: string, delivery: FoundDelivery | null, circum
   };
 }
 
-function stopped({ now, last_pass: lastPass }: Found): Reason | null {
+function stopped({ now, lastPass }: Found): Reason | null {
   if (lastPass !== null && now - lastPass <= STALLED_AFTER_MS) return null;
   return reasonOf('relay_stopped', { since: instantOrNull(lastPass) });
 }
 
 function notFannedOut({ event, producers }: Found): Reason {
-  const open = producers.map((producer): OpenProducer => ({
-    pid: producer.pid,
-    applicationName: producer.application_name || null,
-    clientAddress: producer.client_address,
-    state: producer.state,
-    since: instantOrNull(producer.since),
-    prepared: preparedOf(producer),
-  }));
-  return open.length > 0
-    ? reasonOf('producer_open', { since: open[0]!.since, producers: open })
-    : reasonOf('not_fanned_out', { since: instantOf(event.created_at) });
+  const [oldest] = producers;
+  return oldest
+    ? reasonOf('producer_open', { since: oldest.since, producers })
+    : reasonOf('not_fanned_out', { since: event.createdAt });
 }
 
 function notHandled(
@@ -86,7 +77,7 @@ function notHandled(
   { found, handled }: Circumstances,
 ): Reason | null {
   const { topic } = found.event;
-  const since = waitsSince(found.event, delivery, found.now);
+  const since = waitsSince(found.event, delivery?.tries ?? null, found.now);
   const listed: readonly string[] = isTopicName(topic) ? catalog[topic].subscribers : [];
   if (!listed.includes(subscriber)) return reasonOf('not_in_catalog', { since });
   return handled.has(`${topic} ${subscriber}`) ? null : reasonOf('unattached', { since });
@@ -95,8 +86,8 @@ function notHandled(
 function paused(subscriber: string, { pauses }: Found): Reason | null {
   const pause = pauses.find((one) => one.subscriber === subscriber);
   if (!pause) return null;
-  const { by, reason, topic } = pause;
-  return reasonOf('paused', { since: instantOf(pause.at), by, reason, pausedTopic: topic || null });
+  const { subscriber: _, ...facts } = pause;
+  return reasonOf('paused', facts);
 }
 
 function outage(subscriber: string, { found, heedless }: Circumstances): Reason | null {
@@ -107,88 +98,71 @@ function outage(subscriber: string, { found, heedless }: Circumstances): Reason 
 }
 
 /** @param isDown whether the subscriber does not answer. */
-function inLane(delivery: FoundDelivery, found: Found, isDown: boolean): Reason {
-  const { first, lane, halt, backfill } = delivery;
-  if (backfill !== null) {
-    return reasonOf('backfill', { since: instantOf(backfill.at), by: backfill.by, reason: backfill.reason });
-  }
-  if (halt !== null) {
-    const behind = haltInFront(delivery, halt, found);
-    return reasonOf('halted', { since: instantOf(halt.halted_at), behind });
-  }
-  if (first === null) return inItself(found.event, delivery, lane, found.now);
+function inLane({ place, tries }: FoundDelivery, found: Found, isDown: boolean): Reason {
+  const { first, lane, halt, backfill } = place;
+  if (backfill !== null) return reasonOf('backfill', backfill);
+  if (halt !== null)
+    return reasonOf('halted', { since: halt.haltedAt, behind: haltInFront(place, halt, found) });
+  if (first === null) return inItself(found.event, tries, lane, found.now);
   return reasonOf('behind', {
-    since: waitsSince(found.event, delivery, found.now),
-    behind: inFrontOf(delivery, first, found, isDown),
+    since: waitsSince(found.event, tries, found.now),
+    behind: inFrontOf(place, first, found, isDown),
   });
 }
 
-function inFrontOf(delivery: FoundDelivery, first: FoundFirst, found: Found, isDown: boolean): InFront {
-  const { code: ownCode, lastError } = inItself(first, first, delivery.lane, found.now);
+function inFrontOf(place: FoundPlace, first: FoundAhead, found: Found, isDown: boolean): InFront {
+  const { code: ownCode, lastError } = inItself(first, first.tries, place.lane, found.now);
   const code = isDown && ownCode === 'backoff' ? 'outage' : ownCode;
   return {
     ...named(first, found),
-    count: delivery.in_front,
-    isMore: delivery.is_more_in_front,
+    count: place.inFront,
+    isMore: place.isMoreInFront,
     code,
-    nextAttemptAt: code === 'backoff' ? instantOrNull(first.next_attempt_at) : null,
+    nextAttemptAt: code === 'backoff' ? instantOrNull(first.tries.next_attempt_at) : null,
     lastError,
   };
 }
 
-function haltInFront(delivery: FoundDelivery, halt: FoundFirst, found: Found): InFront {
-  const lastError = lastErrorOf(attemptsOf(halt, personalTexts(halt.topic, halt.payload, halt.version)));
+function haltInFront(place: FoundPlace, halt: FoundAhead, found: Found): InFront {
   return {
     ...named(halt, found),
-    count: delivery.in_front + 1,
-    isMore: delivery.is_more_in_front,
+    count: place.inFront + 1,
+    isMore: place.isMoreInFront,
     code: 'halted',
     nextAttemptAt: null,
-    lastError,
+    lastError: lastErrorIn(halt, halt.tries),
   };
 }
 
-function named(first: FoundFirst, { event }: Found) {
-  const subject = subjectOf(first.topic, first.payload, first.version);
-  return {
-    deliveryId: first.delivery_id,
-    eventId: first.event_id,
-    topic: first.topic,
-    // A sentence would seem to speak of one and the same event.
-    subject: subject === subjectOf(event.topic, event.payload, event.version) ? null : subject,
-  };
+function named(ahead: FoundAhead, { event }: Found) {
+  const { deliveryId, eventId, topic } = ahead;
+  const subject = subjectOf(topic, ahead.payload, ahead.version);
+  // A sentence would seem to speak of one and the same event.
+  const isSame = subject === subjectOf(event.topic, event.payload, event.version);
+  return { deliveryId, eventId, topic, subject: isSame ? null : subject };
 }
 
-interface ReadEvent {
-  readonly topic: string;
-  readonly payload: unknown;
-  readonly version: number;
-  readonly created_at: number;
+type ReadEvent = Pick<FoundAhead, 'topic' | 'payload' | 'version' | 'createdAt'>;
+
+function lastErrorIn({ topic, payload, version }: ReadEvent, tries: FoundTries) {
+  return lastErrorOf(attemptsOf(tries, personalTexts(topic, payload, version)));
 }
 
 /** Says why the first delivery of a lane waits. */
-function inItself(
-  event: ReadEvent,
-  delivery: FoundAttempts & { readonly replayed_at: number | null },
-  lane: FoundLane | null,
-  now: number,
-): Reason {
-  const { topic, payload, version } = event;
-  const nextAttemptAt = delivery.next_attempt_at;
+function inItself(event: ReadEvent, tries: FoundTries, lane: FoundLane | null, now: number): Reason {
+  const { topic, version } = event;
+  const nextAttemptAt = tries.next_attempt_at;
   // Errors from before a replay no longer hold it.
-  const isFailing = delivery.state === 'failing';
-  const lastError = isFailing
-    ? lastErrorOf(attemptsOf(delivery, personalTexts(topic, payload, version)))
-    : null;
-  const since = waitsSince(event, delivery, now);
+  const lastError = tries.state === 'failing' ? lastErrorIn(event, tries) : null;
+  const since = waitsSince(event, tries, now);
   if (isLeased(lane, now)) {
-    return reasonOf('leased', { since, until: instantOrNull(lane?.next_look_at ?? null), lastError });
+    return reasonOf('leased', { since, until: instantOrNull(lane?.nextLookAt ?? null), lastError });
   }
   if (isTopicName(topic) && version > catalog[topic].version) {
     return reasonOf('newer_version', { since, neededVersion: version, lastError });
   }
   if (nextAttemptAt !== null && nextAttemptAt > now) {
-    const attemptedAt = instantOrNull(delivery.attempted_at);
+    const attemptedAt = instantOrNull(tries.attempted_at);
     return reasonOf('backoff', { since: attemptedAt, until: instantOf(nextAttemptAt), lastError });
   }
   return reasonOf('due', { since, lastError });
@@ -196,17 +170,17 @@ function inItself(
 
 /** A lease that has run out is none: its relay died. */
 function isLeased(lane: FoundLane | null, now: number): boolean {
-  return lane !== null && lane.is_leased && lane.next_look_at !== null && lane.next_look_at > now;
+  return lane !== null && lane.isLeased && lane.nextLookAt !== null && lane.nextLookAt > now;
 }
 
 /** Since it was recorded, its retry was due, or an operator replayed it. */
 function waitsSince(
-  { created_at: createdAt }: Pick<ReadEvent, 'created_at'>,
-  delivery: Pick<FoundDelivery, 'next_attempt_at' | 'replayed_at'> | null,
+  { createdAt }: Pick<ReadEvent, 'createdAt'>,
+  tries: FoundTries | null,
   now: number,
 ): string {
-  const dueAt = delivery?.next_attempt_at ?? 0;
-  return instantOf(Math.max(createdAt, dueAt > now ? 0 : dueAt, delivery?.replayed_at ?? 0));
+  const dueAt = tries?.next_attempt_at ?? 0;
+  return instantOf(Math.max(Date.parse(createdAt), dueAt > now ? 0 : dueAt, tries?.replayed_at ?? 0));
 }
 
 function reasonOf(code: Reason['code'], facts: Partial<Reason>): Reason {

@@ -10,10 +10,10 @@ import type { LoadedEvent } from './load.ts';
  * @returns nothing for an event that does not have the text: the index has only hashes.
  */
 export function foundBy(event: LoadedEvent, q: string): string[] {
-  const { id, correlationId, causationId, orderingKey, dedupeKey } = event;
+  const { item, correlationId, causationId, orderingKey, dedupeKey } = event;
   const keys = [
     // The first event of a correlation names itself.
-    ['correlation id', correlationId === id ? null : correlationId],
+    ['correlation id', correlationId === item.eventId ? null : correlationId],
     ['causation id', causationId],
     ['ordering key', orderingKey],
     ['deduplication key', dedupeKey],
@@ -21,7 +21,7 @@ export function foundBy(event: LoadedEvent, q: string): string[] {
   return [...keys.filter(([, value]) => value === q).map(([name]) => name), ...fieldsOf(event, q)];
 }
 
-function fieldsOf(event: LoadedEvent, q: string): string[] {
-  const fields = idsIn(event).filter(({ text }) => text === q);
+function fieldsOf({ item: { topic }, payload, version }: LoadedEvent, q: string): string[] {
+  const fields = idsIn({ topic, payload, version }).filter(({ text }) => text === q);
   return fields.map(({ pointer }) => `payload ${pointer}`);
 }

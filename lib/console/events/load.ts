@@ -1,29 +1,24 @@
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { msOf } from '../../platform/time.ts';
-import type { State } from '../kit/shapes.ts';
+import { jsonOf } from '../kit/fields.ts';
+import type { Row } from '../kit/fields.ts';
+import { itemFields } from './fields.ts';
 import type { Place } from './place.ts';
 import type { EventsQuery } from './query.ts';
 
 /** An event as the database has it. */
 export interface LoadedEvent {
+  readonly item: Row<typeof itemFields>;
   /** Its place among those that were asked for. */
   readonly place: number;
-  readonly id: string;
-  readonly topic: string;
   /** Null if it is long and nobody needs the whole. */
   readonly payload: unknown;
   readonly version: number;
-  /** Epoch milliseconds. */
-  readonly createdAt: number;
-  readonly state: State;
   readonly correlationId: string | null;
   readonly causationId: string | null;
   readonly orderingKey: string;
   readonly dedupeKey: string | null;
-  /** Of the subscriber in the query; null before fan-out, and without one. */
-  readonly deliveryId: string | null;
-  readonly deliveryState: State | null;
 }
 
 /** Reads the events at these places that match the query's filters, in the same order. */
@@ -57,11 +52,10 @@ const LOAD = `
   with asked as materialized (
     select * from unnest($1::text::uuid[], $2::text::bigint[]) with ordinality as asked(id, position, place)
   )
-  select place::int as place, events.id::text as id, events.topic,
+  select ${jsonOf(itemFields)} as item, place::int as place,
     case when $7::boolean or pg_column_size(payload) <= ${LISTED_PAYLOAD_BYTES} then payload end as payload, version,
-    (extract(epoch from created_at) * 1000)::float8 as "createdAt", events.state::text as state,
     correlation_id as "correlationId", causation_id as "causationId", ordering_key as "orderingKey",
-    dedupe_key as "dedupeKey", delivery.id as "deliveryId", delivery.state::text as "deliveryState"
+    dedupe_key as "dedupeKey"
   from asked join events using (id)
     left join lateral (
       select lane_id || '-' || deliveries.position as id, deliveries.state

@@ -1,17 +1,18 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { hiddenField } from '../kit/actions.ts';
-import { timeAndAgo, timeToMinute } from '../kit/instants.ts';
+import { listTable } from '../kit/document.ts';
+import { timeToMinute } from '../kit/instants.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { deadLetterPath, eventPath, eventsPath, HOME, withParameters } from '../kit/links.ts';
+import { eventsPath, HOME, withParameters } from '../kit/links.ts';
 import { pager } from '../kit/pager.ts';
 import { card, emptyCard, section } from '../kit/sections.ts';
 import { select, sinceOptions } from '../kit/select.ts';
-import { stateLabel, stateWord } from '../kit/states.ts';
-import { table } from '../kit/table.ts';
-import { capitalize, quantity, shortId } from '../kit/words.ts';
-import type { EventItem, EventList } from './read.ts';
+import { stateWord } from '../kit/states.ts';
+import { capitalize } from '../kit/words.ts';
+import type { EventList } from './fields.ts';
+import { itemList, reachNotes } from './lists.ts';
 
 const REFRESH_SECONDS = 15;
 
@@ -25,7 +26,7 @@ export function eventsPage(view: EventList, context: PageContext, topics: Filter
     lead: leadOf(view),
     live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
   })}
-  ${filterForm(view, topics)} ${reachNote(view)}
+  ${filterForm(view, topics)} ${reach(view)}
   ${view.items.length === 0 ? nothing(view, context) : list(view, context)}`;
   return layout({ title: 'Events', section: 'events', refreshSeconds: REFRESH_SECONDS, content }, context);
 }
@@ -59,62 +60,19 @@ const STATES = [
   ),
 ] as const;
 
-/** Says what a search leaves out. */
-function reachNote({ search, generatedAt }: EventList): Html | null {
-  if (search === null) return null;
-  const { since, notSearched, includesPayloads } = search;
-  const notes = [
-    since !== null &&
-      html`The index has events since ${timeToMinute(since, generatedAt)} and is working back. Older ones are
-      found by their own id, or in the list of their topic.`,
-    notSearched > 0 &&
-      html`${quantity(notSearched, 'new event')} ${notSearched === 1 ? 'is' : 'are'} not in the index yet: try
-      again in a minute.`,
-    !includesPayloads &&
-      html`Payloads were not searched: only ids are looked for there, not words, dates or personal data.`,
-  ].filter((note) => note !== false);
+function reach(view: EventList): Html | null {
+  const notes = reachNotes(view);
   return notes.length === 0
     ? null
-    : html`<p class="muted small reach">${notes.map((note) => [note, ' '])}</p>`;
+    : html`<p class="muted small reach">${notes.map((note) => [note.html, ' '])}</p>`;
 }
 
 function list(view: EventList, context: PageContext): Html {
-  const { items, filters, generatedAt } = view;
-  const { q, subscriber } = filters;
   return section({
     id: 'events',
-    title: q === null ? 'Newest first' : 'Found',
-    content: html`${card(
-      table({
-        name: 'Events',
-        columns: [
-          {
-            label: 'Event',
-            look: 'about',
-            cell: ({ eventId, topic, subject }) =>
-              html`<a class="t mono" href="${eventPath(eventId)}">${topic}</a
-                ><span class="s">${subject}</span>`,
-          },
-          { label: 'State', cell: ({ state }) => stateLabel(state) },
-          subscriber !== null && { label: subscriber, cell: deliveryCell },
-          q !== null && {
-            label: 'Found by',
-            cell: ({ foundBy }) => foundBy.map((by) => html`<span class="s wrap">${by}</span>`),
-          },
-          { label: 'Emitted', look: 'nowrap', cell: ({ createdAt }) => timeAndAgo(createdAt, generatedAt) },
-          { label: 'Event id', look: 'mono nowrap', cell: ({ eventId }) => shortId(eventId) },
-        ],
-        rows: items,
-      }),
-    )}
-    ${listPager(view, context)}`,
+    title: view.filters.q === null ? 'Newest first' : 'Found',
+    content: html`${card(listTable(itemList(view)))} ${listPager(view, context)}`,
   });
-}
-
-function deliveryCell({ delivery }: EventItem): Child {
-  if (delivery === null) return html`<span class="muted">not fanned out yet</span>`;
-  return html`<a class="mono nowrap" href="${deadLetterPath(delivery.deliveryId)}">${delivery.deliveryId}</a>
-    <span class="s">${stateLabel(delivery.state)}</span>`;
 }
 
 function listPager({ nextCursor, lookedBackTo, generatedAt }: EventList, { url }: PageContext): Html | null {

@@ -1,9 +1,25 @@
 import * as z from 'zod';
 
 import { ago, isInstant, topicText } from '../../bus/deliveries/operations/replay-request.ts';
+import { cursorOf } from '../kit/cursor.ts';
 import * as shape from '../kit/shapes.ts';
 
 const LONGEST_SEARCH = 255;
+
+/**
+ * The place of an event in a list. Events that wait for fan-out come first, in the order of their creation; then the
+ * others in the order of fan-out. The list of all events is in the order of their ids.
+ */
+const cursorShape = z.discriminatedUnion('in', [
+  z.object({ in: z.literal('ids'), id: z.uuid() }),
+  z.object({
+    in: z.literal('awaiting'),
+    at: z.string().refine(isInstant),
+    seq: z.string().regex(/^\d{1,18}$/),
+  }),
+  z.object({ in: z.literal('positions'), position: z.int().nonnegative() }),
+]);
+export type Cursor = z.output<typeof cursorShape>;
 
 /** The query of the list of events. */
 export const eventsQuery = z.object({
@@ -18,40 +34,7 @@ export const eventsQuery = z.object({
   subscriber: z.string().max(100).optional().meta({ description: 'Only events for this subscriber.' }),
   since: ago.optional().meta({ description: 'Only events emitted within this time: `24h`, `90m`, `7d`.' }),
   limit: shape.pageLimit,
-  cursor: z.string().transform(readCursor).optional(),
+  cursor: cursorOf(cursorShape).optional(),
 });
 
 export type EventsQuery = z.output<typeof eventsQuery>;
-
-/**
- * The place of an event in a list. Events that wait for fan-out come first, in the order of their creation; then the
- * others in the order of fan-out. The list of all events is in the order of their ids.
- */
-export type Cursor =
-  | { readonly in: 'ids'; readonly id: string }
-  | { readonly in: 'awaiting'; readonly at: string; readonly seq: string }
-  | { readonly in: 'positions'; readonly position: number };
-
-const cursorShape = z.discriminatedUnion('in', [
-  z.object({ in: z.literal('ids'), id: z.uuid() }),
-  z.object({
-    in: z.literal('awaiting'),
-    at: z.string().refine(isInstant),
-    seq: z.string().regex(/^\d{1,18}$/),
-  }),
-  z.object({ in: z.literal('positions'), position: z.int().nonnegative() }),
-]);
-
-function readCursor(text: string, context: z.RefinementCtx): Cursor {
-  try {
-    return cursorShape.parse(JSON.parse(Buffer.from(text, 'base64url').toString()));
-  } catch {
-    context.addIssue({ code: 'custom', message: 'expected a cursor from an earlier answer, or none' });
-    return z.NEVER;
-  }
-}
-
-/** Writes a cursor as a query accepts it. */
-export function writeCursor(cursor: Cursor): string {
-  return Buffer.from(JSON.stringify(cursor)).toString('base64url');
-}

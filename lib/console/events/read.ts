@@ -4,8 +4,9 @@ import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { subjectOf } from '../../platform/masking/subject.ts';
 import { HOUR, instantOf, msOf } from '../../platform/time.ts';
-import * as shape from '../kit/shapes.ts';
+import { writeCursor } from '../kit/cursor.ts';
 import { awaitingEvents } from './awaiting.ts';
+import type { EventItem, EventList } from './fields.ts';
 import { foundBy } from './found-by.ts';
 import { deadLetteredEvents, eventsInLanes, failingEvents, openEvents } from './in-lanes.ts';
 import { loadEvents } from './load.ts';
@@ -13,73 +14,8 @@ import type { LoadedEvent } from './load.ts';
 import { newestEvents } from './newest.ts';
 import { oneAfterAnother } from './place.ts';
 import type { Place, Places } from './place.ts';
-import { writeCursor } from './query.ts';
 import type { Cursor, EventsQuery } from './query.ts';
 import { searchEvents } from './search.ts';
-
-const item = z
-  .object({
-    eventId: z.uuid(),
-    topic: shape.topic,
-    subject: z
-      .string()
-      .nullable()
-      .meta({ description: 'The subject of the event, for example `booking bkg_48213`.' }),
-    state: shape.state,
-    createdAt: shape.instant,
-    delivery: z
-      .object({ deliveryId: z.string(), state: shape.state })
-      .nullable()
-      .meta({ description: 'The delivery to the subscriber in the query, once the event is fanned out.' }),
-    foundBy: z.array(z.string()).meta({
-      description: 'Where the searched text is in the event, for example `payload /paymentIntentId`.',
-    }),
-  })
-  .meta({ id: 'EventItem' });
-
-export const eventList = z
-  .object({
-    generatedAt: shape.instant,
-    filters: z.object({
-      q: z.string().nullable(),
-      topic: shape.topic.nullable(),
-      state: shape.state.nullable(),
-      subscriber: z.string().nullable(),
-      since: z.string().nullable(),
-      limit: shape.count,
-    }),
-    items: z.array(item).meta({
-      description:
-        'Newest first: events that wait for fan-out, then the others in the order of fan-out. What a search finds by an event’s own id comes before that.',
-    }),
-    nextCursor: z
-      .string()
-      .nullable()
-      .meta({ description: 'The cursor of older events; null on the last page.' }),
-    lookedBackTo: shape.instant.nullable().meta({
-      description:
-        'Set where few events match and the page ends before it is full: it has what matches back to this time.',
-    }),
-    search: z
-      .object({
-        since: shape.instant.nullable().meta({
-          description:
-            'Older events are found only by their own ids, because the index does not have them yet; null: all are in it.',
-        }),
-        notSearched: shape.count.meta({
-          description: 'About how many new events are neither in the index nor were searched one by one.',
-        }),
-        includesPayloads: z.boolean().meta({
-          description: 'Whether payloads were searched: only for a text that looks like an id.',
-        }),
-      })
-      .nullable()
-      .meta({ description: 'How far a search reaches; null without one.' }),
-  })
-  .meta({ id: 'EventList', description: 'A page of events.' });
-
-export type EventList = z.output<typeof eventList>;
-export type EventItem = EventList['items'][number];
 
 /**
  * Lists or searches events, page by page, newest first.
@@ -179,21 +115,12 @@ function timeOf({ eventId }: Place): number {
 
 /** @returns null for an event that does not have the searched text, and for a smoke test's that nobody asked for. */
 function itemOf(event: LoadedEvent, place: Place, query: EventsQuery): EventItem | null {
-  const { q, subscriber } = query;
-  const { id, topic, payload, version, deliveryId, deliveryState } = event;
+  const { q } = query;
+  const { item, payload, version } = event;
+  const { topic } = item;
   if (topic === SMOKE_TEST.topic && q === undefined && query.topic !== topic) return null;
   const by = q === undefined ? [] : [...(place.by ? [place.by] : []), ...foundBy(event, asStored(q))];
   if (q !== undefined && by.length === 0) return null;
-  return {
-    eventId: id,
-    topic,
-    subject: payload === null ? null : subjectOf(topic, payload, version),
-    state: event.state,
-    createdAt: instantOf(event.createdAt),
-    delivery:
-      subscriber === undefined || deliveryId === null || deliveryState === null
-        ? null
-        : { deliveryId, state: deliveryState },
-    foundBy: [...new Set(by)],
-  };
+  const subject = payload === null ? null : subjectOf(topic, payload, version);
+  return { ...item, subject, foundBy: [...new Set(by)] };
 }

@@ -3,10 +3,12 @@ import { answered, invalid } from '../../platform/http/operation.ts';
 import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
 import { eventPath, HOME } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
+import { eventList } from './fields.ts';
+import type { EventList } from './fields.ts';
+import { namedItems } from './lists.ts';
 import { eventsPage } from './page.ts';
 import { eventsQuery } from './query.ts';
-import { eventList, readEvents } from './read.ts';
-import type { EventList } from './read.ts';
+import { readEvents } from './read.ts';
 
 const SUBSCRIBERS_BY_TOPIC = topics().map(([topic, { subscribers }]) => ({ topic, subscribers }));
 
@@ -92,9 +94,7 @@ export const listEvents = operatorRoute({
 /** The page of the one event that has the searched id, or whose delivery has it, for a search without any filter. */
 function onlyEvent({ items }: EventList, { searchParams }: URL): string | null {
   if (searchParams.size !== 1 || !searchParams.has('q')) return null;
-  const named = items.filter(({ foundBy }) =>
-    foundBy.some((by) => by === 'event id' || by === 'delivery id'),
-  );
+  const named = namedItems(items);
   return named.length === 1 ? eventPath(named[0]!.eventId) : null;
 }
 

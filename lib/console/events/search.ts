@@ -2,20 +2,12 @@ import { findEvents } from '../../components/identifiers/find-events.ts';
 import { isIdentifier, isSearchable } from '../../components/identifiers/identifier.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { instantOrNull } from '../../platform/time.ts';
+import type { Reach } from './fields.ts';
 import { findNamed } from './named.ts';
 import { atPosition, positionOf } from './place.ts';
 import type { Place, Places } from './place.ts';
 import type { Cursor, EventsQuery } from './query.ts';
 import { searchUnindexed } from './unindexed.ts';
-
-/** How far a search reaches. */
-export interface Reach {
-  /** The time of the oldest event that is found by more than its own id; null: all are. */
-  readonly since: string | null;
-  readonly notSearched: number;
-  /** Whether payloads are searched: only for a text that looks like an id. */
-  readonly includesPayloads: boolean;
-}
 
 /**
  * Searches events: by their own ids, and by the keys and payloads of the others.

@@ -87,7 +87,8 @@ export function errorPhrase(error: LastError): Phrase {
   return { html: failureLabel(error), text: failureText(error) };
 }
 
-const MARKS = {
+/** The sign and the colour of each state in a terminal. */
+export const MARKS = {
   pending: ['·', 'dim'],
   failing: ['!', 'yellow'],
   dead_lettered: ['✗', 'red'],
