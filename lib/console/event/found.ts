@@ -4,8 +4,9 @@ import { driverOf, run } from '../../platform/db/statement.ts';
 import type { FoundAttempts } from '../dead-letters/delivery.ts';
 import { HALT } from '../dead-letters/halts.ts';
 import type { FoundHalt } from '../dead-letters/halts.ts';
-import { OUTAGE } from '../incidents/outage.ts';
-import type { FoundOutage } from '../incidents/outage.ts';
+import { outageFields } from '../incidents/outage.ts';
+import type { Outage } from '../incidents/outage.ts';
+import { jsonOf } from '../kit/fields.ts';
 import type { State } from '../kit/shapes.ts';
 
 /** The statement's result: an event, its deliveries, and all that they may wait for. Times are epoch milliseconds. */
@@ -27,7 +28,7 @@ export interface Found {
     readonly reason: string;
   }[];
   /** The subscribers that do not answer. */
-  readonly outages: readonly (FoundOutage & { readonly subscriber: string })[];
+  readonly outages: readonly (Outage & { readonly subscriber: string })[];
 }
 
 interface FoundEvent {
@@ -241,7 +242,7 @@ const EVENT = `
         left join backfill using (lane_id)
     ),
     'outages', (
-      select coalesce(json_agg(json_build_object('subscriber', subscriber, ${OUTAGE})), '[]') from outages
+      select coalesce(json_agg(${jsonOf(outageFields, { subscriber: 'subscriber' })}), '[]') from outages
       where recovered_at is null
     ),
     'pauses', (
