@@ -1,6 +1,6 @@
+import { alertLines } from '../../lib/console/alerts/lines.ts';
 import type { AlertState } from '../../lib/console/alerts/read.ts';
 import type { Examination } from '../../lib/console/doctor/read.ts';
-import { ago } from '../../lib/console/kit/instants.ts';
 import { count, quantity } from '../../lib/console/kit/words.ts';
 import { instantOf } from '../../lib/platform/time.ts';
 import { atMost, writeJson } from '../command.ts';
@@ -44,22 +44,12 @@ async function run(call: Call): Promise<number> {
 }
 
 /** Writes where alerts go, and what was not delivered. */
-function writeAlerts({ heartbeat, problems, channels }: AlertState, { write, paint, columns }: Pane): void {
+function writeAlerts(alerts: AlertState, { write, paint, columns }: Pane): void {
   write('\nAlerts:');
-  const line = (isRight: boolean, words: string) =>
-    write(hang(`  ${isRight ? paint('green', '✓') : paint('yellow', '!')} `, words, columns));
-  if (channels.length === 0)
-    line(false, 'nobody is notified of incidents: set ALERT_EMAIL or ALERT_WEBHOOK_URL');
-  for (const { channel, to, lastSentAt, unsent, givenUp, lastError } of channels) {
-    const sent =
-      lastSentAt === null ? 'none sent yet' : `last sent ${ago(lastSentAt, instantOf(Date.now()))}`;
-    const owed = unsent + givenUp > 0 ? `, ${count(unsent)} to be sent, ${count(givenUp)} given up` : '';
-    const error = lastError === null ? '' : `: ${lastError}`;
-    line(lastError === null, `${channel} to ${to}, ${sent}${owed}${error}`);
+  for (const { tone, words, details } of alertLines(alerts, instantOf(Date.now()))) {
+    const mark = tone === 'ok' ? paint('green', '✓') : paint('yellow', '!');
+    write(hang(`  ${mark} `, details ? `${words}: ${details.text}` : words, columns));
   }
-  if (heartbeat) line(true, 'the relay calls a watcher outside each minute');
-  else line(false, 'nobody outside notices a relay that stands still: set HEARTBEAT_URL');
-  for (const problem of problems) line(false, problem);
 }
 
 /** Writes each promise with its findings. */

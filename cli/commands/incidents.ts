@@ -1,14 +1,16 @@
 import type { IncidentReplay, IncidentView } from '../../lib/console/incidents/detail.ts';
 import type { Incident } from '../../lib/console/incidents/incident.ts';
-import { ago, timeText, until } from '../../lib/console/kit/instants.ts';
+import { haltList, laneList, letterList, topicList } from '../../lib/console/incidents/lists.ts';
+import { leftWords, probeWords, titleOf, whenPhrase } from '../../lib/console/incidents/words.ts';
+import type { List } from '../../lib/console/kit/document.ts';
+import { timeText } from '../../lib/console/kit/instants.ts';
 import { failureText } from '../../lib/console/kit/states.ts';
 import { count, countOfLanes, quantity } from '../../lib/console/kit/words.ts';
-import { visibleName } from '../../lib/platform/visible.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
+import { drawList } from '../draw.ts';
 import { EXIT, misused } from '../failure.ts';
 import { requireIncidentId } from '../incident-id.ts';
-import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { hang, wrapTo } from '../text.ts';
 import { TIMES } from '../times.ts';
@@ -72,18 +74,16 @@ const MARKS = { happening: ['✗', 'red'], owed: ['!', 'yellow'], closed: ['✓'
 
 function summaryOf(incident: Incident, now: string, { paint, columns }: Pane): string {
   const [mark, style] = MARKS[incident.state];
-  const { openedAt, closedAt, acknowledged, paused, outage } = incident;
-  const probe = outage === null || paused ? [] : [`next probe ${until(outage.nextProbeAt, now)}`];
-  const when =
-    closedAt === null
-      ? `since ${timeText(openedAt, now)} (${ago(openedAt, now)})`
-      : `from ${timeText(openedAt, now)} until ${timeText(closedAt, now)}`;
-  const details = [failureText(incident.lastError), when, ...probe, ...(paused ? ['paused'] : [])].join(
-    ' · ',
-  );
+  const { acknowledged, paused } = incident;
+  const details = [
+    failureText(incident.lastError),
+    whenPhrase(incident, now).text,
+    probeWords(incident, now),
+    paused && 'paused',
+  ];
   return [
     `\n${hang(`${paint(style, mark)} `, incident.sentence, columns)}`,
-    hang('  ', details, columns),
+    hang('  ', details.filter(Boolean).join(' · '), columns),
     ...(acknowledged
       ? [hang('  ', `acknowledged by ${acknowledged.by}: ${acknowledged.note}`, columns)]
       : []),
@@ -103,80 +103,12 @@ async function show(call: Call, id: string): Promise<number> {
 
 function write(view: IncidentView, pane: Pane): void {
   const { write: line, paint, columns } = pane;
-  const { generatedAt: now, lanes, halts, topics, deadLetters, actions, replays } = view;
+  const { generatedAt: now, lanes, halts, deadLetters, actions, replays } = view;
   line(summaryOf(view, now, pane).trimStart());
-  if (lanes.length > 0) {
-    line(`\n${paint('bold', titleOf('Blocked lanes', lanes.length, view.blockedLanes, countOfLanes))}`);
-    line(
-      table(
-        pane,
-        [
-          { title: 'lane', isFlexible: true },
-          { title: 'delivery' },
-          { title: 'attempts', align: 'right', leftOut: 'late' },
-          { title: 'waiting', align: 'right' },
-          { title: 'next attempt' },
-        ],
-        lanes.map((lane) => [
-          visibleName(lane.orderingKey) || 'whole topic',
-          lane.deliveryId,
-          count(lane.attempts),
-          count(lane.waiting),
-          view.paused ? 'after the pause' : until(lane.nextAttemptAt, now),
-        ]),
-      ),
-    );
-  }
-  if (topics.length > 0) {
-    line(`\n${paint('bold', 'What waits')}`);
-    line(
-      table(
-        pane,
-        [{ title: 'topic' }, { title: 'waiting', align: 'right' }],
-        topics.map(({ topic, waiting }) => [topic, count(waiting)]),
-      ),
-    );
-  }
-  if (halts.length > 0) {
-    line(`\n${paint('bold', titleOf('Halted lanes', halts.length, view.haltedLanes, countOfLanes))}`);
-    line(
-      table(
-        pane,
-        [
-          { title: 'lane', isFlexible: true },
-          { title: 'dead letter' },
-          { title: 'waiting', align: 'right' },
-          { title: 'since' },
-        ],
-        halts.map((halt) => [
-          visibleName(halt.orderingKey) || 'whole topic',
-          halt.deliveryId,
-          count(halt.waiting),
-          timeText(halt.since, now),
-        ]),
-      ),
-    );
-  }
-  if (deadLetters.length > 0) {
-    line(`\n${paint('bold', titleOf('Dead letters', deadLetters.length, view.owed))}`);
-    line(
-      table(
-        pane,
-        [
-          { title: 'delivery' },
-          { title: 'dead since' },
-          { title: 'about', isFlexible: true },
-          { title: 'error', isFlexible: true },
-        ],
-        deadLetters.map(({ deliveryId, deadLetteredAt, subject, lastError }) => [
-          deliveryId,
-          timeText(deadLetteredAt, now),
-          subject ?? '',
-          lastError === null ? '' : failureText(lastError),
-        ]),
-      ),
-    );
-  }
+  writeList(titleOf('Blocked lanes', lanes.length, view.blockedLanes, countOfLanes), laneList(view), pane);
+  writeList('What waits', topicList(view), pane);
+  writeList(titleOf('Halted lanes', halts.length, view.haltedLanes, countOfLanes), haltList(view), pane);
+  writeList(titleOf('Dead letters', deadLetters.length, view.owed), letterList(view), pane);
   for (const replay of replays) line(`\n${hang('', replayWords(replay, now), columns)}`);
   for (const { at, operator, action, reason } of actions)
     line(
@@ -189,19 +121,19 @@ function write(view: IncidentView, pane: Pane): void {
   line(`\n${paint('dim', [...adviceOf(view), TIMES].map((advice) => wrapTo(columns, advice)).join('\n'))}`);
 }
 
-function titleOf(title: string, shown: number, all: number, counted = count): string {
-  return shown < all ? `${title}, ${shown} of ${counted(all)}` : title;
+function writeList<Row>(title: string, list: List<Row>, pane: Pane): void {
+  if (list.rows.length > 0) pane.write(`\n${pane.paint('bold', title)}\n${drawList(pane, list)}`);
 }
 
 /** `confirmed 00:41, 7 of 7`, or how far the replay is. */
 function replayWords(replay: IncidentReplay, now: string): string {
-  const { delivered, replayed, left, pending, failing, deadLettered, confirmedAt } = replay;
-  const { requestedBy, failedAgain } = replay;
+  const { delivered, replayed, confirmedAt, requestedBy, failedAgain } = replay;
   const share = `${count(delivered)} of ${count(replayed)}`;
   const by = `replayed by ${requestedBy} at ${timeText(replay.requestedAt, now)}`;
   if (confirmedAt !== null) return `✓ Confirmed ${timeText(confirmedAt, now)}, ${share}, ${by}`;
   const again = failedAgain.map(({ deliveryId }) => deliveryId).join(', ');
-  return `${share} delivered, ${left > 0 ? `${count(left)} not put back yet, ` : ''}${count(pending)} pending, ${count(failing + deadLettered)} failed again${again && ` (${again})`}, ${by}`;
+  const left = `${leftWords(replay)}${again && ` (${again})`}`;
+  return [`${share} delivered`, left, by].filter(Boolean).join(', ');
 }
 
 /** Names the commands that come next. */

@@ -51,7 +51,7 @@ describe('a halted lane at a terminal', () => {
     );
     const one = await postbud(`incidents ${idIn(list.out)}`);
     expect(words(one.out)).toMatch(
-      new RegExp(`Halted lanes lane dead letter waiting since whole topic ${dead} 2`),
+      new RegExp(`Halted lanes lane waiting dead letter since whole topic 2 ${dead}`),
     );
     expect(one.out).toContain(
       `To let a lane go on without its dead letter: npx postbud dismiss ${dead} --reason <text>`,

@@ -5,7 +5,8 @@ import { readable } from '../../platform/config.ts';
 import type { AlertSettings } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
-import { instantOrNull } from '../../platform/time.ts';
+import { computed, field, instantOrNull, jsonOf, shapesOf } from '../kit/fields.ts';
+import type { Row } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
 
 const channelName = z.enum(['mail', 'webhook']);
@@ -52,19 +53,35 @@ export const testResult = z
 
 export type TestAlert = z.output<typeof testResult>;
 
+const owed = (whose: string) =>
+  `(select count(*) from owed where owed.channel = named.channel and due_at ${whose})`;
+
+/** A channel, and what became of its alerts. */
+const channelFields = {
+  channel: field(channelName, 'channel'),
+  to: computed(to),
+  lastSentAt: instantOrNull('(select max(sent_at) from alerts where alerts.channel = named.channel)'),
+  unsent: field(
+    shape.count.meta({ description: 'Alerts that are to be sent, at first or again.' }),
+    owed('is not null'),
+  ),
+  givenUp: field(
+    shape.count.meta({ description: 'Alerts that were given up within a week.' }),
+    owed('is null'),
+  ),
+  lastError: field(
+    z.string().nullable().meta({ description: 'Of these: why the last attempt failed.' }),
+    `(
+      select last_error from owed where owed.channel = named.channel and last_error is not null
+      order by attempted_at desc limit 1
+    )`,
+  ),
+};
+
 /** Where alerts go, and what became of them. */
 export const alertState = z
   .object({
-    channels: z.array(
-      z.object({
-        channel: channelName,
-        to,
-        lastSentAt: shape.instant.nullable(),
-        unsent: shape.count.meta({ description: 'Alerts that are to be sent, at first or again.' }),
-        givenUp: shape.count.meta({ description: 'Alerts that were given up within a week.' }),
-        lastError: z.string().nullable().meta({ description: 'Of these: why the last attempt failed.' }),
-      }),
-    ),
+    channels: z.array(z.object(shapesOf(channelFields))),
     heartbeat: alertTargets.shape.heartbeat,
     problems: alertTargets.shape.problems,
   })
@@ -73,30 +90,16 @@ export const alertState = z
 export type AlertState = z.output<typeof alertState>;
 
 export async function readAlerts(db: Database, settings: AlertSettings): Promise<AlertState> {
-  const { channels, heartbeat, problems } = targetsOf(settings);
-  const found = await run<Found>(driverOf(db), { text: STATE, values: [] });
+  const { channels, ...targets } = targetsOf(settings);
+  const found = await run<{ state: Row<typeof channelFields> }>(driverOf(db), { text: STATE, values: [] });
+  const states = found.map(({ state }) => state);
   return {
-    channels: channels.map((target) => {
-      const known = found.find(({ channel }) => channel === target.channel);
-      return {
-        ...target,
-        lastSentAt: instantOrNull(known?.last_sent_at ?? null),
-        unsent: known?.unsent ?? 0,
-        givenUp: known?.given_up ?? 0,
-        lastError: known?.last_error ?? null,
-      };
-    }),
-    heartbeat,
-    problems,
+    channels: channels.map((target) => ({
+      ...target,
+      ...states.find(({ channel }) => channel === target.channel)!,
+    })),
+    ...targets,
   };
-}
-
-interface Found {
-  readonly channel: z.output<typeof channelName>;
-  readonly last_sent_at: number | null;
-  readonly unsent: number;
-  readonly given_up: number;
-  readonly last_error: string | null;
 }
 
 // What was given up long ago, or sent later all the same, is no news.
@@ -109,13 +112,4 @@ const STATE = `
         and later.revision > alerts.revision
     )))
   )
-  select channel, (extract(epoch from (
-      select max(sent_at) from alerts where alerts.channel = named.channel
-    )) * 1000)::float8 as last_sent_at,
-    (select count(*)::int from owed where owed.channel = named.channel and due_at is not null) as unsent,
-    (select count(*)::int from owed where owed.channel = named.channel and due_at is null) as given_up,
-    (
-      select last_error from owed where owed.channel = named.channel and last_error is not null
-      order by attempted_at desc limit 1
-    ) as last_error
-  from (values ('mail'), ('webhook')) as named (channel)`;
+  select ${jsonOf(channelFields)} as state from (values ('mail'), ('webhook')) as named (channel)`;

@@ -4,8 +4,8 @@ import { driverOf, run } from '../../platform/db/statement.ts';
 import type { FoundAttempts } from '../dead-letters/delivery.ts';
 import { HALT } from '../dead-letters/halts.ts';
 import type { FoundHalt } from '../dead-letters/halts.ts';
-import { OUTAGE } from '../incidents/outage.ts';
-import type { FoundOutage } from '../incidents/outage.ts';
+import { outageFields } from '../incidents/outage.ts';
+import type { Outage } from '../incidents/outage.ts';
 import { instantSql, jsonOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
 import { eventDeliveryFields, eventFields, inFrontFields, producerFields } from './view.ts';
@@ -23,7 +23,7 @@ export interface Found {
   readonly deliveries: readonly FoundDelivery[];
   readonly pauses: readonly (OperatorsWord & Pick<Why, 'pausedTopic'> & { readonly subscriber: string })[];
   /** The subscribers that do not answer. */
-  readonly outages: readonly (FoundOutage & { readonly subscriber: string })[];
+  readonly outages: readonly (Outage & { readonly subscriber: string })[];
 }
 
 interface FoundEvent extends Row<typeof eventFields> {
@@ -217,7 +217,7 @@ const EVENT = `
         left join backfill using (lane_id)
     ),
     'outages', (
-      select coalesce(json_agg(json_build_object('subscriber', subscriber, ${OUTAGE})), '[]') from outages
+      select coalesce(json_agg(${jsonOf(outageFields, { subscriber: 'subscriber' })}), '[]') from outages
       where recovered_at is null
     ),
     'pauses', (

@@ -3,7 +3,6 @@ import { personalTexts } from '../../platform/masking/personal.ts';
 import { subjectOf } from '../../platform/masking/subject.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';
 import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
-import { outageOf } from '../incidents/outage.ts';
 import { STALLED_AFTER_MS } from '../overview/read.ts';
 import type { Found, FoundAhead, FoundDelivery, FoundLane, FoundPlace, FoundTries } from './found.ts';
 import { reasonWords, written } from './sentences.ts';
@@ -93,7 +92,7 @@ function paused(subscriber: string, { pauses }: Found): Reason | null {
 function outage(subscriber: string, { found, heedless }: Circumstances): Reason | null {
   const silent = found.outages.find((one) => one.subscriber === subscriber);
   if (!silent || heedless.has(`${found.event.topic} ${subscriber}`)) return null;
-  const facts = outageOf(silent);
+  const { subscriber: _, ...facts } = silent;
   return reasonOf('outage', { since: facts.since, until: facts.nextProbeAt, outage: facts });
 }
 

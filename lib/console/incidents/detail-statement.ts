@@ -1,67 +1,120 @@
+import * as z from 'zod';
+
 import { LANES_COUNTED, halting, waitingBehind } from '../../bus/deliveries/halts.ts';
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
-import type { State } from '../kit/shapes.ts';
+import { computed, field, instant, instantOrNull, instantSql, jsonOf, shapesOf } from '../kit/fields.ts';
+import type { Row } from '../kit/fields.ts';
+import { BESIDE_LISTED, listedFields } from '../kit/listed-delivery.ts';
+import type { BesideListed } from '../kit/listed-delivery.ts';
+import * as shape from '../kit/shapes.ts';
 import { INCIDENT } from './incident.ts';
 import type { FoundIncident } from './incident.ts';
 
-/** The statement's result. Times are epoch milliseconds. */
+const laneFields = {
+  ...listedFields,
+  orderingKey: field(z.string(), 'ordering_key'),
+  attempts: field(shape.count, 'attempts'),
+  nextAttemptAt: instant('next_look_at'),
+  waiting: field(
+    shape.count.meta({ description: 'Deliveries in the lane; at most 100 are counted.' }),
+    'waiting',
+  ),
+};
+export const blockedLane = z.object(shapesOf(laneFields)).meta({ id: 'BlockedLane' });
+
+const haltFields = {
+  ...listedFields,
+  orderingKey: field(z.string(), 'ordering_key'),
+  since: instant('halted_at'),
+  waiting: field(
+    shape.count.meta({ description: 'Deliveries behind it; at most 100 are counted.' }),
+    'waiting',
+  ),
+};
+export const haltingDeadLetter = z
+  .object(shapesOf(haltFields))
+  .meta({ id: 'HaltingDeadLetter', description: 'A dead letter that halts its lane.' });
+
+const topicFields = { topic: field(shape.topic, 'topic'), waiting: field(shape.count, 'waiting') };
+export const waitingTopic = z.object(shapesOf(topicFields));
+
+const letterFields = { ...listedFields, deadLetteredAt: instant('dead_lettered_at') };
+export const owedDeadLetter = z.object(shapesOf(letterFields)).meta({ id: 'OwedDeadLetter' });
+
+const groupFields = {
+  group: field(shape.errorGroup, '"group"'),
+  message: field(z.string(), 'message'),
+  count: field(shape.count, 'count'),
+};
+export const owedGroup = z.object(shapesOf(groupFields));
+
+const failedFields = { ...listedFields, state: field(shape.state, 'state') };
+
+const replayFields = {
+  replayId: field(z.uuid(), 'id'),
+  requestedAt: instant('requested_at'),
+  requestedBy: field(z.string(), 'requested_by'),
+  replayed: field(
+    shape.count.meta({ description: 'Deliveries of this subscription that were re-queued.' }),
+    'whole',
+  ),
+  left: field(
+    shape.count.meta({ description: 'Deliveries that a paced replay has not put back yet.' }),
+    'waiting',
+  ),
+  delivered: field(shape.count, 'delivered'),
+  pending: field(shape.count, 'pending'),
+  failing: field(shape.count, 'failing'),
+  deadLettered: field(shape.count, 'dead_lettered'),
+  confirmedAt: instantOrNull(
+    'case when whole > 0 and waiting = 0 and delivered >= whole then last_delivered_at end',
+    'When the last one was delivered, once all of them are.',
+  ),
+  failedAgain: computed(
+    z
+      .array(z.object(shapesOf(failedFields)))
+      .max(10)
+      .meta({ description: 'Some of those that failed again.' }),
+  ),
+};
+export const incidentReplay = z
+  .object(shapesOf(replayFields))
+  .meta({ id: 'IncidentReplay', description: 'A replay since the incident began, as far as it has come.' });
+
+const actionFields = {
+  at: instant('at'),
+  operator: field(z.string(), 'operator'),
+  action: field(z.string(), 'action'),
+  deliveryId: field(z.string().nullable(), 'delivery_id'),
+  reason: field(z.string().nullable(), 'reason'),
+};
+export const incidentAction = z.object(shapesOf(actionFields));
+
+/** The statement's result. */
 export interface Found {
-  readonly now: number;
+  readonly generatedAt: string;
   readonly incident: FoundIncident;
-  readonly lanes: readonly (FoundDelivery & {
-    readonly ordering_key: string;
-    readonly attempts: number;
-    /** Now, of a lane that is being attempted. */
-    readonly next_look_at: number;
-    readonly waiting: number;
-  })[];
-  readonly halts: readonly (FoundDelivery & {
-    readonly ordering_key: string;
-    readonly halted_at: number;
-    readonly waiting: number;
-  })[];
+  readonly lanes: readonly (Row<typeof laneFields> & BesideListed)[];
+  readonly halts: readonly (Row<typeof haltFields> & BesideListed)[];
   /** Of an outage. */
-  readonly topics: readonly { readonly topic: string; readonly waiting: number }[];
-  readonly dead_letters: readonly (FoundDelivery & { readonly dead_lettered_at: number })[];
-  readonly groups: readonly { readonly group: string; readonly message: string; readonly count: number }[];
+  readonly topics: Row<typeof topicFields>[];
+  readonly deadLetters: readonly (Row<typeof letterFields> & BesideListed)[];
+  readonly groups: Row<typeof groupFields>[];
   readonly dismissed: number;
   readonly replays: readonly FoundReplay[];
   readonly others: readonly FoundIncident[];
-  readonly actions: readonly {
-    readonly at: number;
-    readonly operator: string;
-    readonly action: string;
-    readonly delivery_id: string | null;
-    readonly reason: string | null;
-  }[];
+  readonly actions: Row<typeof actionFields>[];
 }
 
-export interface FoundDelivery {
-  readonly id: string;
-  readonly event_id: string;
-  /** Null if it is long. */
-  readonly payload: unknown;
-  readonly version: number;
-  /** The last failed attempt. */
-  readonly last: { readonly kind?: string; readonly message?: string } | null;
-}
-
-export interface FoundReplay {
-  readonly id: string;
-  readonly requested_at: number;
-  readonly requested_by: string;
-  readonly replayed: number;
-  /** Deliveries that a paced one has not put back yet. */
-  readonly left: number;
-  readonly delivered: number;
-  readonly pending: number;
-  readonly failing: number;
-  readonly dead_lettered: number;
-  readonly last_delivered_at: number | null;
-  readonly failed_again: readonly (FoundDelivery & { readonly state: State })[];
+interface FoundReplay extends Row<typeof replayFields> {
+  readonly failedAgain: readonly (Row<typeof failedFields> & BesideListed)[];
 }
 
 const LISTED_PAYLOAD_BYTES = 16 * 1024;
+const BESIDE = {
+  ...BESIDE_LISTED,
+  payload: `case when payload_bytes <= ${LISTED_PAYLOAD_BYTES} then payload end`,
+};
 
 /** The last failed attempt of a delivery: an operator's action may come after it. */
 const LAST_FAILURE = `(
@@ -69,12 +122,8 @@ const LAST_FAILURE = `(
       where entry ->> 'outcome' = 'failed' order by number desc limit 1
     )`;
 
-/** The columns of `FoundDelivery`, of \`deliveries\` joined with \`events\`. */
-const DELIVERY = `'id', lane_id || '-' || position, 'event_id', event_id, 'version', version, 'last', last,
-        'payload', case when payload_bytes <= ${LISTED_PAYLOAD_BYTES} then payload end`;
-
-// A leased lane is being attempted now, whenever its lease ends. A replay belongs to the incident when it names it, or when it covers its subscription without naming another error. One
-// of chosen deliveries may be of any error.
+// A leased lane is being attempted now, whenever its lease ends. A replay belongs to the incident when it names it, or when it
+// covers its subscription without naming another error. One of chosen deliveries may be of any error.
 export const DETAIL = `
   with incident as materialized (
     select * from incidents where id = $1::text::uuid
@@ -172,7 +221,7 @@ export const DETAIL = `
     select own_replay.id, requested_at, requested_by, counted.*,
       case when request ->> 'subscriber' = of_subscriber and not is_paced then own_replay.replayed
         else counted.total end as whole, pace.waiting, (
-        select coalesce(json_agg(json_build_object(${DELIVERY}, 'state', state)), '[]') from (
+        select coalesce(json_agg(${jsonOf(failedFields, BESIDE)}), '[]') from (
           select lane_id, position, event_id, deliveries.state, payload_bytes, ${LAST_FAILURE} as last, payload, version
           from deliveries join lanes on lanes.id = lane_id join events on events.id = event_id
           where replayed_at in (select at from replay_instants where replay_id = own_replay.id)
@@ -204,36 +253,24 @@ export const DETAIL = `
     select at, operator, action, delivery_id, reason from operator_actions where incident_id = $1::text::uuid
     order by at desc limit 20
   )
-  select json_build_object('now', extract(epoch from clock_timestamp()) * 1000, 'incident', ${INCIDENT},
+  select json_build_object(
+    'generatedAt', ${instantSql('clock_timestamp()')},
+    'incident', ${INCIDENT},
     'lanes', (
-      select coalesce(json_agg(json_build_object(${DELIVERY}, 'ordering_key', ordering_key, 'attempts', attempts,
-        'next_look_at', extract(epoch from next_look_at) * 1000, 'waiting', waiting) order by next_look_at), '[]') from lane
+      select coalesce(json_agg(${jsonOf(laneFields, BESIDE)} order by next_look_at), '[]') from lane
     ),
-    'halts', (
-      select coalesce(json_agg(json_build_object(${DELIVERY}, 'ordering_key', ordering_key,
-        'halted_at', extract(epoch from halted_at) * 1000, 'waiting', waiting) order by halted_at), '[]') from halt
+    'halts', (select coalesce(json_agg(${jsonOf(haltFields, BESIDE)} order by halted_at), '[]') from halt),
+    'topics', (select coalesce(json_agg(${jsonOf(topicFields)} order by waiting desc), '[]') from topic),
+    'deadLetters', (
+      select coalesce(json_agg(${jsonOf(letterFields, BESIDE)} order by dead_lettered_at desc), '[]') from dead_letter
     ),
-    'topics', (
-      select coalesce(json_agg(json_build_object('topic', topic, 'waiting', waiting) order by waiting desc), '[]')
-      from topic
-    ),
-    'dead_letters', (
-      select coalesce(json_agg(json_build_object(${DELIVERY},
-        'dead_lettered_at', extract(epoch from dead_lettered_at) * 1000) order by dead_lettered_at desc), '[]')
-      from dead_letter
-    ),
-    'groups', (select coalesce(json_agg(own_group), '[]') from own_group),
+    'groups', (select coalesce(json_agg(${jsonOf(groupFields)}), '[]') from own_group),
     'dismissed', (select count from dismissed),
     'replays', (
-      select coalesce(json_agg(json_build_object('id', id, 'requested_at', extract(epoch from requested_at) * 1000,
-        'requested_by', requested_by, 'replayed', whole, 'left', waiting, 'delivered', delivered, 'pending', pending,
-        'failing', failing, 'dead_lettered', dead_lettered,
-        'last_delivered_at', extract(epoch from last_delivered_at) * 1000, 'failed_again', failed_again)
-        order by requested_at desc), '[]') from progress
+      select coalesce(json_agg(${jsonOf(replayFields, { failedAgain: 'failed_again' })} order by requested_at desc), '[]')
+      from progress
     ),
     'others', (select coalesce(json_agg(${INCIDENT} order by state), '[]') from other as incidents),
-    'actions', (
-      select coalesce(json_agg(json_build_object('at', extract(epoch from at) * 1000, 'operator', operator,
-        'action', action, 'delivery_id', delivery_id, 'reason', reason) order by at desc), '[]') from action
-    )) as found
+    'actions', (select coalesce(json_agg(${jsonOf(actionFields)} order by at desc), '[]') from action)
+  ) as found
   from incident as incidents`;

@@ -1,14 +1,14 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { actionForm, mayReplay, missingReplayScope, retireForm } from '../kit/actions.ts';
+import { listTable } from '../kit/document.ts';
 import { CHECK_ICON, DEAD_ICON, WARNING_ICON } from '../kit/icons.ts';
-import { time, timeAndAgo, timeToMinute, until } from '../kit/instants.ts';
+import { time, timeAndAgo, timeToMinute } from '../kit/instants.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
 import {
   deadLetterPath,
   deadLettersPath,
-  eventPath,
   incidentPath,
   incidentsPath,
   replayedPath,
@@ -17,15 +17,15 @@ import {
   topicPath,
 } from '../kit/links.ts';
 import { alert, card, emptyLine, factList, section } from '../kit/sections.ts';
-import { failureLabel, failureTag, LAST_ERROR } from '../kit/states.ts';
-import { ACTIONS, table } from '../kit/table.ts';
-import { capitalize, count, countOfLanes, quantity, shortId } from '../kit/words.ts';
+import { failureLabel, failureTag } from '../kit/states.ts';
+import { capitalize, count, countOfLanes, quantity } from '../kit/words.ts';
 import { acknowledgeForm, dismissForm } from './actions.ts';
 import type { IncidentView } from './detail.ts';
 import { haltsSection } from './halts-section.ts';
-import { LANE, WAITING } from './lane-columns.ts';
+import { laneList, letterList } from './lists.ts';
 import { waitingTopics } from './outage-recovery.ts';
 import { isMoving, recoverySection } from './recovery.ts';
+import { titleOf } from './words.ts';
 
 /** Someone watches what moves; the rest changes within minutes. */
 const WATCHED_SECONDS = 1;
@@ -148,89 +148,29 @@ function deadLetterCount({ owed, topic, subscriber, groups }: IncidentView): Chi
 }
 
 function lanesSection(view: IncidentView, context: PageContext): Html | null {
-  const { lanes, blockedLanes, generatedAt: now } = view;
+  const { lanes, blockedLanes } = view;
   if (lanes.length === 0) return null;
   return section({
     id: 'lanes',
-    title:
-      lanes.length < blockedLanes
-        ? `${lanes.length} of ${countOfLanes(blockedLanes)} blocked lanes`
-        : 'Blocked lanes',
+    title: titleOf('Blocked lanes', lanes.length, blockedLanes, countOfLanes),
     hint: 'A lane is a subscriber’s deliveries in order. While its first delivery fails, the others wait behind it.',
     content: card(
-      table({
-        name: 'Blocked lanes',
-        caption: 'Blocked lanes, the next attempt first',
-        columns: [
-          LANE,
-          {
-            label: 'Held by',
-            cell: ({ eventId, subject, attempts }) =>
-              html`<a class="mono nowrap" href="${eventPath(eventId)}">${shortId(eventId)}</a>
-                <span class="s">${subject !== null && `${subject}, `}${quantity(attempts, 'attempt')}</span>`,
-          },
-          LAST_ERROR,
-          WAITING,
-          {
-            label: 'Next attempt',
-            look: 'nowrap',
-            cell: ({ nextAttemptAt }) => (view.paused ? 'after the pause' : until(nextAttemptAt, now)),
-          },
-          {
-            ...ACTIONS,
-            cell: ({ deliveryId, orderingKey }) =>
-              mayReplay(context.operator) &&
-              html`<div class="acts">
-                ${actionForm('skip', { deliveryId }, { of: orderingKey }, context)}
-              </div>`,
-          },
-        ],
-        rows: lanes,
+      listTable(laneList(view), {
+        actions: ({ deliveryId, orderingKey }) =>
+          mayReplay(context.operator) && actionForm('skip', { deliveryId }, { of: orderingKey }, context),
       }),
     ),
   });
 }
 
-function deadLettersSection({
-  deadLetters,
-  owed,
-  topic,
-  subscriber,
-  generatedAt: now,
-}: IncidentView): Html | null {
+function deadLettersSection(view: IncidentView): Html | null {
+  const { deadLetters, owed, topic, subscriber } = view;
   if (deadLetters.length === 0) return null;
   return section({
     id: 'dead-letters',
-    title:
-      deadLetters.length < owed ? `${deadLetters.length} of ${count(owed)} dead letters` : 'Dead letters',
+    title: titleOf('Dead letters', deadLetters.length, owed),
     hint: html`newest first · <a href="${deadLettersPath({ topic, subscriber })}">all of ${subscriber}</a>`,
-    content: card(
-      table({
-        name: 'Dead letters',
-        caption: 'Dead letters of this incident, newest first',
-        columns: [
-          {
-            label: 'Delivery',
-            isRowHeader: true,
-            cell: ({ deliveryId }) =>
-              html`<a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>`,
-          },
-          {
-            label: 'Event',
-            cell: ({ eventId, subject }) =>
-              html`<a class="mono nowrap" href="${eventPath(eventId)}">${shortId(eventId)}</a>
-                <span class="s">${subject}</span>`,
-          },
-          LAST_ERROR,
-          {
-            label: 'Dead-lettered',
-            look: 'nowrap',
-            cell: ({ deadLetteredAt }) => timeAndAgo(deadLetteredAt, now),
-          },
-        ],
-        rows: deadLetters,
-      }),
-    ),
+    content: card(listTable(letterList(view))),
   });
 }
 

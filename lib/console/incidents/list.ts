@@ -1,10 +1,11 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, WARNING_ICON } from '../kit/icons.ts';
-import { ago, timeToMinute, until } from '../kit/instants.ts';
+import { timeToMinute } from '../kit/instants.ts';
 import { incidentPath } from '../kit/links.ts';
 import { failureLabel } from '../kit/states.ts';
 import type { Incident } from './incident.ts';
+import { probeWords, whenPhrase } from './words.ts';
 
 const LOOKS = {
   happening: { tone: 'dead', icon: DEAD_ICON },
@@ -26,12 +27,15 @@ export function incidentItems(incidents: readonly Incident[], now: string, isQui
 function incidentItem(incident: Incident, now: string, isQuiet: boolean): Html {
   const { incidentId, state, sentence, lastError } = incident;
   const { tone, icon } = LOOKS[state];
+  const probe = probeWords(incident, now);
   return html`<li class="${tone}">
     ${icon}
     <div>
       <a class="t" href="${incidentPath(incidentId)}">${sentence}</a>
       ${!isQuiet && html`<p class="small">${failureLabel(lastError)}</p>`}
-      <p class="s">${whenWords(incident, now)}${probeWords(incident, now)}${standing(incident, now)}</p>
+      <p class="s">
+        ${whenPhrase(incident, now).html}${probe !== null && ` · ${probe}`}${standing(incident, now)}
+      </p>
     </div>
   </li>`;
 }
@@ -40,17 +44,6 @@ function incidentItem(incident: Incident, now: string, isQuiet: boolean): Html {
 export function owedTitle(incidents: readonly Incident[]): string {
   const isOfBus = incidents.some(({ state, subscriber }) => state === 'owed' && subscriber === '');
   return isOfBus ? 'Over, with something left to settle' : 'Over, with dead letters left';
-}
-
-/** Says since when an incident lasts, or how long it lasted. */
-function whenWords({ openedAt, closedAt }: Incident, now: string): Html {
-  if (closedAt === null) return html`since ${timeToMinute(openedAt, now)}, ${ago(openedAt, now)}`;
-  return html`from ${timeToMinute(openedAt, now)} until ${timeToMinute(closedAt, now)}`;
-}
-
-/** Says when the next delivery probes a subscriber that does not answer. */
-function probeWords({ outage, paused }: Incident, now: string): Child {
-  return outage !== null && !paused && html` · next probe ${until(outage.nextProbeAt, now)}`;
 }
 
 /** Says who has taken an incident up, and that the subscriber is paused or not in the catalog. */

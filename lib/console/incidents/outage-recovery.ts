@@ -1,13 +1,13 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { actionForm, mayReplay } from '../kit/actions.ts';
+import { listTable } from '../kit/document.ts';
 import { timeToMinute, until } from '../kit/instants.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { topicPath } from '../kit/links.ts';
 import { card, section } from '../kit/sections.ts';
-import { table } from '../kit/table.ts';
-import { count, quantity } from '../kit/words.ts';
+import { quantity } from '../kit/words.ts';
 import type { IncidentView } from './detail.ts';
+import { topicList } from './lists.ts';
 import { step } from './step.ts';
 
 /** Draws how an outage ends: a probe gets through, everything follows in order, and the incident closes. */
@@ -37,26 +37,12 @@ export function outageSteps(view: IncidentView, context: PageContext): Html {
 }
 
 /** Lists the topics whose deliveries wait for a subscriber that does not answer. */
-export function waitingTopics({ topics }: IncidentView): Html | null {
-  if (topics.length === 0) return null;
+export function waitingTopics(view: IncidentView): Html | null {
+  if (view.topics.length === 0) return null;
   return section({
     id: 'topics',
     title: 'What waits',
     hint: 'the most first',
-    content: card(
-      table({
-        name: 'What waits',
-        caption: 'Deliveries that wait until the subscriber answers, by topic',
-        columns: [
-          {
-            label: 'Topic',
-            isRowHeader: true,
-            cell: ({ topic }) => html`<a class="mono" href="${topicPath(topic)}">${topic}</a>`,
-          },
-          { label: 'Waiting', tone: 'num', cell: ({ waiting }) => count(waiting) },
-        ],
-        rows: topics,
-      }),
-    ),
+    content: card(listTable(topicList(view))),
   });
 }

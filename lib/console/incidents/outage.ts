@@ -2,24 +2,27 @@ import * as z from 'zod';
 
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
-import { instantOf } from '../../platform/time.ts';
+import { field, instant, shapesOf } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
+import { statusOf } from '../kit/states.ts';
 
-/** An outage that is not over. The message of its error is not shown: it may hold personal data of any event. */
-export const outage = z
-  .object({
-    kind: z.string().meta({ description: 'The kind of error that opened it: `unreachable`, `http_503`.' }),
-    since: shape.instant,
-    probes: shape.count.meta({ description: 'Probes without an answer.' }),
-    nextProbeAt: shape.instant.meta({
-      description: 'When the next delivery probes. Retry one to probe now.',
-    }),
-  })
-  .meta({
-    id: 'Outage',
-    description:
-      'A subscriber does not answer. Its deliveries wait without using up attempts; one at a time probes.',
-  });
+/** Of a row of `outages`. The message of its error is not shown: it may hold personal data of any event. */
+export const outageFields = {
+  kind: field(
+    z.string().meta({ description: 'The kind of error that opened it: `unreachable`, `http_503`.' }),
+    'outages.kind',
+  ),
+  since: instant('outages.opened_at'),
+  probes: field(shape.count.meta({ description: 'Probes without an answer.' }), 'outages.probes'),
+  nextProbeAt: instant('outages.next_probe_at', 'When the next delivery probes. Retry one to probe now.'),
+};
+
+/** An outage that is not over. */
+export const outage = z.object(shapesOf(outageFields)).meta({
+  id: 'Outage',
+  description:
+    'A subscriber does not answer. Its deliveries wait without using up attempts; one at a time probes.',
+});
 export type Outage = z.output<typeof outage>;
 
 /** The attached subscriptions that do not wait while their subscriber does not answer, as `topic subscriber`. */
@@ -30,18 +33,6 @@ export function heedlessOf(attached: readonly AttachedSubscriber[]): ReadonlySet
       .flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
   );
 }
-
-/** A row of `OUTAGE`. Times are epoch milliseconds. */
-export interface FoundOutage {
-  readonly kind: string;
-  readonly opened_at: number;
-  readonly probes: number;
-  readonly next_probe_at: number;
-}
-
-/** Fields of a JSON object, of a row of `outages`. */
-export const OUTAGE = `'kind', outages.kind, 'opened_at', extract(epoch from outages.opened_at) * 1000,
-        'probes', outages.probes, 'next_probe_at', extract(epoch from outages.next_probe_at) * 1000`;
 
 /** Whether a relay holds a lane of a row of `outages`: only to probe. */
 export const IS_PROBING = `exists (
@@ -63,15 +54,10 @@ export const IS_PROBING = `exists (
       ) as lane
     )`;
 
-export function outageOf(found: FoundOutage): Outage {
-  const { kind, opened_at: since, probes, next_probe_at: nextProbeAt } = found;
-  return { kind, since: instantOf(since), probes, nextProbeAt: instantOf(nextProbeAt) };
-}
-
 /** Says how a subscriber that is not there has failed, before a time since when: `has answered 503`. */
 export function silenceWords(kind: string): string {
-  const status = /^http_?(\d{3})$/i.exec(kind)?.[1];
-  if (status !== undefined) return `has answered ${status}`;
+  const status = statusOf(kind);
+  if (status !== null) return `has answered ${status}`;
   if (/timeout/i.test(kind)) return 'has not answered in time';
   return kind === 'unreachable' ? 'has been unreachable' : `has failed with ${kind}`;
 }

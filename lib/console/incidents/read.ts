@@ -4,7 +4,8 @@ import { isInstant, topicText } from '../../bus/deliveries/operations/replay-req
 import { watchIncidents } from '../../components/incidents/watch.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
-import { instantOf } from '../../platform/time.ts';
+import { cursorOf, writeCursor } from '../kit/cursor.ts';
+import { instantSql } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
 import { INCIDENT, WORST_FIRST, incident, incidentOf, incidentState } from './incident.ts';
 import type { FoundIncident } from './incident.ts';
@@ -23,26 +24,18 @@ export const incidentList = z
 
 export type IncidentList = z.output<typeof incidentList>;
 
+/** The start of a page: after the incident that closed at this instant, to the microsecond. */
+const cursorShape = z.tuple([z.string().refine(isInstant), z.uuid()]);
+
 export const incidentQuery = z.object({
   state: incidentState.optional(),
   topic: topicText.optional(),
   subscriber: z.string().max(100).optional(),
   limit: shape.pageLimit,
-  cursor: z.string().transform(readCursor).optional(),
+  cursor: cursorOf(cursorShape).optional(),
 });
 
 export type IncidentQuery = z.output<typeof incidentQuery>;
-
-const cursorShape = z.tuple([z.string().refine(isInstant), z.uuid()]);
-
-function readCursor(text: string, context: z.RefinementCtx): z.output<typeof cursorShape> {
-  try {
-    return cursorShape.parse(JSON.parse(Buffer.from(text, 'base64url').toString()));
-  } catch {
-    context.addIssue({ code: 'custom', message: 'expected a cursor from an earlier answer, or none' });
-    return z.NEVER;
-  }
-}
 
 /** Lists incidents as they are now. All live ones are on the first page; closed ones are read page by page. */
 export async function readIncidents(db: Database, query: IncidentQuery): Promise<IncidentList> {
@@ -52,28 +45,25 @@ export async function readIncidents(db: Database, query: IncidentQuery): Promise
     text: LIST,
     values: [state, topic, subscriber, limit + 1, cursor?.[0] ?? null, cursor?.[1] ?? null],
   });
-  const { now, live, closed, happening, owed } = row!.found;
+  const { live, closed, ...found } = row!.found;
   const kept = closed.slice(0, limit);
   const last = closed.length > limit ? kept.at(-1) : undefined;
   return {
-    generatedAt: instantOf(now),
-    items: [...live, ...kept].map((found) => incidentOf(found)),
-    happening,
-    owed,
-    nextCursor: last ? Buffer.from(JSON.stringify([last.at, last.id])).toString('base64url') : null,
+    ...found,
+    items: [...live, ...kept.map((one) => one.found)].map((one) => incidentOf(one)),
+    nextCursor: last ? writeCursor([last.at, last.found.incidentId]) : null,
   };
 }
 
-interface Found {
-  readonly now: number;
+interface Found extends Pick<IncidentList, 'generatedAt' | 'happening' | 'owed'> {
   readonly live: readonly FoundIncident[];
-  readonly closed: readonly (FoundIncident & { readonly at: string })[];
-  readonly happening: number;
-  readonly owed: number;
+  readonly closed: readonly { readonly at: string; readonly found: FoundIncident }[];
 }
 
 /** Live incidents that are listed: there are seldom more than a few. */
 const LISTED = 500;
+
+const CLOSED_AT = `to_char(closed_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
 
 const LIST = `
   with live as materialized (
@@ -91,12 +81,13 @@ const LIST = `
       and ($5::text is null or (closed_at, id) < ($5::text::timestamptz, $6::text::uuid))
     order by closed_at desc, id desc limit $4::int
   )
-  select json_build_object('now', extract(epoch from clock_timestamp()) * 1000,
+  select json_build_object(
+    'generatedAt', ${instantSql('clock_timestamp()')},
     'live', (select coalesce(json_agg(${INCIDENT} order by ${WORST_FIRST}), '[]') from shown as incidents),
     'closed', (
-      select coalesce(json_agg(${INCIDENT}::jsonb || jsonb_build_object('at',
-        to_char(closed_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) order by closed_at desc, id desc), '[]')
+      select coalesce(json_agg(json_build_object('at', ${CLOSED_AT}, 'found', ${INCIDENT}) order by closed_at desc, id desc), '[]')
       from closed as incidents
     ),
     'happening', (select count(*) from live where state = 'happening'),
-    'owed', (select count(*) from live where state = 'owed')) as found`;
+    'owed', (select count(*) from live where state = 'owed')
+  ) as found`;

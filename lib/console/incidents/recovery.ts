@@ -11,6 +11,7 @@ import { count, quantity, quantityOfLanes } from '../kit/words.ts';
 import type { IncidentReplay, IncidentView } from './detail.ts';
 import { outageSteps } from './outage-recovery.ts';
 import { step } from './step.ts';
+import { leftWords } from './words.ts';
 
 /** How many lanes one click retries: enough to see whether the subscriber is back. */
 export const RETRIED = 20;
@@ -136,8 +137,7 @@ function confirmStep(view: IncidentView): Html {
 }
 
 function replayOutcome(replay: IncidentReplay, now: string): Html {
-  const { replayed, left, delivered, pending, failing, deadLettered } = replay;
-  const { confirmedAt, requestedAt, requestedBy } = replay;
+  const { replayed, delivered, failing, deadLettered, confirmedAt, requestedAt, requestedBy } = replay;
   const share = `${count(delivered)} of ${count(replayed)}`;
   const details = html`<a href="${replayedPath(replay.replayId)}"
     >Replay by ${requestedBy}, ${timeToMinute(requestedAt, now)}</a
@@ -150,16 +150,10 @@ function replayOutcome(replay: IncidentReplay, now: string): Html {
     );
   }
   const failed = failing + deadLettered;
-  const words = [
-    left > 0 && `${count(left)} not put back yet`,
-    pending > 0 && `${count(pending)} pending`,
-    failing > 0 && `${count(failing)} failed again and will be retried`,
-    deadLettered > 0 && `${count(deadLettered)} dead-lettered again`,
-  ].filter((word) => word !== false);
   return step(
     failed > 0 ? 'failed' : 'next',
     `${share} delivered`,
-    html`${words.join(', ')}. ${details}
+    html`${leftWords(replay)}. ${details}
     ${replay.failedAgain.map(
       ({ deliveryId, state }) =>
         html`<span class="s"

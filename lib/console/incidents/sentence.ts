@@ -1,5 +1,6 @@
 import { NEWER_VERSION } from '../../bus/deliveries/newer-version.ts';
 import type { LastError } from '../kit/shapes.ts';
+import { statusOf } from '../kit/states.ts';
 import { count, quantity, quantityOfLanes } from '../kit/words.ts';
 
 interface Facts {
@@ -79,8 +80,8 @@ function skippedWords(topic: string, subscriber: string, owed: number): string {
 
 /** Says how a subscriber fails, in the present and in the past. */
 function predicates(kind: string): readonly [now: string, before: string] {
-  const status = /^http_?(\d{3})$/i.exec(kind)?.[1];
-  if (status !== undefined) return [`answers ${status}`, `answered ${status}`];
+  const status = statusOf(kind);
+  if (status !== null) return [`answers ${status}`, `answered ${status}`];
   if (/timeout/i.test(kind)) return ['does not answer in time', 'did not answer in time'];
   if (kind === 'unreachable') return ['is unreachable', 'was unreachable'];
   if (kind === NEWER_VERSION) return ['cannot read newer payloads', 'could not read newer payloads'];

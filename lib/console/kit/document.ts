@@ -102,7 +102,7 @@ export function statePhrase(state: State): Required<Phrase> {
 }
 
 /** A column of a list: its heading, and what each row says in it. */
-interface ListColumn<Row> extends Omit<Column<Row>, 'cell'> {
+export interface ListColumn<Row> extends Omit<Column<Row>, 'cell'> {
   readonly cell: (row: Row) => Part;
   /** The only one that has it. */
   readonly only?: 'console' | 'terminal';
@@ -151,9 +151,13 @@ export function listTable<Row>(
     columns: [
       before ?? false,
       ...columns.map((column) => column && column.only !== 'terminal' && inBrowser(column)),
-      actions !== undefined && { ...ACTIONS, cell: (row) => html`<div class="acts">${actions(row)}</div>` },
+      actions !== undefined && { ...ACTIONS, cell: (row) => inActs(actions(row)) },
     ],
   });
+}
+
+function inActs(buttons: Child): Child {
+  return buttons && html`<div class="acts">${buttons}</div>`;
 }
 
 function inBrowser<Row>({ cell, ...column }: ListColumn<Row>): Column<Row> {

@@ -1,13 +1,12 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
+import { haltedBy } from '../incidents/lists.ts';
 import { dismissLetterForm, mayReplay, replayLinkTo } from '../kit/actions.ts';
-import { timeAndAgo } from '../kit/instants.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { deadLetterPath, eventPath } from '../kit/links.ts';
 import { card, section } from '../kit/sections.ts';
 import { LAST_ERROR } from '../kit/states.ts';
 import { ACTIONS, table } from '../kit/table.ts';
-import { count, shortId } from '../kit/words.ts';
+import { count } from '../kit/words.ts';
 import { laneName } from './lane-name.ts';
 import type { HaltedLane, TopicView } from './read.ts';
 
@@ -29,7 +28,10 @@ export function haltedLanesSection(view: TopicView, context: PageContext): Html 
             tone: 'num',
             cell: ({ isMore, waiting }) => html`${isMore && 'over '}${count(waiting)}`,
           },
-          { label: 'Halted by', cell: (lane) => deadLetterOf(lane, view.generatedAt) },
+          {
+            label: 'Halted by',
+            cell: (lane) => haltedBy(lane, view.generatedAt, `#to-${lane.subscriber}`).html,
+          },
           LAST_ERROR,
           { ...ACTIONS, cell: (lane) => mayReplay(context.operator) && laneActions(lane, view, context) },
         ],
@@ -37,15 +39,6 @@ export function haltedLanesSection(view: TopicView, context: PageContext): Html 
       }),
     ),
   });
-}
-
-function deadLetterOf({ deliveryId, subscriber, subject, eventId, since }: HaltedLane, now: string): Html {
-  return html`<a class="mono nowrap" href="${deadLetterPath(deliveryId)}">dead letter ${deliveryId}</a>
-    <span class="s"
-      >${subject !== null && `${subject}, `}event
-      <a class="mono" href="${eventPath(eventId)}#to-${subscriber}">${shortId(eventId)}</a></span
-    >
-    <span class="s">since ${timeAndAgo(since, now)}</span>`;
 }
 
 function laneActions(lane: HaltedLane, { topic: { topic } }: TopicView, context: PageContext): Html {

@@ -7,44 +7,60 @@ import { sharedLanes } from '../../bus/deliveries/subscription.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
-import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import { subjectOf } from '../../platform/masking/subject.ts';
-import { instantOf } from '../../platform/time.ts';
 import { gap, readGaps } from '../backfills/gaps.ts';
 import { groupOfErrors } from '../dead-letters/fields.ts';
 import { HALT, halts, haltsOf } from '../dead-letters/halts.ts';
 import type { FoundHalt } from '../dead-letters/halts.ts';
 import { readDeadLetters } from '../dead-letters/read.ts';
+import { computed, field, instant, jsonOf, shapesOf } from '../kit/fields.ts';
+import type { Row } from '../kit/fields.ts';
+import { BESIDE_LISTED, listedFields, listedOf } from '../kit/listed-delivery.ts';
+import type { BesideListed } from '../kit/listed-delivery.ts';
 import * as shape from '../kit/shapes.ts';
 import { readOverview, topicOverview } from '../overview/read.ts';
 import type { TopicOverview } from '../overview/read.ts';
 
+const laneFields = {
+  subscriber: field(z.string(), 'subscriber'),
+  orderingKey: field(z.string(), 'ordering_key'),
+};
+
+const idOf = (description: string) => field(z.string().meta({ description }), listedFields.deliveryId.sql);
+
+const { lastError, ...deliveryFields } = listedFields;
+const heldFields = {
+  ...laneFields,
+  ...deliveryFields,
+  deliveryId: idOf('The delivery that holds the lane.'),
+  attempts: field(shape.count, 'attempts'),
+  nextAttemptAt: instant('due_at'),
+  lastError,
+  behind: computed(shape.count.meta({ description: 'Deliveries that wait behind it.' })),
+  isMoreBehind: computed(
+    z.boolean().meta({ description: 'Whether more deliveries wait than `behind` counts.' }),
+  ),
+};
 const heldLane = z
-  .object({
-    subscriber: z.string(),
-    orderingKey: z.string(),
-    deliveryId: z.string().meta({ description: 'The delivery that holds the lane.' }),
-    eventId: z.uuid(),
-    subject: z.string().nullable(),
-    attempts: shape.count,
-    nextAttemptAt: shape.instant,
-    lastError: shape.lastError.nullable(),
-    behind: shape.count.meta({ description: 'Deliveries that wait behind it.' }),
-    isMoreBehind: z.boolean().meta({ description: 'Whether more deliveries wait than `behind` counts.' }),
-  })
+  .object(shapesOf(heldFields))
   .meta({ id: 'HeldLane', description: 'A lane whose first delivery waits for a retry.' });
 
+const haltedFields = {
+  ...laneFields,
+  ...listedFields,
+  deliveryId: idOf('The dead letter that halts the lane.'),
+};
 const haltedLane = z
-  .object({
-    subscriber: z.string(),
-    orderingKey: z.string(),
-    deliveryId: z.string().meta({ description: 'The dead letter that halts the lane.' }),
-    eventId: z.uuid(),
-    subject: z.string().nullable(),
-    lastError: shape.lastError.nullable(),
-    ...halts.shape,
-  })
+  .object({ ...shapesOf(haltedFields), ...halts.shape })
   .meta({ id: 'HaltedLane', description: 'A lane that waits until a dead letter is replayed or dismissed.' });
+
+const eventFields = {
+  eventId: field(z.uuid(), 'id'),
+  createdAt: instant('created_at'),
+  subject: computed(z.string().nullable()),
+  orderingKey: field(z.string(), 'ordering_key'),
+  state: field(shape.state, 'state'),
+};
 
 export const topicView = z
   .object({
@@ -61,15 +77,7 @@ export const topicView = z
     haltedLanes: z.array(haltedLane).max(50).meta({ description: 'Those halted longest come first.' }),
     errors: z.array(groupOfErrors),
     events: z
-      .array(
-        z.object({
-          eventId: z.uuid(),
-          createdAt: shape.instant,
-          subject: z.string().nullable(),
-          orderingKey: z.string(),
-          state: shape.state,
-        }),
-      )
+      .array(z.object(shapesOf(eventFields)))
       .max(10)
       .meta({ description: 'The newest events.' }),
     gaps: z.array(gap).meta({ description: 'Its subscribers that lack older events.' }),
@@ -108,15 +116,12 @@ export async function readTopic(
     version,
     orderedBy,
     heldLanes: held.map((lane) => heldLaneOf(lane, shown)),
-    haltedLanes: halted.map((lane) => haltedLaneOf(lane, topic)),
+    haltedLanes: halted.map(({ halts: halt, ...lane }) => ({ ...listedOf(topic, lane), ...haltsOf(halt)! })),
     errors: deadLetters.groups,
     gaps,
-    events: events.map((event) => ({
-      eventId: event.id,
-      createdAt: instantOf(event.created_at),
-      subject: event.payload === null ? null : subjectOf(topic, event.payload, event.version),
-      orderingKey: event.ordering_key,
-      state: event.state,
+    events: events.map(({ payload, version: written, ...event }) => ({
+      ...event,
+      subject: payload === null ? null : subjectOf(topic, payload, written),
     })),
   };
 }
@@ -152,77 +157,27 @@ function quiet(topic: string): TopicOverview {
   };
 }
 
-/** The statement's result. Times are epoch milliseconds. */
+/** The statement's result. */
 interface Found {
   readonly held: readonly FoundLane[];
-  readonly halted: readonly FoundHaltedLane[];
-  readonly events: readonly {
-    readonly id: string;
-    readonly created_at: number;
-    /** Null if it is long. */
-    readonly payload: unknown;
-    readonly version: number;
-    readonly ordering_key: string;
-    readonly state: RecentEvent['state'];
-  }[];
+  readonly halted: readonly (Row<typeof haltedFields> & BesideListed & { readonly halts: FoundHalt })[];
+  readonly events: readonly (Row<typeof eventFields> & Omit<BesideListed, 'last'>)[];
 }
 
-interface FoundLane {
-  readonly id: string;
-  readonly position: string;
-  readonly topic: string;
-  readonly subscriber: string;
-  readonly ordering_key: string;
-  readonly event_id: string;
-  readonly attempts: number;
-  readonly due_at: number;
-  readonly last: { readonly kind?: string; readonly message?: string } | null;
-  readonly payload: unknown;
-  readonly version: number;
+interface FoundLane extends Row<typeof heldFields>, BesideListed {
   /** Null if it is the subscription's only lane, whose counts are known. */
-  readonly behind: number | null;
+  readonly counted: number | null;
 }
 
-interface FoundHaltedLane extends Pick<
-  FoundLane,
-  'id' | 'position' | 'subscriber' | 'ordering_key' | 'event_id' | 'last' | 'payload' | 'version'
-> {
-  readonly halts: FoundHalt;
-}
-
-function haltedLaneOf(found: FoundHaltedLane, topic: string): HaltedLane {
-  const { payload, version, last } = found;
-  const masked = (text: string) => maskPersonalData(text, personalTexts(topic, payload, version));
-  return {
-    subscriber: found.subscriber,
-    orderingKey: found.ordering_key,
-    deliveryId: `${found.id}-${found.position}`,
-    eventId: found.event_id,
-    subject: subjectOf(topic, payload, version),
-    lastError:
-      last?.kind === undefined ? null : { kind: masked(last.kind), message: masked(last.message ?? '') },
-    ...haltsOf(found.halts)!,
-  };
-}
-
-function heldLaneOf(found: FoundLane, { topic, subscribers }: TopicOverview): HeldLane {
-  const { subscriber, payload, version, last, behind } = found;
-  const masked = (text: string) => maskPersonalData(text, personalTexts(topic, payload, version));
+function heldLaneOf({ counted, ...found }: FoundLane, { topic, subscribers }: TopicOverview): HeldLane {
+  const { nextAttemptAt: dueAt, subscriber } = found;
   const of = subscribers.find((row) => row.subscriber === subscriber);
   const { pending = 0, failing = 1, outage = null } = of ?? {};
-  const dueAt = instantOf(found.due_at);
   return {
-    subscriber,
-    orderingKey: found.ordering_key,
-    deliveryId: `${found.id}-${found.position}`,
-    eventId: found.event_id,
-    subject: subjectOf(topic, payload, version),
-    attempts: found.attempts,
+    ...listedOf(topic, found),
     nextAttemptAt: outage !== null && outage.nextProbeAt > dueAt ? outage.nextProbeAt : dueAt,
-    lastError:
-      last?.kind === undefined ? null : { kind: masked(last.kind), message: masked(last.message ?? '') },
-    behind: behind === null ? pending + failing - 1 : Math.min(behind, COUNTED_BEHIND),
-    isMoreBehind: behind !== null && behind > COUNTED_BEHIND,
+    behind: counted === null ? pending + failing - 1 : Math.min(counted, COUNTED_BEHIND),
+    isMoreBehind: counted !== null && counted > COUNTED_BEHIND,
   };
 }
 
@@ -253,9 +208,8 @@ const TOPIC = `
   ),
   -- The limits keep the planner from joining whole tables.
   held as (
-    select coalesce(lanes.home_id, lanes.id)::text as id, first.position::text as position, lanes.topic, subscriber,
-      event.ordering_key, first.event_id, first.attempts, extract(epoch from due_at) * 1000 as due_at,
-      (first.attempt_log -> -1) - 'answer' as last, payload, version,
+    select coalesce(lanes.home_id, lanes.id) as lane_id, first.position, subscriber, event.ordering_key, first.event_id,
+      first.attempts, due_at, (first.attempt_log -> -1) - 'answer' as last, payload, version,
       -- The counts of a subscription's only lane are known.
       case when exists (
         select from lanes as other where other.topic = lanes.topic and other.subscriber = lanes.subscriber
@@ -263,7 +217,7 @@ const TOPIC = `
       ) then (
         select count(*) - 1
         from postbud_next_2(lanes.id, home_id, slot, held_key, head, ${COUNTED_BEHIND + 2})
-      ) end as behind
+      ) end as counted
     from soonest as lanes, lateral postbud_next_2(lanes.id, home_id, slot, held_key, head, 1) as next, lateral (
         select deliveries.position, deliveries.event_id, deliveries.attempts, attempt_log from deliveries
         where lane_id = coalesce(home_id, lanes.id) and deliveries.position = next.position limit 1
@@ -272,7 +226,7 @@ const TOPIC = `
       ) as event
   ),
   halted as (
-    select dead.lane_id::text as id, dead.position::text as position, halts.subscriber, events.ordering_key,
+    select dead.lane_id::text as lane_id, dead.position::text as position, halts.subscriber, events.ordering_key,
       dead.event_id, (dead.attempt_log -> -1) - 'answer' as last, payload, version, halted_at, ${HALT} as halts
     from (
       select halt.* from subscription, lateral (
@@ -302,12 +256,22 @@ const TOPIC = `
     ) as newest order by position desc limit ${LISTED_EVENTS}
   ),
   event as (
-    select id, extract(epoch from created_at) * 1000 as created_at, ordering_key, state, position,
+    select id, created_at, ordering_key, state, position,
       case when payload_bytes <= ${LISTED_PAYLOAD_BYTES} then payload end as payload, version
     from newest join events on events.id = event_id
   )
   select json_build_object(
-    'held', (select coalesce(json_agg(held order by due_at), '[]') from held),
-    'halted', (select coalesce(json_agg(halted order by halted_at, id, position), '[]') from halted),
-    'events', (select coalesce(json_agg(event order by position desc), '[]') from event)
+    'held', (
+      select coalesce(json_agg(${jsonOf(heldFields, { ...BESIDE_LISTED, counted: 'counted' })} order by due_at), '[]')
+      from held
+    ),
+    'halted', (
+      select coalesce(json_agg(${jsonOf(haltedFields, { ...BESIDE_LISTED, halts: 'halts' })}
+        order by halted_at, lane_id, position), '[]')
+      from halted
+    ),
+    'events', (
+      select coalesce(json_agg(${jsonOf(eventFields, { payload: 'payload', version: 'version' })} order by position desc), '[]')
+      from event
+    )
   ) as found`;

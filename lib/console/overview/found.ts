@@ -8,8 +8,9 @@ import { driverOf, run } from '../../platform/db/statement.ts';
 import { MINUTE, SECOND } from '../../platform/time.ts';
 import { INCIDENT, WORST_FIRST } from '../incidents/incident.ts';
 import type { FoundIncident } from '../incidents/incident.ts';
-import { OUTAGE } from '../incidents/outage.ts';
-import type { FoundOutage } from '../incidents/outage.ts';
+import { outageFields } from '../incidents/outage.ts';
+import type { Outage } from '../incidents/outage.ts';
+import { jsonOf } from '../kit/fields.ts';
 import { OLDEST_SNAPSHOT } from './snapshot.ts';
 import type { FoundSnapshot } from './snapshot.ts';
 
@@ -35,7 +36,7 @@ export interface Found {
     needed_version: number | null;
   }[];
   /** Those of subscribers that do not answer. */
-  readonly outages: readonly (FoundOutage & { readonly subscriber: string })[];
+  readonly outages: readonly (Outage & { readonly subscriber: string })[];
   /** How many lanes a dead letter halts, up to `LANES_COUNTED` of a subscription. */
   readonly halts: readonly { topic: string; subscriber: string; lanes: number }[];
   readonly pauses: readonly { topic: string; subscriber: string; at: number; by: string; reason: string }[];
@@ -232,7 +233,7 @@ const OVERVIEW = `
       where due_since is not null or next_retry is not null or needed_version is not null
     ),
     'outages', (
-      select coalesce(json_agg(json_build_object('subscriber', subscriber, ${OUTAGE}) order by opened_at), '[]')
+      select coalesce(json_agg(${jsonOf(outageFields, { subscriber: 'subscriber' })} order by opened_at), '[]')
       from outages where recovered_at is null
     ),
     'halts', (

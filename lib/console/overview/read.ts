@@ -6,7 +6,7 @@ import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { MINUTE, SECOND, instantOf, instantOrNull } from '../../platform/time.ts';
 import { incident, incidentOf } from '../incidents/incident.ts';
-import { heedlessOf, outage, outageOf } from '../incidents/outage.ts';
+import { heedlessOf, outage } from '../incidents/outage.ts';
 import { preparedOf, preparedTransaction } from '../kit/prepared.ts';
 import * as shape from '../kit/shapes.ts';
 import type { Counts } from '../kit/shapes.ts';
@@ -213,7 +213,7 @@ function topicsOf(
   const pauses = byKey(found.pauses);
   const awaiting = byKey(found.awaiting);
   const halts = byKey(found.halts);
-  const silent = new Map(found.outages.map((one) => [one.subscriber, outageOf(one)]));
+  const silent = new Map(found.outages.map(({ subscriber, ...facts }) => [subscriber, facts]));
   const unlisted = unlistedOf(found);
   const subscriberOf = (topic: string, subscriber: string): SubscriberOverview => {
     const key = `${topic} ${subscriber}`;

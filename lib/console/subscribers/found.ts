@@ -1,7 +1,8 @@
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
-import { OUTAGE } from '../incidents/outage.ts';
-import type { FoundOutage } from '../incidents/outage.ts';
+import { outageFields } from '../incidents/outage.ts';
+import type { Outage } from '../incidents/outage.ts';
+import { jsonOf } from '../kit/fields.ts';
 
 /** The statement's result. Times are epoch milliseconds. */
 export interface Found {
@@ -16,7 +17,7 @@ export interface Found {
     readonly waiting: number;
     readonly deadLettered: number;
   }[];
-  readonly outage: FoundOutage | null;
+  readonly outage: Outage | null;
   /** Unfinished deliveries. */
   readonly waiting: number;
   readonly periods: readonly FoundPeriod[];
@@ -123,7 +124,7 @@ const HEALTH = `
       from known where waiting > 0 or dead_lettered > 0
     ),
     'outage', (
-      select json_build_object(${OUTAGE}) from outages where subscriber = $1::text and recovered_at is null
+      select ${jsonOf(outageFields)} from outages where subscriber = $1::text and recovered_at is null
     ),
     'waiting', (
       select coalesce(sum(pending) + sum(failing), 0) from backlog where subscriber = $1::text

@@ -5,7 +5,7 @@ import { addHistograms, quantileMs } from '../../bus/subscriber-health/buckets.t
 import type { Database } from '../../platform/db/connect.ts';
 import { DAY, HOUR, SECOND, instantOf } from '../../platform/time.ts';
 import { gap, readGaps } from '../backfills/gaps.ts';
-import { outage, outageOf } from '../incidents/outage.ts';
+import { outage } from '../incidents/outage.ts';
 import * as shape from '../kit/shapes.ts';
 import { subscriptionFields, subscriptionsIn } from '../kit/subscription.ts';
 import type { Attachments } from '../kit/subscription.ts';
@@ -140,7 +140,7 @@ export async function readSubscriberHealth(
     topics,
     unlisted: found.left.filter((left) => !listed.some((name) => name === left.topic)),
     subscriptions: listed.map((name) => ({ topic: name, ...subscriptionOf(name, subscriber) })),
-    outage: found.outage && outageOf(found.outage),
+    outage: found.outage,
     waiting: found.waiting,
     span,
     whole: measuredOf(found.periods),

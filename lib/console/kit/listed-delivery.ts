@@ -1,0 +1,42 @@
+import * as z from 'zod';
+
+import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
+import { subjectOf } from '../../platform/masking/subject.ts';
+import { computed, field } from './fields.ts';
+import * as shape from './shapes.ts';
+
+/** A delivery in a list of something else: what it is about, and its last error. */
+export const listedFields = {
+  deliveryId: field(z.string(), "lane_id || '-' || position"),
+  eventId: field(z.uuid(), 'event_id'),
+  subject: computed(z.string().nullable()),
+  lastError: computed(shape.lastError.nullable()),
+};
+
+/** Read beside it: what names its subject, and what its error is masked with. */
+export const BESIDE_LISTED = { payload: 'payload', version: 'version', last: 'last' };
+
+export interface BesideListed {
+  /** Null if it is long. */
+  readonly payload: unknown;
+  readonly version: number;
+  /** The last failed attempt. */
+  readonly last: { readonly kind?: string; readonly message?: string } | null;
+}
+
+/** Names the subject of a delivery, and masks the personal data in its error. */
+export function listedOf<Found extends BesideListed>(
+  topic: string,
+  { payload, version, last, ...found }: Found,
+) {
+  // A long payload was not read, so its personal data is unknown.
+  if (payload === null) return { ...found, subject: null, lastError: null };
+  const texts = personalTexts(topic, payload, version);
+  const masked = (text: string) => maskPersonalData(text, texts);
+  return {
+    ...found,
+    subject: subjectOf(topic, payload, version),
+    lastError:
+      last?.kind === undefined ? null : { kind: masked(last.kind), message: masked(last.message ?? '') },
+  };
+}
