@@ -2,6 +2,7 @@ import stringWidth from 'string-width';
 
 import type { DeadLetterItem } from '../../lib/console/dead-letters/fields.ts';
 import { duration, timeOfDay, until } from '../../lib/console/kit/instants.ts';
+import { failureText } from '../../lib/console/kit/states.ts';
 import { count, quantity } from '../../lib/console/kit/words.ts';
 import type { Overview } from '../../lib/console/overview/read.ts';
 import { SECOND, sleep } from '../../lib/platform/time.ts';
@@ -20,7 +21,6 @@ import {
 } from '../happenings.ts';
 import type { Happening } from '../happenings.ts';
 import { Unavailable } from '../refusals.ts';
-import { failureText } from '../../lib/console/kit/states.ts';
 import type { Pane } from '../terminal.ts';
 import { cutMiddle, cutTo, padTo } from '../text.ts';
 import { TIMES } from '../times.ts';
