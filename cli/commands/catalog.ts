@@ -1,9 +1,11 @@
+import { contractSentences, fieldList } from '../../lib/console/catalog/lists.ts';
 import type { CatalogTopic } from '../../lib/console/catalog/read.ts';
 import { uncommonOptions } from '../../lib/console/kit/subscription.ts';
-import { joinNames, quantity } from '../../lib/console/kit/words.ts';
+import { quantity } from '../../lib/console/kit/words.ts';
 import { printableJson } from '../../lib/platform/visible.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { OfflineCall, OfflineCommand } from '../command.ts';
+import { drawList } from '../draw.ts';
 import { EXIT } from '../failure.ts';
 import { unknownName } from '../nearest.ts';
 import { table } from '../table.ts';
@@ -91,25 +93,12 @@ function topicTable(topics: readonly Topic[], pane: Pane): string {
 function showTopic(call: OfflineCall, topic: Topic): void {
   if (call.isJson) return writeJson(call, topic);
   const { write, paint, columns } = call.terminal.out;
-  const columnsOfFields = [
-    { title: 'field' },
-    { title: 'type', isFlexible: true },
-    { title: 'required' },
-    { title: 'personal data' },
-  ];
-  const fields = topic.fields.map(({ path, type, isRequired, isPersonal }) => [
-    path,
-    type,
-    isRequired ? 'yes' : 'no',
-    isPersonal ? 'yes' : '',
-  ]);
-  const order = topic.orderedBy === null ? 'Ordered as a whole topic.' : `Ordered by ${topic.orderedBy}.`;
-  write(paint('bold', `${topic.topic}, version ${topic.version}`));
+  write(paint('bold', topic.topic));
   write(wrapTo(columns, topic.description));
-  write(wrapTo(columns, `Produced by ${topic.producer}, for ${topic.subscribers.join(', ')}. ${order}`));
-  if (topic.person.length > 0) write(wrapTo(columns, `Names a person by ${joinNames(topic.person)}.`));
+  write(wrapTo(columns, `Produced by ${topic.producer}, for ${topic.subscribers.join(', ')}.`));
+  write(wrapTo(columns, contractSentences(topic).text));
   for (const handler of topic.handlers) write(wrapTo(columns, handlerWords(handler)));
-  write(`\n${table(call.terminal.out, columnsOfFields, fields)}`);
+  write(`\n${drawList(call.terminal.out, fieldList(topic))}`);
   write(`\n${paint('bold', 'Example')}\n${printableJson(topic.example, 2)}`);
 }
 

@@ -1,21 +1,22 @@
-import { silenceWords } from '../../lib/console/incidents/outage.ts';
-import { age, ago, until, timeText } from '../../lib/console/kit/instants.ts';
-import { placeWords, uncommonOptions, waitingWords } from '../../lib/console/kit/subscription.ts';
-import { count, percentage, quantity, quantityOfLanes } from '../../lib/console/kit/words.ts';
+import { subscriptionList } from '../../lib/console/catalog/lists.ts';
+import { phraseOf } from '../../lib/console/kit/document.ts';
+import { ago } from '../../lib/console/kit/instants.ts';
+import { count, percentage, quantity } from '../../lib/console/kit/words.ts';
 import {
   filterTopics,
   needsAttention,
   sortTopics,
   subscribersToShow,
 } from '../../lib/console/overview/attention.ts';
-import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/console/overview/read.ts';
+import type { Overview, TopicOverview } from '../../lib/console/overview/read.ts';
+import { topicList } from '../../lib/console/overview/topic-table.ts';
+import { relayTrouble } from '../../lib/console/overview/trouble.ts';
 import { nearest } from '../../lib/platform/nearest.ts';
 import { writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
+import { drawList } from '../draw.ts';
 import { EXIT, misused } from '../failure.ts';
 import type { Failure } from '../failure.ts';
-import { table } from '../table.ts';
-import type { Cell } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
 import { TIMES } from '../times.ts';
@@ -55,7 +56,8 @@ async function run(call: Call): Promise<number> {
   out.write(wrapTo(out.columns, `${relayWords(view, out)} ${totalsWords(view)}`));
   if (view.oldestSnapshot !== null)
     out.write(`\n${out.paint('yellow', wrapTo(out.columns, view.oldestSnapshot.text))}`);
-  if (shown.length > 0) out.write(`\n${topicTable(shown, view.generatedAt, isSingled, out)}`);
+  const subscribersOf = isSingled ? (topic: TopicOverview) => topic.subscribers : subscribersToShow;
+  if (shown.length > 0) out.write(`\n${drawList(out, topicList(shown, subscribersOf, view.generatedAt))}`);
   if (isSingled) {
     const subscriptions = await subscriptionTable(shown[0]!.topic, call);
     if (subscriptions !== null) out.write(`\n${subscriptions}`);
@@ -70,23 +72,12 @@ function isBusy(topic: TopicOverview): boolean {
 }
 
 /** Says whether a relay runs. */
-function relayWords(
-  { relay, generatedAt }: Pick<Overview, 'relay' | 'generatedAt'>,
-  { paint }: Pane,
-): string {
-  const { state, lastPassAt, runsHere } = relay;
-  if (!runsHere) {
-    const last =
-      lastPassAt === null
-        ? 'no relay has ever run on its database'
-        : `another relay last ran ${ago(lastPassAt, generatedAt)}`;
-    return `${paint('yellow', 'This deployment does not relay:')} ${last}. Set RELAY=on to change that.`;
-  }
-  if (state === 'never_run' || lastPassAt === null)
-    return `${paint('red', 'The relay has never run:')} events are saved, but not delivered.`;
-  if (state === 'running') return `The relay is running, last run ${ago(lastPassAt, generatedAt)}.`;
-  const since = paint('red', `The relay has not run since ${timeText(lastPassAt, generatedAt)}:`);
-  return `${since} events are saved, but not delivered.`;
+function relayWords(view: Overview, { paint }: Pane): string {
+  const trouble = relayTrouble(view);
+  if (trouble === null)
+    return `The relay is running, last run ${ago(view.relay.lastPassAt ?? view.generatedAt, view.generatedAt)}.`;
+  const { tone, title, text } = trouble;
+  return `${paint(tone === 'dead' ? 'red' : 'yellow', phraseOf(title).text)} ${text.text}`;
 }
 
 function totalsWords({ totals }: Overview): string {
@@ -116,94 +107,10 @@ function nothingFound(text: string, all: readonly TopicOverview[]): Failure {
   );
 }
 
-function topicTable(
-  rows: readonly TopicOverview[],
-  now: string,
-  withSubscribers: boolean,
-  pane: Pane,
-): string {
-  const columns = [
-    { title: 'topic, subscriber', isCut: true },
-    { title: 'pending', align: 'right' },
-    { title: 'failing', align: 'right' },
-    { title: 'dead', align: 'right' },
-    { title: 'oldest due', align: 'right', leftOut: 'late' },
-    { title: 'next retry', leftOut: 'late' },
-    { title: '', isFlexible: true, leftOut: 'late' },
-  ] as const;
-  const cells = rows.flatMap((topic) => [
-    [topic.topic, ...numbers(topic, now), topicNote(topic, now)],
-    ...(withSubscribers ? topic.subscribers : subscribersToShow(topic)).map((one): Cell[] => [
-      `  ${one.subscriber}`,
-      ...numbers(one, now),
-      subscriberNote(one, now),
-    ]),
-  ]);
-  return table(pane, columns, cells);
-}
-
 /** Shows where and how a topic's subscribers are handled. @returns null for a topic that the catalog does not list. */
 async function subscriptionTable(topic: string, { bus, terminal }: Call): Promise<string | null> {
   const { showCatalog } = await import('../../lib/console/catalog/routes.ts');
   const { view } = await bus.ask(showCatalog);
   const listed = view.topics.find((one) => one.topic === topic);
-  if (!listed) return null;
-  const columns = [
-    { title: 'subscriber' },
-    { title: 'runs' },
-    { title: 'options', isFlexible: true },
-  ] as const;
-  const rows = listed.subscribers.map((one): Cell[] => [
-    one.subscriber,
-    one.attached ? placeWords(one.place) : { text: placeWords(one.place), style: 'dim' },
-    uncommonOptions(one).join(', ') || { text: one.attached ? 'defaults' : waitingWords(one), style: 'dim' },
-  ]);
-  return table(terminal.out, columns, rows);
-}
-
-function numbers(row: TopicOverview | SubscriberOverview, now: string): readonly Cell[] {
-  const { pending, failing, deadLettered, oldestDueAgeSeconds, nextRetryAt } = row;
-  return [
-    number(pending, null),
-    number(failing, 'yellow'),
-    number(deadLettered, 'red'),
-    oldestDueAgeSeconds === null ? '' : age(oldestDueAgeSeconds),
-    nextRetryAt === null ? '' : until(nextRetryAt, now),
-  ];
-}
-
-function number(value: number, style: 'yellow' | 'red' | null): Cell {
-  if (value === 0) return { text: '0', style: 'dim' };
-  return style === null ? count(value) : { text: count(value), style };
-}
-
-function topicNote({ heldBackSince, heldBackBy, inCatalog }: TopicOverview, now: string): Cell {
-  if (!inCatalog) return { text: NOT_IN_CATALOG, style: 'yellow' };
-  if (heldBackSince === null) return '';
-  const by =
-    heldBackBy === null
-      ? 'an open transaction'
-      : `the prepared transaction ${heldBackBy.gid} of ${heldBackBy.owner}`;
-  return { text: `held back by ${by} since ${timeText(heldBackSince, now)}`, style: 'yellow' };
-}
-
-const NOT_IN_CATALOG = 'not in the catalog of this release';
-
-function subscriberNote(one: SubscriberOverview, now: string): Cell {
-  const { attached, pause, outage, haltedLanes, inCatalog, neededVersion } = one;
-  if (pause) {
-    const { pausedBy, pausedAt, reason } = pause;
-    return { text: `paused by ${pausedBy} since ${timeText(pausedAt, now)}: ${reason}`, style: 'yellow' };
-  }
-  if (outage) {
-    const { kind, since, nextProbeAt } = outage;
-    const next = `next probe ${until(nextProbeAt, now)}`;
-    return { text: `${silenceWords(kind)} since ${timeText(since, now)}, ${next}`, style: 'red' };
-  }
-  if (haltedLanes > 0)
-    return { text: `${quantityOfLanes(haltedLanes)} halted by a dead letter`, style: 'red' };
-  if (!inCatalog) return { text: NOT_IN_CATALOG, style: 'yellow' };
-  if (neededVersion !== null)
-    return { text: `waits for a release with payload version ${neededVersion}`, style: 'yellow' };
-  return attached ? '' : { text: 'not attached', style: 'dim' };
+  return listed ? drawList(terminal.out, subscriptionList(listed)) : null;
 }

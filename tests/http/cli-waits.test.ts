@@ -96,7 +96,7 @@ describe('an outage at a terminal', () => {
     expect(words(one.out)).toContain('What waits topic waiting payment.captured 5');
     expect(one.out).toContain('To probe it now: npx postbud retry ledger --wait');
     expect(words((await postbud('health ledger', { columns: 80 })).out)).toMatch(
-      /ledger has been unreachable since [\d:]+: 5 deliveries wait\. Next probe in \d+ s; to probe now: npx postbud retry ledger/,
+      /ledger has been unreachable since [\d:]+\. 5 deliveries wait, without using up attempts\. Next probe in \d+ s\. To probe now: npx postbud retry ledger/,
     );
     const nothing = await postbud(`replay --incident ${idIn(list.out)} --yes`);
     expect([nothing.code, nothing.err]).toEqual([

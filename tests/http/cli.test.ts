@@ -504,7 +504,7 @@ describe('health', () => {
     const { code, out } = await postbud('health ledger', { columns: 80 });
     expect(code).toBe(0);
     expect(out).toContain('ledger, all its topics');
-    expect(out).toMatch(/^ {2}Dead letters +2$/m);
+    expect(out).toMatch(/^ {2}dead letters +2$/m);
     expect(out).toMatch(/^\w{3} \d\d:00 +0 +2 +2 /m);
     expect(out).toMatch(/replay +payment\.captured +kari +fixed/);
     expect(out).toContain('Times are Europe/Oslo.');

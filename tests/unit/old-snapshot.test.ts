@@ -2,31 +2,30 @@ import { describe, expect, test } from 'vitest';
 
 import { oldSnapshotOf } from '../../lib/console/overview/old-snapshot.ts';
 import type { FoundSnapshot } from '../../lib/console/overview/snapshot.ts';
-import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 
 const dump = (fields: Partial<FoundSnapshot> = {}): FoundSnapshot => ({
-  held_by: 'session',
+  heldBy: 'session',
   name: 'pg_dump',
   role: 'backup',
   pid: 4711,
   database: null,
   state: 'active',
-  since: 0,
-  ms: 14 * MINUTE,
+  since: '2026-02-21T09:31:00.000Z',
+  seconds: 14 * 60,
   transactions: 120_000,
   ...fields,
 });
-const hidden = { since: null, ms: null, state: null };
+const hidden = { since: null, seconds: null, state: null };
 const standby = {
   ...hidden,
-  held_by: 'standby',
+  heldBy: 'standby',
   name: 'standby1',
   role: 'replicator',
   state: 'active',
 } as const;
 const slot = {
   ...hidden,
-  held_by: 'replication_slot',
+  heldBy: 'replication_slot',
   name: 'standby1',
   role: null,
   pid: null,
@@ -43,7 +42,7 @@ describe('an old snapshot', () => {
     ],
     [
       'a session of another database without a name',
-      { name: '', database: 'reports', state: 'idle in transaction' },
+      { name: null, database: 'reports', state: 'idle in transaction' },
       'A session of the role backup (process 4711, in the database reports, idle in transaction) has held a snapshot for 14 min.',
       'If nobody needs it, end it: select pg_terminate_backend(4711).',
     ],
@@ -55,7 +54,7 @@ describe('an old snapshot', () => {
     ],
     [
       'a prepared transaction',
-      { held_by: 'prepared_transaction', name: "it's", pid: null, state: null },
+      { heldBy: 'prepared_transaction', name: "it's", pid: null, state: null },
       "The prepared transaction it's of the role backup has held a snapshot for 14 min.",
       "End it: rollback prepared 'it''s' or commit prepared 'it''s'.",
     ],
@@ -78,8 +77,8 @@ describe('an old snapshot', () => {
   });
 
   test.for<[Partial<FoundSnapshot>, boolean]>([
-    [{ ms: 5 * MINUTE }, true],
-    [{ ms: 5 * MINUTE - SECOND }, false],
+    [{ seconds: 300 }, true],
+    [{ seconds: 299 }, false],
     [{ ...slot, transactions: 100_000 }, true],
     [{ ...slot, transactions: 99_999 }, false],
   ])('is one of %j: %s', ([fields, isOld]) => {

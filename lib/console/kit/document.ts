@@ -1,12 +1,13 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
-import { ago, time, timeText } from './instants.ts';
+import { ago, time, timeText, timeToMinute } from './instants.ts';
 import { factList } from './sections.ts';
 import type { LastError, State } from './shapes.ts';
 import { failureLabel, failureText, stateLabel, stateWord } from './states.ts';
 import { subscriberLink } from './subscriber-link.ts';
-import { ACTIONS, table } from './table.ts';
+import { ACTIONS, numberColumn, table } from './table.ts';
 import type { Column } from './table.ts';
+import { count } from './words.ts';
 
 // What a page says, once, for two readers: a browser and a terminal.
 
@@ -53,6 +54,21 @@ export function inTerminal(text: string): Phrase {
   return { html: null, text };
 }
 
+export function strong(part: Part): Phrase {
+  const phrase = phraseOf(part);
+  return { ...phrase, html: html`<b>${phrase.html}</b>` };
+}
+
+export function muted(text: string): Phrase {
+  return { html: html`<span class="muted">${text}</span>`, text, style: 'dim' };
+}
+
+/** A number, which is grey in a terminal where it is 0. */
+export function counted(number: number, style?: Style): Phrase {
+  const shown = number === 0 ? 'dim' : style;
+  return { ...phraseOf(count(number)), ...(shown && { style: shown }) };
+}
+
 export function mono(text: string): Phrase {
   return { html: html`<span class="mono">${text}</span>`, text };
 }
@@ -72,6 +88,11 @@ export function below(part: Part, before = ' '): Phrase {
 /** An instant: `14:31:40`, `Wed 18:41`. */
 export function when(at: string, now: string): Phrase {
   return { html: time(at, now), text: timeText(at, now) };
+}
+
+/** An instant for sentences, without seconds in a browser: `since 04:36`. */
+export function toMinute(at: string, now: string): Phrase {
+  return { html: timeToMinute(at, now), text: timeText(at, now) };
 }
 
 /** An instant, and in a browser how long ago below it. */
@@ -124,6 +145,15 @@ interface TerminalColumn {
   readonly leftOut?: 'early' | 'late';
 }
 
+/** Makes a column of numbers, with zeros in grey. */
+export function countColumn<Row>(
+  label: string,
+  numberIn: (row: Row) => number,
+  { style, ...terminal }: TerminalColumn & { readonly style?: Style } = {},
+): ListColumn<Row> {
+  return { ...numberColumn(label, numberIn), terminal, cell: (row) => counted(numberIn(row), style) };
+}
+
 /** A list, as a browser and a terminal show it. */
 export interface List<Row> {
   readonly name: string;
@@ -160,7 +190,7 @@ function inActs(buttons: Child): Child {
   return buttons && html`<div class="acts">${buttons}</div>`;
 }
 
-function inBrowser<Row>({ cell, ...column }: ListColumn<Row>): Column<Row> {
+export function inBrowser<Row>({ cell, ...column }: ListColumn<Row>): Column<Row> {
   return { ...column, cell: (row) => phraseOf(cell(row)).html };
 }
 

@@ -13,8 +13,12 @@ export type Row<Of extends Fields> = {
   readonly [Name in keyof Of as Of[Name]['sql'] extends string ? Name : never]: z.output<Of[Name]['shape']>;
 };
 
-export function field<Shape extends z.ZodType>(shape: Shape, sql: string): Field<Shape, string> {
-  return { shape, sql };
+export function field<Shape extends z.ZodType>(
+  shape: Shape,
+  sql: string,
+  description?: string,
+): Field<Shape, string> {
+  return { shape: described(shape, description), sql };
 }
 
 export function computed<Shape extends z.ZodType>(shape: Shape): Field<Shape, null> {

@@ -20,6 +20,11 @@ export function quantity(number: number, one: string, many = pluralOf(one)): str
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
+/** The beginning of a sentence: `1 delivery waits`, `1,204 deliveries wait`. */
+export function deliveriesWait(number: number): string {
+  return `${quantity(number, 'delivery')} ${number === 1 ? 'waits' : 'wait'}`;
+}
+
 /** A number of lanes, of which no more are counted than some thousand: `12`, `2,000+`. */
 export function countOfLanes(number: number): string {
   return number < LANES_COUNTED ? count(number) : `${count(number)}+`;

@@ -11,6 +11,7 @@ import {
   replayLinkTo,
   retireForm,
 } from '../kit/actions.ts';
+import { inBrowser } from '../kit/document.ts';
 import { timeAndAgo, timeToMinute } from '../kit/instants.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
@@ -31,7 +32,7 @@ import { subscriberLink } from '../kit/subscriber-link.ts';
 import { ACTIONS, table } from '../kit/table.ts';
 import { count, quantity, shortId } from '../kit/words.ts';
 import type { SubscriberOverview } from '../overview/read.ts';
-import { countColumns, outageLine, pauseLine, subscriberTags } from '../overview/topic-table.ts';
+import { countColumns, subscriberTags, whyLines } from '../overview/topic-table.ts';
 import { haltedLanesSection } from './halted-lanes.ts';
 import { heldLanesSection } from './held-lanes.ts';
 import type { RecentEvent, TopicView } from './read.ts';
@@ -102,7 +103,6 @@ function fact(name: string, value: Child): Html {
 }
 
 function subscribersSection({ topic, generatedAt: now }: TopicView, context: PageContext): Html {
-  const { pending, oldestDue, failing, nextRetry, deadLetters } = countColumns(now);
   return section({
     id: 'subscribers',
     title: 'Subscribers',
@@ -118,13 +118,9 @@ function subscribersSection({ topic, generatedAt: now }: TopicView, context: Pag
             isRowHeader: true,
             cell: ({ one }) =>
               html`<b>${subscriberLink(one.subscriber, topic.topic)}</b>
-                ${subscriberTags(one, topic)}${pauseLine(one, now)}${outageLine(one, now)}`,
+                ${subscriberTags(one, topic).html}${whyLines(one, now)}`,
           },
-          pending,
-          oldestDue,
-          failing,
-          nextRetry,
-          deadLetters,
+          ...countColumns(now).map(inBrowser),
           {
             label: 'Last delivered',
             look: 'nowrap',

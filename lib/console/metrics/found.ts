@@ -1,6 +1,6 @@
-import { topics as catalogTopics } from '../../bus/catalog/catalog.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
+import { SUBSCRIPTIONS } from '../overview/found.ts';
 import { OLDEST_SNAPSHOT } from '../overview/snapshot.ts';
 import type { FoundSnapshot } from '../overview/snapshot.ts';
 import type { FoundTimes } from './times.ts';
@@ -48,12 +48,6 @@ export async function findOthers(db: Database, now: Date | undefined): Promise<O
   });
   return row!.found;
 }
-
-const SUBSCRIPTIONS = JSON.stringify(
-  catalogTopics().flatMap(([topic, { subscribers }]) =>
-    subscribers.map((subscriber) => ({ topic, subscriber })),
-  ),
-);
 
 /** At most this many lanes of a subscription are counted; a larger number says no more. */
 export const LANES = 100;

@@ -274,13 +274,12 @@ function addBacklogAges(registry: Registry, { backlogAges }: Others): void {
 }
 
 function addOldestSnapshot(registry: Registry, { oldestSnapshot: oldest }: Others): void {
-  const ageMs = oldest === null ? 0 : (oldest.ms ?? NaN);
   gauge(
     registry,
     'oldest_snapshot_age_seconds',
     'How long the oldest snapshot has been held, for which Postgres keeps dead rows; 0 without one, NaN if it is not known.',
-  ).set(Math.max(0, ageMs / SECOND));
-  if (oldest === null || oldest.ms !== null) return;
+  ).set(oldest === null ? 0 : (oldest.seconds ?? NaN));
+  if (oldest === null || oldest.seconds !== null) return;
   gauge(
     registry,
     'oldest_snapshot_age_transactions',

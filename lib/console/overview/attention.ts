@@ -69,11 +69,18 @@ const BY = {
 /** The orders that the topics can be sorted in. */
 export type Sort = keyof typeof BY | 'topic';
 
-export function sortOf(text: string | null): Sort {
-  return SORTS.find((sort) => sort === text) ?? 'blocked';
-}
+/** Those that operators choose, by the label of the column that shows it. */
+export const ORDERS: Readonly<Record<string, Sort>> = {
+  Topic: 'topic',
+  Pending: 'pending',
+  'Oldest due': 'oldest',
+  Failing: 'failing',
+  'Dead letters': 'dead',
+};
 
-const SORTS = ['dead', 'failing', 'pending', 'oldest', 'topic'] as const;
+export function sortOf(text: string | null): Sort {
+  return Object.values(ORDERS).find((sort) => sort === text) ?? 'blocked';
+}
 
 /** Sorts the topics, the worst first: equals by what is blocked now, then by lateness, then by dead letters. */
 export function sortTopics(topics: readonly TopicOverview[], by: Sort): readonly TopicOverview[] {

@@ -1,3 +1,5 @@
+import * as z from 'zod';
+
 import { topics } from '../../bus/catalog/catalog.ts';
 import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import { LANES_COUNTED, halting } from '../../bus/deliveries/halts.ts';
@@ -10,15 +12,40 @@ import { INCIDENT, WORST_FIRST } from '../incidents/incident.ts';
 import type { FoundIncident } from '../incidents/incident.ts';
 import { outageFields } from '../incidents/outage.ts';
 import type { Outage } from '../incidents/outage.ts';
-import { jsonOf } from '../kit/fields.ts';
+import { field, instant, instantOrNull, jsonOf } from '../kit/fields.ts';
+import type { Row } from '../kit/fields.ts';
+import * as shape from '../kit/shapes.ts';
 import { OLDEST_SNAPSHOT } from './snapshot.ts';
 import type { FoundSnapshot } from './snapshot.ts';
 
-/** The statement's result. Times are epoch milliseconds; `hours` counts back from the current hour. */
+/** Of a topic's events, or of a subscription's deliveries. */
+export const countFields = {
+  pending: field(shape.count, 'pending'),
+  failing: field(shape.count, 'failing'),
+  deadLettered: field(shape.count, 'dead_lettered'),
+};
+
+export const lastFields = {
+  lastDeliveredAt: instantOrNull('last_delivered_at'),
+  lastFailedAt: instantOrNull('last_failed_at'),
+};
+
+export const pauseFields = {
+  topic: field(shape.topic.nullable(), "nullif(topic, '')", 'Null: all topics of the subscriber.'),
+  pausedAt: instant('paused_at'),
+  pausedBy: field(z.string(), 'paused_by'),
+  reason: field(z.string(), 'reason'),
+};
+
+/** The statement's result. Numbers for times are epoch milliseconds; `hours` counts back from the current hour. */
 export interface Found {
   readonly now: number;
   readonly last_pass: number | null;
-  readonly totals: readonly FoundTotal[];
+  /** A row without a subscriber is of events. */
+  readonly totals: readonly (Row<typeof countFields & typeof lastFields> & {
+    topic: string;
+    subscriber: string;
+  })[];
   readonly awaiting: readonly {
     topic: string;
     /** Empty for the whole topic. */
@@ -39,7 +66,7 @@ export interface Found {
   readonly outages: readonly (Outage & { readonly subscriber: string })[];
   /** How many lanes a dead letter halts, up to `LANES_COUNTED` of a subscription. */
   readonly halts: readonly { topic: string; subscriber: string; lanes: number }[];
-  readonly pauses: readonly { topic: string; subscriber: string; at: number; by: string; reason: string }[];
+  readonly pauses: readonly { topic: string; subscriber: string; pause: Row<typeof pauseFields> }[];
   readonly hours: readonly {
     topic: string;
     ago: number;
@@ -48,21 +75,10 @@ export interface Found {
     dead_lettered: number;
   }[];
   /** What became of replayed deliveries in the same hours. */
-  readonly replays: { delivered: number; dead_lettered: number };
+  readonly replays: { delivered: number; deadLettered: number };
   readonly incidents: readonly FoundIncident[];
   readonly incident_counts: { readonly happening: number; readonly owed: number };
   readonly oldest_snapshot: FoundSnapshot | null;
-}
-
-export interface FoundTotal {
-  readonly topic: string;
-  /** Empty for events. */
-  readonly subscriber: string;
-  readonly pending: number;
-  readonly failing: number;
-  readonly dead_lettered: number;
-  readonly last_delivered: number | null;
-  readonly last_failed: number | null;
 }
 
 /**
@@ -83,7 +99,8 @@ export async function findOverview(
   return row!.found;
 }
 
-const SUBSCRIPTIONS = JSON.stringify(
+/** The catalog's subscriptions. */
+export const SUBSCRIPTIONS = JSON.stringify(
   topics().flatMap(([topic, { subscribers, version }]) =>
     subscribers.map((subscriber) => ({ topic, subscriber, version })),
   ),
@@ -104,6 +121,8 @@ const LANES_LOOKED_AT = 100;
 /** How many lanes of a subscription are read to find these: those due longest, and those due soonest. */
 const LANES_READ = 1000;
 
+const SUBSCRIPTION = { topic: 'topic', subscriber: 'subscriber' };
+
 // A lane is due, leased by a relay, or waits for a retry: `due_at`, or the end of the lease, orders them in this way. The first delivery of a
 // due lane says since when it is due: since its event was recorded, its retry was due, or an operator re-queued it.
 const OVERVIEW = `
@@ -117,8 +136,7 @@ const OVERVIEW = `
   ),
   total as (
     select topic, subscriber, sum(pending) as pending, sum(failing) as failing, sum(dead_lettered) as dead_lettered,
-      extract(epoch from max(last_delivered_at)) * 1000 as last_delivered,
-      extract(epoch from max(last_failed_at)) * 1000 as last_failed
+      max(last_delivered_at) as last_delivered_at, max(last_failed_at) as last_failed_at
     from backlog group by topic, subscriber
   ),
   emitter as materialized (
@@ -214,7 +232,7 @@ const OVERVIEW = `
     ) as counted
   ),
   replays as (
-    select coalesce(sum(replays_delivered), 0) as delivered, coalesce(sum(replays_dead_lettered), 0) as dead_lettered
+    select coalesce(sum(replays_delivered), 0) as delivered, coalesce(sum(replays_dead_lettered), 0) as "deadLettered"
     from subscriber_health
     where period = 'hour' and topic = ''
       and starts_at > date_trunc('hour', (select now from clock), 'UTC') - interval '24 hours'
@@ -226,7 +244,9 @@ const OVERVIEW = `
   select json_build_object(
     'now', extract(epoch from clock.now) * 1000,
     'last_pass', (select extract(epoch from at) * 1000 from last_pass limit 1),
-    'totals', (select coalesce(json_agg(total), '[]') from total),
+    'totals', (
+      select coalesce(json_agg(${jsonOf({ ...countFields, ...lastFields }, SUBSCRIPTION)}), '[]') from total
+    ),
     'awaiting', (select coalesce(json_agg(awaiting), '[]') from awaiting),
     'waits', (
       select coalesce(json_agg(wait), '[]') from wait
@@ -245,8 +265,7 @@ const OVERVIEW = `
       ) as halted
     ),
     'pauses', (
-      select coalesce(json_agg(json_build_object('topic', topic, 'subscriber', subscriber,
-        'at', extract(epoch from paused_at) * 1000, 'by', paused_by, 'reason', reason)), '[]') from pauses
+      select coalesce(json_agg(${jsonOf({}, { ...SUBSCRIPTION, pause: jsonOf(pauseFields) })}), '[]') from pauses
     ),
     'hours', (select coalesce(json_agg(hour), '[]') from hour),
     'replays', (select row_to_json(replays) from replays),

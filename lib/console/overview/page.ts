@@ -6,7 +6,7 @@ import type { PageContext } from '../kit/layout.ts';
 import { HOME, withParameters } from '../kit/links.ts';
 import { emptyCard, emptyLine } from '../kit/sections.ts';
 import { NO_TOPIC_MATCHES, topicFilter } from '../kit/topic-filter.ts';
-import { count, quantity, joinNames } from '../kit/words.ts';
+import { count, deliveriesWait, joinNames, quantity } from '../kit/words.ts';
 import {
   activeTopics,
   filterTopics,
@@ -142,9 +142,7 @@ function waitingNote(waiting: readonly SubscriberOverview[], why: string): Html 
   if (waiting.length === 0) return null;
   const names = [...new Set(waiting.map(({ subscriber }) => subscriber))].toSorted();
   const number = waiting.reduce((sum, { pending }) => sum + pending, 0);
-  return html`<p class="muted small note">
-    ${quantity(number, 'delivery')} ${number === 1 ? 'waits' : 'wait'} for ${joinNames(names)}: ${why}.
-  </p>`;
+  return html`<p class="muted small note">${deliveriesWait(number)} for ${joinNames(names)}: ${why}.</p>`;
 }
 
 function noTopics(): Html {

@@ -7,11 +7,12 @@ import type { Database } from '../../platform/db/connect.ts';
 import { MINUTE, SECOND, instantOf, instantOrNull } from '../../platform/time.ts';
 import { incident, incidentOf } from '../incidents/incident.ts';
 import { heedlessOf, outage } from '../incidents/outage.ts';
+import { shapesOf } from '../kit/fields.ts';
 import { preparedOf, preparedTransaction } from '../kit/prepared.ts';
 import * as shape from '../kit/shapes.ts';
 import type { Counts } from '../kit/shapes.ts';
-import { INCIDENTS, findOverview } from './found.ts';
-import type { Found, FoundTotal } from './found.ts';
+import { INCIDENTS, countFields, findOverview, lastFields, pauseFields } from './found.ts';
+import type { Found } from './found.ts';
 import { oldSnapshot, oldSnapshotOf } from './old-snapshot.ts';
 
 const hours = z
@@ -20,15 +21,6 @@ const hours = z
     deadLettered: z.array(shape.count).length(24),
   })
   .meta({ id: 'Hours', description: 'Deliveries of the last 24 hours, hour by hour, the oldest first.' });
-
-const pauseInForce = z
-  .object({
-    topic: shape.topic.nullable().meta({ description: 'Null: all topics of the subscriber.' }),
-    pausedAt: shape.instant,
-    pausedBy: z.string(),
-    reason: z.string(),
-  })
-  .meta({ id: 'Pause' });
 
 const oldestAge = z
   .number()
@@ -46,20 +38,19 @@ const subscriberOverview = z
     neededVersion: z.int().positive().nullable().meta({
       description: 'The payload version of its next event, if this release cannot read it yet.',
     }),
-    ...shape.counts,
+    ...shapesOf(countFields),
     attached: z.boolean().meta({
       description: 'Whether the subscriber has a handler or an endpoint. Otherwise its deliveries wait.',
     }),
     paused: z.boolean(),
-    pause: pauseInForce.nullable(),
+    pause: z.object(shapesOf(pauseFields)).meta({ id: 'Pause' }).nullable(),
     outage: outage.nullable().meta({ description: 'While the subscriber does not answer.' }),
     haltedLanes: shape.count.meta({
       description: `Lanes that wait until a dead letter is replayed or dismissed; counted up to ${LANES_COUNTED}.`,
     }),
     oldestDueAgeSeconds: oldestAge,
     nextRetryAt: shape.instant.nullable(),
-    lastDeliveredAt: shape.instant.nullable(),
-    lastFailedAt: shape.instant.nullable(),
+    ...shapesOf(lastFields),
   })
   .meta({
     id: 'SubscriberOverview',
@@ -71,7 +62,7 @@ export const topicOverview = z
     topic: shape.topic,
     producer: z.string().meta({ description: 'Empty if the catalog does not have the topic.' }),
     inCatalog: z.boolean().meta({ description: 'Whether this release’s catalog has the topic.' }),
-    ...shape.counts,
+    ...shapesOf(countFields),
     oldestDueAgeSeconds: oldestAge,
     nextRetryAt: shape.instant.nullable(),
     awaitingFanOut: shape.count.meta({
@@ -102,8 +93,8 @@ export const overview = z.object({
   }),
   totals: z
     .object({
-      ...shape.counts,
-      deliveries: z.object(shape.counts).meta({ id: 'Counts' }),
+      ...shapesOf(countFields),
+      deliveries: z.object(shapesOf(countFields)).meta({ id: 'Counts' }),
       deliveredLast24h: shape.count,
       replaysLast24h: z.object({ delivered: shape.count, deadLettered: shape.count }).meta({
         description:
@@ -190,9 +181,9 @@ function overviewOf(
 function shareOf({ hours: found, replays }: Found) {
   // Replays are written a few seconds after the deliveries are counted.
   const delivered = Math.max(0, sum(found, (hour) => hour.delivered) - replays.delivered);
-  const dead = Math.max(0, sum(found, (hour) => hour.dead_lettered) - replays.dead_lettered);
+  const dead = Math.max(0, sum(found, (hour) => hour.dead_lettered) - replays.deadLettered);
   return {
-    replaysLast24h: { delivered: replays.delivered, deadLettered: replays.dead_lettered },
+    replaysLast24h: replays,
     deliveredShareLast24h: delivered + dead === 0 ? null : delivered / (delivered + dead),
   };
 }
@@ -217,13 +208,13 @@ function topicsOf(
   const unlisted = unlistedOf(found);
   const subscriberOf = (topic: string, subscriber: string): SubscriberOverview => {
     const key = `${topic} ${subscriber}`;
-    const pause = pauses.get(key) ?? pauses.get(` ${subscriber}`) ?? null;
+    const { pause = null } = pauses.get(key) ?? pauses.get(` ${subscriber}`) ?? {};
     const attached = handled.has(key);
     const down = heedless.has(key) ? null : (silent.get(subscriber) ?? null);
     const flows = attached && !pause && !down;
     const waiting = awaiting.get(key);
     const total = totals.get(key);
-    const counts = countsOf(total, waiting?.events ?? 0);
+    const counts = countsOf(total, waiting?.events);
     const nextProbe = attached && !pause && counts.pending + counts.failing > 0 ? down?.nextProbeAt : null;
     const wait = waits.get(key);
     const dueSince = flows ? earliest(wait?.due_since, waiting?.oldest) : null;
@@ -234,18 +225,13 @@ function topicsOf(
       ...counts,
       attached,
       paused: pause !== null,
-      pause: pause && {
-        topic: pause.topic || null,
-        pausedAt: instantOf(pause.at),
-        pausedBy: pause.by,
-        reason: pause.reason,
-      },
+      pause,
       outage: down,
       haltedLanes: halts.get(key)?.lanes ?? 0,
       oldestDueAgeSeconds: dueSince === null ? null : tenths(Math.max(0, (found.now - dueSince) / SECOND)),
       nextRetryAt: flows ? instantOrNull(wait?.next_retry ?? null) : (nextProbe ?? null),
-      lastDeliveredAt: instantOrNull(total?.last_delivered ?? null),
-      lastFailedAt: instantOrNull(total?.last_failed ?? null),
+      lastDeliveredAt: total?.lastDeliveredAt ?? null,
+      lastFailedAt: total?.lastFailedAt ?? null,
     };
   };
   const topicOf = (topic: string, listed: readonly string[]): TopicOverview => {
@@ -257,7 +243,7 @@ function topicsOf(
       topic,
       producer: isTopicName(topic) ? catalog[topic].producer : '',
       inCatalog: isTopicName(topic),
-      ...countsOf(totals.get(`${topic} `), waiting?.events ?? 0),
+      ...countsOf(totals.get(`${topic} `), waiting?.events),
       oldestDueAgeSeconds: greatest(rows.map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds)),
       nextRetryAt:
         rows
@@ -283,7 +269,7 @@ function topicsOf(
 /** By topic, the unlisted subscribers that still have unfinished deliveries. */
 function unlistedOf({ totals, awaiting }: Found): Map<string, Set<string>> {
   const holding = [
-    ...totals.filter((row) => row.pending !== 0 || row.failing !== 0 || row.dead_lettered !== 0),
+    ...totals.filter((row) => row.pending !== 0 || row.failing !== 0 || row.deadLettered !== 0),
     ...awaiting,
   ];
   const unlisted = new Map<string, Set<string>>();
@@ -306,8 +292,8 @@ function byKey<Row extends { topic: string; subscriber: string }>(rows: readonly
 }
 
 /** @param awaiting events that are not fanned out yet. */
-function countsOf(total: FoundTotal | undefined, awaiting: number): Counts {
-  const { pending = 0, failing = 0, dead_lettered: deadLettered = 0 } = total ?? {};
+function countsOf(total: Counts | undefined, awaiting = 0): Counts {
+  const { pending = 0, failing = 0, deadLettered = 0 } = total ?? {};
   return { pending: pending + awaiting, failing, deadLettered };
 }
 

@@ -2,15 +2,27 @@ import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { silenceWords } from '../incidents/outage.ts';
 import { mayReplay, replayLink } from '../kit/actions.ts';
+import {
+  countColumn,
+  counted,
+  inBrowser,
+  inConsole,
+  inTerminal,
+  phraseOf,
+  say,
+  styled,
+  toMinute,
+} from '../kit/document.ts';
+import type { List, ListColumn, Part, Phrase, Style } from '../kit/document.ts';
 import { CLOCK_ICON, HALT_ICON, PAUSE_ICON, SILENT_ICON } from '../kit/icons.ts';
-import { age, ago, timeToMinute, until } from '../kit/instants.ts';
+import { age, ago, until } from '../kit/instants.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { ALL_TIME, deadLettersPath, topicPath, withParameters } from '../kit/links.ts';
 import { subscriberLink } from '../kit/subscriber-link.ts';
-import { absent, ACTIONS, numberColumn, table } from '../kit/table.ts';
+import { absent, ACTIONS, table } from '../kit/table.ts';
 import type { Column } from '../kit/table.ts';
-import { count, quantity, quantityOfLanes } from '../kit/words.ts';
-import { isLate, searchWords, subscribersToShow } from './attention.ts';
+import { quantity, quantityOfLanes } from '../kit/words.ts';
+import { ORDERS, isLate, searchWords, subscribersToShow } from './attention.ts';
 import type { Sort } from './attention.ts';
 import type { Overview, SubscriberOverview, TopicOverview } from './read.ts';
 import { spark } from './spark.ts';
@@ -32,18 +44,12 @@ interface TopicRow extends CountedRow {
 /** Draws topics with their events, and below each its subscribers in trouble. */
 export function topicTable({ view, context, sort, topics, name }: TopicTable): Html {
   const now = view.generatedAt;
-  const { pending, oldestDue, failing, nextRetry, deadLetters } = countColumns(now);
-  const sortable = (by: Sort, column: Column<TopicRow>) => sortableColumn(by, column, sort, context.url);
+  const columns = [nameColumn(now), ...countColumns(now)].map(inBrowser);
   return table({
     name,
     caption: `${name}: events by state, and deliveries of subscribers in trouble`,
     columns: [
-      sortable('topic', { label: 'Topic', isRowHeader: true, cell: (row) => nameOf(row, now) }),
-      sortable('pending', pending),
-      sortable('oldest', oldestDue),
-      sortable('failing', failing),
-      nextRetry,
-      sortable('dead', deadLetters),
+      ...columns.map((column) => sortable(column, sort, context.url)),
       {
         label: 'Last 24 h',
         heading: LAST_DAY,
@@ -54,15 +60,37 @@ export function topicTable({ view, context, sort, topics, name }: TopicTable): H
       },
       { ...ACTIONS, cell: ({ topic }) => topicActions(topic, context) },
     ],
-    groups: topics.map((topic) => ({ words: searchWords(topic), rows: rowsOf(topic) })),
+    groups: topics.map((topic) => ({
+      words: searchWords(topic),
+      rows: rowsOf(topic, subscribersToShow(topic)),
+    })),
     rowLook: ({ one }) => (one === null ? 'r' : 'r sub'),
   });
+}
+
+/** Lists the same for a terminal. @param subscribersOf those below a topic. */
+export function topicList(
+  topics: readonly TopicOverview[],
+  subscribersOf: (topic: TopicOverview) => readonly SubscriberOverview[],
+  now: string,
+): List<TopicRow> {
+  return {
+    name: 'Topics',
+    columns: [
+      nameColumn(now),
+      ...countColumns(now),
+      { terminal: { isFlexible: true, leftOut: 'late' }, cell: (row) => noteOf(row, now) },
+    ],
+    rows: topics.flatMap((topic) => rowsOf(topic, subscribersOf(topic))),
+  };
 }
 
 const LAST_DAY = html`Last 24 h<span class="key"><i></i>delivered</span
   ><span class="key"><i class="d"></i>dead-lettered</span>`;
 
-function sortableColumn(by: Sort, column: Column<TopicRow>, current: Sort, url: URL): Column<TopicRow> {
+function sortable(column: Column<TopicRow>, current: Sort, url: URL): Column<TopicRow> {
+  const by = ORDERS[column.label ?? ''];
+  if (by === undefined) return column;
   const [arrow, direction] = by === 'topic' ? (['↑', 'ascending'] as const) : (['↓', 'descending'] as const);
   const isCurrent = by === current;
   const heading = html`<a href="${withParameters(url, { sort: by })}"
@@ -71,11 +99,11 @@ function sortableColumn(by: Sort, column: Column<TopicRow>, current: Sort, url: 
   return { ...column, heading, ...(isCurrent && { sorted: direction }) };
 }
 
-function rowsOf(topic: TopicOverview): TopicRow[] {
+function rowsOf(topic: TopicOverview, subscribers: readonly SubscriberOverview[]): readonly TopicRow[] {
   const name = topic.topic;
   return [
     { topic, one: null, counts: topic, of: `on ${name}`, deadLettersOf: { topic: name } },
-    ...subscribersToShow(topic).map((one) => ({
+    ...subscribers.map((one) => ({
       topic,
       one,
       counts: one,
@@ -83,24 +111,6 @@ function rowsOf(topic: TopicOverview): TopicRow[] {
       deadLettersOf: { topic: name, subscriber: one.subscriber },
     })),
   ];
-}
-
-function nameOf({ topic, one }: TopicRow, now: string): Html {
-  if (one !== null) return html`${subscriberLink(one.subscriber, topic.topic)} ${subscriberTags(one, topic)}`;
-  return html`<a class="t mono" href="${topicPath(topic.topic)}">${topic.topic}</a
-    ><span class="s ${topic.inCatalog && 'nowrap'}"
-      >${topic.inCatalog ? html`${topic.producer} → ` : html`${NOT_IN_CATALOG} `}${quantity(
-        topic.subscribers.length,
-        'subscriber',
-      )}</span
-    >
-    ${
-      topic.heldBackSince !== null &&
-      html`<span class="s fail-t"
-        >held back since ${timeToMinute(topic.heldBackSince, now)} by
-        ${topic.heldBackBy === null ? 'an open' : 'a prepared'} transaction of its producer</span
-      >`
-    }`;
 }
 
 function topicActions({ topic, deadLettered, inCatalog }: TopicOverview, { operator }: PageContext): Html {
@@ -112,41 +122,123 @@ function topicActions({ topic, deadLettered, inCatalog }: TopicOverview, { opera
 function stateOfSubscriber(one: SubscriberOverview, now: string): Html {
   const { lastDeliveredAt } = one;
   const last = lastDeliveredAt === null ? 'never delivered' : `last delivered ${ago(lastDeliveredAt, now)}`;
-  return html`${last}${pauseLine(one, now)}${outageLine(one, now)}`;
+  return html`${last}${whyLines(one, now)}`;
 }
 
-const NOT_ATTACHED = 'This deployment has no handler and no endpoint for it. Its deliveries wait.';
-const NOT_IN_CATALOG = html`<span class="tag">not in this release’s catalog</span>`;
+function nameColumn(now: string): ListColumn<TopicRow> {
+  return {
+    label: 'Topic',
+    isRowHeader: true,
+    terminal: { title: 'topic, subscriber', isCut: true },
+    cell: ({ topic, one }) => (one === null ? topicPhrase(topic, now) : subscriberOf(one, topic)),
+  };
+}
+
+function topicPhrase(topic: TopicOverview, now: string): Phrase {
+  const subscribers = quantity(topic.subscribers.length, 'subscriber');
+  const held = heldBack(topic, now);
+  return {
+    html: html`<a class="t mono" href="${topicPath(topic.topic)}">${topic.topic}</a
+      ><span class="s ${topic.inCatalog && 'nowrap'}"
+        >${topic.inCatalog ? `${topic.producer} → ` : [NOT_IN_CATALOG.html, ' ']}${subscribers}</span
+      >
+      ${held && html`<span class="s fail-t">${held.html}</span>`}`,
+    text: topic.topic,
+  };
+}
+
+function subscriberOf(one: SubscriberOverview, topic: TopicOverview): Phrase {
+  const { subscriber } = one;
+  return {
+    html: html`${subscriberLink(subscriber, topic.topic)} ${subscriberTags(one, topic).html}`,
+    text: `  ${subscriber}`,
+  };
+}
+
+/** Says in a terminal why deliveries wait. */
+function noteOf({ topic, one }: TopicRow, now: string): Part {
+  if (one === null) return topic.inCatalog ? heldBack(topic, now) : NOT_IN_CATALOG;
+  return pauseWords(one, now) ?? outageWords(one, now) ?? subscriberTags(one, topic);
+}
+
+function heldBack({ heldBackSince, heldBackBy }: TopicOverview, now: string): Phrase | null {
+  if (heldBackSince === null) return null;
+  const by =
+    heldBackBy === null
+      ? 'an open transaction of its producer'
+      : {
+          html: 'a prepared transaction of its producer',
+          text: `the prepared transaction ${heldBackBy.gid} of ${heldBackBy.owner}`,
+        };
+  return styled('yellow', say`held back since ${toMinute(heldBackSince, now)} by ${by}`);
+}
 
 /** Says why a subscriber's deliveries wait, such as `paused`, unless its topic's row already does. */
 export function subscriberTags(
   { inCatalog, neededVersion, attached, paused, outage, haltedLanes }: SubscriberOverview,
   topic: TopicOverview,
-): Html {
-  return html`${!inCatalog && topic.inCatalog && NOT_IN_CATALOG}
-  ${inCatalog && !attached && html`<span class="tag" title="${NOT_ATTACHED}">not attached</span>`}
-  ${neededVersion !== null && html`<span class="tag late">waits for a release that reads version ${neededVersion}</span>`}
-  ${paused && html`<span class="tag late">${PAUSE_ICON}paused</span>`}
-  ${outage !== null && html`<span class="tag halted">${SILENT_ICON}does not answer</span>`}
-  ${haltedLanes > 0 && html`<span class="tag halted">${HALT_ICON}${quantityOfLanes(haltedLanes)} halted</span>`}`;
+): Phrase {
+  const tags = [
+    !inCatalog && topic.inCatalog && NOT_IN_CATALOG,
+    inCatalog && !attached && NOT_ATTACHED,
+    neededVersion !== null &&
+      tag('yellow', `waits for a release that reads version ${neededVersion}`, 'late'),
+    paused && inConsole(html`<span class="tag late">${PAUSE_ICON}paused</span>`),
+    outage !== null && inConsole(html`<span class="tag halted">${SILENT_ICON}does not answer</span>`),
+    haltedLanes > 0 &&
+      tag(
+        'red',
+        say`${inConsole(HALT_ICON)}${quantityOfLanes(haltedLanes)} halted${inTerminal(' by a dead letter')}`,
+        'halted',
+      ),
+  ].filter((one) => one !== false);
+  return {
+    ...tags.at(-1),
+    html: tags.map((one) => [one.html, ' ']),
+    text: tags.flatMap(({ text }) => text || []).join(', '),
+  };
 }
 
+function tag(style: Style, words: Part, look = ''): Phrase {
+  const { html: shown, text } = phraseOf(words);
+  return { html: html`<span class="${`tag ${look}`.trim()}">${shown}</span>`, text, style };
+}
+
+const NOT_IN_CATALOG = tag('yellow', 'not in this release’s catalog');
+
+const NOT_ATTACHED: Phrase = {
+  html: html`<span
+    class="tag"
+    title="This deployment has no handler and no endpoint for it. Its deliveries wait."
+    >not attached</span
+  >`,
+  text: 'not attached',
+  style: 'dim',
+};
+
 /** Says who paused the subscriber, when and why. */
-export function pauseLine({ pause }: SubscriberOverview, now: string): Child {
+function pauseWords({ pause }: SubscriberOverview, now: string): Phrase | null {
   if (pause === null) return null;
-  const scope = pause.topic === null ? ', all its topics' : '';
-  return html`<span class="s why"
-    >paused by ${pause.pausedBy}, ${timeToMinute(pause.pausedAt, now)}${scope}: ${pause.reason}</span
-  >`;
+  const { topic, pausedBy, pausedAt, reason } = pause;
+  const scope = topic === null && ', all its topics';
+  return styled('yellow', say`paused by ${pausedBy}, ${toMinute(pausedAt, now)}${scope}: ${reason}`);
 }
 
 /** Says since when the subscriber does not answer, and when the next delivery probes. */
-export function outageLine({ outage }: SubscriberOverview, now: string): Child {
+function outageWords({ outage }: SubscriberOverview, now: string): Phrase | null {
   if (outage === null) return null;
   const { kind, since, nextProbeAt } = outage;
-  return html`<span class="s why"
-    >${silenceWords(kind)} since ${timeToMinute(since, now)}; next probe ${until(nextProbeAt, now)}</span
-  >`;
+  return styled(
+    'red',
+    say`${silenceWords(kind)} since ${toMinute(since, now)}; next probe ${until(nextProbeAt, now)}`,
+  );
+}
+
+/** Says of whose pause or outage a subscriber's deliveries wait for the end. */
+export function whyLines(one: SubscriberOverview, now: string): Child {
+  return [pauseWords(one, now), outageWords(one, now)].map(
+    (why) => why && html`<span class="s why">${why.html}</span>`,
+  );
 }
 
 /** Events or deliveries in each state that still needs something, in a row of a table. */
@@ -162,46 +254,49 @@ interface CountedRow {
 }
 
 /** Makes the columns of counts, in which rows without any have something grey. */
-export function countColumns(
-  now: string,
-): Record<'pending' | 'oldestDue' | 'failing' | 'nextRetry' | 'deadLetters', Column<CountedRow>> {
-  return {
-    pending: numberColumn('Pending', ({ counts }) => counts.pending),
-    oldestDue: {
+export function countColumns(now: string): readonly ListColumn<CountedRow>[] {
+  return [
+    countColumn('Pending', ({ counts }) => counts.pending),
+    {
       label: 'Oldest due',
       tone: 'num',
       look: ({ counts }) => counts.oldestDueAgeSeconds === null && 'zero',
+      terminal: { leftOut: 'late' },
       cell: ({ counts: { oldestDueAgeSeconds: seconds } }) =>
-        seconds === null ? absent('none due') : due(seconds),
+        seconds === null ? inConsole(absent('none due')) : due(seconds),
     },
-    failing: {
-      ...numberColumn<CountedRow>('Failing', ({ counts }) => counts.failing),
+    {
+      ...countColumn<CountedRow>('Failing', ({ counts }) => counts.failing),
       cell: ({ counts: { failing }, of, deadLettersOf: { topic } }) =>
-        failing > 0
-          ? html`<a class="n fail" href="${topicPath(topic)}#held"
-              >${count(failing)}<span class="vh"> failing ${of}</span></a
-            >`
-          : '0',
+        linked(counted(failing, 'yellow'), 'fail', `${topicPath(topic)}#held`, `failing ${of}`),
     },
-    nextRetry: {
+    {
       label: 'Next retry',
       tone: 'num',
       look: ({ counts }) => counts.nextRetryAt === null && 'zero',
+      terminal: { leftOut: 'late' },
       cell: ({ counts: { nextRetryAt } }) =>
-        nextRetryAt === null ? absent('no retry planned') : until(nextRetryAt, now),
+        nextRetryAt === null ? inConsole(absent('no retry planned')) : until(nextRetryAt, now),
     },
-    deadLetters: {
-      ...numberColumn<CountedRow>('Dead letters', ({ counts }) => counts.deadLettered),
+    {
+      ...countColumn<CountedRow>('Dead letters', ({ counts }) => counts.deadLettered, { title: 'dead' }),
       cell: ({ counts: { deadLettered }, of, deadLettersOf }) =>
-        deadLettered > 0
-          ? html`<a class="n dead" href="${deadLettersPath(deadLettersOf)}"
-              >${count(deadLettered)}<span class="vh"> dead letters ${of}</span></a
-            >`
-          : '0',
+        linked(counted(deadLettered, 'red'), 'dead', deadLettersPath(deadLettersOf), `dead letters ${of}`),
     },
+  ];
+}
+
+/** Links a number that is not 0 to what it counts. @param of for screen readers. */
+function linked(number: Phrase, look: string, path: string, of: string): Phrase {
+  if (number.text === '0') return number;
+  return {
+    ...number,
+    html: html`<a class="n ${look}" href="${path}">${number.html}<span class="vh"> ${of}</span></a>`,
   };
 }
 
-function due(seconds: number): Html | string {
-  return isLate(seconds) ? html`<span class="tag late">${CLOCK_ICON}${age(seconds)}</span>` : age(seconds);
+function due(seconds: number): Phrase | string {
+  const words = age(seconds);
+  if (!isLate(seconds)) return words;
+  return { html: html`<span class="tag late">${CLOCK_ICON}${words}</span>`, text: words };
 }

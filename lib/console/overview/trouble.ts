@@ -1,12 +1,14 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { incidentItems, owedTitle } from '../incidents/list.ts';
+import { inTerminal, say, strong, toMinute } from '../kit/document.ts';
+import type { Part, Phrase } from '../kit/document.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, PAUSE_ICON, WARNING_ICON } from '../kit/icons.ts';
-import { age, timeToMinute } from '../kit/instants.ts';
+import { age, ago, timeToMinute } from '../kit/instants.ts';
 import { incidentsPath, topicPath } from '../kit/links.ts';
 import { endsOf } from '../kit/prepared.ts';
 import { alert, card, section } from '../kit/sections.ts';
-import { count, joinNames, quantity } from '../kit/words.ts';
+import { count, deliveriesWait, joinNames, quantity } from '../kit/words.ts';
 import { isLate, waitsForRelease } from './attention.ts';
 import type { Overview } from './read.ts';
 
@@ -20,7 +22,7 @@ const SHOWN = { happening: 5, owed: 3 } as const;
  */
 export function troubles(view: Overview): Html {
   const found = [
-    relayElsewhere(view) ?? relayTrouble(view),
+    relayAlert(view),
     incidentSection(view, 'happening', 'Happening now'),
     lateTrouble(view),
     pausedTrouble(view),
@@ -32,34 +34,45 @@ export function troubles(view: Overview): Html {
   return html`${found.length === 0 && failing + deadLettered === 0 ? allQuiet() : found}`;
 }
 
-/** A deployment that does not relay, such as a preview, says so first: its waiting deliveries are no trouble. */
-function relayElsewhere({ relay, generatedAt }: Overview): Html | null {
-  if (relay.runsHere) return null;
-  const other =
-    relay.state === 'running'
-      ? html`Another deployment delivers from this database; its relay ran last at
-        ${timeToMinute(relay.lastPassAt ?? generatedAt, generatedAt)}.`
-      : 'No other deployment delivers from this database either, so events wait.';
-  return alert(
-    'fail',
-    PAUSE_ICON,
-    html`<b>This deployment does not run the relay.</b> ${other} To deliver from here, set
-      <code>RELAY=on</code>.`,
-  );
+interface RelayTrouble {
+  readonly tone: 'dead' | 'fail';
+  readonly title: Part;
+  readonly text: Phrase;
 }
 
-function relayTrouble({ relay, generatedAt }: Overview): Html | null {
-  if (relay.state === 'running') return null;
-  const since =
-    relay.lastPassAt === null
-      ? 'The relay has never run.'
-      : html`The relay has not run since ${timeToMinute(relay.lastPassAt, generatedAt)}.`;
-  return alert(
-    'dead',
-    DEAD_ICON,
-    html`<b>${since}</b> Events are saved but not delivered. Check the cron that calls
-      <code>/api/cron/relay</code> every minute, and the response it gets.`,
-  );
+/** Says that the relay does not run. @returns null if it does. */
+export function relayTrouble({ relay, generatedAt: now }: Overview): RelayTrouble | null {
+  const { state, lastPassAt, runsHere } = relay;
+  // A deployment that does not relay, such as a preview, says so first: its waiting deliveries are no trouble.
+  if (!runsHere) {
+    const last = lastPassAt !== null && inTerminal(` The last run was ${ago(lastPassAt, now)}.`);
+    const other =
+      state === 'running'
+        ? say`Another deployment delivers from this database; its relay ran last at ${toMinute(lastPassAt ?? now, now)}.`
+        : say`No other deployment delivers from this database either, so events wait.${last}`;
+    const title = 'This deployment does not run the relay.';
+    return { tone: 'fail', title, text: say`${other} To deliver from here, set ${code('RELAY=on')}.` };
+  }
+  if (state === 'running') return null;
+  return {
+    tone: 'dead',
+    title:
+      lastPassAt === null
+        ? 'The relay has never run.'
+        : say`The relay has not run since ${toMinute(lastPassAt, now)}.`,
+    text: say`Events are saved but not delivered. Check the cron that calls ${code('/api/cron/relay')} every minute, and the response it gets.`,
+  };
+}
+
+function code(text: string): Phrase {
+  return { html: html`<code>${text}</code>`, text };
+}
+
+function relayAlert(view: Overview): Html | null {
+  const trouble = relayTrouble(view);
+  if (trouble === null) return null;
+  const { tone, title, text } = trouble;
+  return alert(tone, tone === 'dead' ? DEAD_ICON : PAUSE_ICON, say`${strong(title)} ${text}`.html);
 }
 
 function incidentSection(view: Overview, state: 'happening' | 'owed', title: string): Html | null {
@@ -124,8 +137,8 @@ function pausedTrouble({ topics }: Overview): Html | null {
     'fail',
     PAUSE_ICON,
     html`<b>${joinNames(names)} ${names.length === 1 ? 'is' : 'are'} paused.</b>
-      ${waiting === 0 ? 'Deliveries will wait' : `${quantity(waiting, 'delivery')} ${waiting === 1 ? 'waits' : 'wait'}`}
-      until someone resumes ${names.length === 1 ? 'it' : 'them'}.`,
+      ${waiting === 0 ? 'Deliveries will wait' : deliveriesWait(waiting)} until someone resumes
+      ${names.length === 1 ? 'it' : 'them'}.`,
     openTopic(worst.topic),
   );
 }
@@ -140,8 +153,8 @@ function otherReleaseTrouble({ topics }: Overview): Html | null {
   return alert(
     'fail',
     CLOCK_ICON,
-    html`<b>${quantity(number, 'delivery')} ${number === 1 ? 'waits' : 'wait'} for another release.</b> This
-      release’s catalog lacks the subscription or the payload version.`,
+    html`<b>${deliveriesWait(number)} for another release.</b> This release’s catalog lacks the subscription
+      or the payload version.`,
     openTopic(first.topic),
   );
 }

@@ -6,7 +6,7 @@ import { count, quantity } from '../kit/words.ts';
 import { marksOf, placesOf } from './actions.ts';
 import { chart, markStrip } from './chart.ts';
 import type { Shape, TimeAxis } from './chart.ts';
-import { ageWords, intervalWords, timeWords, timesWords } from './figures.ts';
+import { ageWords, intervalWords, spanWords, timeWords, timesWords } from './figures.ts';
 import type { HealthInterval, SubscriberHealth, Times } from './read.ts';
 import { countScale, timeScale } from './scales.ts';
 
@@ -172,7 +172,7 @@ function barOf(tone: Shape['tone'], number: number, across: readonly [number, nu
 }
 
 function summaryOf(title: string, { span }: SubscriberHealth, words: string): string {
-  return `${title} in the last ${span === 'hours' ? '48 hours' : '30 days'}: ${words}. The table below has the values.`;
+  return `${title} in ${spanWords(span)}: ${words}. The table below has the values.`;
 }
 
 function wordsOf({ intervals, span }: SubscriberHealth, of: (interval: HealthInterval) => string): string[] {

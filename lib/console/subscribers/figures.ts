@@ -7,6 +7,11 @@ export function intervalWords(startsAt: string, span: Span): string {
   return span === 'hours' ? weekdayAndTime(startsAt) : dayAndMonth(startsAt);
 }
 
+/** The length of a span: `the last 48 hours`. */
+export function spanWords(span: Span): string {
+  return span === 'hours' ? 'the last 48 hours' : 'the last 30 days';
+}
+
 /** A measured time: `<1 ms`, `38 ms`, `1.8 s`. */
 export function timeWords(ms: number): string {
   return ms < 1 ? '<1 ms' : duration(ms);

@@ -1,35 +1,43 @@
+import * as z from 'zod';
+
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { outageFields } from '../incidents/outage.ts';
 import type { Outage } from '../incidents/outage.ts';
-import { jsonOf } from '../kit/fields.ts';
+import { field, instant, instantSql, jsonOf } from '../kit/fields.ts';
+import type { Row } from '../kit/fields.ts';
+import * as shape from '../kit/shapes.ts';
 
-/** The statement's result. Times are epoch milliseconds. */
+export const actionFields = {
+  at: instant('acted.at'),
+  action: field(z.string(), 'action', 'For example `replay`, `pause`, `resume`, `retry`, `skip`.'),
+  operator: field(z.string(), 'operator'),
+  topic: field(shape.topic.nullable(), 'topic', 'Null: all topics, or several.'),
+  deliveryId: field(z.string().nullable(), 'delivery_id'),
+  replayId: field(z.uuid().nullable(), 'replay_id'),
+  reason: field(z.string().nullable(), 'reason'),
+};
+
+/** Of what still needs something, by topic. */
+export const leftFields = {
+  topic: field(shape.topic, 'topic'),
+  waiting: field(shape.count, 'waiting'),
+  deadLettered: field(shape.count, 'dead_lettered'),
+};
+
+/** The statement's result. Numbers for times are epoch milliseconds. */
 export interface Found {
-  readonly now: number;
+  readonly generatedAt: string;
   /** When the first interval begins. */
   readonly from: number;
   /** Topics with deliveries to the subscriber. */
   readonly topics: readonly string[];
-  /** What still needs something, by topic. */
-  readonly left: readonly {
-    readonly topic: string;
-    readonly waiting: number;
-    readonly deadLettered: number;
-  }[];
+  readonly left: readonly Row<typeof leftFields>[];
   readonly outage: Outage | null;
   /** Unfinished deliveries. */
   readonly waiting: number;
   readonly periods: readonly FoundPeriod[];
-  readonly actions: readonly {
-    readonly at: number;
-    readonly action: string;
-    readonly operator: string;
-    readonly topic: string | null;
-    readonly deliveryId: string | null;
-    readonly replayId: string | null;
-    readonly reason: string | null;
-  }[];
+  readonly actions: readonly Row<typeof actionFields>[];
 }
 
 /** An hour or a day. */
@@ -115,12 +123,11 @@ const HEALTH = `
     select * from act union all select * from replay order by at desc limit ${LISTED_ACTIONS}
   )
   select json_build_object(
-    'now', extract(epoch from clock.now) * 1000,
+    'generatedAt', ${instantSql('clock.now')},
     'from', extract(epoch from clock.from_at) * 1000,
     'topics', (select coalesce(json_agg(topic), '[]') from known),
     'left', (
-      select coalesce(json_agg(json_build_object('topic', topic, 'waiting', waiting, 'deadLettered', dead_lettered)
-        order by topic), '[]')
+      select coalesce(json_agg(${jsonOf(leftFields)} order by topic), '[]')
       from known where waiting > 0 or dead_lettered > 0
     ),
     'outage', (
@@ -130,10 +137,6 @@ const HEALTH = `
       select coalesce(sum(pending) + sum(failing), 0) from backlog where subscriber = $1::text
     ),
     'periods', (select coalesce(json_agg(period), '[]') from period),
-    'actions', (
-      select coalesce(json_agg(json_build_object('at', extract(epoch from at) * 1000, 'action', action,
-        'operator', operator, 'topic', topic, 'deliveryId', delivery_id, 'replayId', replay_id, 'reason', reason)
-        order by at desc), '[]') from acted
-    )
+    'actions', (select coalesce(json_agg(${jsonOf(actionFields)} order by at desc), '[]') from acted)
   ) as found
   from clock`;

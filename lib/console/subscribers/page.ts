@@ -1,22 +1,23 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { gapsSection } from '../backfills/gaps-section.ts';
-import { silenceWords } from '../incidents/outage.ts';
 import { actionForm, hiddenField, mayReplay } from '../kit/actions.ts';
+import { listTable, phraseOf } from '../kit/document.ts';
+import type { Part, Style } from '../kit/document.ts';
 import { SILENT_ICON } from '../kit/icons.ts';
-import { timeToMinute, until } from '../kit/instants.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { HOME, subscriberPath, topicPath, withParameters } from '../kit/links.ts';
-import { alert, section } from '../kit/sections.ts';
-import { count, quantity } from '../kit/words.ts';
+import { alert, card, emptyLine, section } from '../kit/sections.ts';
+import { quantity } from '../kit/words.ts';
 import { actionsSection } from './actions.ts';
 import { chartsOf } from './charts.ts';
-import { ageWords, shareWords, timesWords } from './figures.ts';
+import { healthFacts, outageSentence } from './facts.ts';
+import { spanWords } from './figures.ts';
 import { leavingSection } from './leaving.ts';
+import { valueList } from './lists.ts';
 import type { SubscriberHealth } from './read.ts';
 import { subscriptionsSection } from './subscriptions.ts';
-import { valuesTable } from './values.ts';
 
 const REFRESH_SECONDS = 60;
 
@@ -34,7 +35,7 @@ export function subscriberPage(view: SubscriberHealth, context: PageContext): Ht
       id: 'over-time',
       title: view.span === 'hours' ? 'Hour by hour' : 'Day by day',
       hint: zoneWords(view),
-      content: html`${chartsOf(view)} ${valuesTable(view)}`,
+      content: html`${chartsOf(view)} ${values(view)}`,
     })}
     ${gapsSection({ gaps: view.gaps, isOfTopic: false, now: generatedAt })} ${subscriptionsSection(view)}
     ${actionsSection(view)}`;
@@ -44,22 +45,13 @@ export function subscriberPage(view: SubscriberHealth, context: PageContext): Ht
   );
 }
 
-/** Says since when the subscriber does not answer, what waits, and when it is probed. */
-function outageAlert(
-  { outage, waiting, subscriber, generatedAt: now }: SubscriberHealth,
-  context: PageContext,
-): Html | null {
-  if (outage === null) return null;
-  const { kind, since, probes, nextProbeAt } = outage;
-  const wait = `${quantity(waiting, 'delivery')} ${waiting === 1 ? 'waits' : 'wait'}`;
-  const probed = probes > 0 && `, ${quantity(probes, 'probe')} without an answer`;
-  return alert(
-    'dead',
-    SILENT_ICON,
-    html`<b>${subscriber} ${silenceWords(kind)} since ${timeToMinute(since, now)}.</b> ${wait}, without using
-      up attempts. Next probe ${until(nextProbeAt, now)}${probed}.`,
-    mayReplay(context.operator) && actionForm('probe', { subscriber }, { of: subscriber }, context),
-  );
+function outageAlert(view: SubscriberHealth, context: PageContext): Html | null {
+  const sentence = outageSentence(view);
+  if (sentence === null) return null;
+  const { subscriber } = view;
+  const action =
+    mayReplay(context.operator) && actionForm('probe', { subscriber }, { of: subscriber }, context);
+  return alert('dead', SILENT_ICON, sentence.html, action);
 }
 
 function leadOf({ inCatalog, topic, topics }: SubscriberHealth): Html {
@@ -101,28 +93,28 @@ function chooser({ subscriber, span, topic, topics }: SubscriberHealth, { url }:
 const CURRENT = html`aria-current="true"`;
 const SELECTED = html`selected`;
 
-function figures({ whole, span }: SubscriberHealth): Html {
-  const { delivered, deadLettered, failedAttempts, replays } = whole;
-  const replayed = replays.delivered + replays.deadLettered;
-  return html`<h2 class="vh">In all, the last ${span === 'hours' ? '48 hours' : '30 days'}</h2>
-    <dl class="facts figures">
-      ${fact('Delivered', `${count(delivered)}${shareWords(delivered, deadLettered)}`)}
-      ${fact('Dead letters', count(deadLettered), deadLettered > 0 ? 'dead-t' : '')}
-      ${fact('Failed attempts', count(failedAttempts), failedAttempts > 0 ? 'fail-t' : '')}
-      ${replayed > 0 && fact('Replays', replayWords(replays))}
-      ${fact('Commit to delivered, p50 · p95', timesWords(whole.deliveredInMs))}
-      ${fact('Handler, p50 · p95', timesWords(whole.handlerMs))}
-      ${fact('Oldest in the backlog', ageWords(whole.backlogAgeSeconds))}
-    </dl>`;
+function figures(view: SubscriberHealth): Html {
+  return html`<h2 class="vh">In all, ${spanWords(view.span)}</h2>
+    <dl class="facts figures">${healthFacts(view).map((fact) => fact && figure(...fact))}</dl>`;
 }
 
-function fact(name: string, value: string, tone = ''): Html {
+function figure(name: string, value: Part): Html {
+  const { html: shown, style } = phraseOf(value);
   return html`<div>
     <dt>${name}</dt>
-    <dd class="${tone}">${value}</dd>
+    <dd class="${style && TONES[style]}">${shown}</dd>
   </div>`;
 }
 
-function replayWords({ delivered, deadLettered }: SubscriberHealth['whole']['replays']): string {
-  return `${count(delivered)} delivered${deadLettered > 0 ? `, ${count(deadLettered)} dead-lettered again` : ''}`;
+const TONES: Partial<Record<Style, string>> = { red: 'dead-t', yellow: 'fail-t' };
+
+/** Lists the values of the charts, for screen readers and for reading. */
+function values(view: SubscriberHealth): Html {
+  const list = valueList(view);
+  return card(
+    html`<details class="more">
+      <summary>The values as a table</summary>
+      ${list.rows.length === 0 ? emptyLine('Nothing happened in this time.') : listTable(list)}
+    </details>`,
+  );
 }

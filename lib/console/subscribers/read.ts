@@ -6,10 +6,11 @@ import type { Database } from '../../platform/db/connect.ts';
 import { DAY, HOUR, SECOND, instantOf } from '../../platform/time.ts';
 import { gap, readGaps } from '../backfills/gaps.ts';
 import { outage } from '../incidents/outage.ts';
+import { shapesOf } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
 import { subscriptionFields, subscriptionsIn } from '../kit/subscription.ts';
 import type { Attachments } from '../kit/subscription.ts';
-import { findHealth } from './found.ts';
+import { actionFields, findHealth, leftFields } from './found.ts';
 import type { Found, FoundPeriod } from './found.ts';
 
 export const spans = z.enum(['hours', 'days']);
@@ -52,15 +53,7 @@ const interval = z
   .meta({ id: 'HealthInterval', description: 'One hour, or one day of UTC.' });
 
 const action = z
-  .object({
-    at: shape.instant,
-    action: z.string().meta({ description: 'For example `replay`, `pause`, `resume`, `retry`, `skip`.' }),
-    operator: z.string(),
-    topic: shape.topic.nullable().meta({ description: 'Null: all topics, or several.' }),
-    deliveryId: z.string().nullable(),
-    replayId: z.uuid().nullable(),
-    reason: z.string().nullable(),
-  })
+  .object(shapesOf(actionFields))
   .meta({ id: 'HealthAction', description: 'What an operator did to the subscriber’s deliveries.' });
 
 export const subscriberHealth = z
@@ -70,11 +63,9 @@ export const subscriberHealth = z
     inCatalog: z.boolean().meta({ description: 'Whether this release’s catalog lists the subscriber.' }),
     topic: shape.topic.nullable().meta({ description: 'Null: all its topics.' }),
     topics: z.array(shape.topic).meta({ description: 'The topics that it subscribes to, or did.' }),
-    unlisted: z
-      .array(z.object({ topic: shape.topic, waiting: shape.count, deadLettered: shape.count }))
-      .meta({
-        description: 'What is left in topics for which this release’s catalog does not list the subscriber.',
-      }),
+    unlisted: z.array(z.object(shapesOf(leftFields))).meta({
+      description: 'What is left in topics for which this release’s catalog does not list the subscriber.',
+    }),
     subscriptions: z
       .array(z.object({ topic: shape.topic, ...subscriptionFields }))
       .meta({ description: 'The topics that this release’s catalog lists the subscriber for.' }),
@@ -133,7 +124,7 @@ export async function readSubscriberHealth(
   if (!inCatalog && topics.length === 0) return null;
   const subscriptionOf = subscriptionsIn(attachments);
   return {
-    generatedAt: instantOf(found.now),
+    generatedAt: found.generatedAt,
     subscriber,
     inCatalog,
     topic: topic ?? null,
@@ -145,7 +136,7 @@ export async function readSubscriberHealth(
     span,
     whole: measuredOf(found.periods),
     intervals: intervalsOf(found, SPANS[span]),
-    actions: found.actions.map(({ at, ...acted }) => ({ ...acted, at: instantOf(at) })),
+    actions: [...found.actions],
     gaps,
   };
 }

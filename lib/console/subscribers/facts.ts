@@ -1,0 +1,39 @@
+import { silenceWords } from '../incidents/outage.ts';
+import { counted, say, strong, toMinute } from '../kit/document.ts';
+import type { Facts, Phrase } from '../kit/document.ts';
+import { until } from '../kit/instants.ts';
+import { count, deliveriesWait, quantity } from '../kit/words.ts';
+import { ageWords, shareWords, timesWords } from './figures.ts';
+import type { SubscriberHealth } from './read.ts';
+
+/** The figures of the whole span. */
+export function healthFacts({ whole }: SubscriberHealth): Facts {
+  const { delivered, deadLettered, failedAttempts, replays } = whole;
+  const again = replays.deadLettered > 0 ? `, ${count(replays.deadLettered)} dead-lettered again` : '';
+  return [
+    ['Delivered', `${count(delivered)}${shareWords(delivered, deadLettered)}`],
+    ['Dead letters', counted(deadLettered, 'red')],
+    ['Failed attempts', counted(failedAttempts, 'yellow')],
+    replays.delivered + replays.deadLettered > 0 && [
+      'Replays',
+      `${count(replays.delivered)} delivered${again}`,
+    ],
+    ['Commit to delivered, p50 · p95', timesWords(whole.deliveredInMs)],
+    ['Handler, p50 · p95', timesWords(whole.handlerMs)],
+    ['Oldest in the backlog', ageWords(whole.backlogAgeSeconds)],
+  ];
+}
+
+/** Says since when the subscriber does not answer, what waits, and when it is probed. @returns null if it answers. */
+export function outageSentence({
+  outage,
+  waiting,
+  subscriber,
+  generatedAt: now,
+}: SubscriberHealth): Phrase | null {
+  if (outage === null) return null;
+  const { kind, since, probes, nextProbeAt } = outage;
+  const silent = strong(say`${subscriber} ${silenceWords(kind)} since ${toMinute(since, now)}.`);
+  const probed = probes > 0 && `, ${quantity(probes, 'probe')} without an answer`;
+  return say`${silent} ${deliveriesWait(waiting)}, without using up attempts. Next probe ${until(nextProbeAt, now)}${probed}.`;
+}
