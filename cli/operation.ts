@@ -1,15 +1,18 @@
-import { count } from '../lib/console/kit/words.ts';
+import { phraseOf } from '../lib/console/kit/document.ts';
+import type { Warning, Warnings } from '../lib/console/kit/operation-pages.ts';
+import { capitalize, count } from '../lib/console/kit/words.ts';
+import type { Given } from './arguments.ts';
 import type { Answered } from './bus.ts';
 import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
-import { requireConfirmable } from './confirm.ts';
+import { confirm, requireConfirmable } from './confirm.ts';
 import { EXIT, Failure, misused } from './failure.ts';
 import { follow, waitLimitMs } from './follow.ts';
 import { writeOutcome } from './outcome.ts';
 import { requireReason } from './reason.ts';
 import { Unavailable } from './refusals.ts';
 import type { Pane } from './terminal.ts';
-import { wrapTo } from './text.ts';
+import { hang, wrapTo } from './text.ts';
 
 /** What is previewed, confirmed, begun under the preview's id, and followed to its end: a replay, a backfill, an erasure. */
 export interface Operation<Preview, Begun, Progress> {
@@ -90,6 +93,28 @@ async function followToItsEnd<Preview, Begun, Progress>(
     if (address !== undefined) out.write(out.paint('dim', `  ${address}`));
   }
   return isGood ? EXIT.ok : EXIT.failed;
+}
+
+/** Says what is about to be done, or asks. @param verb such as `replay`. */
+export function titleOf(given: Given, verb: string, what: string): string {
+  if (given.isSet('dry-run')) return `Would ${verb} ${what}.`;
+  return given.isSet('yes') ? `About to ${verb} ${what}.` : `${capitalize(verb)} ${what}?`;
+}
+
+export function warningText([fact, consequence]: Warning): string {
+  return `${phraseOf(fact).text} ${phraseOf(consequence).text}`;
+}
+
+/** Writes what to consider, each warning once. */
+export function writeWarnings(pane: Pane, warnings: Warnings): void {
+  const texts = warnings.filter((one) => one !== false).map(warningText);
+  for (const text of new Set(texts)) pane.write(hang(`${pane.paint('yellow', '!')} `, text, pane.columns));
+}
+
+/** Asks whether to do it, unless there is nothing to do. @param verb such as `Replay`. @throws Failure as `confirm` */
+export async function confirmNumber(call: Call, verb: string, count: number, nothing: string): Promise<void> {
+  const action = `${verb} ${count === 1 ? 'it' : 'them'}`;
+  if (count > 0) await confirm(call, { action, count, nothing });
 }
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;

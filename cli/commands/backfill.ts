@@ -1,23 +1,23 @@
+import { statesOf } from '../../lib/console/backfills/follow.ts';
 import type { BackfillPreview } from '../../lib/console/backfills/preview.ts';
 import type { BackfillProgress } from '../../lib/console/backfills/read.ts';
 import { lost, meanwhileWords, paceWords, warningsOf } from '../../lib/console/backfills/words.ts';
-import type { Warning } from '../../lib/console/backfills/words.ts';
 import { timeText } from '../../lib/console/kit/instants.ts';
 import { backfilledPath } from '../../lib/console/kit/links.ts';
 import { count, quantity } from '../../lib/console/kit/words.ts';
 import type { Given } from '../arguments.ts';
 import { writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
-import { YES, confirm } from '../confirm.ts';
+import { YES } from '../confirm.ts';
 import { EXIT, misused } from '../failure.ts';
 import { WAIT } from '../follow.ts';
-import { carryOut, stopOf } from '../operation.ts';
+import { carryOut, confirmNumber, stopOf, titleOf, writeWarnings } from '../operation.ts';
 import { writeOutcome } from '../outcome.ts';
 import { REASON } from '../reason.ts';
 import { namedIn, subscriptionsOf } from '../subscriptions.ts';
 import type { Pane } from '../terminal.ts';
-import { hang, wrapTo } from '../text.ts';
-import { inZone } from '../times.ts';
+import { wrapTo } from '../text.ts';
+import { inZone, spanWords } from '../times.ts';
 
 const NOTHING = 'Nothing was written.';
 const EXAMPLE = 'backfill ledger --topic payment.captured --since 30d';
@@ -71,12 +71,9 @@ async function run(call: Call): Promise<number> {
       await subscriptionsOf(call, fields);
       return await bus.ask(showBackfillPreview, { query: fields, named: NAMED });
     },
-    draw: (view, pane) => write(view, titleOf(view, given), pane),
+    draw: (view, pane) => write(view, given, pane),
     matched: ({ matched }) => [matched, `${count(matched)} are missing`],
-    async confirm({ matched }) {
-      const action = matched === 1 ? 'Backfill it' : 'Backfill them';
-      if (matched > 0) await confirm(call, { action, count: matched, nothing: NOTHING });
-    },
+    confirm: ({ matched }) => confirmNumber(call, 'Backfill', matched, NOTHING),
     begin({ request, backfillId }) {
       const body = { ...request, backfillId, reason: given.text('reason') };
       return bus.ask(requestBackfill, { body, named: NAMED });
@@ -150,41 +147,27 @@ function endedWords({ endedAt, generatedAt, written, matched }: BackfillProgress
   return `It had ended already, at ${at}: ${count(written)} of ${count(matched)} written.`;
 }
 
-function titleOf({ matched, topic, subscriber }: BackfillPreview, given: Given): string {
-  const what = `${quantity(matched, 'delivery')} of ${topic} to ${subscriber}`;
-  if (given.isSet('dry-run')) return `Would backfill ${what}.`;
-  return given.isSet('yes') ? `About to backfill ${what}.` : `Backfill ${what}?`;
-}
-
-function write(view: BackfillPreview, title: string, pane: Pane): void {
+function write(view: BackfillPreview, given: Given, pane: Pane): void {
   const { matched, topic, subscriber, oldestAt, newestAt, generatedAt: now, underWay } = view;
   const { paint, columns } = pane;
-  const warn = ([fact, consequence]: Warning) =>
-    pane.write(hang(`${paint('yellow', '!')} `, `${fact} ${consequence}`, columns));
   if (matched === 0) {
-    const since = inZone(timeText(view.since, now));
-    pane.write(
-      wrapTo(
-        columns,
-        `Nothing to backfill: ${subscriber} already has every stored event of ${topic} since ${since}.`,
-      ),
-    );
-    for (const warning of lost(view)) warn(warning);
+    const nothing = `Nothing to backfill: ${subscriber} already has every stored event of ${topic}`;
+    pane.write(wrapTo(columns, `${nothing} since ${inZone(timeText(view.since, now))}.`));
+    writeWarnings(pane, lost(view));
     return;
   }
-  pane.write(paint('bold', title));
-  if (oldestAt !== null && newestAt !== null) {
-    const [from, to] = [timeText(oldestAt, now), timeText(newestAt, now)];
-    const when = from === to ? `at ${inZone(from)}` : `from ${from} to ${inZone(to)}`;
-    pane.write(wrapTo(columns, `Recorded ${when}.`));
-  }
+  const what = `${quantity(matched, 'delivery')} of ${topic} to ${subscriber}`;
+  pane.write(paint('bold', titleOf(given, 'backfill', what)));
+  if (oldestAt !== null && newestAt !== null)
+    pane.write(wrapTo(columns, `Recorded ${spanWords(oldestAt, newestAt, now)}.`));
   pane.write(wrapTo(columns, `${paceWords(view)}. ${meanwhileWords(view)}`));
-  for (const warning of warningsOf(view)) warn(warning);
-  if (underWay !== null)
-    warn([
+  writeWarnings(pane, [
+    ...warningsOf(view),
+    underWay !== null && [
       `A backfill of this subscription is under way: ${underWay}.`,
       'The next one can start when it has ended.',
-    ]);
+    ],
+  ]);
 }
 
 function isSettled({ endedAt, progress: { pending, failing } }: BackfillProgress): boolean {
@@ -198,27 +181,8 @@ function endWords(view: BackfillProgress): string {
     : `${progressWords(view)} at ${at}, when the time was up.`;
 }
 
-function progressWords({
-  matched,
-  written,
-  stopped,
-  progress,
-  subscriber,
-  attached,
-  paused,
-}: BackfillProgress): string {
-  const { delivered, pending, failing, deadLettered, isMore } = progress;
-  const why = paused
-    ? ` because ${subscriber} is paused`
-    : attached
-      ? ''
-      : ` because ${subscriber} is not attached`;
-  const parts = [
-    `${stopped === null ? '' : `stopped by ${stopped.by}, `}${count(written)} of ${count(matched)} written`,
-    `${count(delivered)} delivered`,
-    pending > 0 && `${isMore ? 'about ' : ''}${count(pending)} waiting${why}`,
-    failing > 0 && `${count(failing)} failed and will be retried`,
-    deadLettered > 0 && `${count(deadLettered)} dead-lettered`,
-  ];
-  return parts.filter((part) => part !== false).join(', ');
+function progressWords(view: BackfillProgress): string {
+  const { matched, written, stopped } = view;
+  const by = stopped === null ? '' : `stopped by ${stopped.by}, `;
+  return `${by}${count(written)} of ${count(matched)} written, ${statesOf(view)}`;
 }

@@ -1,17 +1,23 @@
 import type { ErasurePreview } from '../../lib/console/erasures/preview.ts';
-import { leftWords, outcomeWords, stateWords, warningsOf } from '../../lib/console/erasures/words.ts';
+import {
+  leftWords,
+  outcomeWords,
+  stateWords,
+  topicList,
+  warningsOf,
+} from '../../lib/console/erasures/words.ts';
 import { erasurePath } from '../../lib/console/kit/links.ts';
-import { count, joinNames, quantity } from '../../lib/console/kit/words.ts';
+import { joinNames, quantity } from '../../lib/console/kit/words.ts';
 import { atMost } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { YES } from '../confirm.ts';
+import { drawList } from '../draw.ts';
 import { EXIT, Failure, misused } from '../failure.ts';
 import { WAIT } from '../follow.ts';
-import { carryOut } from '../operation.ts';
+import { carryOut, writeWarnings } from '../operation.ts';
 import { REASON, requireReason } from '../reason.ts';
-import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
-import { hang, wrapTo } from '../text.ts';
+import { wrapTo } from '../text.ts';
 
 const NOTHING = 'Nothing was erased.';
 const EXAMPLE = 'erase --subject usr_3071 --reason "request 2026-114"';
@@ -101,11 +107,7 @@ function write(view: ErasurePreview, pane: Pane): void {
   pane.write(
     paint('bold', `${quantity(view.events, 'event')} would be erased. Nothing brings the data back.`),
   );
-  if (view.topics.length > 0) {
-    const rows = view.topics.map(({ topic, events }) => [topic, count(events)]);
-    pane.write(table(pane, [{ title: 'topic' }, { title: 'events', align: 'right' }], rows));
-  }
-  for (const [fact, consequence] of warningsOf(view))
-    pane.write(hang(`${paint('yellow', '!')} `, `${fact} ${consequence}`, columns));
+  if (view.topics.length > 0) pane.write(drawList(pane, topicList(view.topics)));
+  writeWarnings(pane, warningsOf(view));
   pane.write(paint('dim', wrapTo(columns, `Not searched: ${joinNames(view.notSearched)}.`)));
 }

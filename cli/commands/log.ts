@@ -1,5 +1,6 @@
 import { timeText } from '../../lib/console/kit/instants.ts';
 import { count, joinNames } from '../../lib/console/kit/words.ts';
+import { actionWords, targetPhrase } from '../../lib/console/replays/lists.ts';
 import type { OperatorAction, OperatorLog, ReplayRecord } from '../../lib/console/replays/read.ts';
 import { scopeWords } from '../../lib/console/replays/scope.ts';
 import { atMost, writeJson } from '../command.ts';
@@ -100,18 +101,14 @@ function replayEntry(replay: ReplayRecord): Entry {
 }
 
 function actionEntry(acted: OperatorAction): Entry {
-  const { at, action, topic, subscriber, renamedTo, deliveryId, operator, reason, backfillId, erasureId } =
-    acted;
-  const whom = [
-    topic ?? 'all topics',
-    subscriber === null ? '' : `to ${subscriber}`,
-    renamedTo === null ? '' : `, now ${renamedTo}`,
-  ];
-  const where = whom.filter(Boolean).join(' ').replace(' ,', ',');
-  const what = deliveryId === null ? where : `${where}, delivery ${deliveryId}`;
-  const acts = { at, action: action.replaceAll('_', ' '), who: whoWords(operator, reason) };
-  if (erasureId !== null) return { ...acts, what: 'a person’s data', id: erasureId };
-  return { ...acts, what, id: backfillId };
+  const { at, action, operator, reason, backfillId, erasureId } = acted;
+  return {
+    at,
+    action: actionWords(action),
+    what: targetPhrase(acted).text,
+    who: whoWords(operator, reason),
+    id: erasureId ?? backfillId,
+  };
 }
 
 const whoWords = (operator: string, reason: string | null) =>

@@ -1,24 +1,26 @@
 import { ago, duration, timeText } from '../../lib/console/kit/instants.ts';
 import { ALL_TIME } from '../../lib/console/kit/links.ts';
 import { failureText } from '../../lib/console/kit/states.ts';
-import { count, quantity, joinNames } from '../../lib/console/kit/words.ts';
+import { count, numbers, quantity } from '../../lib/console/kit/words.ts';
+import { undelivered } from '../../lib/console/replays/follow.ts';
 import type { PreviewedSubscription, ReplayPreview } from '../../lib/console/replays/preview.ts';
 import type { ReplayProgress } from '../../lib/console/replays/read.ts';
+import { leftOutWarnings, warningsOf } from '../../lib/console/replays/words.ts';
 import { SECOND } from '../../lib/platform/time.ts';
 import type { Given } from '../arguments.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
-import { YES, confirm } from '../confirm.ts';
+import { YES } from '../confirm.ts';
 import { requireDeliveryId } from '../delivery-id.ts';
 import { EXIT, Failure, misused } from '../failure.ts';
 import { WAIT } from '../follow.ts';
 import { requireIncidentId } from '../incident-id.ts';
-import { carryOut, stopOf } from '../operation.ts';
+import { carryOut, confirmNumber, stopOf, titleOf, warningText, writeWarnings } from '../operation.ts';
 import { writeOutcome } from '../outcome.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
-import { hang, wrapTo } from '../text.ts';
-import { inZone } from '../times.ts';
+import { wrapTo } from '../text.ts';
+import { inZone, spanWords } from '../times.ts';
 
 const NOTHING = 'Nothing was replayed.';
 
@@ -86,15 +88,12 @@ async function run(call: Call): Promise<number> {
   return await carryOut(call, {
     nothing: NOTHING,
     preview: () => bus.ask(showPreview, { query: fields, named: NAMED }),
-    draw: (view, pane) => write(view, titleOf(view, given), pane),
+    draw: (view, pane) => write(view, given, pane),
     matched: ({ matched }) => [
       matched,
       `${quantity(matched, 'delivery')} ${matched === 1 ? 'matches' : 'match'}`,
     ],
-    async confirm({ matched }) {
-      const action = `Replay ${matched === 1 ? 'it' : 'them'}`;
-      if (matched > 0) await confirm(call, { action, count: matched, nothing: NOTHING });
-    },
+    confirm: ({ matched }) => confirmNumber(call, 'Replay', matched, NOTHING),
     begin({ request, replayId, matched }) {
       const body = { ...request, replayId, expectedCount: matched, reason: given.text('reason') };
       return bus.ask(requestReplay, { body, named: NAMED });
@@ -233,20 +232,16 @@ function timeWords({ estimatedSeconds }: ReplayPreview): string {
   return estimatedSeconds === null ? '' : `, about ${duration(estimatedSeconds * SECOND)}`;
 }
 
-function titleOf({ matched, isAll }: ReplayPreview, given: Given): string {
-  const what = quantity(matched, isAll ? 'delivery' : 'dead letter');
-  if (given.isSet('dry-run')) return `Would replay ${what}.`;
-  return given.isSet('yes') ? `About to replay ${what}.` : `Replay ${what}?`;
-}
-
-function write(view: ReplayPreview, title: string, pane: Pane): void {
-  const { matched, isAll, subscriptions, generatedAt: now, endedFrom, endedTo, error } = view;
+function write(view: ReplayPreview, given: Given, pane: Pane): void {
+  const { matched, isAll, subscriptions, leftOut, generatedAt: now, endedFrom, endedTo, error } = view;
   const { paint, columns } = pane;
   if (matched === 0) {
-    pane.write(wrapTo(columns, [nothingWords(view), ...leftOutWords(view)].join('\n')));
+    const rest = leftOutWarnings(leftOut).map(warningText);
+    pane.write(wrapTo(columns, [nothingWords(view), ...rest].join('\n')));
     return;
   }
-  pane.write(paint('bold', title));
+  const what = quantity(matched, isAll ? 'delivery' : 'dead letter');
+  pane.write(paint('bold', titleOf(given, 'replay', what)));
   pane.write(
     table(
       pane,
@@ -266,9 +261,8 @@ function write(view: ReplayPreview, title: string, pane: Pane): void {
   );
   if (endedFrom !== null && endedTo !== null) {
     const ended = isAll ? 'Ended' : 'Dead-lettered';
-    const [from, to] = [timeText(endedFrom, now), timeText(endedTo, now)];
-    const when = from === to ? `at ${inZone(from)}` : `from ${from} to ${inZone(to)}`;
-    pane.write(wrapTo(columns, `\n${ended} ${when}.${error ? ` Error: ${failureText(error)}.` : ''}`));
+    const why = error ? ` Error: ${failureText(error)}.` : '';
+    pane.write(wrapTo(columns, `\n${ended} ${spanWords(endedFrom, endedTo, now)}.${why}`));
   }
   pane.write(
     wrapTo(
@@ -276,7 +270,7 @@ function write(view: ReplayPreview, title: string, pane: Pane): void {
       `${paceWords(view)}Event ids stay the same, attempts restart at 1, the oldest goes first.${othersWords(subscriptions)}`,
     ),
   );
-  for (const warning of warnings(view)) pane.write(hang(`${paint('yellow', '!')} `, warning, columns));
+  writeWarnings(pane, warningsOf(view));
 }
 
 function paceWords(view: ReplayPreview): string {
@@ -298,49 +292,6 @@ function othersWords(subscriptions: readonly PreviewedSubscription[]): string {
     : ` The topic’s ${first.others} other subscribers receive nothing.`;
 }
 
-function leftOutWords({ leftOut }: ReplayPreview): readonly string[] {
-  return leftOut.map(({ topic, subscriber, count: number, reason }) => {
-    const what = `${quantity(number, 'delivery')} to ${subscriber} ${number === 1 ? 'is' : 'are'} left out`;
-    if (reason === 'refuses_replays')
-      return `${what}: ${subscriber} refuses replays of ${topic}, because it would act twice. Settle its dead letters another way, then dismiss them.`;
-    return `${what}: ${subscriber} does not subscribe to ${topic} in this release.`;
-  });
-}
-
-function warnings(view: ReplayPreview): readonly string[] {
-  const { isAll, subscriptions, generatedAt: now } = view;
-  const of = (isSuch: (one: PreviewedSubscription) => boolean) => [
-    ...new Set(subscriptions.filter(isSuch).map(({ subscriber }) => subscriber)),
-  ];
-  const warn = (names: readonly string[], one: string, several: string) =>
-    names.length === 0 ? [] : [`${joinNames(names)} ${names.length === 1 ? one : several}`];
-  const failing = subscriptions.filter(
-    ({ isStillFailing, attached, paused }) => isStillFailing && attached && !paused,
-  );
-  return [
-    ...leftOutWords(view),
-    ...(isAll
-      ? [
-          'Delivered events are sent again too: subscribers that do not check the event id do their work twice.',
-        ]
-      : []),
-    ...warn(
-      of(({ attached }) => !attached),
-      'is not attached: replayed deliveries wait until it has a handler or an endpoint.',
-      'are not attached: replayed deliveries wait until they have a handler or an endpoint.',
-    ),
-    ...warn(
-      of(({ paused }) => paused),
-      'is paused: replayed deliveries wait until an operator resumes it.',
-      'are paused: replayed deliveries wait until an operator resumes them.',
-    ),
-    ...failing.map(({ subscriber, lastError, lastFailedAt }) => {
-      const last = lastError && lastFailedAt ? ` (${failureText(lastError)}, ${ago(lastFailedAt, now)})` : '';
-      return `${subscriber} is still failing${last}: replayed deliveries will probably fail again.`;
-    }),
-  ];
-}
-
 /** Deliveries that are not settled, or not put back yet. */
 function openOf({ progress: { pending, failing }, pace }: ReplayProgress): number {
   return pending + failing + leftOf(pace);
@@ -356,16 +307,12 @@ function endWords(view: ReplayProgress): string {
   return `${progressWords(view)} at ${inZone(timeText(lastDeliveredAt ?? now, now))}.`;
 }
 
-function progressWords({ replayed, progress, pace }: ReplayProgress): string {
-  const { delivered, pending, failing, deadLettered, replayedAgain } = progress;
-  const others = [
-    [pending, 'pending'],
-    [failing, 'failed and will be retried'],
-    [deadLettered, 'dead-lettered again'],
-    [replayedAgain, 'replayed again'],
+function progressWords(view: ReplayProgress): string {
+  const { replayed, progress, pace } = view;
+  const rest = numbers([
     [leftOf(pace), 'left to put back'],
     [pace?.stopped ? pace.left : 0, 'not put back, because the replay was stopped'],
-  ] as const;
-  const rest = others.flatMap(([number, word]) => (number === 0 ? [] : [`${count(number)} ${word}`]));
-  return [`${count(delivered)} of ${count(replayed)} delivered`, ...rest].join(', ');
+  ]);
+  const done = `${count(progress.delivered)} of ${count(replayed)} delivered`;
+  return [done, ...undelivered(view), ...rest].join(', ');
 }

@@ -231,7 +231,7 @@ describe('replay --wait', () => {
     const { code, out } = await postbud(`${LAST_DAY} --timeout 1`);
     expect([code, out]).toEqual([
       1,
-      expect.stringMatching(/\n✗ 0 of 1 delivered, 1 pending at .* Europe\/Oslo, when the time was up\.$/),
+      expect.stringMatching(/\n✗ 0 of 1 delivered, 1 waiting at .* Europe\/Oslo, when the time was up\.$/),
     ]);
   });
 });

@@ -49,11 +49,11 @@ describe('a subscriber that refuses replays', () => {
     );
     const { out } = await postbud('replay payment.captured --since 24h --dry-run');
     expect(out).toContain('Would replay 2 dead letters.');
-    expect(out).toContain(`! 2 deliveries to notifications are left out: ${WHY}`);
+    expect(out).toContain(`! 2 deliveries to notifications are left out. ${WHY}`);
     const alone = await postbud('replay payment.captured --since 24h --subscriber notifications --dry-run');
     expect(alone.out.split('\n')).toEqual([
       'Nothing to replay: all that matches is left out.',
-      `2 deliveries to notifications are left out: ${WHY}`,
+      `2 deliveries to notifications are left out. ${WHY}`,
     ]);
   });
 

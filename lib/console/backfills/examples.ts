@@ -1,11 +1,5 @@
 // The answers that OpenAPI shows.
 
-export const UNKNOWN =
-  'Unknown backfill. Copy its id from the list of backfills: /platform/event-bus/backfills.';
-
-export const SINCE =
-  'expected a time span such as 30d or 12h (units s, m, h, d, w), at most ten years, or a past instant in UTC such as 2026-02-21T09:35:00Z';
-
 export const NOT_LISTED =
   'This release’s catalog does not list leger for payment.captured. Did you mean ledger? Nothing was written.';
 

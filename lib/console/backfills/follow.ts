@@ -12,7 +12,7 @@ export function backfillFollowing(view: BackfillProgress): Following {
   const isOpen = endedAt === null || pending > 0;
   return {
     tone: deadLettered > 0 ? 'dead' : failing > 0 || stopped !== null ? 'fail' : isOpen ? 'wait' : 'ok',
-    words: html`${writtenWords(view)} ${deliveredWords(view)}`,
+    words: html`${writtenWords(view)} ${view.written > 0 && `${statesOf(view)}.`}`,
     isSettled: !isOpen,
     // A paced backfill takes its time, and is followed for as long as it does.
     since: endedAt === null ? generatedAt : requestedAt,
@@ -42,8 +42,8 @@ function writtenWords({
   return html`<b>Backfilled: ${done}</b>, the last at ${time(endedAt, now)}.`;
 }
 
-function deliveredWords({ written, progress, subscriber, attached, paused }: BackfillProgress): string {
-  if (written === 0) return '';
+/** Says what became of what is written. */
+export function statesOf({ progress, subscriber, attached, paused }: BackfillProgress): string {
   const { delivered, failing, deadLettered, pending, isMore } = progress;
   const why = paused
     ? ` because ${subscriber} is paused`
@@ -55,6 +55,6 @@ function deliveredWords({ written, progress, subscriber, attached, paused }: Bac
     pending > 0 && `${isMore ? 'about ' : ''}${count(pending)} waiting${why}`,
     failing > 0 && `${count(failing)} failed and will be retried`,
     deadLettered > 0 && quantity(deadLettered, 'dead letter'),
-  ].filter((part) => part !== false);
-  return `${parts.join(', ')}.`;
+  ];
+  return parts.filter((part) => part !== false).join(', ');
 }

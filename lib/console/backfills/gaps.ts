@@ -3,28 +3,34 @@ import * as z from 'zod';
 import { sharedLanes } from '../../bus/deliveries/subscription.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
-import { instantOrNull } from '../../platform/time.ts';
+import { field, instantOrNull, jsonOf, shapesOf, text } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
 
-export const gap = z
-  .object({
-    topic: shape.topic,
-    subscriber: z.string(),
-    since: shape.instant
-      .nullable()
-      .meta({ description: 'When the oldest retained event that it lacks was recorded.' }),
-    until: shape.instant.nullable().meta({
-      description: 'When the first event that it has was recorded; null if it has none.',
-    }),
-    underWay: z
+const gapFields = {
+  topic: text('gap.topic'),
+  subscriber: text('gap.subscriber'),
+  since: instantOrNull(
+    'case when own_id is distinct from oldest_id then oldest.created_at end',
+    'When the oldest retained event that it lacks was recorded.',
+  ),
+  until: instantOrNull(
+    'own.created_at',
+    'When the first event that it has was recorded; null if it has none.',
+  ),
+  underWay: field(
+    z
       .object({ backfillId: z.uuid(), matched: shape.count, written: shape.count })
       .nullable()
       .meta({ description: 'The backfill that writes them now.' }),
-  })
-  .meta({
-    id: 'Gap',
-    description: 'A subscription without deliveries of the oldest retained events, which a backfill writes.',
-  });
+    `case when backfill_id is not null then
+      json_build_object('backfillId', backfill_id, 'matched', matched, 'written', written)
+    end`,
+  ),
+};
+export const gap = z.object(shapesOf(gapFields)).meta({
+  id: 'Gap',
+  description: 'A subscription without deliveries of the oldest retained events, which a backfill writes.',
+});
 export type Gap = z.output<typeof gap>;
 
 /**
@@ -38,28 +44,8 @@ export async function readGaps(
   db: Database,
   listed: readonly { readonly topic: string; readonly subscriber: string }[],
 ): Promise<Gap[]> {
-  const [row] = await run<{ found: readonly FoundGap[] }>(driverOf(db), {
-    text: GAPS,
-    values: [JSON.stringify(listed)],
-  });
-  return row!.found.map(({ topic, subscriber, since, until, backfill_id: backfillId, matched, written }) => ({
-    topic,
-    subscriber,
-    since: instantOrNull(since),
-    until: instantOrNull(until),
-    underWay: backfillId === null ? null : { backfillId, matched: matched ?? 0, written: written ?? 0 },
-  }));
-}
-
-/** Times are epoch milliseconds. */
-interface FoundGap {
-  readonly topic: string;
-  readonly subscriber: string;
-  readonly since: number | null;
-  readonly until: number | null;
-  readonly backfill_id: string | null;
-  readonly matched: number | null;
-  readonly written: number | null;
+  const [row] = await run<{ found: Gap[] }>(driverOf(db), { text: GAPS, values: [JSON.stringify(listed)] });
+  return row!.found;
 }
 
 // An event has the same position in the lanes of all subscribers. Those of keys in trouble
@@ -97,8 +83,5 @@ const GAPS = `
         and ended_at is null and renamed_from is null
     where backfills.id is not null or coalesce(own.position, 9223372036854775807) > oldest.position
   )
-  select coalesce(json_agg(json_build_object('topic', gap.topic, 'subscriber', gap.subscriber,
-    'since', case when own_id is distinct from oldest_id then extract(epoch from oldest.created_at) * 1000 end,
-    'until', extract(epoch from own.created_at) * 1000, 'backfill_id', backfill_id, 'matched', matched,
-    'written', written) order by gap.topic, gap.subscriber), '[]') as found
+  select coalesce(json_agg(${jsonOf(gapFields)} order by gap.topic, gap.subscriber), '[]') as found
   from gap left join events as oldest on oldest.id = oldest_id left join events as own on own.id = own_id`;

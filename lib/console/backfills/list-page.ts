@@ -1,85 +1,50 @@
 import { catalog, subscriberNames, topics } from '../../bus/catalog/catalog.ts';
 import { html } from '../../platform/markup.ts';
-import type { Child, Html } from '../../platform/markup.ts';
-import { timeAndAgo, timeText, timeToMinute } from '../kit/instants.ts';
-import { heading, layout, liveness } from '../kit/layout.ts';
+import type { Html } from '../../platform/markup.ts';
+import { timeToMinute } from '../kit/instants.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { backfilledPath, backfillPath, backfillsPath } from '../kit/links.ts';
-import { cursorPager } from '../kit/pager.ts';
-import { card, emptyCard, section } from '../kit/sections.ts';
+import { backfillPath } from '../kit/links.ts';
+import { listPage, operationTable } from '../kit/operation-pages.ts';
+import { emptyCard, section } from '../kit/sections.ts';
 import { select } from '../kit/select.ts';
-import { ACTIONS, table } from '../kit/table.ts';
-import { count } from '../kit/words.ts';
-import { reasonOrNone } from './page.ts';
+import { BACKFILL } from './page.ts';
 import { requestedFields } from './preview-page.ts';
-import type { BackfillList, BackfillRecord } from './read.ts';
-
-const REFRESH_SECONDS = 15;
+import type { BackfillList } from './read.ts';
 
 /** Draws who backfilled what, when and why, how far each backfill is, and a form that previews a new one. */
 export function backfillsPage(view: BackfillList, context: PageContext): Html {
-  const content = html`${heading({
-    title: 'Backfills',
-    lead: 'Deliveries of older events, written later for a subscriber that is new on their topic. Newest first.',
-    live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
-  })}
-  ${listCard(view, context)} ${cursorPager(view.nextCursor, context.url)} ${newBackfill(context)}`;
-  return layout(
-    { title: 'Backfills', section: 'replays', refreshSeconds: REFRESH_SECONDS, content },
+  const { searchParams } = context.url;
+  const only = ['topic', 'subscriber'].flatMap((name) => searchParams.get(name) ?? []);
+  return listPage({
+    kind: BACKFILL,
+    view,
     context,
-  );
+    lead: 'Deliveries of older events, written later for a subscriber that is new on their topic. Newest first.',
+    only,
+    content: tableOf(view, only.length > 0),
+    form: newBackfill(context),
+  });
 }
 
-function listCard({ items, generatedAt: now }: BackfillList, { url }: PageContext): Html {
-  const named = ['topic', 'subscriber'].flatMap((name) => url.searchParams.get(name) ?? []);
-  const only =
-    named.length > 0 &&
-    html`<div class="filters bar">
-      <p class="only small">Showing only: ${named.join(', ')}. <a href="${backfillsPath()}">Show all</a></p>
-    </div>`;
-  if (items.length === 0) {
-    return html`${only}${emptyCard({
-      title: named.length > 0 ? 'No backfills match' : 'No backfills yet',
+function tableOf({ items, generatedAt: now }: BackfillList, isFiltered: boolean): Html {
+  if (items.length === 0)
+    return emptyCard({
+      title: isFiltered ? 'No backfills match' : 'No backfills yet',
       text: 'Each backfill is listed here, with its operator, its reason and its progress.',
-    })}`;
-  }
-  return html`${only}${card(
-    table({
-      name: 'Backfills',
-      caption: 'Backfills, newest first',
-      columns: [
-        { label: 'When', look: 'nowrap', cell: ({ requestedAt }) => timeAndAgo(requestedAt, now) },
-        {
-          label: 'What',
-          cell: ({ backfillId, topic, subscriber, since }) =>
-            html`<a class="t mono" href="${backfilledPath(backfillId)}">${topic}</a
-              ><span class="s">to ${subscriber}, since ${timeToMinute(since, now)}</span>`,
-        },
-        { label: 'Who', look: 'nowrap', cell: ({ requestedBy }) => requestedBy },
-        { label: 'Why', look: 'message', cell: ({ reason }) => reasonOrNone(reason) },
-        { label: 'Missing', tone: 'num', cell: ({ matched }) => count(matched) },
-        { label: 'Written', tone: 'num', cell: ({ written }) => count(written) },
-        { label: 'State', look: 'nowrap', cell: (item) => stateWords(item, now) },
-        {
-          ...ACTIONS,
-          cell: ({ backfillId, topic, requestedAt }) =>
-            html`<div class="acts">
-              <a class="btn sm quiet" href="${backfilledPath(backfillId)}"
-                >Details<span class="vh">
-                  of the backfill of ${topic} at ${timeText(requestedAt, now)}</span
-                ></a
-              >
-            </div>`,
-        },
-      ],
-      rows: items,
-    }),
-  )}`;
-}
-
-function stateWords({ endedAt, stopped }: BackfillRecord, now: string): Child {
-  if (endedAt === null) return 'under way';
-  return html`${stopped === null ? 'ended' : 'stopped'} ${timeAndAgo(endedAt, now)}`;
+    });
+  return operationTable({
+    kind: BACKFILL,
+    rows: items,
+    now,
+    id: ({ backfillId }) => backfillId,
+    name: ({ topic }) => topic,
+    scope: ({ subscriber, since }) => html`to ${subscriber}, since ${timeToMinute(since, now)}`,
+    numbers: [
+      ['Missing', ({ matched }) => matched],
+      ['Written', ({ written }) => written],
+    ],
+    end: ({ stopped, endedAt }) => [stopped === null ? 'ended' : 'stopped', endedAt],
+  });
 }
 
 function newBackfill({ url }: PageContext): Html {

@@ -6,60 +6,53 @@ import { span, timeToMinute } from '../kit/instants.ts';
 import { layout } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { backfilledPath, backfillPath, HOME, topicPath } from '../kit/links.ts';
-import { confirmField, requestFields, warning } from '../kit/preview.ts';
-import { factList } from '../kit/sections.ts';
+import { confirmation, previewed, warningLines } from '../kit/operation-pages.ts';
+import { confirmField } from '../kit/preview.ts';
 import { subscriberLink } from '../kit/subscriber-link.ts';
 import { quantity } from '../kit/words.ts';
 import type { BackfillPreview } from './preview.ts';
 import { lost, meanwhileWords, paceWords, warningsOf } from './words.ts';
-import type { Warning } from './words.ts';
 
 /** Draws what a backfill would do, and the form that starts it. */
 export function previewPage(view: BackfillPreview, context: PageContext): Html {
   const content = html`<div class="panel">
-    ${view.underWay === null ? (view.matched === 0 ? nothingMissing(view) : confirmation(view, context)) : underWay(view)}
+    ${view.underWay === null ? (view.matched === 0 ? nothingMissing(view) : preview(view, context)) : underWay(view)}
     ${view.underWay === null && otherRequest(view, context)}
   </div>`;
   return layout({ title: 'Backfill', section: 'replays', content }, context);
 }
 
-function confirmation(view: BackfillPreview, { operator }: PageContext): Html {
-  const what = quantity(view.matched, 'delivery');
-  return html`<h1>Backfill ${what}?</h1>
-    <p class="muted">Nothing has been written yet. This is what the backfill would do.</p>
-    ${warningsOf(view).map(warningLine)} ${facts(view)} ${missingReplayScope(operator)}
-    <form method="post" action="${HOME}/backfill">
-      ${
-        mayReplay(operator) &&
-        html`${requestFields({ ...view.request, backfillId: view.backfillId })}
-        ${reasonField('for example: the ledger is new on this topic')}
-        ${confirmField(view.matched, 'backfill')}`
-      }
-      <div class="end">
-        <a class="btn" href="${topicPath(view.topic)}">Cancel</a>
-        ${mayReplay(operator) && html`<button class="btn primary">Backfill ${what}</button>`}
-      </div>
-    </form>`;
-}
-
-function facts(view: BackfillPreview): Html {
+function preview(view: BackfillPreview, { operator }: PageContext): Html {
   const { topic, subscriber, oldestAt, newestAt, others, generatedAt } = view;
+  const what = quantity(view.matched, 'delivery');
   const rest =
     others === 0
       ? ', the only subscriber.'
       : ` only. ${others === 1 ? 'The other subscriber gets' : `The ${others} other subscribers get`} nothing.`;
-  return factList([
-    ['Topic', html`<span class="mono">${topic}</span>`],
-    ['Goes to', html`${subscriberLink(subscriber, topic)}${rest}`],
-    oldestAt !== null && newestAt !== null && ['Recorded', span(oldestAt, newestAt, generatedAt)],
-    ['Pace', paceWords(view)],
-    ['Order', 'In the order of creation, oldest first, with the same event ids'],
-    ['Meanwhile', meanwhileWords(view)],
-  ]);
-}
-
-function warningLine([fact, consequence]: Warning): Html {
-  return warning(html`<b>${fact}</b> ${consequence}`);
+  return html`${previewed(
+      `Backfill ${what}?`,
+      'Nothing has been written yet. This is what the backfill would do.',
+      warningsOf(view),
+      [
+        ['Topic', html`<span class="mono">${topic}</span>`],
+        ['Goes to', html`${subscriberLink(subscriber, topic)}${rest}`],
+        oldestAt !== null && newestAt !== null && ['Recorded', span(oldestAt, newestAt, generatedAt)],
+        ['Pace', paceWords(view)],
+        ['Order', 'In the order of creation, oldest first, with the same event ids'],
+        ['Meanwhile', meanwhileWords(view)],
+      ],
+    )}
+    ${missingReplayScope(operator)}
+    <form method="post" action="${HOME}/backfill">
+      ${confirmation({
+        isAllowed: mayReplay(operator),
+        request: { ...view.request, backfillId: view.backfillId },
+        fields: html`${reasonField('for example: the ledger is new on this topic')}
+        ${confirmField(view.matched, 'backfill')}`,
+        button: `Backfill ${what}`,
+        cancel: topicPath(topic),
+      })}
+    </form>`;
 }
 
 function nothingMissing(view: BackfillPreview): Html {
@@ -73,7 +66,7 @@ function nothingMissing(view: BackfillPreview): Html {
       </p>
       <a class="btn" href="${topicPath(topic)}">Topic</a>
     </div>
-    ${lost(view).map(warningLine)}`;
+    ${warningLines(lost(view))}`;
 }
 
 function underWay({ topic, subscriber, underWay: backfillId }: BackfillPreview): Html {

@@ -1,30 +1,58 @@
 import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
-import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import { previewBackfill } from '../../bus/deliveries/operations/backfill.ts';
 import { COUNTED_SINCE, KEEP_MS } from '../../bus/deliveries/prune.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { instantOf, MINUTE, SECOND } from '../../platform/time.ts';
+import { computed, count, field, instantSql, jsonOf, shapesOf } from '../kit/fields.ts';
+import type { Row } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
+import { isAttached, othersOf } from '../kit/subscription.ts';
 import { backfillRequest, sinceOf } from './request.ts';
 import type { ParsedBackfillRequest } from './request.ts';
 
 const day = z.iso.date();
 
-const pruned = z
-  .object({
-    events: shape.count,
-    firstDay: day.nullable().meta({ description: 'Days of creation, in UTC.' }),
-    lastDay: day.nullable(),
-    uncountedBefore: day.nullable().meta({
+const prunedFields = {
+  events: count('coalesce(sum(events), 0)'),
+  firstDay: field(day.nullable().meta({ description: 'Days of creation, in UTC.' }), 'min(day)'),
+  lastDay: field(day.nullable(), 'max(day)'),
+  uncountedBefore: computed(
+    day.nullable().meta({
       description:
         'Events of days before this one may have been pruned too: nobody counted them then. Null if all are counted.',
     }),
-  })
-  .meta({ description: 'Events since then that were pruned, so that no backfill can reach them.' });
+  ),
+};
+
+const heldFields = {
+  paused: field(
+    z.boolean(),
+    "exists (select from pauses where subscriber = $2::text and topic in ('', $1::text))",
+  ),
+  underWay: field(
+    z
+      .uuid()
+      .nullable()
+      .meta({ description: 'A backfill of the subscription that has not ended; it has to end first.' }),
+    `(
+      select id from backfills
+      where topic = $1::text and subscriber = $2::text and ended_at is null and renamed_from is null
+    )`,
+  ),
+  pruned: field(
+    z
+      .object(shapesOf(prunedFields))
+      .meta({ description: 'Events since then that were pruned, so that no backfill can reach them.' }),
+    `(
+      select ${jsonOf(prunedFields)}
+      from pruned_events where topic = $1::text and day >= ($3::timestamptz at time zone 'utc')::date
+    )`,
+  ),
+};
 
 export const backfillPreview = z
   .object({
@@ -53,12 +81,7 @@ export const backfillPreview = z
     }),
     others: shape.count.meta({ description: 'Number of other subscribers of the topic. They get nothing.' }),
     attached: z.boolean(),
-    paused: z.boolean(),
-    underWay: z
-      .uuid()
-      .nullable()
-      .meta({ description: 'A backfill of the subscription that has not ended; it has to end first.' }),
-    pruned,
+    ...shapesOf(heldFields),
   })
   .meta({
     id: 'BackfillPreview',
@@ -84,11 +107,11 @@ export async function readPreview(
     text: PREVIEW,
     values: [topic, subscriber, since],
   });
-  const { now, paused, under_way: underWay, pruned: lost, counted_since: countedSince } = row!.found;
+  const { countedSince, pruned, ...found } = row!.found;
   const { dryRun: _, reason: __, backfillId, ...request } = asked;
   const { matched, oldestAt, newestAt, alreadyDelivered, waiting } = missing;
   return {
-    generatedAt: instantOf(now),
+    ...found,
     request: { ...request, since, expectedCount: matched },
     backfillId: backfillId ?? uuidv7(),
     topic,
@@ -103,15 +126,11 @@ export async function readPreview(
     ),
     newerDelivered: alreadyDelivered,
     newerWaiting: waiting,
-    others: isTopicName(topic) ? catalog[topic].subscribers.filter((name) => name !== subscriber).length : 0,
-    attached: attached.some(({ name, handlers }) => name === subscriber && handlers.has(topic)),
-    paused,
-    underWay,
+    others: othersOf(asked),
+    attached: isAttached(asked, attached),
     pruned: {
-      events: lost.events,
-      firstDay: lost.first_day,
-      lastDay: lost.last_day,
-      uncountedBefore: uncountedBefore(sinceAt.getTime(), now, countedSince),
+      ...pruned,
+      uncountedBefore: uncountedBefore(sinceAt.getTime(), Date.parse(found.generatedAt), countedSince),
     },
   };
 }
@@ -123,31 +142,14 @@ function uncountedBefore(sinceMs: number, now: number, countedSince: string | nu
   return instantOf(sinceMs).slice(0, 10) < uncounted ? uncounted : null;
 }
 
-interface Found {
-  /** Epoch milliseconds. */
-  readonly now: number;
-  readonly paused: boolean;
-  readonly under_way: string | null;
-  readonly pruned: {
-    readonly events: number;
-    readonly first_day: string | null;
-    readonly last_day: string | null;
-  };
+interface Found extends Row<typeof heldFields> {
+  readonly generatedAt: string;
   /** The day on which counting began; null if nothing was pruned since. */
-  readonly counted_since: string | null;
+  readonly countedSince: string | null;
 }
 
 const PREVIEW = `
-  select json_build_object(
-    'now', extract(epoch from clock_timestamp()) * 1000,
-    'paused', exists (select from pauses where subscriber = $2::text and topic in ('', $1::text)),
-    'under_way', (
-      select id from backfills
-      where topic = $1::text and subscriber = $2::text and ended_at is null and renamed_from is null
-    ),
-    'pruned', (
-      select json_build_object('events', coalesce(sum(events), 0), 'first_day', min(day), 'last_day', max(day))
-      from pruned_events where topic = $1::text and day >= ($3::timestamptz at time zone 'utc')::date
-    ),
-    'counted_since', (select day from pruned_events where topic = '${COUNTED_SINCE}')
-  ) as found`;
+  select ${jsonOf(heldFields, {
+    generatedAt: instantSql('clock_timestamp()'),
+    countedSince: `(select day from pruned_events where topic = '${COUNTED_SINCE}')`,
+  })} as found`;

@@ -6,26 +6,52 @@ import { topicText } from '../../bus/deliveries/operations/replay-request.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
-import { instantOf, instantOrNull } from '../../platform/time.ts';
+import { instantOf } from '../../platform/time.ts';
+import {
+  computed,
+  count,
+  field,
+  instant,
+  instantOrNull,
+  instantSql,
+  jsonOf,
+  shapesOf,
+  text,
+  textOrNull,
+} from '../kit/fields.ts';
+import type { Row } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
+import { isAttached } from '../kit/subscription.ts';
 
-const record = z.object({
-  backfillId: z.uuid(),
-  topic: shape.topic,
-  subscriber: z.string(),
-  since: shape.instant.meta({ description: 'The events since then.' }),
-  requestedAt: shape.instant,
-  requestedBy: z.string(),
-  reason: z.string().nullable(),
-  perMinute: z.int().positive().nullable().meta({ description: 'Null: as fast as the database can.' }),
-  matched: shape.count.meta({ description: 'Deliveries that were missing when it began.' }),
-  written: shape.count.meta({ description: 'Deliveries written so far.' }),
-  endedAt: shape.instant.nullable().meta({ description: 'Null while it is under way.' }),
-  stopped: z
-    .object({ by: z.string(), reason: z.string().nullable() })
-    .nullable()
-    .meta({ description: 'Who ended it before everything was written.' }),
-});
+const recordFields = {
+  backfillId: field(z.uuid(), 'backfills.id'),
+  topic: text('backfills.topic'),
+  subscriber: text('backfills.subscriber'),
+  since: instant('since', 'The events since then.'),
+  requestedAt: instant('requested_at'),
+  requestedBy: text('requested_by'),
+  reason: textOrNull('backfills.reason'),
+  perMinute: field(
+    z.int().positive().nullable().meta({ description: 'Null: as fast as the database can.' }),
+    'per_minute',
+  ),
+  matched: count('matched', 'Deliveries that were missing when it began.'),
+  written: count('written', 'Deliveries written so far.'),
+  endedAt: instantOrNull('ended_at', 'Null while it is under way.'),
+  // A stop is recorded with the moment at which it ended the backfill.
+  stopped: field(
+    z
+      .object({ by: z.string(), reason: z.string().nullable() })
+      .nullable()
+      .meta({ description: 'Who ended it before everything was written.' }),
+    `(
+    select json_build_object('by', operator, 'reason', stop.reason) from operator_actions as stop
+    where at = ended_at and action = 'stop_backfill' and stop.topic = backfills.topic
+      and stop.subscriber = backfills.subscriber limit 1
+  )`,
+  ),
+};
+const record = z.object(shapesOf(recordFields));
 
 export const backfillList = z
   .object({
@@ -35,16 +61,29 @@ export const backfillList = z
   })
   .meta({ id: 'BackfillList', description: 'Backfills, newest first.' });
 
+const stateFields = {
+  begunAt: instantOrNull(
+    'begun_at',
+    'When the first were written; null while relays finish what they claimed before.',
+  ),
+  nextAt: instantOrNull(
+    'case when ended_at is null then next_at end',
+    'When the next deliveries may be written.',
+  ),
+  attached: computed(z.boolean()),
+  paused: field(
+    z.boolean(),
+    `exists (
+      select from pauses where pauses.subscriber = asked.subscriber and pauses.topic in ('', asked.topic)
+    )`,
+  ),
+};
+
 export const backfillProgress = z
   .object({
     generatedAt: shape.instant,
     ...record.shape,
-    begunAt: shape.instant.nullable().meta({
-      description: 'When the first were written; null while relays finish what they claimed before.',
-    }),
-    nextAt: shape.instant.nullable().meta({ description: 'When the next deliveries may be written.' }),
-    attached: z.boolean(),
-    paused: z.boolean(),
+    ...shapesOf(stateFields),
     progress: z.object({ ...shape.counts, delivered: shape.count, isMore: z.boolean() }).meta({
       description:
         'The written deliveries by state. `delivered` includes those that an operator dismissed. With `isMore` they are too many to be counted, and `pending` includes newer events that wait.',
@@ -68,16 +107,16 @@ export type ListQuery = z.output<typeof listQuery>;
 /** Lists backfills page by page, newest first. */
 export async function readBackfills(db: Database, query: ListQuery): Promise<BackfillList> {
   const { topic = null, subscriber = null, limit, cursor = null } = query;
-  const [row] = await run<{ found: { now: number; items: FoundBackfill[] } }>(driverOf(db), {
+  const [row] = await run<{ generatedAt: string; items: BackfillRecord[] }>(driverOf(db), {
     text: LIST,
     values: [topic, subscriber, cursor, limit + 1],
   });
-  const { now, items } = row!.found;
+  const { generatedAt, items } = row!;
   const kept = items.slice(0, limit);
   return {
-    generatedAt: instantOf(now),
-    items: kept.map(recordOf),
-    nextCursor: items.length > limit ? (kept.at(-1)?.id ?? null) : null,
+    generatedAt,
+    items: kept,
+    nextCursor: items.length > limit ? (kept.at(-1)?.backfillId ?? null) : null,
   };
 }
 
@@ -89,24 +128,17 @@ export async function readBackfill(
 ): Promise<BackfillProgress | null> {
   const [row] = await run<{ found: FoundProgress }>(driverOf(db), { text: PROGRESS, values: [backfillId] });
   if (!row) return null;
-  const { now, backfill, paused, waiting, failing, dead_lettered: dead } = row.found;
-  const { topic, subscriber, written, ended_at: endedAt } = backfill;
-  const isMore = row.found.pending + failing > COUNTED;
-  const pending = isMore ? Math.min(waiting, written - failing) : row.found.pending;
+  const { record: recorded, open, waiting, deadLettered, ...found } = row.found;
+  const { written } = recorded;
+  const { failing } = open;
+  const isMore = open.pending + failing > COUNTED;
+  const pending = isMore ? Math.min(waiting, written - failing) : open.pending;
+  const delivered = Math.max(0, written - pending - failing - deadLettered);
   return {
-    generatedAt: instantOf(now),
-    ...recordOf(backfill),
-    begunAt: instantOrNull(backfill.begun_at),
-    nextAt: endedAt === null ? instantOrNull(backfill.next_at) : null,
-    attached: attached.some(({ name, handlers }) => name === subscriber && handlers.has(topic)),
-    paused,
-    progress: {
-      pending,
-      failing,
-      deadLettered: dead,
-      delivered: Math.max(0, written - pending - failing - dead),
-      isMore,
-    },
+    ...found,
+    ...recorded,
+    attached: isAttached(recorded, attached),
+    progress: { pending, failing, deadLettered, delivered, isMore },
   };
 }
 
@@ -117,80 +149,32 @@ export async function readRequest(
 ): Promise<Omit<BackfillRecord, 'backfillId' | 'requestedAt' | 'requestedBy' | 'reason' | 'stopped'>> {
   const [row] = await db.select().from(backfills).where(eq(backfills.id, backfillId));
   const { topic, subscriber, since, matched, written, perMinute, endedAt } = row!;
-  const instants = { since: instantOf(since), endedAt: instantOrNull(endedAt) };
+  const instants = { since: instantOf(since), endedAt: endedAt && instantOf(endedAt) };
   return { topic, subscriber, matched, written, perMinute, ...instants };
 }
 
-/** Times are epoch milliseconds. */
-interface FoundBackfill {
-  readonly id: string;
-  readonly topic: string;
-  readonly subscriber: string;
-  readonly since: number;
-  readonly requested_at: number;
-  readonly requested_by: string;
-  readonly reason: string | null;
-  readonly per_minute: number | null;
-  readonly matched: number;
-  readonly written: number;
-  readonly begun_at: number | null;
-  readonly next_at: number;
-  readonly ended_at: number | null;
-  readonly stopped: BackfillRecord['stopped'];
-}
-
-interface FoundProgress {
-  readonly now: number;
-  readonly backfill: FoundBackfill;
-  readonly paused: boolean;
+interface FoundProgress extends Row<typeof stateFields> {
+  readonly generatedAt: string;
+  readonly record: BackfillRecord;
+  readonly open: { readonly pending: number; readonly failing: number };
+  readonly deadLettered: number;
   /** Everything pending of the subscription, newer events too. */
   readonly waiting: number;
-  readonly pending: number;
-  readonly failing: number;
-  readonly dead_lettered: number;
-}
-
-function recordOf(found: FoundBackfill): BackfillRecord {
-  const { topic, subscriber, reason, matched, written, stopped } = found;
-  return {
-    backfillId: found.id,
-    topic,
-    subscriber,
-    since: instantOf(found.since),
-    requestedAt: instantOf(found.requested_at),
-    requestedBy: found.requested_by,
-    reason,
-    perMinute: found.per_minute,
-    matched,
-    written,
-    endedAt: instantOrNull(found.ended_at),
-    stopped,
-  };
 }
 
 // A rename has a row, too, and a log of its own.
 
-/** A stop is recorded with the moment at which it ended the backfill. */
-const RECORD = `
-  backfills.id, backfills.topic, backfills.subscriber, extract(epoch from since) * 1000 as since,
-  extract(epoch from requested_at) * 1000 as requested_at, requested_by, backfills.reason, per_minute, matched, written,
-  extract(epoch from begun_at) * 1000 as begun_at, extract(epoch from next_at) * 1000 as next_at, extract(epoch from ended_at) * 1000 as ended_at, (
-    select json_build_object('by', operator, 'reason', stop.reason) from operator_actions as stop
-    where at = ended_at and action = 'stop_backfill' and stop.topic = backfills.topic
-      and stop.subscriber = backfills.subscriber limit 1
-  ) as stopped`;
-
 const LIST = `
-  select json_build_object('now', extract(epoch from clock_timestamp()) * 1000, 'items', (
-    select coalesce(json_agg(item), '[]') from (
-      select ${RECORD} from backfills
+  select ${instantSql('clock_timestamp()')} as "generatedAt", (
+    select coalesce(json_agg(record), '[]') from (
+      select ${jsonOf(recordFields)} as record from backfills
       where renamed_from is null and ($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
         and ($3::text is null or (requested_at, id) < (
           select requested_at, id from backfills where id = $3::text::uuid
         ))
       order by requested_at desc, id desc limit $4::int
-    ) as item
-  )) as found`;
+    ) as listed
+  ) as items`;
 
 /** What a page that asks each second may count: it takes 0.1 s. */
 const COUNTED = 100_000;
@@ -199,7 +183,8 @@ const COUNTED = 100_000;
 // position at which the backfill ends.
 const PROGRESS = `
   with asked as materialized (
-    select until, ${RECORD} from backfills where id = $1::uuid and renamed_from is null
+    select topic, subscriber, until, begun_at, next_at, ended_at, ${jsonOf(recordFields)} as record
+    from backfills where id = $1::uuid and renamed_from is null
   ),
   lane as materialized (
     select lanes.id, least(head, (select min(own.head) from lanes as own where own.home_id = lanes.id)) as settled_to
@@ -225,14 +210,14 @@ const PROGRESS = `
       limit ${COUNTED + 1}
     ) as counted
   )
-  select json_build_object('now', extract(epoch from clock_timestamp()) * 1000,
-    'backfill', to_json(asked),
-    'paused', exists (
-      select from pauses where pauses.subscriber = asked.subscriber and pauses.topic in ('', asked.topic)
-    ),
-    'waiting', (
+  select ${jsonOf(stateFields, {
+    generatedAt: instantSql('clock_timestamp()'),
+    record: 'record',
+    open: 'to_json(open)',
+    deadLettered: 'dead.count',
+    waiting: `(
       select coalesce(sum(pending), 0) from backlog
       where backlog.topic = asked.topic and backlog.subscriber = asked.subscriber
-    ),
-    'pending', open.pending, 'failing', open.failing, 'dead_lettered', dead.count) as found
+    )`,
+  })} as found
   from asked, open, dead`;

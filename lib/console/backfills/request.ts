@@ -4,7 +4,8 @@ import { ago, isInstant, ownWords, topicText } from '../../bus/deliveries/operat
 import { msOf } from '../../platform/time.ts';
 import { asForm } from '../kit/form-request.ts';
 
-const SINCE =
+/** How a beginning is written. */
+export const SINCE =
   'expected a time span such as 30d or 12h (units s, m, h, d, w), at most ten years, or a past instant in UTC such as 2026-02-21T09:35:00Z';
 
 /** The subscription, and how far back its events are written. */

@@ -12,12 +12,14 @@ import { SECOND } from '../../platform/time.ts';
 import { readConfirmedForm } from '../kit/confirmed-form.ts';
 import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
 import { backfilledPath, HOME } from '../kit/links.ts';
+import { showRoute, stopRoute } from '../kit/operation-routes.ts';
+import type { Begun } from '../kit/operation-routes.ts';
 import { operatorRoute } from '../kit/route.ts';
 import type { Bus } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
-import { LIST, NOT_LISTED, PREVIEW, SINCE, STARTED, UNKNOWN } from './examples.ts';
+import { LIST, NOT_LISTED, PREVIEW, STARTED } from './examples.ts';
 import { backfillsPage } from './list-page.ts';
-import { backfillPage } from './page.ts';
+import { BACKFILL, backfillPage } from './page.ts';
 import { previewPage } from './preview-page.ts';
 import { backfillPreview, readPreview } from './preview.ts';
 import type { BackfillPreview } from './preview.ts';
@@ -29,11 +31,9 @@ import {
   readBackfills,
   readRequest,
 } from './read.ts';
-import { backfillForm, backfillRequest, sinceOf } from './request.ts';
+import type { BackfillProgress } from './read.ts';
+import { backfillForm, backfillRequest, SINCE, sinceOf } from './request.ts';
 import type { ParsedBackfillRequest } from './request.ts';
-
-const BY_ID = { backfillId: z.uuid() };
-const NOBODY = '019a0000-0000-7000-8000-000000000009';
 
 export const showBackfillPreview = operatorRoute({
   id: 'previewBackfill',
@@ -181,57 +181,24 @@ export const listBackfills = operatorRoute({
   page: backfillsPage,
 });
 
-export const showBackfill = operatorRoute({
-  id: 'readBackfill',
-  path: `${HOME}/backfills/{backfillId}`,
-  scope: 'event-bus:read',
-  summary: 'See one backfill, how far it is, and the states of its deliveries now',
-  parameters: BY_ID,
+const BEGUN: Begun<BackfillProgress> = {
+  kind: BACKFILL,
   answer: backfillProgress,
-  unknown: UNKNOWN,
-  examples: {
-    nobody: {
-      summary: 'An unknown backfill',
-      parameters: { backfillId: NOBODY },
-      answer: refused('not_found', { detail: UNKNOWN }),
-    },
-  },
-  handle: async ({ parameters, bus }) =>
-    await readBackfill(await bus.database(), bus.subscribers(), parameters.backfillId),
-  page: backfillPage,
-});
+  read: async (bus, backfillId) => await readBackfill(await bus.database(), bus.subscribers(), backfillId),
+};
 
-export const stopBackfillRoute = operatorRoute({
-  id: 'stopBackfill',
-  path: `${HOME}/backfills/{backfillId}/stop`,
-  scope: 'event-bus:replay',
+export const showBackfill = showRoute(
+  BEGUN,
+  'See one backfill, how far it is, and the states of its deliveries now',
+  backfillPage,
+);
+
+export const stopBackfillRoute = stopRoute(BEGUN, {
   summary: 'Stop a backfill that is under way',
   description:
     'What it wrote is delivered; the rest stays unwritten, and newer events no longer wait for it. One that has ended stays as it is.',
-  parameters: BY_ID,
-  body: z.object({ reason: shape.requiredReason }).meta(shape.needsReason),
-  answer: backfillProgress,
-  unknown: UNKNOWN,
-  examples: {
-    nobody: {
-      summary: 'An unknown backfill',
-      parameters: { backfillId: NOBODY },
-      json: { reason: 'The ledger can’t keep up.' },
-      answer: refused('not_found', { detail: UNKNOWN }),
-    },
-    'without-a-reason': {
-      summary: 'Without a reason',
-      parameters: { backfillId: NOBODY },
-      json: {},
-      answer: invalid('reason', 'too_small', 'expected a reason; it is kept in the operator log'),
-    },
-  },
-  handle: async ({ parameters: { backfillId }, body, operator, bus }) => {
-    const db = await bus.database();
-    await stopBackfill(db, backfillId, operator.subject, body.reason);
-    return await readBackfill(db, bus.subscribers(), backfillId);
-  },
-  redirectTo: ({ backfillId }) => backfilledPath(backfillId),
+  reason: 'The ledger can’t keep up.',
+  stop: async (bus, id, by, reason) => await stopBackfill(await bus.database(), id, by, reason),
 });
 
 export const backfillRoutes = [

@@ -1,8 +1,5 @@
 // The answers that OpenAPI shows.
 
-export const UNKNOWN =
-  'Unknown erasure. Copy its id from the list of erasures: /platform/event-bus/erasures.';
-
 export const REASON = {
   missing: 'expected a reason; it is kept in the operator log',
 } as const;

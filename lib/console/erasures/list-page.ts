@@ -1,69 +1,42 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { hiddenField, missingScope } from '../kit/actions.ts';
-import { timeAndAgo, timeText } from '../kit/instants.ts';
-import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { erasurePath, erasuresPath } from '../kit/links.ts';
-import { cursorPager } from '../kit/pager.ts';
-import { card, emptyCard, section } from '../kit/sections.ts';
-import { ACTIONS, table } from '../kit/table.ts';
-import { count, joinNames } from '../kit/words.ts';
-import type { ErasureList, ErasureRecord } from './read.ts';
-
-const REFRESH_SECONDS = 15;
+import { erasuresPath } from '../kit/links.ts';
+import { listPage, operationTable } from '../kit/operation-pages.ts';
+import { emptyCard, section } from '../kit/sections.ts';
+import { joinNames } from '../kit/words.ts';
+import { ERASURE } from './page.ts';
+import type { ErasureList } from './read.ts';
 
 /** Draws whose data was erased, by whom, when and why, and a form that previews an erasure. */
 export function erasuresPage(view: ErasureList, context: PageContext): Html {
-  const content = html`${heading({
-    title: 'Erasures',
+  return listPage({
+    kind: ERASURE,
+    view,
+    context,
     lead: 'People whose data was overwritten in every event that named them. Newest first.',
-    live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
-  })}
-  ${listCard(view)} ${cursorPager(view.nextCursor, context.url)} ${newErasure(context)}`;
-  return layout({ title: 'Erasures', section: 'replays', refreshSeconds: REFRESH_SECONDS, content }, context);
+    content: tableOf(view),
+    form: newErasure(context),
+  });
 }
 
-function listCard({ items, generatedAt: now }: ErasureList): Html {
+function tableOf({ items, generatedAt }: ErasureList): Html {
   if (items.length === 0)
     return emptyCard({
       title: 'No erasures yet',
       text: 'Each erasure is listed here, with its operator, its reason and what it overwrote.',
     });
-  return card(
-    table({
-      name: 'Erasures',
-      caption: 'Erasures, newest first',
-      columns: [
-        { label: 'When', look: 'nowrap', cell: ({ requestedAt }) => timeAndAgo(requestedAt, now) },
-        {
-          label: 'Whom',
-          cell: ({ erasureId, subjects }) =>
-            html`<a class="t mono" href="${erasurePath(erasureId)}">${joinNames(subjects)}</a>`,
-        },
-        { label: 'Who', look: 'nowrap', cell: ({ requestedBy }) => requestedBy },
-        { label: 'Why', look: 'message', cell: ({ reason }) => reason },
-        { label: 'Events', tone: 'num', cell: ({ events }) => count(events) },
-        {
-          label: 'State',
-          look: 'nowrap',
-          cell: ({ endedAt }) => (endedAt === null ? 'under way' : html`ended ${timeAndAgo(endedAt, now)}`),
-        },
-        { ...ACTIONS, cell: (item) => detailsLink(item, now) },
-      ],
-      rows: items,
-    }),
-  );
-}
-
-function detailsLink({ erasureId, subjects, requestedAt }: ErasureRecord, now: string): Html {
-  return html`<div class="acts">
-    <a class="btn sm quiet" href="${erasurePath(erasureId)}"
-      >Details<span class="vh">
-        of the erasure of ${joinNames(subjects)} at ${timeText(requestedAt, now)}</span
-      ></a
-    >
-  </div>`;
+  return operationTable({
+    kind: ERASURE,
+    rows: items,
+    now: generatedAt,
+    id: ({ erasureId }) => erasureId,
+    label: 'Whom',
+    name: ({ subjects }) => joinNames(subjects),
+    numbers: [['Events', ({ events }) => events]],
+    end: ({ endedAt }) => ['ended', endedAt],
+  });
 }
 
 function newErasure({ operator }: PageContext): Html {

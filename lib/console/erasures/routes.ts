@@ -5,7 +5,7 @@ import { NAMES_A_PERSON } from '../../bus/deliveries/operations/replay-request.t
 import { previewErasure } from '../../components/erasures/erase-preview.ts';
 import { erase } from '../../components/erasures/erase.ts';
 import type { Database } from '../../platform/db/connect.ts';
-import { answered, invalid, refused } from '../../platform/http/operation.ts';
+import { answered, invalid } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { requireValid, validated } from '../../platform/http/validated.ts';
 import type { Content } from '../../platform/http/validated.ts';
@@ -13,10 +13,11 @@ import { hasPersonalData } from '../../platform/masking/personal.ts';
 import { SECOND } from '../../platform/time.ts';
 import { erasurePath, HOME } from '../kit/links.ts';
 import { refuseNamed, requireNobodyOf } from '../kit/nobody-named.ts';
+import { showRoute } from '../kit/operation-routes.ts';
 import { operatorRoute } from '../kit/route.ts';
-import { ENDED, LIST, PREVIEW, REASON, UNKNOWN } from './examples.ts';
+import { ENDED, LIST, PREVIEW, REASON } from './examples.ts';
 import { erasuresPage } from './list-page.ts';
-import { erasurePage } from './page.ts';
+import { ERASURE, erasurePage } from './page.ts';
 import { previewPage } from './preview-page.ts';
 import { erasurePreview, readPreview } from './preview.ts';
 import { erasureList, erasureProgress, listQuery, readErasure, readErasures } from './read.ts';
@@ -103,24 +104,15 @@ export const listErasures = operatorRoute({
   page: erasuresPage,
 });
 
-export const showErasure = operatorRoute({
-  id: 'readErasure',
-  path: `${HOME}/erasures/{erasureId}`,
-  scope: 'event-bus:read',
-  summary: 'See one erasure, and how far it is',
-  parameters: { erasureId: z.uuid() },
-  answer: erasureProgress,
-  unknown: UNKNOWN,
-  examples: {
-    nobody: {
-      summary: 'An unknown erasure',
-      parameters: { erasureId: '019a0000-0000-7000-8000-000000000009' },
-      answer: refused('not_found', { detail: UNKNOWN }),
-    },
+export const showErasure = showRoute(
+  {
+    kind: ERASURE,
+    answer: erasureProgress,
+    read: async (bus, erasureId) => await readErasure(await bus.database(), erasureId),
   },
-  handle: async ({ parameters, bus }) => await readErasure(await bus.database(), parameters.erasureId),
-  page: erasurePage,
-});
+  'See one erasure, and how far it is',
+  erasurePage,
+);
 
 export const erasureRoutes = [requestErasure, listErasures, showErasure];
 

@@ -21,6 +21,18 @@ export function field<Shape extends z.ZodType>(
   return { shape: described(shape, description), sql };
 }
 
+export function count(sql: string, description?: string) {
+  return field(described(z.int().nonnegative(), description), sql);
+}
+
+export function text(sql: string, description?: string) {
+  return field(described(z.string(), description), sql);
+}
+
+export function textOrNull(sql: string, description?: string) {
+  return field(described(z.string().nullable(), description), sql);
+}
+
 export function computed<Shape extends z.ZodType>(shape: Shape): Field<Shape, null> {
   return { shape, sql: null };
 }

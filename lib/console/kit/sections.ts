@@ -62,7 +62,7 @@ export function factList(facts: readonly (Fact | false | null)[], tone = ''): Ht
 }
 
 /** False or null where it is left out. */
-type Fact = readonly [name: Child, value: Child];
+export type Fact = readonly [name: Child, value: Child];
 
 /** Draws the most important news of a page. @param action a link to what it is about. */
 export function alert(tone: 'dead' | 'fail' | 'ok', icon: Html, words: Child, action?: Child): Html {

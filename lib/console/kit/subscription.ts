@@ -1,9 +1,28 @@
 import * as z from 'zod';
 
+import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import { defaultsOf } from '../../bus/subscribers/defaults.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Refusal } from '../../components/registry.ts';
 import { SECOND } from '../../platform/time.ts';
+
+interface Subscription {
+  readonly topic: string;
+  readonly subscriber: string;
+}
+
+/** Whether a subscription has a handler or an endpoint. */
+export function isAttached(
+  { topic, subscriber }: Subscription,
+  attached: readonly AttachedSubscriber[],
+): boolean {
+  return attached.some(({ name, handlers }) => name === subscriber && handlers.has(topic));
+}
+
+/** The number of other subscribers that the catalog lists for the topic. */
+export function othersOf({ topic, subscriber }: Subscription): number {
+  return isTopicName(topic) ? catalog[topic].subscribers.filter((name) => name !== subscriber).length : 0;
+}
 
 const options = z
   .object({

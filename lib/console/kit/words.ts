@@ -30,6 +30,11 @@ export function countOfLanes(number: number): string {
   return number < LANES_COUNTED ? count(number) : `${count(number)}+`;
 }
 
+/** Numbers with their words, without zeros: `2 waiting`. */
+export function numbers(of: readonly (readonly [number: number, words: string])[]): readonly string[] {
+  return of.flatMap(([number, words]) => (number === 0 ? [] : [`${count(number)} ${words}`]));
+}
+
 /** The same with its noun: `1 lane`, `2,000+ lanes`. */
 export function quantityOfLanes(number: number): string {
   return `${countOfLanes(number)} ${number === 1 ? 'lane' : 'lanes'}`;

@@ -4,7 +4,7 @@ import { follower } from '../kit/following.ts';
 import type { Following } from '../kit/following.ts';
 import { time } from '../kit/instants.ts';
 import { replayedPath } from '../kit/links.ts';
-import { count, quantity } from '../kit/words.ts';
+import { count, numbers, quantity } from '../kit/words.ts';
 import { readReplay } from './read.ts';
 import type { ReplayProgress } from './read.ts';
 
@@ -53,20 +53,25 @@ function paceWords({ pace, generatedAt: now }: ReplayProgress): Html | null {
 
 function progressWords(view: ReplayProgress): Html {
   const { progress, replayed, lastDeliveredAt, generatedAt } = view;
-  const { delivered, failing, pending, deadLettered, replayedAgain } = progress;
+  const { delivered } = progress;
   if (replayed === 0) return html`<b>Nothing was replayed${isUnderWay(view) && ' yet'}.</b>`;
   const last =
     delivered === replayed &&
     lastDeliveredAt !== null &&
     html`, the last at ${time(lastDeliveredAt, generatedAt)}`;
-  const rest = [
-    deadLettered > 0 && `${count(deadLettered)} dead-lettered again`,
-    failing > 0 && `${count(failing)} failed again and will be retried`,
-    replayedAgain > 0 && `${count(replayedAgain)} replayed again`,
-    pending > 0 && `${count(pending)} waiting`,
-  ].filter((part) => part !== false);
   return html`<b>Replayed: ${count(delivered)} of ${count(replayed)} delivered</b
-    >${last}${rest.map((part) => `, ${part}`)}.`;
+    >${last}${undelivered(view).map((part) => `, ${part}`)}.`;
+}
+
+/** Says what became of those that have not been delivered. */
+export function undelivered({ progress }: ReplayProgress): readonly string[] {
+  const { failing, pending, deadLettered, replayedAgain } = progress;
+  return numbers([
+    [deadLettered, 'dead-lettered again'],
+    [failing, 'failed again and will be retried'],
+    [replayedAgain, 'replayed again'],
+    [pending, 'waiting'],
+  ]);
 }
 
 function missedWords({ matched, replayed, pace }: ReplayProgress): string {

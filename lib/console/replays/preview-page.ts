@@ -1,43 +1,60 @@
 import { html } from '../../platform/markup.ts';
-import type { Child, Html } from '../../platform/markup.ts';
+import type { Html } from '../../platform/markup.ts';
 import { SECOND } from '../../platform/time.ts';
 import { mayReplay, missingReplayScope, reasonField } from '../kit/actions.ts';
 import { CHECK_ICON } from '../kit/icons.ts';
-import { duration, span, time, timeToMinute } from '../kit/instants.ts';
+import { duration, span } from '../kit/instants.ts';
 import { layout } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { ALL_TIME, deadLettersPath, HOME, incidentPath } from '../kit/links.ts';
-import { confirmField, requestFields, warning } from '../kit/preview.ts';
-import { factList } from '../kit/sections.ts';
-import { failureLabel, lastFailureClause } from '../kit/states.ts';
+import { confirmation, previewed, warningLines } from '../kit/operation-pages.ts';
+import { confirmField } from '../kit/preview.ts';
+import { failureLabel } from '../kit/states.ts';
 import { subscriberLink } from '../kit/subscriber-link.ts';
 import { count, quantity, lastPeriod } from '../kit/words.ts';
-import type { LeftOut, PreviewedSubscription, ReplayPreview } from './preview.ts';
+import type { ReplayPreview } from './preview.ts';
+import { leftOutWarnings, warningsOf } from './words.ts';
 
 /** Draws what a replay would do, and the form that starts it. */
 export function previewPage(view: ReplayPreview, context: PageContext): Html {
-  const content = view.matched === 0 ? nothingToReplay(view) : confirmation(view, context);
+  const content = view.matched === 0 ? nothingToReplay(view) : preview(view, context);
   return layout({ title: 'Replay', section: 'dead-letters', content }, context);
 }
 
-function confirmation(view: ReplayPreview, { operator }: PageContext): Html {
-  const what = quantity(view.matched, view.isAll ? 'delivery' : 'dead letter');
+function preview(view: ReplayPreview, { operator }: PageContext): Html {
+  const { matched, topic, error, endedFrom, endedTo, createdFrom, createdTo, generatedAt: now } = view;
+  const { estimatedSeconds, replayId, request } = view;
+  const { perMinute } = request;
+  const what = quantity(matched, view.isAll ? 'delivery' : 'dead letter');
+  const isAllowed = mayReplay(operator);
   return html`<form class="panel" method="post" action="${HOME}/replay">
-    <h1>Replay ${what}?</h1>
-    <p class="muted">Nothing has been sent yet. This is what the replay would do.</p>
-    ${view.isAll && redeliveryWarning()} ${view.leftOut.map(leftOutWarning)}
-    ${view.subscriptions.map((subscription) => subscriptionWarning(subscription, view.generatedAt))}
-    ${previewFacts(view)} ${missingReplayScope(operator)}
-    ${
-      mayReplay(operator) &&
-      html`${requestFields({ ...view.request, perMinute: null, replayId: view.replayId, expectedCount: view.matched })}
-      ${view.matched > 1 && paceField(view)} ${reasonField('for example: ledger is back after INC-4411')}
-      ${confirmField(view.matched, 'replay')}`
-    }
-    <div class="end">
-      <a class="btn" href="${cancelPath(view)}">Cancel</a>
-      ${mayReplay(operator) && html`<button class="btn primary">Replay ${what}</button>`}
-    </div>
+    ${previewed(
+      `Replay ${what}?`,
+      'Nothing has been sent yet. This is what the replay would do.',
+      warningsOf(view),
+      [
+        topic !== null && ['Topic', html`<span class="mono">${topic}</span>`],
+        error !== null && ['Error', failureLabel(error)],
+        ['Goes to', destinations(view)],
+        createdFrom !== null && createdTo !== null && ['Recorded', span(createdFrom, createdTo, now)],
+        endedFrom !== null && endedTo !== null && [endedWord(view), span(endedFrom, endedTo, now)],
+        perMinute !== undefined &&
+          estimatedSeconds !== null && [
+            'Pace',
+            `${count(perMinute)} a minute, about ${duration(estimatedSeconds * SECOND)}`,
+          ],
+        ['How', 'Oldest first, same event ids, attempt numbers start again at 1'],
+      ],
+    )}
+    ${missingReplayScope(operator)}
+    ${confirmation({
+      isAllowed,
+      request: { ...request, perMinute: null, replayId, expectedCount: matched },
+      fields: html`${matched > 1 && paceField(view)}
+      ${reasonField('for example: ledger is back after INC-4411')} ${confirmField(matched, 'replay')}`,
+      button: `Replay ${what}`,
+      cancel: cancelPath(view),
+    })}
   </form>`;
 }
 
@@ -58,27 +75,6 @@ function paceField({ matched, request: { perMinute } }: ReplayPreview): Html {
       value="${perMinute ?? ''}"
     />
   </label>`;
-}
-
-function previewFacts(view: ReplayPreview): Html {
-  const { topic, error, generatedAt, createdFrom, createdTo, endedFrom, endedTo } = view;
-  const {
-    estimatedSeconds,
-    request: { perMinute },
-  } = view;
-  return factList([
-    topic !== null && ['Topic', html`<span class="mono">${topic}</span>`],
-    error !== null && ['Error', failureLabel(error)],
-    ['Goes to', destinations(view)],
-    createdFrom !== null && createdTo !== null && ['Recorded', span(createdFrom, createdTo, generatedAt)],
-    endedFrom !== null && endedTo !== null && [endedWord(view), span(endedFrom, endedTo, generatedAt)],
-    perMinute !== undefined &&
-      estimatedSeconds !== null && [
-        'Pace',
-        `${count(perMinute)} a minute, about ${duration(estimatedSeconds * SECOND)}`,
-      ],
-    ['How', 'Oldest first, same event ids, attempt numbers start again at 1'],
-  ]);
 }
 
 function endedWord({ isAll, request: { include } }: ReplayPreview): string {
@@ -107,57 +103,6 @@ function destinations({ subscriptions, topic: onlyTopic }: ReplayPreview): Html 
   </ul>`;
 }
 
-function redeliveryWarning(): Html {
-  return warning(
-    html`<b>Delivered events are sent again too.</b> A subscriber that does not recognise their event ids
-      handles them twice.`,
-  );
-}
-
-function leftOutWarning({ topic, subscriber, count: number, reason }: LeftOut): Html {
-  const on = html`<span class="mono">${topic}</span>`;
-  const why =
-    reason === 'refuses_replays'
-      ? html`${subscriber} refuses replays of ${on}, because it would act twice. Settle its dead letters
-        another way, then dismiss them.`
-      : html`This release’s catalog does not list ${subscriber} for ${on}.`;
-  return warning(
-    html`<b>${quantity(number, 'delivery')} to ${subscriber} ${number === 1 ? 'is' : 'are'} left out.</b>
-      ${why}`,
-  );
-}
-
-function subscriptionWarning(one: PreviewedSubscription, now: string): Child {
-  const { subscriber, attached, paused, isStillFailing } = one;
-  if (!attached) {
-    return warning(
-      html`<b>${subscriber} is not attached.</b> Replayed deliveries wait until it has a handler or an
-        endpoint.`,
-    );
-  }
-  if (paused) {
-    return warning(html`<b>${subscriber} is paused.</b> Replayed deliveries wait until someone resumes it.`);
-  }
-  return isStillFailing && warning(stillFailing(one, now));
-}
-
-function stillFailing(
-  { subscriber, topic, lastDeliveredAt, lastFailedAt, lastError }: PreviewedSubscription,
-  now: string,
-): Html {
-  const name = html`<span class="mono">${topic}</span>`;
-  const accepted =
-    lastDeliveredAt === null
-      ? html`It has never accepted a ${name} delivery`
-      : html`It has accepted no ${name} delivery since ${timeToMinute(lastDeliveredAt, now)}`;
-  const failed =
-    lastError !== null &&
-    lastFailedAt !== null &&
-    html`, and ${lastFailureClause(lastError)} at ${time(lastFailedAt, now)}`;
-  return html`<b>${subscriber} is still failing.</b> ${accepted}${failed}. A replay now will probably fail
-    too.`;
-}
-
 function nothingToReplay({ topic, request, leftOut }: ReplayPreview): Html {
   const { since } = request;
   const within = typeof since === 'string' && since !== ALL_TIME ? ` in the ${lastPeriod(since)}` : '';
@@ -174,7 +119,7 @@ function nothingToReplay({ topic, request, leftOut }: ReplayPreview): Html {
               : html`No dead letters on <span class="mono">${topic}</span>${within}.`
         }
       </p>
-      ${leftOut.map(leftOutWarning)}
+      ${warningLines(leftOutWarnings(leftOut))}
       <a class="btn" href="${deadLettersPath()}">Dead letters</a>
     </div>
   </div>`;

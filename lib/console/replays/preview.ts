@@ -1,7 +1,6 @@
 import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
-import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import { MATCHING, matchingValues, wayOf } from '../../bus/deliveries/operations/replay-matching.ts';
 import { replayRequest } from '../../bus/deliveries/operations/replay-request.ts';
 import type { ParsedReplayRequest } from '../../bus/deliveries/operations/replay-request.ts';
@@ -11,10 +10,23 @@ import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
-import { instantOf, instantOrNull, msOf } from '../../platform/time.ts';
+import { msOf } from '../../platform/time.ts';
+import {
+  computed,
+  count,
+  field,
+  instant,
+  instantOrNull,
+  instantSql,
+  jsonOf,
+  shapesOf,
+  text,
+} from '../kit/fields.ts';
+import type { Row } from '../kit/fields.ts';
 import { asForm } from '../kit/form-request.ts';
 import * as shape from '../kit/shapes.ts';
 import type { LastError } from '../kit/shapes.ts';
+import { isAttached, othersOf } from '../kit/subscription.ts';
 
 /** A request for a replay from a form or a query. */
 export const replayForm = asForm(replayRequest);
@@ -33,63 +45,92 @@ export const replayed = z
   })
   .meta({ id: 'Replayed', description: 'The re-queued deliveries.' }) satisfies z.ZodType<Replay>;
 
-const leftOut = z
-  .object({
-    topic: shape.topic,
-    subscriber: z.string(),
-    count: shape.count,
-    reason: z.enum(['not_in_catalog', 'refuses_replays']).meta({
+const leftOutFields = {
+  topic: text('topic'),
+  subscriber: text('subscriber'),
+  count: count('count(*)'),
+  reason: field(
+    z.enum(['not_in_catalog', 'refuses_replays']).meta({
       description:
         '`not_in_catalog`: this release’s catalog does not list the subscriber for the topic. `refuses_replays`: its handler would act twice.',
     }),
-  })
-  .meta({ id: 'LeftOut' });
+    "case when bool_or(refuses) then 'refuses_replays' else 'not_in_catalog' end",
+  ),
+};
+const leftOut = z.object(shapesOf(leftOutFields)).meta({ id: 'LeftOut' });
 
-export const replayPreview = z
-  .object({
-    generatedAt: shape.instant,
-    request: z
+const subscriptionFields = {
+  topic: text('topic'),
+  subscriber: text('subscriber'),
+  count: count('count'),
+  others: computed(
+    shape.count.meta({ description: 'Number of other subscribers of the topic. They get nothing.' }),
+  ),
+  attached: computed(z.boolean()),
+  paused: field(
+    z.boolean(),
+    `exists (select from pauses where pauses.subscriber = subscription.subscriber
+        and pauses.topic in ('', subscription.topic))`,
+  ),
+  isStillFailing: field(
+    z.boolean(),
+    `coalesce(last_failed_at >= coalesce(last_delivered_at, '-infinity'), false)`,
+  ),
+  lastDeliveredAt: instantOrNull('last_delivered_at'),
+  lastFailedAt: instantOrNull('last_failed_at'),
+  lastError: computed(shape.lastError.nullable()),
+};
+
+/** When the event at one end of the deliveries was recorded. */
+const createdAt = (end: 'first' | 'last') =>
+  instantOrNull(`(
+      select created_at from matching join events on events.id = event_id where position = ends.${end} limit 1
+    )`);
+
+const previewFields = {
+  generatedAt: instant('clock.now'),
+  request: computed(
+    z
       .object(replayRequest.shape)
       .partial()
       .meta({ description: 'The request to send, with `until` and `expectedCount`.' }),
-    replayId: z
-      .uuid()
-      .meta({ description: 'An id for the replay, so that sending the request twice replays once.' }),
-    topic: topicOrNull,
-    matched: shape.count,
-    isAll: z.boolean().meta({ description: 'Whether delivered events are included.' }),
-    error: shape.lastError.nullable(),
-    createdFrom: shape.instant.nullable(),
-    createdTo: shape.instant.nullable(),
-    endedFrom: shape.instant.nullable(),
-    endedTo: shape.instant.nullable(),
-    subscriptions: z.array(
-      z
-        .object({
-          topic: shape.topic,
-          subscriber: z.string(),
-          count: shape.count,
-          others: shape.count.meta({
-            description: 'Number of other subscribers of the topic. They get nothing.',
-          }),
-          attached: z.boolean(),
-          paused: z.boolean(),
-          isStillFailing: z.boolean(),
-          lastDeliveredAt: shape.instant.nullable(),
-          lastFailedAt: shape.instant.nullable(),
-          lastError: shape.lastError.nullable(),
-        })
-        .meta({ id: 'PreviewedSubscription' }),
-    ),
-    leftOut: z.array(leftOut).meta({ description: 'Deliveries that the replay would leave out, and why.' }),
-    estimatedSeconds: z.number().nonnegative().nullable().meta({
+  ),
+  replayId: computed(
+    z.uuid().meta({ description: 'An id for the replay, so that sending the request twice replays once.' }),
+  ),
+  topic: computed(topicOrNull),
+  matched: count('(select count(*) from matching)'),
+  isAll: computed(z.boolean().meta({ description: 'Whether delivered events are included.' })),
+  error: field(
+    shape.lastError.nullable(),
+    "(select json_build_object('kind', kind, 'message', message) from error_groups where key = $3::text)",
+  ),
+  createdFrom: createdAt('first'),
+  createdTo: createdAt('last'),
+  endedFrom: instantOrNull('ends.ended_from'),
+  endedTo: instantOrNull('ends.ended_to'),
+  subscriptions: computed(
+    z.array(z.object(shapesOf(subscriptionFields)).meta({ id: 'PreviewedSubscription' })),
+  ),
+  leftOut: field(
+    z.array(leftOut).meta({ description: 'Deliveries that the replay would leave out, and why.' }),
+    `(
+      select coalesce(json_agg(left_out order by topic, subscriber), '[]') from (
+        select topic, subscriber, ${jsonOf(leftOutFields)} as left_out
+        from found where not is_listed or refuses group by topic, subscriber
+      ) as unlisted
+    )`,
+  ),
+  estimatedSeconds: computed(
+    z.number().nonnegative().nullable().meta({
       description: 'About how long the replay takes at its pace. Null without a pace.',
     }),
-  })
-  .meta({
-    id: 'ReplayPreview',
-    description: 'The effect that a replay would have. Nothing was re-queued.',
-  });
+  ),
+};
+export const replayPreview = z.object(shapesOf(previewFields)).meta({
+  id: 'ReplayPreview',
+  description: 'The effect that a replay would have. Nothing was re-queued.',
+});
 
 /** The answer to `dryRun`: the preview, and the fields that the replay would have answered. */
 export const dryRun = replayPreview
@@ -115,25 +156,17 @@ export async function previewReplay(
     text: PREVIEW[wayOf(asked)],
     values: matchingValues(asked, attached),
   });
-  const { found } = row!;
-  const generatedAt = instantOf(found.now);
+  const { until: end, subscriptions, ...found } = row!.found;
   // The replay must not include deliveries that are dead-lettered after the preview.
-  const until = asked.until === undefined || msOf(asked.until) > 0 ? found.until : asked.until;
+  const until = asked.until === undefined || msOf(asked.until) > 0 ? end : asked.until;
   const { dryRun: _, reason: __, replayId, expectedCount: ___, ...request } = asked;
   return {
-    generatedAt,
+    ...found,
     request: { ...request, until, expectedCount: found.matched },
     replayId: replayId ?? uuidv7(),
     topic: asked.topic ?? null,
-    matched: found.matched,
     isAll: asked.include === 'all',
-    error: found.error,
-    createdFrom: instantOrNull(found.created_from),
-    createdTo: instantOrNull(found.created_to),
-    endedFrom: instantOrNull(found.ended_from),
-    endedTo: instantOrNull(found.ended_to),
-    subscriptions: found.subscriptions.map((subscription) => previewOf(subscription, attached)),
-    leftOut: [...found.left_out],
+    subscriptions: subscriptions.map((subscription) => previewOf(subscription, attached)),
     estimatedSeconds: secondsOf(found.matched, asked.perMinute),
   };
 }
@@ -143,49 +176,30 @@ function secondsOf(deliveries: number, perMinute: number | undefined): number | 
   return perMinute === undefined ? null : Math.ceil((deliveries / perMinute) * 60);
 }
 
-/** The statement's result. Times are epoch milliseconds. */
-interface Found {
-  readonly now: number;
+interface Found extends Row<typeof previewFields> {
   /** To the microsecond, as the database stores it. */
   readonly until: string;
-  readonly matched: number;
-  readonly error: LastError | null;
-  readonly created_from: number | null;
-  readonly created_to: number | null;
-  readonly ended_from: number | null;
-  readonly ended_to: number | null;
   readonly subscriptions: readonly FoundSubscription[];
-  readonly left_out: readonly LeftOut[];
 }
 
-interface FoundSubscription {
-  readonly topic: string;
-  readonly subscriber: string;
-  readonly count: number;
-  readonly is_paused: boolean;
-  readonly is_still_failing: boolean | null;
-  readonly last_delivered: number | null;
-  readonly last_failed: number | null;
+interface FoundSubscription extends Row<typeof subscriptionFields> {
   /** The newest failure that is known. Its message is masked where there is no payload. */
   readonly failure:
-    | (LastError & { readonly at: number; readonly payload: unknown; readonly version: number | null })
+    | (LastError & { readonly at: string; readonly payload: unknown; readonly version: number | null })
     | null;
 }
 
-function previewOf(found: FoundSubscription, attached: readonly AttachedSubscriber[]): PreviewedSubscription {
-  const { topic, subscriber, count, failure } = found;
-  const known = failure?.version ? personalTexts(topic, failure.payload, failure.version) : [];
+function previewOf(
+  { failure, ...found }: FoundSubscription,
+  attached: readonly AttachedSubscriber[],
+): PreviewedSubscription {
+  const known = failure?.version ? personalTexts(found.topic, failure.payload, failure.version) : [];
   return {
-    topic,
-    subscriber,
-    count,
-    others: isTopicName(topic) ? catalog[topic].subscribers.filter((name) => name !== subscriber).length : 0,
-    attached: attached.some(({ name, handlers }) => name === subscriber && handlers.has(topic)),
-    paused: found.is_paused,
-    isStillFailing: found.is_still_failing ?? false,
-    lastDeliveredAt: instantOrNull(found.last_delivered),
+    ...found,
+    others: othersOf(found),
+    attached: isAttached(found, attached),
     // The error and the time are of one failure.
-    lastFailedAt: instantOrNull(failure?.at ?? found.last_failed),
+    lastFailedAt: failure?.at ?? found.lastFailedAt,
     lastError: failure && {
       kind: maskPersonalData(failure.kind, known),
       message: maskPersonalData(failure.message, known),
@@ -237,17 +251,14 @@ const statement = (matching: string) => `
     group by topic, subscriber
   ),
   described as (
-    select topic, subscriber, count,
-      exists (select from pauses where pauses.subscriber = subscription.subscriber
-        and pauses.topic in ('', subscription.topic)) as is_paused,
-      last_failed_at >= coalesce(last_delivered_at, '-infinity') as is_still_failing,
-      extract(epoch from last_delivered_at) * 1000 as last_delivered,
-      extract(epoch from last_failed_at) * 1000 as last_failed, (
-        select json_build_object('at', extract(epoch from failure.at) * 1000, 'kind', kind, 'message', message,
+    select topic, subscriber, ${jsonOf(subscriptionFields, {
+      failure: `(
+        select json_build_object('at', ${instantSql('failure.at')}, 'kind', kind, 'message', message,
           'payload', payload, 'version', version)
         from (${FAILURES}) as failure left join events on events.id = event_id
         order by failure.at desc limit 1
-      ) as failure
+      )`,
+    })} as subscription
     from subscription, lateral (
       select max(last_delivered_at) as last_delivered_at, max(last_failed_at) as last_failed_at from backlog
       where backlog.topic = subscription.topic and backlog.subscriber = subscription.subscriber
@@ -257,31 +268,12 @@ const statement = (matching: string) => `
     select min(ended_at) as ended_from, max(ended_at) as ended_to, min(position) as first, max(position) as last
     from matching
   )
-  select json_build_object(
-    'now', extract(epoch from clock.now) * 1000,
-    'until', to_char(span.until at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-    'matched', (select count(*) from matching),
-    'error', (select json_build_object('kind', kind, 'message', message) from error_groups where key = $3::text),
-    'created_from', (
-      select extract(epoch from created_at) * 1000 from matching join events on events.id = event_id
-      where position = ends.first limit 1
-    ),
-    'created_to', (
-      select extract(epoch from created_at) * 1000 from matching join events on events.id = event_id
-      where position = ends.last limit 1
-    ),
-    'ended_from', extract(epoch from ends.ended_from) * 1000, 'ended_to', extract(epoch from ends.ended_to) * 1000,
-    'subscriptions', (
-      select coalesce(json_agg(described order by topic, subscriber), '[]') from described
-    ),
-    'left_out', (
-      select coalesce(json_agg(unlisted order by topic, subscriber), '[]') from (
-        select topic, subscriber, count(*) as count,
-          case when bool_or(refuses) then 'refuses_replays' else 'not_in_catalog' end as reason
-        from found where not is_listed or refuses group by topic, subscriber
-      ) as unlisted
-    )
-  ) as found
+  select ${jsonOf(previewFields, {
+    until: `to_char(span.until at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
+    subscriptions: `(
+      select coalesce(json_agg(subscription order by topic, subscriber), '[]') from described
+    )`,
+  })} as found
   from clock, span, ends`;
 
 const PREVIEW = {

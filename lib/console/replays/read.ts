@@ -3,85 +3,135 @@ import * as z from 'zod';
 import { ago, isInstant, topicText } from '../../bus/deliveries/operations/replay-request.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
-import { instantOf, instantOrNull, MINUTE, msOf } from '../../platform/time.ts';
+import { msOf } from '../../platform/time.ts';
+import { cursorOf, writeCursor } from '../kit/cursor.ts';
+import {
+  count,
+  field,
+  instant,
+  instantOrNull,
+  instantSql,
+  jsonOf,
+  shapesOf,
+  text,
+  textOrNull,
+} from '../kit/fields.ts';
+import type { Row } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
 import { topicOrNull } from './preview.ts';
 
-const record = z.object({
-  replayId: z.uuid(),
-  topic: topicOrNull,
-  requestedAt: shape.instant,
-  requestedBy: z.string(),
-  reason: z.string().nullable(),
-  request: z.record(z.string(), z.unknown()).meta({ description: 'The request as it was sent.' }),
-  matched: shape.count,
-  replayed: shape.count.meta({ description: 'Deliveries put back. Of a paced replay, so far.' }),
-  recipients: z
-    .array(z.object({ topic: shape.topic, subscriber: z.string(), count: shape.count }))
-    .nullable()
-    .meta({
-      description:
-        'The subscribers that got the re-queued deliveries. Null for a replay by a release that did not record them.',
-    }),
-});
+/** So far, of a paced one. */
+const REPLAYED = 'coalesce((select put_back from paced_replays where replay_id = replays.id), replayed)';
 
-const pace = z
-  .object({
-    perMinute: z.int().positive(),
-    left: shape.count.meta({
-      description: 'Deliveries that it has not put back yet; of a stopped one, that stay as they were.',
-    }),
-    passedOver: shape.count.meta({
-      description:
-        'Deliveries that had been replayed, dismissed or pruned, or whose handler refused replays, when their turn came.',
-    }),
-    endsAt: shape.instant.nullable().meta({
-      description: 'About when the last delivery is put back. Null once it has ended.',
-    }),
-    endedAt: shape.instant.nullable(),
-    stopped: z
-      .object({ at: shape.instant, by: z.string(), reason: z.string().nullable() })
+const recordFields = {
+  replayId: field(z.uuid(), 'replays.id'),
+  topic: field(topicOrNull, 'replays.topic'),
+  requestedAt: instant('requested_at'),
+  requestedBy: text('requested_by'),
+  reason: textOrNull('reason'),
+  request: field(
+    z.record(z.string(), z.unknown()).meta({ description: 'The request as it was sent.' }),
+    'request',
+  ),
+  matched: count('matched'),
+  replayed: count(REPLAYED, 'Deliveries put back. Of a paced replay, so far.'),
+  recipients: field(
+    z
+      .array(z.object({ topic: shape.topic, subscriber: z.string(), count: shape.count }))
       .nullable()
-      .meta({ description: 'The operator who stopped it.' }),
-  })
+      .meta({
+        description:
+          'The subscribers that got the re-queued deliveries. Null for a replay by a release that did not record them.',
+      }),
+    'recipients',
+  ),
+};
+const record = z.object(shapesOf(recordFields));
+
+const stopFields = {
+  at: instant('at'),
+  by: text('operator'),
+  reason: textOrNull('reason'),
+};
+
+const LEFT = 'planned - put_back - passed_over';
+
+const paceFields = {
+  perMinute: field(z.int().positive(), 'per_minute'),
+  left: count(LEFT, 'Deliveries that it has not put back yet; of a stopped one, that stay as they were.'),
+  passedOver: count(
+    'passed_over',
+    'Deliveries that had been replayed, dismissed or pruned, or whose handler refused replays, when their turn came.',
+  ),
+  endsAt: instantOrNull(
+    `case when ended_at is null then
+      greatest(next_at, clock_timestamp()) + (${LEFT}) * interval '1 minute' / per_minute
+    end`,
+    'About when the last delivery is put back. Null once it has ended.',
+  ),
+  endedAt: instantOrNull('ended_at'),
+  stopped: field(
+    z.object(shapesOf(stopFields)).nullable().meta({ description: 'The operator who stopped it.' }),
+    `(select ${jsonOf(stopFields)} from operator_actions where replay_id = replays.id limit 1)`,
+  ),
+};
+const pace = z
+  .object(shapesOf(paceFields))
   .meta({ id: 'ReplayPace', description: 'How far a paced replay is.' });
 
-export const replayProgress = z
-  .object({
-    generatedAt: shape.instant,
-    ...record.shape,
-    lastDeliveredAt: shape.instant.nullable(),
-    pace: pace.nullable().meta({ description: 'Null for a replay that put everything back at once.' }),
-    progress: z
-      .object({ ...shape.counts, delivered: shape.count, replayedAgain: shape.count })
-      .meta({ description: 'The states of its deliveries now; they add up to `replayed`.' }),
-  })
-  .meta({
-    id: 'ReplayProgress',
-    description: 'A replay and the states of its deliveries now.',
-  });
+const stateFields = {
+  pending: count('pending'),
+  failing: count('failing'),
+  deadLettered: count('dead'),
+  delivered: count('delivered'),
+  replayedAgain: count(`${REPLAYED} - pending - failing - dead - delivered`),
+};
 
-const logged = z
-  .object({
-    actionId: z.uuid(),
-    at: shape.instant,
-    operator: z.string(),
-    action: z.string().meta({ description: 'The name of the action, for example `retry`, `skip`, `pause`.' }),
-    topic: shape.topic.nullable(),
-    subscriber: z.string().nullable(),
-    deliveryId: z.string().nullable(),
-    eventId: z.uuid().nullable(),
-    reason: z.string().nullable(),
-    incidentId: z.string().nullable().meta({ description: 'The incident that it was done on.' }),
-    replayId: z.string().nullable().meta({ description: 'The replay that was stopped.' }),
-    renamedTo: z.string().nullable().meta({ description: 'Of a rename: the new name of the subscriber.' }),
-    backfillId: z.uuid().nullable().meta({ description: 'The backfill that it began or stopped.' }),
-    erasureId: z
-      .uuid()
-      .nullable()
-      .meta({ description: 'The erasure that it began. Whose data it erased is not in the log.' }),
-  })
-  .meta({ id: 'OperatorAction' });
+const progressFields = {
+  generatedAt: instant('clock_timestamp()'),
+  ...recordFields,
+  lastDeliveredAt: instantOrNull('last_delivered'),
+  pace: field(
+    pace.nullable().meta({ description: 'Null for a replay that put everything back at once.' }),
+    `(select ${jsonOf(paceFields)} from paced_replays where replay_id = replays.id)`,
+  ),
+  progress: field(
+    z
+      .object(shapesOf(stateFields))
+      .meta({ description: 'The states of its deliveries now; they add up to `replayed`.' }),
+    jsonOf(stateFields),
+  ),
+};
+export const replayProgress = z.object(shapesOf(progressFields)).meta({
+  id: 'ReplayProgress',
+  description: 'A replay and the states of its deliveries now.',
+});
+
+const actionFields = {
+  actionId: field(z.uuid(), 'id'),
+  at: instant('at'),
+  operator: text('operator'),
+  action: text('action', 'The name of the action, for example `retry`, `skip`, `pause`.'),
+  topic: textOrNull('topic'),
+  subscriber: textOrNull('subscriber'),
+  deliveryId: textOrNull('delivery_id'),
+  eventId: field(z.uuid().nullable(), 'event_id'),
+  reason: textOrNull('reason'),
+  incidentId: textOrNull('incident_id', 'The incident that it was done on.'),
+  replayId: textOrNull('replay_id', 'The replay that was stopped.'),
+  renamedTo: textOrNull('renamed_to', 'Of a rename: the new name of the subscriber.'),
+  backfillId: field(
+    z.uuid().nullable().meta({ description: 'The backfill that it began or stopped.' }),
+    'backfill_id',
+  ),
+  erasureId: field(
+    z.uuid().nullable().meta({
+      description: 'The erasure that it began. Whose data it erased is not in the log.',
+    }),
+    'erasure_id',
+  ),
+};
+const logged = z.object(shapesOf(actionFields)).meta({ id: 'OperatorAction' });
 
 export const operatorLog = z
   .object({
@@ -108,26 +158,22 @@ export const logQuery = z.object({
   operator: z.string().trim().max(200).optional().meta({ description: 'The `sub` of the operator’s token.' }),
   since: ago.optional(),
   limit: shape.pageLimit,
-  cursor: z.string().transform(parseCursor).optional(),
+  cursor: cursorOf(z.tuple([z.string().refine(isInstant), z.uuid()])).optional(),
 });
 
 export type LogQuery = z.output<typeof logQuery>;
 
-const cursorShape = z.tuple([z.string().refine(isInstant), z.uuid()]);
-
-function parseCursor(text: string, context: z.RefinementCtx): z.output<typeof cursorShape> {
-  try {
-    return cursorShape.parse(JSON.parse(Buffer.from(text, 'base64url').toString()));
-  } catch {
-    context.addIssue({ code: 'custom', message: 'expected a cursor from an earlier answer, or none' });
-    return z.NEVER;
-  }
+/** What one of the two lists has. */
+interface FoundEntry {
+  readonly place: readonly [at: string, id: string];
+  readonly replay: Row<typeof recordFields> | null;
+  readonly action: Row<typeof actionFields> | null;
 }
 
 /** Reads the operator log page by page, newest first. */
 export async function readOperatorLog(db: Database, query: LogQuery): Promise<OperatorLog> {
   const { topic, subscriber, operator, since, limit, cursor } = query;
-  const [row] = await run<{ found: { now: number; entries: FoundEntry[] } }>(driverOf(db), {
+  const [row] = await run<{ generatedAt: string; entries: FoundEntry[] }>(driverOf(db), {
     text: LOG,
     values: [
       limit + 1,
@@ -139,148 +185,25 @@ export async function readOperatorLog(db: Database, query: LogQuery): Promise<Op
       since === undefined ? null : msOf(since),
     ],
   });
-  const { now, entries } = row!.found;
+  const { generatedAt, entries } = row!;
   const kept = entries.slice(0, limit);
   const last = entries.length > limit ? kept.at(-1) : undefined;
   return {
-    generatedAt: instantOf(now),
-    replays: kept.flatMap(({ replay }) => (replay ? [recordOf(replay)] : [])),
-    actions: kept.flatMap(({ action }) => (action ? [actionOf(action)] : [])),
-    nextCursor: last ? Buffer.from(JSON.stringify([last.at, last.id])).toString('base64url') : null,
+    generatedAt,
+    replays: kept.flatMap(({ replay }) => replay ?? []),
+    actions: kept.flatMap(({ action }) => action ?? []),
+    nextCursor: last ? writeCursor(last.place) : null,
   };
 }
 
 /** Reads one replay and counts the states of its deliveries. @returns null for an unknown replay. */
 export async function readReplay(db: Database, replayId: string): Promise<ReplayProgress | null> {
-  const [row] = await run<{ found: FoundProgress }>(driverOf(db), { text: PROGRESS, values: [replayId] });
-  if (!row) return null;
-  const { now, replay, pending, failing, dead_lettered: deadLettered, delivered } = row.found;
-  const recorded = recordOf(replay);
-  const replayedAgain = recorded.replayed - pending - failing - deadLettered - delivered;
-  return {
-    generatedAt: instantOf(now),
-    ...recorded,
-    lastDeliveredAt: instantOrNull(row.found.last_delivered),
-    pace: row.found.pace && paceOf(row.found.pace, now),
-    progress: { pending, failing, deadLettered, delivered, replayedAgain },
-  };
+  const [row] = await run<{ found: Row<typeof progressFields> }>(driverOf(db), {
+    text: PROGRESS,
+    values: [replayId],
+  });
+  return row?.found ?? null;
 }
-
-/** Rows in Postgres's JSON. */
-interface FoundReplay {
-  readonly id: string;
-  readonly topic: string | null;
-  readonly requested_at: string;
-  readonly requested_by: string;
-  readonly reason: string | null;
-  readonly request: Readonly<Record<string, unknown>>;
-  readonly matched: number;
-  readonly replayed: number;
-  /** Of a paced replay. */
-  readonly put_back: number | null;
-  readonly recipients: ReplayRecord['recipients'];
-}
-
-interface FoundAction {
-  readonly id: string;
-  readonly at: string;
-  readonly operator: string;
-  readonly action: OperatorAction['action'];
-  readonly topic: string | null;
-  readonly subscriber: string | null;
-  readonly delivery_id: string | null;
-  readonly event_id: string | null;
-  readonly reason: string | null;
-  readonly incident_id: string | null;
-  readonly replay_id: string | null;
-  readonly renamed_to: string | null;
-  readonly backfill_id: string | null;
-  readonly erasure_id: string | null;
-}
-
-interface FoundEntry {
-  readonly id: string;
-  readonly at: string;
-  readonly replay: FoundReplay | null;
-  readonly action: FoundAction | null;
-}
-
-interface FoundProgress {
-  readonly now: number;
-  readonly replay: FoundReplay;
-  readonly pending: number;
-  readonly failing: number;
-  readonly dead_lettered: number;
-  readonly delivered: number;
-  readonly last_delivered: number | null;
-  readonly pace: FoundPace | null;
-}
-
-/** Times are epoch milliseconds. */
-interface FoundPace {
-  readonly per_minute: number;
-  readonly planned: number;
-  readonly put_back: number;
-  readonly passed_over: number;
-  readonly next_at: number;
-  readonly ended_at: number | null;
-  readonly stopped: { readonly at: number; readonly by: string; readonly reason: string | null } | null;
-}
-
-function paceOf(found: FoundPace, nowMs: number): ReplayProgress['pace'] {
-  const { per_minute: perMinute, stopped } = found;
-  const left = found.planned - found.put_back - found.passed_over;
-  const endsAtMs = Math.max(found.next_at, nowMs) + (left / perMinute) * MINUTE;
-  return {
-    perMinute,
-    left,
-    passedOver: found.passed_over,
-    endsAt: found.ended_at === null ? instantOf(endsAtMs) : null,
-    endedAt: instantOrNull(found.ended_at),
-    stopped: stopped && { ...stopped, at: instantOf(stopped.at) },
-  };
-}
-
-function recordOf(found: FoundReplay): ReplayRecord {
-  const { topic, reason, request, matched, recipients } = found;
-  return {
-    replayId: found.id,
-    topic,
-    requestedAt: new Date(found.requested_at).toISOString(),
-    requestedBy: found.requested_by,
-    reason,
-    request,
-    matched,
-    replayed: found.put_back ?? found.replayed,
-    recipients,
-  };
-}
-
-function actionOf(found: FoundAction): OperatorAction {
-  const { operator, action, topic, subscriber, reason } = found;
-  return {
-    actionId: found.id,
-    at: new Date(found.at).toISOString(),
-    operator,
-    action,
-    topic,
-    subscriber,
-    deliveryId: found.delivery_id,
-    eventId: found.event_id,
-    reason,
-    incidentId: found.incident_id,
-    replayId: found.replay_id,
-    renamedTo: found.renamed_to,
-    backfillId: found.backfill_id,
-    erasureId: found.erasure_id,
-  };
-}
-
-/** A row of `replays`, with the count of a paced one. */
-const RECORD = `
-  to_jsonb(replays) || jsonb_build_object('put_back', (
-    select put_back from paced_replays where replay_id = replays.id
-  ))`;
 
 // Each list is sorted and cut to a page before they are merged, so that neither is read to its end.
 const LOG = `
@@ -288,7 +211,7 @@ const LOG = `
     select coalesce(clock_timestamp() - $7::float8 * interval '1 millisecond', '-infinity') as since
   ),
   replay as (
-    select id, requested_at as at, ${RECORD} as replay, null::jsonb as action from replays, clock
+    select id, requested_at as at, ${jsonOf(recordFields)} as replay, null::json as action from replays, clock
     where ($2::text is null or (requested_at, id) < ($2::text::timestamptz, $3::text::uuid))
       and requested_at >= clock.since and ($6::text is null or requested_by = $6::text)
       and ($4::text is null or topic = $4::text or recipients @> jsonb_build_array(jsonb_build_object('topic', $4::text)))
@@ -297,7 +220,7 @@ const LOG = `
     order by requested_at desc, id desc limit $1::int
   ),
   action as (
-    select id, at, null::jsonb as replay, to_jsonb(acted) as action
+    select id, at, null::json as replay, ${jsonOf(actionFields)} as action
     from clock, (
       select operator_actions.*, (
         -- Recorded with the moment at which the backfill was requested or stopped.
@@ -315,26 +238,16 @@ const LOG = `
     order by at desc, id desc limit $1::int
   ),
   entry as (
-    select id, to_char(at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at, replay, action,
+    select json_build_array(to_char(at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), id) as place, replay, action,
       row_number() over (order by at desc, id desc) as number
     from (select * from replay union all select * from action) as both_lists
     order by number limit $1::int
   )
-  select json_build_object('now', extract(epoch from clock_timestamp()) * 1000,
-    'entries', (select coalesce(json_agg(entry order by number), '[]') from entry)) as found`;
+  select ${instantSql('clock_timestamp()')} as "generatedAt",
+    (select coalesce(json_agg(entry order by number), '[]') from entry) as entries`;
 
 const PROGRESS = `
-  select json_build_object('now', extract(epoch from clock_timestamp()) * 1000, 'replay', ${RECORD},
-    'pending', pending, 'failing', failing, 'dead_lettered', dead, 'delivered', delivered,
-    'last_delivered', extract(epoch from last_delivered) * 1000, 'pace', (
-      select json_build_object('per_minute', per_minute, 'planned', planned, 'put_back', put_back,
-        'passed_over', passed_over, 'next_at', extract(epoch from next_at) * 1000,
-        'ended_at', extract(epoch from ended_at) * 1000, 'stopped', (
-          select json_build_object('at', extract(epoch from at) * 1000, 'by', operator, 'reason', reason)
-          from operator_actions where replay_id = replays.id limit 1
-        ))
-      from paced_replays where replay_id = replays.id
-    )) as found
+  select ${jsonOf(progressFields)} as found
   from replays, lateral (
     select count(*) filter (where state = 'pending') as pending, count(*) filter (where state = 'failing') as failing,
       count(*) filter (where state = 'dead_lettered') as dead, count(*) filter (where state = 'delivered') as delivered,

@@ -13,15 +13,17 @@ import { readConfirmedForm } from '../kit/confirmed-form.ts';
 import { followedPath } from '../kit/following.ts';
 import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
 import { HOME, incidentPath, replayedPath } from '../kit/links.ts';
+import { showRoute, stopRoute } from '../kit/operation-routes.ts';
+import type { Begun } from '../kit/operation-routes.ts';
 import { operatorRoute } from '../kit/route.ts';
 import type { Bus } from '../kit/route.ts';
-import * as shape from '../kit/shapes.ts';
 import { logPage } from './log-page.ts';
-import { replayPage } from './page.ts';
+import { REPLAY, replayPage } from './page.ts';
 import { previewPage } from './preview-page.ts';
 import { dryRun, previewReplay, replayed, replayForm, replayPreview } from './preview.ts';
 import type { DryRun, ReplayPreview } from './preview.ts';
 import { logQuery, operatorLog, readOperatorLog, readReplay, replayProgress } from './read.ts';
+import type { ReplayProgress } from './read.ts';
 
 const PREVIEW = {
   generatedAt: '2026-02-21T09:31:00.000Z',
@@ -254,60 +256,25 @@ export const listReplays = operatorRoute({
   page: logPage,
 });
 
-const UNKNOWN_REPLAY = 'Unknown replay. Copy its id from the operator log: /platform/event-bus/replays.';
-
-export const showReplay = operatorRoute({
-  id: 'readReplay',
-  path: `${HOME}/replays/{replayId}`,
-  scope: 'event-bus:read',
-  summary: 'See one replay and the states of its deliveries now',
-  parameters: { replayId: z.uuid() },
+const BEGUN: Begun<ReplayProgress> = {
+  kind: REPLAY,
   answer: replayProgress,
-  unknown: UNKNOWN_REPLAY,
-  examples: {
-    'no-such-replay': {
-      summary: 'An unknown replay',
-      parameters: { replayId: '019a0000-0000-7000-8000-000000000009' },
-      answer: refused('not_found', { detail: UNKNOWN_REPLAY }),
-    },
-  },
-  handle: async ({ parameters, bus }) => await readReplay(await bus.database(), parameters.replayId),
-  page: replayPage,
-});
+  read: async (bus, replayId) => await readReplay(await bus.database(), replayId),
+  nobody: 'no-such-replay',
+};
 
-export const stopPacedReplay = operatorRoute({
-  id: 'stopReplay',
-  path: `${HOME}/replays/{replayId}/stop`,
-  scope: 'event-bus:replay',
+export const showReplay = showRoute(BEGUN, 'See one replay and the states of its deliveries now', replayPage);
+
+export const stopPacedReplay = stopRoute(BEGUN, {
   summary: 'Stop a paced replay',
   description:
     'What it has not put back stays as it is, and can be replayed later. The operator, the time and the reason are recorded.',
-  parameters: { replayId: z.uuid() },
-  body: z.object({ reason: shape.requiredReason }).meta(shape.needsReason),
-  answer: replayProgress,
   problems: ['replay_ended'],
-  unknown: UNKNOWN_REPLAY,
-  examples: {
-    'no-such-replay': {
-      summary: 'An unknown replay',
-      parameters: { replayId: '019a0000-0000-7000-8000-000000000009' },
-      json: { reason: 'The ledger is slow.' },
-      answer: refused('not_found', { detail: UNKNOWN_REPLAY }),
-    },
-    'without-a-reason': {
-      summary: 'Without a reason',
-      parameters: { replayId: '019a0000-0000-7000-8000-000000000009' },
-      json: {},
-      answer: invalid('reason', 'too_small', 'expected a reason; it is kept in the operator log'),
-    },
-  },
-  handle: async ({ parameters: { replayId }, body: { reason }, operator, bus }) => {
-    const db = await bus.database();
-    const done = await stopReplay(db, { replayId, by: operator.subject, reason });
+  reason: 'The ledger is slow.',
+  async stop(bus, replayId, by, reason) {
+    const done = await stopReplay(await bus.database(), { replayId, by, reason });
     if (done === 'ended') throw new Problem('replay_ended');
-    return await readReplay(db, replayId);
   },
-  redirectTo: ({ replayId }) => replayedPath(replayId),
 });
 
 export const replayRoutes = [showPreview, requestReplay];
