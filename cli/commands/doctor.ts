@@ -1,11 +1,13 @@
 import type { AlertState } from '../../lib/console/alerts/read.ts';
 import type { Examination } from '../../lib/console/doctor/read.ts';
+import { brokenIn, promisesOf } from '../../lib/console/doctor/words.ts';
 import { ago } from '../../lib/console/kit/instants.ts';
 import { count, quantity } from '../../lib/console/kit/words.ts';
 import { instantOf } from '../../lib/platform/time.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
+import { writeItem } from '../outcome.ts';
 import type { Pane } from '../terminal.ts';
 import { hang, wrapTo } from '../text.ts';
 
@@ -44,41 +46,35 @@ async function run(call: Call): Promise<number> {
 }
 
 /** Writes where alerts go, and what was not delivered. */
-function writeAlerts({ heartbeat, problems, channels }: AlertState, { write, paint, columns }: Pane): void {
-  write('\nAlerts:');
-  const line = (isRight: boolean, words: string) =>
-    write(hang(`  ${isRight ? paint('green', '✓') : paint('yellow', '!')} `, words, columns));
+function writeAlerts({ heartbeat, problems, channels }: AlertState, pane: Pane): void {
+  pane.write('\nAlerts:');
   if (channels.length === 0)
-    line(false, 'nobody is notified of incidents: set ALERT_EMAIL or ALERT_WEBHOOK_URL');
+    writeItem(pane, 'doubtful', 'nobody is notified of incidents: set ALERT_EMAIL or ALERT_WEBHOOK_URL');
   for (const { channel, to, lastSentAt, unsent, givenUp, lastError } of channels) {
     const sent =
       lastSentAt === null ? 'none sent yet' : `last sent ${ago(lastSentAt, instantOf(Date.now()))}`;
     const owed = unsent + givenUp > 0 ? `, ${count(unsent)} to be sent, ${count(givenUp)} given up` : '';
     const error = lastError === null ? '' : `: ${lastError}`;
-    line(lastError === null, `${channel} to ${to}, ${sent}${owed}${error}`);
+    writeItem(pane, error === '' ? 'good' : 'doubtful', `${channel} to ${to}, ${sent}${owed}${error}`);
   }
-  if (heartbeat) line(true, 'the relay calls a watcher outside each minute');
-  else line(false, 'nobody outside notices a relay that stands still: set HEARTBEAT_URL');
-  for (const problem of problems) line(false, problem);
+  if (heartbeat) writeItem(pane, 'good', 'the relay calls a watcher outside each minute');
+  else writeItem(pane, 'doubtful', 'nobody outside notices a relay that stands still: set HEARTBEAT_URL');
+  for (const problem of problems) writeItem(pane, 'doubtful', problem);
 }
 
 /** Writes each promise with its findings. */
-export function writeExamination({ events, checked, findings, settings }: Examination, pane: Pane): void {
+export function writeExamination(view: Examination, pane: Pane): void {
   const { write, paint, columns } = pane;
-  write(wrapTo(columns, `Checked the newest ${quantity(events, 'event')} and their deliveries.`));
+  write(wrapTo(columns, `Checked the newest ${quantity(view.events, 'event')} and their deliveries.`));
   write('');
-  for (const promise of checked) {
-    const broken = findings.filter((finding) => finding.promise === promise);
-    const mark = broken.length === 0 ? paint('green', '✓') : paint('red', '✗');
-    write(hang(`  ${mark} `, broken.length === 0 ? promise : paint('red', promise), columns));
-    for (const { count: number, what, examples } of broken) {
-      const more = number > examples.length ? ', …' : '';
-      write(hang('      ', `${count(number)} ${what}: ${examples.join(', ')}${more}`, columns));
-    }
+  for (const { promise, contradictions } of promisesOf(view)) {
+    if (contradictions.length === 0) writeItem(pane, 'good', promise);
+    else writeItem(pane, 'bad', paint('red', promise));
+    for (const { text } of contradictions) write(hang('      ', text, columns));
   }
-  if (settings.length > 0) write('');
-  for (const sentence of settings) write(hang(`  ${paint('yellow', '!')} `, sentence, columns));
-  const broken = new Set(findings.map(({ promise }) => promise)).size;
+  if (view.settings.length > 0) write('');
+  for (const sentence of view.settings) writeItem(pane, 'doubtful', sentence);
+  const broken = brokenIn(view);
   write(
     broken === 0
       ? paint('green', '\nThe bus kept all its promises.')
