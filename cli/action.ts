@@ -7,7 +7,7 @@ import { requireDeliveryId } from './delivery-id.ts';
 import { EXIT, misused } from './failure.ts';
 import { WAIT, follow, waitLimitMs } from './follow.ts';
 import { requireIncidentId } from './incident-id.ts';
-import { writeOutcome } from './outcome.ts';
+import { writeItem, writeOutcome } from './outcome.ts';
 import { wrapTo } from './text.ts';
 
 /** A word after the command. */
@@ -31,8 +31,13 @@ export const deliveryLike = (example: string): Subject => ({
   check: requireDeliveryId,
 });
 
+export const subscriberLike = (example: string): Subject => ({
+  name: 'subscriber',
+  missing: ['The subscriber is missing.', `For example: npx postbud ${example}`],
+});
+
 /** What is sent. */
-interface ActionRequest extends Asked {
+export interface ActionRequest extends Asked {
   readonly parameters: Readonly<Record<string, string>>;
   readonly body: Readonly<Record<string, unknown>>;
 }
@@ -54,11 +59,24 @@ interface Step {
 }
 
 /** An action that is done. */
-interface Did<View> {
+interface Did<View, Before> {
+  readonly call: Call;
+  readonly asked: ActionRequest;
   readonly subjects: Readonly<Record<string, string>>;
+  readonly before: Before;
   /** The answers of all its steps, and the sum of what they did. */
   readonly views: readonly View[];
   readonly sum: number;
+}
+
+/** How an action ended, where there is more to say than that it went well. */
+interface End {
+  readonly isGood: boolean;
+  /** What became of each of several things. */
+  readonly each?: readonly (readonly [isGood: boolean, words: string])[];
+  readonly words?: string;
+  /** Beside it, and what may be done next. */
+  readonly next?: string;
 }
 
 /** How `--wait` ends. @typeParam Seen what it looks at. */
@@ -73,10 +91,10 @@ interface Followed<View, Seen> {
 }
 
 /** One of an operator's actions, from which its command follows. */
-export interface Action<View, Seen = never> extends Described {
+export interface Action<View, Seen = never, Before = undefined> extends Described {
   readonly subjects: readonly Subject[];
   /** The option that says why, with an example of it. */
-  readonly why: {
+  readonly why?: {
     readonly option: 'reason' | 'note';
     readonly example: string;
     readonly isOptional?: boolean;
@@ -88,16 +106,24 @@ export interface Action<View, Seen = never> extends Described {
   readonly named?: Asked['named'];
   /** That nothing was done, as a whole sentence: the action is confirmed. */
   readonly nothing?: string;
-  /** What it would do. With the option `dry-run` it is all that happens. */
-  readonly plan?: (call: Call, asked: ActionRequest) => Promise<Plan>;
+  /** The option with which it is done to so little that it is not confirmed. */
+  readonly narrowedBy?: 'topic';
+  /** Reads what it is done to. @throws Failure for what cannot be acted on. */
+  readonly readFirst?: (call: Call, asked: ActionRequest) => Promise<Before>;
+  /** What it would do, where it is confirmed. With the option `dry-run` it is all that happens. */
+  readonly plan?: (call: Call, asked: ActionRequest, before: Before) => Promise<Plan>;
   readonly step?: (view: View) => Step;
   /** @returns what was done, and what may be done next. */
-  readonly done: (view: View, did: Did<View>) => string | readonly [words: string, next: string];
+  readonly done: (view: View, did: Did<View, Before>) => Done | Promise<Done>;
   readonly follow?: Followed<View, Seen>;
 }
 
+type Done = string | readonly [words: string, next: string] | End;
+
 /** Makes the command of an action: check what is written, show what it would do, ask, do it, say what was done. */
-export function actionCommand<View, Seen = never>(action: Action<View, Seen>): OnlineCommand {
+export function actionCommand<View, Seen = never, Before = undefined>(
+  action: Action<View, Seen, Before>,
+): OnlineCommand {
   const { name, summary, usage, notes, examples } = action;
   return {
     name,
@@ -115,30 +141,28 @@ const WHY = {
   note: { value: '<text>', help: 'what others should know' },
 } as const;
 
-function optionsOf<View, Seen>({ options, why, nothing, follow: followed }: Action<View, Seen>): Options {
+function optionsOf<View, Seen, Before>(action: Action<View, Seen, Before>): Options {
+  const { options, why, nothing, follow: followed } = action;
   return {
     ...options,
-    [why.option]: WHY[why.option],
+    ...(why && { [why.option]: WHY[why.option] }),
     ...(nothing !== undefined && YES),
     ...(followed && WAIT),
   };
 }
 
-async function act<View, Seen>(action: Action<View, Seen>, call: Call): Promise<number> {
-  const { nothing } = action;
+async function act<View, Seen, Before>(action: Action<View, Seen, Before>, call: Call): Promise<number> {
+  const { narrowedBy } = action;
   const { given, terminal, isJson, bus } = call;
   const isDry = given.isSet('dry-run');
   const written = wordsOf(action, call, isDry);
   const limitMs = action.follow && waitLimitMs(given);
-  if (nothing !== undefined && !isDry)
-    requireConfirmable(
-      call,
-      nothing,
-      'dry-run' in action.options ? ', or --dry-run to see what it would do' : '',
-    );
   const route = await action.route();
   const asked = askedOf(action, route, given, written);
-  const plan = await action.plan?.(call, asked);
+  const nothing = narrowedBy !== undefined && given.isSet(narrowedBy) ? undefined : action.nothing;
+  if (nothing !== undefined && !isDry) requireConfirmable(call, nothing, insteadOfYes(action));
+  const before = (await action.readFirst?.(call, asked))!;
+  const plan = nothing === undefined ? undefined : await action.plan?.(call, asked, before);
   if (plan && plan.says !== null && !(isDry && isJson))
     terminal.err.write(wrapTo(terminal.err.columns, plan.says));
   if (isDry) {
@@ -147,19 +171,27 @@ async function act<View, Seen>(action: Action<View, Seen>, call: Call): Promise<
   }
   if (plan?.asks && nothing !== undefined) await confirm(call, { ...plan.asks, nothing });
   const followed = given.isSet('wait') ? action.follow : undefined;
-  const before = await followed?.look(call, asked);
+  const seen = await followed?.look(call, asked);
   const { json, views, sum } = await take(action, call, () => bus.ask(route, asked), plan?.asks?.count);
   const view = views.at(-1)!;
-  if (!isJson) write(call, action.done(view, { subjects: Object.fromEntries(written), views, sum }));
-  if (followed && before && (followed.isExpected?.(view) ?? true))
-    return await wait(followed, call, asked, limitMs!, before.view);
+  const subjects = Object.fromEntries(written);
+  const end = endOf(await action.done(view, { call, asked, subjects, before, views, sum }));
+  if (!isJson) write(call, end);
+  if (followed && seen && (followed.isExpected?.(view) ?? true))
+    return await wait(followed, call, asked, limitMs!, seen.view);
   if (isJson) writeJson(call, json);
-  return EXIT.ok;
+  return end.isGood ? EXIT.ok : EXIT.failed;
+}
+
+/** What may be given in the place of `--yes`. */
+function insteadOfYes({ options, narrowedBy }: Pick<Action<never>, 'options' | 'narrowedBy'>): string {
+  if (narrowedBy !== undefined) return `, or --${narrowedBy} <${narrowedBy}>`;
+  return 'dry-run' in options ? ', or --dry-run to see what it would do' : '';
 }
 
 /** The words after the command, and why. @throws Failure where one is missing. */
-function wordsOf<View, Seen>(
-  { name, subjects, why }: Action<View, Seen>,
+function wordsOf<View, Seen, Before>(
+  { name, subjects, why }: Action<View, Seen, Before>,
   { given }: Call,
   isDry: boolean,
 ): ReadonlyMap<string, string> {
@@ -172,6 +204,7 @@ function wordsOf<View, Seen>(
       return [subject.name, written];
     }),
   );
+  if (!why) return words;
   const said = given.text(why.option)?.trim() || (isDry ? 'preview' : undefined);
   if (said !== undefined) words.set(why.option, said);
   else if (!why.isOptional) {
@@ -186,8 +219,8 @@ function wordsOf<View, Seen>(
   return words;
 }
 
-function askedOf<View, Seen>(
-  { body, named }: Action<View, Seen>,
+function askedOf<View, Seen, Before>(
+  { body, named }: Action<View, Seen, Before>,
   { path }: Route<View>,
   given: Given,
   written: ReadonlyMap<string, string>,
@@ -202,8 +235,8 @@ function askedOf<View, Seen>(
 }
 
 /** Asks until all is done, or nothing more is. What comes meanwhile takes another command. @param count at most. */
-async function take<View, Seen>(
-  { step }: Action<View, Seen>,
+async function take<View, Seen, Before>(
+  { step }: Action<View, Seen, Before>,
   { terminal }: Call,
   ask: () => Promise<Answered<View>>,
   count = Infinity,
@@ -236,9 +269,14 @@ async function wait<View, Seen>(
   return isGood ? EXIT.ok : EXIT.failed;
 }
 
-function write(call: Call, done: string | readonly [string, string]): void {
+function endOf(done: Done): End {
+  if (typeof done === 'string') return { isGood: true, words: done };
+  return 'isGood' in done ? done : { isGood: true, words: done[0], next: done[1] };
+}
+
+function write(call: Call, { isGood, each = [], words, next }: End): void {
   const { out } = call.terminal;
-  const [words, next] = typeof done === 'string' ? [done, null] : done;
-  writeOutcome(call, true, words);
-  if (next !== null) out.write(out.paint('dim', wrapTo(out.columns, next)));
+  for (const [isDone, line] of each) writeItem(out, isDone ? 'good' : 'bad', line);
+  if (words !== undefined) writeOutcome(call, isGood, words);
+  if (next !== undefined) out.write(out.paint('dim', wrapTo(out.columns, next)));
 }

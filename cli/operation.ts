@@ -15,7 +15,7 @@ import type { Pane } from './terminal.ts';
 import { hang, wrapTo } from './text.ts';
 
 /** What is previewed, confirmed, begun under the preview's id, and followed to its end: a replay, a backfill, an erasure. */
-export interface Operation<Preview, Begun, Progress> {
+export interface Operation<Preview, Begun, Progress> extends Followed<Progress> {
   /** That nothing was done, as a whole sentence. */
   readonly nothing: string;
   readonly preview: () => Promise<Answered<Preview>>;
@@ -30,9 +30,15 @@ export interface Operation<Preview, Begun, Progress> {
   readonly tell?: (begun: Begun, preview: Preview) => void;
   /** @returns how to look at its progress; null where there is nothing to follow. */
   readonly look: (begun: Begun, preview: Preview) => (() => Promise<Answered<Progress>>) | null;
+}
+
+/** How what has begun is followed to its end. */
+export interface Followed<Progress> {
   readonly isSettled: (now: Progress) => boolean;
   readonly words: (now: Progress) => string;
-  readonly ends: (now: Progress) => End;
+  /** Draws what became of its parts. */
+  readonly drawEnd?: (last: Progress, pane: Pane) => void;
+  readonly ends: (last: Progress) => End;
 }
 
 interface End {
@@ -74,9 +80,10 @@ export async function carryOut<Preview, Begun, Progress>(
   return EXIT.ok;
 }
 
-async function followToItsEnd<Preview, Begun, Progress>(
+/** @returns the exit code. */
+export async function followToItsEnd<Progress>(
   call: Call,
-  { isSettled, words, ends }: Operation<Preview, Begun, Progress>,
+  { isSettled, words, drawEnd, ends }: Followed<Progress>,
   look: () => Promise<Answered<Progress>>,
   limitMs: number,
 ): Promise<number> {
@@ -88,6 +95,7 @@ async function followToItsEnd<Preview, Begun, Progress>(
   const { isGood, words: end, more = [], address } = ends(last.view);
   if (call.isJson) writeJson(call, last.json);
   else {
+    drawEnd?.(last.view, out);
     writeOutcome(call, isGood, end);
     for (const line of more) out.write(wrapTo(out.columns, `  ${line}`));
     if (address !== undefined) out.write(out.paint('dim', `  ${address}`));

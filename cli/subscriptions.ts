@@ -1,4 +1,5 @@
 import type { SubscriberOverview } from '../lib/console/overview/read.ts';
+import type { ActionRequest } from './action.ts';
 import type { Given } from './arguments.ts';
 import { atMost } from './command.ts';
 import type { Call } from './command.ts';
@@ -37,9 +38,6 @@ export function isAhead(given: Given): boolean {
   return isSet;
 }
 
-/** What the server says of a subscription that it does not list. */
-export const UNKNOWN_YET: Awaited<ReturnType<typeof subscriptionsOf>> = { own: [], now: '' };
-
 /**
  * Reads a subscriber's subscriptions from the overview. It has the names that the server's release and its data have,
  * which may be more than this release's catalog has.
@@ -69,4 +67,14 @@ export async function subscriptionsOf(
     );
   }
   return { own, now: view.generatedAt };
+}
+
+/** The same of the subscriber that an action names, all or `--topic`; none where no release lists it yet. */
+export async function subscriptionsActedOn(
+  call: Call,
+  { parameters }: ActionRequest,
+): ReturnType<typeof subscriptionsOf> {
+  if (isAhead(call.given)) return { own: [], now: '' };
+  const topic = call.given.text('topic') ?? null;
+  return await subscriptionsOf(call, { subscriber: parameters['subscriber']!, topic });
 }

@@ -1,13 +1,15 @@
 import { alertLines } from '../../lib/console/alerts/lines.ts';
 import type { AlertState } from '../../lib/console/alerts/read.ts';
 import type { Examination } from '../../lib/console/doctor/read.ts';
+import { brokenIn, promisesOf } from '../../lib/console/doctor/words.ts';
 import { count, quantity } from '../../lib/console/kit/words.ts';
 import { instantOf } from '../../lib/platform/time.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
+import { writeItem } from '../outcome.ts';
 import type { Pane } from '../terminal.ts';
-import { hang, wrapTo } from '../text.ts';
+import { wrapTo } from '../text.ts';
 
 /** The server examines no more in one request. */
 const MOST = 20_000;
@@ -44,31 +46,25 @@ async function run(call: Call): Promise<number> {
 }
 
 /** Writes where alerts go, and what was not delivered. */
-function writeAlerts(alerts: AlertState, { write, paint, columns }: Pane): void {
-  write('\nAlerts:');
-  for (const { tone, words, details } of alertLines(alerts, instantOf(Date.now()))) {
-    const mark = tone === 'ok' ? paint('green', '✓') : paint('yellow', '!');
-    write(hang(`  ${mark} `, details ? `${words}: ${details.text}` : words, columns));
-  }
+function writeAlerts(alerts: AlertState, pane: Pane): void {
+  pane.write('\nAlerts:');
+  for (const { tone, words, details } of alertLines(alerts, instantOf(Date.now())))
+    writeItem(pane, tone === 'ok' ? 'good' : 'doubtful', details ? `${words}: ${details.text}` : words);
 }
 
 /** Writes each promise with its findings. */
-export function writeExamination({ events, checked, findings, settings }: Examination, pane: Pane): void {
+export function writeExamination(view: Examination, pane: Pane): void {
   const { write, paint, columns } = pane;
-  write(wrapTo(columns, `Checked the newest ${quantity(events, 'event')} and their deliveries.`));
+  write(wrapTo(columns, `Checked the newest ${quantity(view.events, 'event')} and their deliveries.`));
   write('');
-  for (const promise of checked) {
-    const broken = findings.filter((finding) => finding.promise === promise);
-    const mark = broken.length === 0 ? paint('green', '✓') : paint('red', '✗');
-    write(hang(`  ${mark} `, broken.length === 0 ? promise : paint('red', promise), columns));
-    for (const { count: number, what, examples } of broken) {
-      const more = number > examples.length ? ', …' : '';
-      write(hang('      ', `${count(number)} ${what}: ${examples.join(', ')}${more}`, columns));
-    }
+  for (const { promise, contradictions } of promisesOf(view)) {
+    if (contradictions.length === 0) writeItem(pane, 'good', promise);
+    else writeItem(pane, 'bad', paint('red', promise));
+    for (const { text } of contradictions) write(hang('      ', text, columns));
   }
-  if (settings.length > 0) write('');
-  for (const sentence of settings) write(hang(`  ${paint('yellow', '!')} `, sentence, columns));
-  const broken = new Set(findings.map(({ promise }) => promise)).size;
+  if (view.settings.length > 0) write('');
+  for (const sentence of view.settings) writeItem(pane, 'doubtful', sentence);
+  const broken = brokenIn(view);
   write(
     broken === 0
       ? paint('green', '\nThe bus kept all its promises.')

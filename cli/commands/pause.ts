@@ -1,27 +1,20 @@
 import { timeText } from '../../lib/console/kit/instants.ts';
 import { count, quantity } from '../../lib/console/kit/words.ts';
-import { writeJson } from '../command.ts';
-import type { Call, Command } from '../command.ts';
-import { YES, confirm, requireConfirmable } from '../confirm.ts';
-import { EXIT } from '../failure.ts';
-import { writeOutcome } from '../outcome.ts';
-import { REASON, requireReason } from '../reason.ts';
-import { AHEAD, isAhead, namedIn, subscriptionsOf, UNKNOWN_YET } from '../subscriptions.ts';
+import { actionCommand, subscriberLike } from '../action.ts';
+import { AHEAD, isAhead, subscriptionsActedOn } from '../subscriptions.ts';
 import type { Subscription } from '../subscriptions.ts';
-import { wrapTo } from '../text.ts';
 import { inZone } from '../times.ts';
 
 const EXAMPLE = 'pause ledger --topic payment.captured --reason "maintenance until 18:00"';
-const NOTHING = 'Nothing was paused.';
 
-export const command: Command = {
+export const command = actionCommand({
   name: 'pause',
   summary: 'make a subscriber’s deliveries wait',
   usage: ['pause <subscriber> --reason <text> [--topic <topic> [--ahead]] [--yes]'],
   notes: [
     'Its deliveries wait, in order, until someone resumes it; none fails meanwhile. Without --topic all its topics are paused, after confirmation.',
   ],
-  options: { topic: { value: '<topic>', help: 'only this topic' }, ...AHEAD, ...REASON, ...YES },
+  options: { topic: { value: '<topic>', help: 'only this topic' }, ...AHEAD },
   examples: [
     [EXAMPLE, 'one topic'],
     ['pause ledger --reason "maintenance until 18:00" --yes', 'all its topics, from a script'],
@@ -30,50 +23,32 @@ export const command: Command = {
       'before the release that lists it',
     ],
   ],
-  run,
-};
-
-async function run(call: Call): Promise<number> {
-  const { given, terminal, bus, isJson } = call;
-  const named = namedIn(given, EXAMPLE);
-  const { subscriber, topic } = named;
-  const reason = requireReason(given, `pause ${subscriber} --reason "maintenance until 18:00"`);
-  const ahead = isAhead(given);
-  if (topic === null) requireConfirmable(call, NOTHING, ', or --topic <topic>');
-  const { own, now } = ahead ? UNKNOWN_YET : await subscriptionsOf(call, named);
-  if (topic === null && !given.isSet('yes')) {
-    const { err } = terminal;
-    err.write(err.paint('bold', `Pause ${subscriber} for all its topics?`));
-    err.write(wrapTo(err.columns, waitingWords(own)));
-    await confirm(call, { action: 'Pause it', count: 1, nothing: NOTHING });
-  }
-  const { pauseSubscriber } = await import('../../lib/console/lanes/routes.ts');
-  const { json } = await bus.ask(pauseSubscriber, {
-    parameters: { subscriber },
-    body: { topic, reason, ahead },
-  });
-  if (isJson) {
-    writeJson(call, json);
-    return EXIT.ok;
-  }
-  const { out } = terminal;
-  const of = topic === null ? '' : ` --topic ${topic}`;
-  const before = own.find(({ pause }) => pause !== null && pause.topic === topic)?.pause;
-  if (before) {
-    const since = `since ${inZone(timeText(before.pausedAt, now))}`;
-    out.write(
-      wrapTo(
-        out.columns,
-        `${subscriber} was paused already, by ${before.pausedBy} ${since}: ${before.reason}`,
-      ),
-    );
-  } else writeOutcome(call, true, `Paused ${subscriber} for ${topic ?? 'all its topics'}.`);
-  const end = `To end it: npx postbud resume ${subscriber}${of}`;
-  out.write(
-    out.paint('dim', wrapTo(out.columns, ahead ? `${end} (--ahead before a release lists it)` : end)),
-  );
-  return EXIT.ok;
-}
+  subjects: [subscriberLike(EXAMPLE)],
+  why: { option: 'reason', example: 'maintenance until 18:00' },
+  route: async () => (await import('../../lib/console/lanes/routes.ts')).pauseSubscriber,
+  body: (given) => ({ topic: given.text('topic') ?? null, ahead: isAhead(given) }),
+  nothing: 'Nothing was paused.',
+  narrowedBy: 'topic',
+  readFirst: subscriptionsActedOn,
+  plan({ given, terminal: { err } }, { parameters }, { own }) {
+    const title = `Pause ${parameters['subscriber']!} for all its topics?`;
+    const says = given.isSet('yes') ? null : `${err.paint('bold', title)}\n${waitingWords(own)}`;
+    return Promise.resolve({ says, asks: { action: 'Pause it', count: 1 } });
+  },
+  done({ subscriber, topic }, { call: { given }, before: { own, now } }) {
+    const of = topic === null ? '' : ` --topic ${topic}`;
+    const later = given.isSet('ahead') ? ' (--ahead before a release lists it)' : '';
+    const next = `To end it: npx postbud resume ${subscriber}${of}${later}`;
+    const earlier = own.find(({ pause }) => pause !== null && pause.topic === topic)?.pause;
+    if (!earlier) return [`Paused ${subscriber} for ${topic ?? 'all its topics'}.`, next];
+    const { pausedAt, pausedBy, reason } = earlier;
+    const since = inZone(timeText(pausedAt, now));
+    return {
+      isGood: true,
+      next: `${subscriber} was paused already, by ${pausedBy} since ${since}: ${reason}\n${next}`,
+    };
+  },
+});
 
 function waitingWords(own: readonly Subscription[]): string {
   const [pending, failing] = [sum(own, 'pending'), sum(own, 'failing')];

@@ -93,11 +93,11 @@ describe('npx postbud smoke', () => {
         ! identityprovider: set WEBHOOK_IDENTITYPROVIDER_SECRET
 
       Test event, by attached subscriber:
-      subscriber       test     runs    topics   after
-      accounting     ✓ arrived  HTTP  41 of 41  212 ms
-      notifications  ✓ arrived  here  41 of 41   31 ms
-      payments         paused   here   2 of 10
-      reporting      ✗ failed   HTTP  41 of 41
+      subscriber       test     runs   after    topics
+      accounting     ✓ arrived  HTTP  212 ms  41 of 41
+      notifications  ✓ arrived  here   31 ms  41 of 41
+      payments         paused   here           2 of 10
+      reporting      ✗ failed   HTTP          41 of 41
 
         ! payments: paused by kari@solvik.example.no
         ✗ reporting: the subscriber answered 401: {"error":"the signature does not

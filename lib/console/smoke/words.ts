@@ -11,6 +11,11 @@ export function topicWords({ topics: { total, deliverable, waitFor } }: SmokeTes
   return `${can}; ${total - deliverable} wait for ${named(waitFor.map(({ subscriber }) => subscriber))}.`;
 }
 
+export const NO_RELAY =
+  'This deployment does not relay, so no test event is sent: set RELAY=on if its database is its own.';
+
+export type SmokeState = SmokeSubscriber['state'] | SmokeWebhook['state'];
+
 const STATES = {
   arrived: 'arrived',
   waiting: 'not yet',
@@ -21,9 +26,9 @@ const STATES = {
   not_configured: 'not set up',
   misconfigured: 'wrong variable',
   not_tested: 'not tested',
-} as const satisfies Record<SmokeSubscriber['state'] | SmokeWebhook['state'], string>;
+} as const satisfies Record<SmokeState, string>;
 
-export function stateWords(state: SmokeSubscriber['state'] | SmokeWebhook['state']): string {
+export function stateWords(state: SmokeState): string {
   return STATES[state];
 }
 

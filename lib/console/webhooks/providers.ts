@@ -1,35 +1,35 @@
 import type { Provider } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
+import { jsonOf } from '../kit/fields.ts';
+import type { Row } from '../kit/fields.ts';
+import { COUNTED_SET_ASIDE, sentFields } from './fields.ts';
 import { topicOf } from './received.ts';
 
-/** What one provider sent last. Times are epoch milliseconds. */
-export interface FoundProvider {
-  readonly provider: Provider;
-  readonly last_received_at: number | null;
-  readonly set_aside: number;
-}
-
-/** More are counted as one more: what a busy account of another shop sends is set aside for three days. */
-export const COUNTED_SET_ASIDE = 1000;
+type Sent = Row<typeof sentFields>;
 
 /** Finds when each provider's newest webhook was received, and how many of its webhooks are set aside. */
 export async function findProviders(
   db: Database,
   of: readonly Provider[],
-): Promise<readonly FoundProvider[]> {
+): Promise<ReadonlyMap<string, Sent>> {
   const topics = of.map((provider) => ({ provider, topic: topicOf(provider) }));
-  return await run<FoundProvider>(driverOf(db), { text: PROVIDERS, values: [JSON.stringify(topics)] });
+  const found = await run<{ provider: string; sent: Sent }>(driverOf(db), {
+    text: PROVIDERS,
+    values: [JSON.stringify(topics)],
+  });
+  return new Map(found.map(({ provider, sent }) => [provider, sent]));
 }
 
 const PROVIDERS = `
-  select provider, (extract(epoch from greatest(waiting.created_at, fanned_out.created_at)) * 1000)::float8
-      as last_received_at,
-    (select count(*)::int from (
-      select from webhooks_set_aside where unclaimed_at is null and webhooks_set_aside.provider = sender.provider
-      limit ${COUNTED_SET_ASIDE + 1}
-    ) as counted) as set_aside
+  select provider, ${jsonOf(sentFields)} as sent
   from jsonb_to_recordset($1::text::jsonb) as sender (provider text, topic text)
+    left join lateral (
+      select count(*) from (
+        select from webhooks_set_aside where unclaimed_at is null and webhooks_set_aside.provider = sender.provider
+        limit ${COUNTED_SET_ASIDE + 1}
+      ) as counted
+    ) as set_aside on true
     left join lateral (
       select created_at from awaiting_fan_out
       where awaiting_fan_out.topic = sender.topic order by created_at desc limit 1

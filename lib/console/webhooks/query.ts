@@ -2,10 +2,26 @@ import * as z from 'zod';
 
 import { isInstant } from '../../bus/deliveries/operations/replay-request.ts';
 import { providers } from '../../platform/config.ts';
+import { cursorOf } from '../kit/cursor.ts';
 import * as shape from '../kit/shapes.ts';
 
 /** Every sender whose refusals are counted: `unknown` is whoever called an address of no provider. */
 export const senders = [...providers, 'unknown'] as const;
+
+const digits = z.string().regex(/^\d{1,18}$/);
+const instant = z.string().refine(isInstant);
+
+/** The last row of a page. The other two lists stay at their beginning. */
+const cursorShape = z.union([
+  z.object({ list: z.literal('receipts'), position: digits }),
+  // Not fanned out yet, and so without a position.
+  z.object({ list: z.literal('receipts'), at: instant, seq: digits }),
+  z.object({ list: z.literal('refusals'), at: instant, provider: z.string(), reason: z.string() }),
+  z.object({ list: z.literal('setAside'), at: instant, eventId: z.uuid() }),
+]);
+
+/** One of the lists, each of which is paged. */
+export type PagedList = z.output<typeof cursorShape>['list'];
 
 /** The query of the list of webhooks. */
 export const webhookQuery = z.object({
@@ -20,42 +36,20 @@ export const webhookQuery = z.object({
     .meta({ description: 'Only the receipt of this id, which the provider gave the webhook. However old.' })
     .optional(),
   limit: shape.pageLimit,
-  cursor: z.string().transform(readCursor).optional(),
+  cursor: cursorOf(cursorShape).optional(),
 });
 
 export type WebhookQuery = z.output<typeof webhookQuery>;
 
-const digits = z.string().regex(/^\d{1,18}$/);
-const instant = z.string().refine(isInstant);
-
-/** The last row of a page. The other two lists stay at their beginning. */
-const cursorShape = z.union([
-  z.object({ list: z.literal('receipts'), position: digits }),
-  // Not fanned out yet, and so without a position.
-  z.object({ list: z.literal('receipts'), at: instant, seq: digits }),
-  z.object({ list: z.literal('refusals'), at: instant, provider: z.string(), reason: z.string() }),
-  z.object({ list: z.literal('setAside'), at: instant, eventId: z.uuid() }),
-]);
-
-export type Cursor = z.output<typeof cursorShape>;
-
 /** The fields of the query's cursor, if it pages this list. */
-export function cursorOf(list: Cursor['list'], { cursor }: WebhookQuery): Partial<Fields> {
+export function placeIn(list: PagedList, { cursor }: Pick<WebhookQuery, 'cursor'>): Partial<Fields> {
   return cursor?.list === list ? cursor : {};
 }
 
 type Fields = Readonly<Record<'position' | 'at' | 'seq' | 'provider' | 'reason' | 'eventId', string>>;
 
-function readCursor(text: string, context: z.RefinementCtx): Cursor {
-  try {
-    return cursorShape.parse(JSON.parse(Buffer.from(text, 'base64url').toString()));
-  } catch {
-    context.addIssue({ code: 'custom', message: 'expected a cursor from an earlier answer, or none' });
-    return z.NEVER;
-  }
-}
-
-/** Writes a cursor as a query accepts it. */
-export function writeCursor(cursor: Cursor): string {
-  return Buffer.from(JSON.stringify(cursor)).toString('base64url');
+/** A row of a list, and the fields of the cursor behind it; null where all rows are on one page. */
+export interface Placed<Item> {
+  readonly item: Item;
+  readonly place: Partial<Fields> | null;
 }

@@ -2,8 +2,11 @@ import type { Provider } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { SECOND } from '../../platform/time.ts';
+import { jsonOf } from '../kit/fields.ts';
+import { receiptFields } from './fields.ts';
+import type { WebhookReceipt } from './fields.ts';
+import type { Placed } from './query.ts';
 import { topicOf } from './received.ts';
-import type { FoundReceipt } from './received.ts';
 
 /** An event id is the time of its function; a receipt has the database's, after a wait for locks of 2 s at most. */
 const BEFORE_MS = 10 * SECOND;
@@ -14,9 +17,9 @@ export async function findReceipt(
   db: Database,
   from: readonly Provider[],
   id: string,
-): Promise<readonly FoundReceipt[]> {
+): Promise<readonly Placed<WebhookReceipt>[]> {
   const topics = from.map((provider) => ({ provider, topic: topicOf(provider) }));
-  return await run<FoundReceipt>(driverOf(db), {
+  return await run<Placed<WebhookReceipt>>(driverOf(db), {
     text: RECEIPT,
     values: [JSON.stringify(topics), id, BEFORE_MS, AFTER_MS],
   });
@@ -30,12 +33,9 @@ const RECEIPT = `
       join webhook_receipts using (provider)
     where event_id = $2::text
   )
-  select provider, receipt.event_id as provider_event_id, event_type, received_ms::float8 as received_at, duplicates,
-    body_mismatches as mismatches, (extract(epoch from last_duplicate_at) * 1000)::float8 as last_duplicate_at,
-    (extract(epoch from reconciled_at) * 1000)::float8 as reconciled_at,
-    event.id::text as event_id, event.state
+  select ${jsonOf(receiptFields)} as item, null as place
   from receipt left join lateral (
-    select id, state from events
+    select id, state, payload, created_at from events
     where id > (lpad(to_hex((received_ms - $3::float8)::bigint), 12, '0') || repeat('0', 20))::uuid
       and id < (lpad(to_hex((received_ms + $4::float8)::bigint), 12, '0') || repeat('0', 20))::uuid
       and events.topic = receipt.topic and payload ->> 'eventId' = receipt.event_id

@@ -1,32 +1,11 @@
 import type { Provider } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
-import type { State } from '../kit/shapes.ts';
-import { cursorOf } from './query.ts';
-import type { WebhookQuery } from './query.ts';
-
-/** A receipt with its event. Times are epoch milliseconds. */
-export interface FoundReceipt {
-  readonly provider: Provider;
-  readonly provider_event_id: string;
-  readonly event_type: string | null;
-  readonly received_at: number;
-  readonly duplicates: number;
-  readonly mismatches: number;
-  readonly last_duplicate_at: number | null;
-  readonly reconciled_at: number | null;
-  /** Null if the event was deleted after the retention. */
-  readonly event_id: string | null;
-  readonly state: State | null;
-}
-
-/** Where a listed receipt's event is: fanned out to a position, or waiting for it since an instant. */
-export interface Place {
-  readonly position: string | null;
-  /** In Postgres's notation, to the microsecond. */
-  readonly at: string;
-  readonly seq: string;
-}
+import { jsonOf } from '../kit/fields.ts';
+import { receiptFields } from './fields.ts';
+import type { WebhookReceipt } from './fields.ts';
+import { placeIn } from './query.ts';
+import type { Placed, WebhookQuery } from './query.ts';
 
 /**
  * Finds the newest receipts of some providers, with one more than requested if there is one.
@@ -39,9 +18,9 @@ export async function findReceived(
   db: Database,
   from: readonly Provider[],
   query: WebhookQuery,
-): Promise<readonly (FoundReceipt & Place)[]> {
-  const { position = null, at = null, seq = null } = cursorOf('receipts', query);
-  return await run<FoundReceipt & Place>(driverOf(db), {
+): Promise<readonly Placed<WebhookReceipt>[]> {
+  const { position = null, at = null, seq = null } = placeIn('receipts', query);
+  return await run<Placed<WebhookReceipt>>(driverOf(db), {
     text: RECEIVED,
     values: [JSON.stringify(from.map(topicOf)), position, at, seq, query.limit + 1],
   });
@@ -87,14 +66,11 @@ const RECEIVED = `
     select id, fanned_out.position, created_at, seq from fanned_out join events on id = event_id
     order by 2 desc nulls first, 3 desc, 4 desc limit $5::int
   )
-  select split_part(topic, '.', 2) as provider, payload ->> 'eventId' as provider_event_id,
-    coalesce(receipt.event_type, payload ->> 'eventType') as event_type,
-    (extract(epoch from coalesce(received_at, page.created_at)) * 1000)::float8 as received_at,
-    coalesce(duplicates, 0) as duplicates, coalesce(body_mismatches, 0) as mismatches,
-    (extract(epoch from last_duplicate_at) * 1000)::float8 as last_duplicate_at,
-    (extract(epoch from reconciled_at) * 1000)::float8 as reconciled_at, id::text as event_id, state,
-    position::text, page.seq::text, to_char(page.created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at
-  from page join events on id = page.event_id
+  select ${jsonOf(receiptFields)} as item,
+    case when page.position is null then json_build_object('seq', page.seq::text,
+      'at', to_char(page.created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+      else json_build_object('position', page.position::text) end as place
+  from page join events as event on event.id = page.event_id
     left join webhook_receipts as receipt
       on receipt.provider = split_part(topic, '.', 2) and receipt.event_id = payload ->> 'eventId'
   order by page.position desc nulls first, page.created_at desc, page.seq desc`;

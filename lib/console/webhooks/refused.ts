@@ -1,31 +1,22 @@
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
-import { cursorOf } from './query.ts';
-import type { WebhookQuery } from './query.ts';
+import { instantSql, jsonOf } from '../kit/fields.ts';
+import type { Row } from '../kit/fields.ts';
+import { byReasonFields, refusalFields } from './fields.ts';
+import { placeIn } from './query.ts';
+import type { Placed, WebhookQuery } from './query.ts';
 
-/** The newest refusals of the last 30 days, and all of them by reason. Times are epoch milliseconds. */
+/** The newest refusals of the last 30 days, and all of them by reason. */
 export interface FoundRefusals {
-  readonly now: number;
+  readonly generatedAt: string;
   /** Newest first, with one more than requested if there is one. */
-  readonly newest: readonly {
-    readonly provider: string;
-    readonly reason: string;
-    readonly refused_at: number;
-    /** In Postgres's notation, to the microsecond. */
-    readonly at: string;
-  }[];
-  readonly by_reason: readonly {
-    readonly provider: string;
-    readonly reason: string;
-    readonly today: number;
-    readonly month: number;
-    readonly last_at: number;
-  }[];
+  readonly newest: readonly Placed<Row<typeof refusalFields>>[];
+  readonly byReason: readonly Row<typeof byReasonFields>[];
 }
 
 /** @param now overrides the database's clock in tests. */
 export async function findRefused(db: Database, query: WebhookQuery, now?: Date): Promise<FoundRefusals> {
-  const { at = null, provider = null, reason = null } = cursorOf('refusals', query);
+  const { at = null, provider = null, reason = null } = placeIn('refusals', query);
   const [row] = await run<{ found: FoundRefusals }>(driverOf(db), {
     text: REFUSED,
     values: [query.provider ?? null, at, provider, reason, query.limit + 1, now?.toISOString() ?? null],
@@ -50,22 +41,21 @@ const REFUSED = `
     order by refused_at desc, provider desc, reason desc limit $5::int
   ),
   by_reason as (
-    select provider, reason, coalesce(sum(count) filter (where day = clock.today), 0) as today, sum(count) as month,
-      max(last_at) as last_at
+    select provider, reason, coalesce(sum(count) filter (where day = clock.today), 0) as today,
+      sum(count) as last_30_days, max(last_at) as last_at
     from clock, refused group by provider, reason
   )
   select json_build_object(
-    'now', extract(epoch from clock.now) * 1000,
+    'generatedAt', ${instantSql('clock.now')},
     'newest', (
-      select coalesce(json_agg(json_build_object('provider', provider, 'reason', reason,
-        'refused_at', extract(epoch from refused_at) * 1000,
-        'at', to_char(refused_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+      select coalesce(json_agg(json_build_object('item', ${jsonOf(refusalFields)},
+        'place', json_build_object('provider', provider, 'reason', reason,
+          'at', to_char(refused_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')))
         order by refused_at desc, provider desc, reason desc), '[]')
       from newest
     ),
-    'by_reason', (
-      select coalesce(json_agg(json_build_object('provider', provider, 'reason', reason, 'today', today,
-        'month', month, 'last_at', extract(epoch from last_at) * 1000) order by last_at desc, provider, reason), '[]')
+    'byReason', (
+      select coalesce(json_agg(${jsonOf(byReasonFields)} order by last_at desc, provider, reason), '[]')
       from by_reason
     )
   ) as found

@@ -1,9 +1,10 @@
 import { answered, invalid } from '../../platform/http/operation.ts';
 import { HOME } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
+import { webhookPage } from './fields.ts';
 import { webhooksPage } from './page.ts';
 import { webhookQuery } from './query.ts';
-import { readWebhooks, webhookPage } from './read.ts';
+import { readWebhooks } from './read.ts';
 import { meaningOf } from './reasons.ts';
 
 const REFUSED = {

@@ -1,33 +1,42 @@
-import { and, desc, getTableColumns, inArray, isNull, sql } from 'drizzle-orm';
+import { and, desc, inArray, isNull, sql } from 'drizzle-orm';
 
 import { webhooksSetAside } from '../../../drizzle/schema.ts';
+import { UNCLAIMED_AFTER_MS } from '../../components/payments/set-aside.ts';
 import type { Provider } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
-import { cursorOf } from './query.ts';
-import type { WebhookQuery } from './query.ts';
-
-/** A webhook that waits for its payment intent. */
-export interface FoundSetAside extends Omit<typeof webhooksSetAside.$inferSelect, 'seq'> {
-  /** When it was set aside, in Postgres's notation, to the microsecond. */
-  readonly at: string;
-}
+import { instantOf } from '../../platform/time.ts';
+import type { WebhookSetAside } from './fields.ts';
+import { placeIn } from './query.ts';
+import type { Placed, WebhookQuery } from './query.ts';
 
 /** Finds the webhooks that were set aside and still wait, newest first, with one more than requested if there is one. */
 export async function findSetAside(
   db: Database,
   from: readonly Provider[],
   query: WebhookQuery,
-): Promise<readonly FoundSetAside[]> {
-  const { at, eventId: lastId } = cursorOf('setAside', query);
-  const { provider, eventId, setAsideAt, unclaimedAt } = webhooksSetAside;
-  const isOlder = sql`(${setAsideAt}, ${eventId}) < (${at}::text::timestamptz, ${lastId}::uuid)`;
-  return await db
+): Promise<readonly Placed<WebhookSetAside>[]> {
+  const { at: lastAt, eventId: lastId } = placeIn('setAside', query);
+  const { provider, providerEventId, eventId, intentId, outcome, setAsideAt, unclaimedAt } = webhooksSetAside;
+  const isOlder = sql`(${setAsideAt}, ${eventId}) < (${lastAt}::text::timestamptz, ${lastId}::uuid)`;
+  const found = await db
     .select({
-      ...getTableColumns(webhooksSetAside),
+      item: { provider, providerEventId, eventId, intentId, outcome, setAsideAt },
+      // In Postgres's notation, to the microsecond.
       at: sql<string>`to_char(${setAsideAt} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
     })
     .from(webhooksSetAside)
-    .where(and(isNull(unclaimedAt), inArray(sql`${provider}`, from), at === undefined ? undefined : isOlder))
+    .where(
+      and(isNull(unclaimedAt), inArray(sql`${provider}`, from), lastAt === undefined ? undefined : isOlder),
+    )
     .orderBy(desc(setAsideAt), desc(eventId))
     .limit(query.limit + 1);
+  return found.map(({ item, at }) => ({
+    item: {
+      ...item,
+      outcome: item.outcome.state,
+      setAsideAt: instantOf(item.setAsideAt),
+      unclaimedAt: instantOf(item.setAsideAt.getTime() + UNCLAIMED_AFTER_MS),
+    },
+    place: { at, eventId: item.eventId },
+  }));
 }
