@@ -6,6 +6,12 @@ import type { Plugin, TestProjectConfiguration } from 'vitest/config';
 /** A copy of a build's output outside the project: what `npm run test:artefact` has the suites run against. */
 const artefact = process.env['POSTBUD_ARTEFACT'];
 
+/**
+ * Files take turns in a process, which spares each the start of Node and of the packages. Their modules, spies and
+ * variables are their own: tests/support/own-modules.ts.
+ */
+const inTurns = { isolate: false, setupFiles: ['tests/support/own-modules.ts'] };
+
 const withPostgres = { globalSetup: ['tests/support/global-setup.ts'] };
 
 /** What nobody waits for between two edits: `npm run test:long`. CI runs it too. */
@@ -18,7 +24,7 @@ const LONG = [
   'tests/http/{cli-database,cli-process,cron,fuzz,fuzz-operators,local-server,misconfigured}.test.ts',
   'tests/http/visitor-limits.test.ts',
   'tests/package/outside.test.ts',
-  'tests/unit/newcomer.test.ts',
+  'tests/unit/{newcomer,testing-databases}.test.ts',
 ];
 
 /** A project of the tests in one folder. */
@@ -28,19 +34,25 @@ const folder = (name: string, more: object = withPostgres): TestProjectConfigura
 });
 
 const sources: TestProjectConfiguration[] = [
-  folder('unit', {}),
+  folder('unit', inTurns),
   {
     extends: true,
     test: {
       name: 'types',
       include: [],
-      typecheck: { enabled: true, only: true, include: ['tests/types/**/*.test-d.ts'] },
+      typecheck: {
+        enabled: true,
+        only: true,
+        include: ['tests/types/**/*.test-d.ts'],
+        // `npm run check` has the compiler read all the rest.
+        tsconfig: 'tests/types/tsconfig.json',
+      },
     },
   },
   folder('database'),
   folder('package'),
   folder('browser'),
-  folder('http'),
+  folder('http', { ...inTurns, ...withPostgres }),
   { extends: true, test: { name: 'long', include: LONG, ...withPostgres } },
 ];
 

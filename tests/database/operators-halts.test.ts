@@ -271,7 +271,6 @@ describe('one dead letter', () => {
     for (const id of [ids[0]!, ids[2]!]) {
       expect((await dismiss(id)).json).toMatchObject({ status: 409, code: 'not_dead' });
     }
-    expect((await dismiss('999999-1')).status).toBe(404);
     expect((await examine(bus.db)).findings).toEqual([]);
   });
 

@@ -330,7 +330,7 @@ describe('an operator', () => {
     );
   });
 
-  test('can’t probe a subscriber that answers, or one that nothing names', async ({ bus, operators }) => {
+  test('can’t probe a subscriber that answers', async ({ bus, operators }) => {
     await emitKeys(bus.db, 1, 1);
     const refused = await operators.ask('/subscribers/ledger/probe', { json: {} });
     expect(refused.json).toMatchObject({
@@ -338,7 +338,6 @@ describe('an operator', () => {
       code: 'not_silent',
       detail: 'ledger has no outage: there is nothing to probe. Its deliveries are retried as they are due.',
     });
-    expect((await operators.ask('/subscribers/postcards/probe', { json: {} })).status).toBe(404);
     expect(await rows(bus.db, 'select from operator_actions')).toEqual([]);
   });
 });

@@ -87,9 +87,7 @@ describe('a test alert', () => {
     expect([code, said]).toEqual([1, expect.stringContaining('Nobody is notified')]);
   });
 
-  test('needs the scope of a replay, also from a browser', async ({ operators, configured, chat }) => {
-    const readOnly = await operators.ask('/alerts/test', { json: {}, scope: 'event-bus:read' });
-    expect([readOnly.status, chat.got]).toEqual([403, []]);
+  test('is sent from a browser too', async ({ operators, configured }) => {
     const { status, text } = await operators.ask('/alerts/test', { form: {}, accept: BROWSER });
     expect(status).toBe(200);
     expect(text).toContain(`webhook to ${configured}: accepted`);

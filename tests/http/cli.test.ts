@@ -558,15 +558,10 @@ describe('doctor', () => {
     });
   });
 
-  test('the doctor’s endpoint is bounded, for readers, and a page in a browser', async ({ server }) => {
+  test('the doctor’s endpoint is bounded, and a page in a browser', async ({ server }) => {
     const get = async (query: string, headers: Record<string, string> = {}) =>
       await fetch(`${server.url}/platform/event-bus/doctor${query}`, { headers });
     const authorization = `Bearer ${await operatorToken({ scope: 'event-bus:read' })}`;
-    expect((await get('')).status).toBe(401);
-    expect(
-      (await get('', { authorization: `Bearer ${await operatorToken({ scope: 'event-bus:reveal' })}` }))
-        .status,
-    ).toBe(403);
     for (const events of ['0', '20001', '1.5', 'all'])
       expect((await get(`?events=${events}`, { authorization })).status).toBe(400);
     expect(await (await get('?events=20000', { authorization })).json()).toMatchObject({

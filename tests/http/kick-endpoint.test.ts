@@ -9,8 +9,10 @@ import { describe, expect, onTestFinished, vi } from 'vitest';
 
 import { createKick, KickFailed } from '../../lib/bus/outbox/emit.ts';
 import type { RemoteKickOptions } from '../../lib/bus/outbox/emit.ts';
+import { SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { deliveriesOf, drainLive, emitPayments, numbers, payloadOf, rows, statesOf } from '../support/bus.ts';
+import { endLimit } from '../support/waits.ts';
 
 const secret = () => `whsec_${randomBytes(32).toString('base64')}`;
 const [KEPT, RETIRED] = [secret(), secret()];
@@ -248,8 +250,9 @@ describe('the kick of a producer in another repository', () => {
   });
 
   test('a bus that does not answer costs the producer nothing but two seconds in the background', async () => {
-    const { url } = await busThat(() => undefined);
+    const { url, got } = await busThat(() => undefined);
     const { kick, errors } = kicking({ url });
+    endLimit(2 * SECOND, () => got.length > 0);
     await kick();
     expect(errors).toEqual([expect.objectContaining({ code: 'kick_failed', status: null })]);
     expect(errors[0]!.cause).toMatchObject({ name: 'TimeoutError' });

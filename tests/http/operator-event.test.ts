@@ -162,17 +162,6 @@ describe('personal data', () => {
     expect(await rows(bus.db, 'select from operator_actions')).toHaveLength(1);
   });
 
-  test('is not shown without the scope, nor without a reason, and neither is logged', async ({
-    bus,
-    operators,
-  }) => {
-    const { id } = await emit(bus.db, 'user.profile.updated', payload);
-    const reveal = (sent: object) => operators.ask(`/events/${id}/reveal`, sent);
-    expect((await reveal({ json: { reason: 'the tenant asks' }, scope: 'event-bus:read' })).status).toBe(403);
-    expect((await reveal({ json: {} })).status).toBe(400);
-    expect(await rows(bus.db, 'select from operator_actions')).toEqual([]);
-  });
-
   test('in an error is hidden in the sentence too', async ({ bus, operators }) => {
     const { id } = await emit(bus.db, 'user.profile.updated', payload);
 
