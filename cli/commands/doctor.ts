@@ -2,14 +2,14 @@ import { alertLines } from '../../lib/console/alerts/lines.ts';
 import type { AlertState } from '../../lib/console/alerts/read.ts';
 import type { Examination } from '../../lib/console/doctor/read.ts';
 import { brokenIn, promisesOf } from '../../lib/console/doctor/words.ts';
-import { count, quantity } from '../../lib/console/kit/words.ts';
+import { quantity } from '../../lib/console/kit/words.ts';
 import { instantOf } from '../../lib/platform/time.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
 import { writeItem } from '../outcome.ts';
 import type { Pane } from '../terminal.ts';
-import { wrapTo } from '../text.ts';
+import { hang, wrapTo } from '../text.ts';
 
 /** The server examines no more in one request. */
 const MOST = 20_000;

@@ -1,8 +1,8 @@
 import { describe, expect, vi } from 'vitest';
 
-import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
 import { commandLine } from '../../cli/main.ts';
 import type { Pane, Terminal } from '../../cli/terminal.ts';
+import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
 import { rows } from '../support/bus.ts';
 import { startOperatorServer } from '../support/operator-server.ts';
 import { BROWSER, test as operatorTest } from '../support/operator-test.ts';
