@@ -147,6 +147,8 @@ describe('beside an old snapshot', () => {
         [lane!.id],
       );
     await release();
+    // Once the table is analysed, planning a release, which is done each time, reads the ends of the index.
+    await client.query('alter table lanes set (autovacuum_enabled = off)');
     await client.query(
       `do $$
        declare
