@@ -16,7 +16,7 @@ import { createVisitors } from '../platform/rate-limit/visitors.ts';
 import type { VisitorLimit, Visitors } from '../platform/rate-limit/visitors.ts';
 import { refusalsOf, subscribersOf } from './registry.ts';
 import type { Refusal } from './registry.ts';
-import { withSmokeTests } from './smoke/subscriber.ts';
+import { withSmokeTests } from './smoke-test.ts';
 
 // Shared by the functions of one process, which serves many requests at the same time: one pool, one kick.
 let read: Config | undefined;

@@ -4,10 +4,10 @@ import { serve } from 'srvx';
 import { describe, expect, vi } from 'vitest';
 
 import { SMOKE_TEST } from '../../lib/bus/catalog/smoke-test.ts';
+import { endSmokeTests } from '../../lib/bus/deliveries/operations/end-smoke-tests.ts';
 import { HealthRecorder } from '../../lib/bus/subscriber-health/recorder.ts';
 import { subscribersOf } from '../../lib/components/registry.ts';
-import { endSmokeTests } from '../../lib/components/smoke/end-smoke-tests.ts';
-import { withSmokeTests } from '../../lib/components/smoke/subscriber.ts';
+import { withSmokeTests } from '../../lib/components/smoke-test.ts';
 import { readMetrics } from '../../lib/console/metrics/read.ts';
 import type { SmokeTest } from '../../lib/console/smoke/view.ts';
 import { duties } from '../../lib/edge/cron/duties.ts';

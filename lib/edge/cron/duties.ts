@@ -3,6 +3,7 @@ import type { LimitFunction } from 'p-limit';
 import pTimeout from 'p-timeout';
 
 import { endOutages } from '../../bus/deliveries/end-outages.ts';
+import { endSmokeTests } from '../../bus/deliveries/operations/end-smoke-tests.ts';
 import { leaveOutages } from '../../bus/deliveries/operations/leave-outages.ts';
 import { advanceRenames } from '../../bus/deliveries/operations/rename.ts';
 import { KEEP_MS, prune } from '../../bus/deliveries/prune.ts';
@@ -14,7 +15,6 @@ import { sendAlerts } from '../../components/alerts/send-alerts.ts';
 import { trimIndex } from '../../components/identifiers/trim-index.ts';
 import { watchIncidents } from '../../components/incidents/watch.ts';
 import { settleSetAside } from '../../components/payments/set-aside.ts';
-import { endSmokeTests } from '../../components/smoke/end-smoke-tests.ts';
 import { rollUpHealth } from '../../components/subscriber-health/roll-up.ts';
 import { sampleBacklog } from '../../components/subscriber-health/sample-backlog.ts';
 import type { AlertSettings } from '../../platform/config.ts';

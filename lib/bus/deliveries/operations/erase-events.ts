@@ -3,12 +3,12 @@ import { isDeepStrictEqual } from 'node:util';
 
 import { and, eq, gt } from 'drizzle-orm';
 
-import { erasedEvents } from '../../../drizzle/schema.ts';
-import type { PastAttempt } from '../../../drizzle/schema.ts';
-import { ERASED } from '../../bus/catalog/marks.ts';
-import type { Transaction } from '../../platform/db/connect.ts';
-import { run } from '../../platform/db/statement.ts';
-import { erasePersonalData, maskPersonalData } from '../../platform/masking/personal.ts';
+import { erasedEvents } from '../../../../drizzle/schema.ts';
+import type { PastAttempt } from '../../../../drizzle/schema.ts';
+import type { Transaction } from '../../../platform/db/connect.ts';
+import { run } from '../../../platform/db/statement.ts';
+import { erasePersonalData, maskPersonalData } from '../../../platform/masking/personal.ts';
+import { ERASED } from '../../catalog/marks.ts';
 
 /** What one transaction overwrote. */
 export interface ErasedChunk {

@@ -1,12 +1,12 @@
-import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
-import { defaultsOf } from '../../bus/subscribers/defaults.ts';
+import { SMOKE_TEST } from '../bus/catalog/smoke-test.ts';
+import { defaultsOf } from '../bus/subscribers/defaults.ts';
 import type {
   AttachedSubscriber,
   BusEvent,
   DeliveryContext,
   Handler,
-} from '../../bus/subscribers/subscriber.ts';
-import { SECOND } from '../../platform/time.ts';
+} from '../bus/subscribers/subscriber.ts';
+import { SECOND } from '../platform/time.ts';
 
 /** Shorter than the wait of whoever started the test. */
 const LIMIT_MS = 10 * SECOND;

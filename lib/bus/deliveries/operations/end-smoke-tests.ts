@@ -1,8 +1,8 @@
-import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
-import { KEEP_MS } from '../../bus/deliveries/prune.ts';
-import type { Database } from '../../platform/db/connect.ts';
-import { limitStatements, run } from '../../platform/db/statement.ts';
-import { MINUTE } from '../../platform/time.ts';
+import type { Database } from '../../../platform/db/connect.ts';
+import { limitStatements, run } from '../../../platform/db/statement.ts';
+import { MINUTE } from '../../../platform/time.ts';
+import { SMOKE_TEST } from '../../catalog/smoke-test.ts';
+import { KEEP_MS } from '../prune.ts';
 
 /** Longer than anybody waits for a smoke test. */
 const ENDS_AFTER_MS = 10 * MINUTE;
