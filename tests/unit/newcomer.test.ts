@@ -23,7 +23,8 @@ const tracked = execFileSync('git', ['ls-files', '--cached', '--others', '--excl
   .split('\n')
   .filter((file) => existsSync(join(root, file)) && file !== '' && !/^(tests|bench)\//.test(file));
 const copy = mkdtempSync(join(tmpdir(), 'newcomer-'));
-for (const file of tracked) {
+// With what the configuration runs before each file.
+for (const file of [...tracked, 'tests/support/own-modules.ts']) {
   mkdirSync(dirname(join(copy, file)), { recursive: true });
   cpSync(join(root, file), join(copy, file), { preserveTimestamps: true });
 }
