@@ -97,7 +97,7 @@ describe('npx postbud smoke, against the build', () => {
     expect(line('walletpayments ')).toMatch(/✓ arrived +vipps +200 +\d.* payments +\d/);
     expect(line('identityprovider ')).toMatch(/not set up$/);
     expect(stdout).toContain('  ! identityprovider: set WEBHOOK_IDENTITYPROVIDER_SECRET\n');
-    expect(line('accounting ')).toMatch(/✓ arrived +HTTP +(\d+) of \1 +\d/);
+    expect(line('accounting ')).toMatch(/✓ arrived +HTTP +[\d.]+ m?s +(\d+) of \1$/);
     expect(line('audit ')).toMatch(/✓ arrived +here +\d+ of \d+ +\d/);
     expect(line('bookings ')).toMatch(/✗ failed +HTTP/);
     expect(stdout).toMatch(/ {2}✗ bookings: the subscriber cannot be reached: \w+\n/);
