@@ -98,7 +98,7 @@ describe('npx postbud smoke, against the build', () => {
     expect(line('identityprovider ')).toMatch(/not set up$/);
     expect(stdout).toContain('  ! identityprovider: set WEBHOOK_IDENTITYPROVIDER_SECRET\n');
     expect(line('accounting ')).toMatch(/✓ arrived +HTTP +[\d.]+ m?s +(\d+) of \1$/);
-    expect(line('audit ')).toMatch(/✓ arrived +here +\d+ of \d+ +\d/);
+    expect(line('audit ')).toMatch(/✓ arrived +here +[\d.]+ m?s +\d+ of \d+$/);
     expect(line('bookings ')).toMatch(/✗ failed +HTTP/);
     expect(stdout).toMatch(/ {2}✗ bookings: the subscriber cannot be reached: \w+\n/);
     expect(line('ledger ')).toMatch(/^ledger +(\d+) of \1 +3 +(?:just now|\S.* ago)$/);
