@@ -30,7 +30,7 @@ export const LAYERS = [
   ['lib/console/access'],
   ['lib/console/kit'],
   ['lib/elsewhere/testing'],
-  ['lib/elsewhere/catalog-description', 'lib/elsewhere/receive'],
+  ['lib/elsewhere/catalog-description', 'lib/elsewhere/emit', 'lib/elsewhere/receive'],
   ['lib/components/postbud.ts'],
   ['lib/components'],
   [

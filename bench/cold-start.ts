@@ -37,6 +37,7 @@ const CALLS: Readonly<Record<string, FirstCall>> = {
   'api/openapi.ts': { path: '/api/openapi.json', method: 'GET', status: 200, goalMs: GOAL_MS },
   'api/chat.ts': { path: '/api/chat', method: 'POST', status: 400, goalMs: GOAL_MS },
   'api/inquiry.ts': { path: '/api/inquiry', method: 'POST', status: 400, goalMs: GOAL_MS },
+  'api/kick.ts': { path: '/api/kick', method: 'POST', status: 401, goalMs: GOAL_MS },
   'api/webhooks/[provider].ts': {
     path: '/webhooks/cardpayments',
     method: 'POST',

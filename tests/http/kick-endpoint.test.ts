@@ -7,8 +7,8 @@ import { text } from 'node:stream/consumers';
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 
-import { createKick, KickFailed } from '../../lib/bus/outbox/emit.ts';
-import type { RemoteKickOptions } from '../../lib/bus/outbox/emit.ts';
+import { createKick, KickFailed } from '../../lib/elsewhere/emit/emit.ts';
+import type { RemoteKickOptions } from '../../lib/elsewhere/emit/emit.ts';
 import { SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { deliveriesOf, drainLive, emitPayments, numbers, payloadOf, rows, statesOf } from '../support/bus.ts';
@@ -73,7 +73,7 @@ describe('POST /api/kick', () => {
       const { endpoint, work } = await deployed({ DATABASE_URL: bus.url });
       // The bus of this process hears nothing of the commit: another pool emits.
       await (
-        await import('../../lib/bus/outbox/emit.ts')
+        await import('../../lib/elsewhere/emit/emit.ts')
       ).emit(bus.db, 'user.signed_in', payloadOf('user.signed_in'));
       const response = await endpoint.fetch(signed(by));
       expect([response.status, await response.json()]).toEqual([202, { accepted: true }]);

@@ -20,7 +20,7 @@ export function readPackageJson(root: URL): PackageJson {
   return packageJson.parse(JSON.parse(readFileSync(new URL('package.json', root), 'utf8')));
 }
 
-/** What a component may import from the package: `emit` from `lib/bus/outbox/emit.ts`, and so on. */
+/** What a component may import from the package: `emit` from `lib/elsewhere/emit/emit.ts`, and so on. */
 export function entriesOf({ exports }: PackageJson): { readonly name: string; readonly file: string }[] {
   return Object.entries(exports).map(([name, file]) => ({
     name: name.replace(/^\.\//, ''),

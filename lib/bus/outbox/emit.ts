@@ -7,8 +7,6 @@ import type { EmitOptions } from './record.ts';
 
 export { InvalidPayload, NotYourTopic, UnknownTopic } from './errors.ts';
 export type { EmitOptions } from './record.ts';
-export { createKick, KickFailed } from './remote-kick.ts';
-export type { RemoteKickOptions } from './remote-kick.ts';
 
 /**
  * Records an event in the outbox, in the caller's transaction and in one statement.
