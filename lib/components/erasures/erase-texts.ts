@@ -1,6 +1,6 @@
-import { inArray } from 'drizzle-orm';
+import { and, inArray, isNotNull, sql } from 'drizzle-orm';
 
-import { identitySubjects } from '../../../drizzle/schema.ts';
+import { identitySubjects, notifications } from '../../../drizzle/schema.ts';
 import type { ErasedName } from '../../../drizzle/schema.ts';
 import { PRESENCE_LOCK, WATCH_LOCK } from '../../bus/deliveries/locks.ts';
 import type { Transaction } from '../../platform/db/connect.ts';
@@ -58,13 +58,18 @@ export async function eraseTexts(
     known.clear();
   } while (after !== '');
   const sought = soughtNames(names);
-  const lower = JSON.stringify(sought.map((name) => name.toLowerCase()));
-  const [notified] = await run<{ count: number }>(tx, { text: FORGET_ADDRESSES, values: [lower] });
+  const lower = sought.map((name) => name.toLowerCase());
+  const { eventId, email } = notifications;
+  const notified = await tx
+    .update(notifications)
+    .set({ email: null })
+    .where(and(isNotNull(email), inArray(sql`lower(${email})`, lower)))
+    .returning({ eventId });
   const subjects = await tx
     .delete(identitySubjects)
     .where(inArray(identitySubjects.subject, sought))
     .returning();
-  return { texts, notifications: notified!.count, subjects: subjects.map(({ subject }) => subject) };
+  return { texts, notifications: notified.length, subjects: subjects.map(({ subject }) => subject) };
 }
 
 /** A word of a machine, such as `login.succeeded` in a webhook's body: to mask it everywhere would help nobody. */
@@ -125,11 +130,3 @@ async function maskIn(
 const NEXT_TEXTS = `
   select distinct text from erased_events, unnest(texts) as text
   where erasure_id = $1::uuid and text > $2::text order by text limit ${TEXTS}`;
-
-const FORGET_ADDRESSES = `
-  with forgotten as (
-    update notifications set email = null
-    where email is not null and lower(email) = any (array(select jsonb_array_elements_text($1::jsonb)))
-    returning 1
-  )
-  select count(*)::int as count from forgotten`;

@@ -1,13 +1,13 @@
-import { eq, sql } from 'drizzle-orm';
+import { and, eq, isNull, sql } from 'drizzle-orm';
 import { v7 as uuidv7 } from 'uuid';
 
-import { erasures } from '../../../drizzle/schema.ts';
+import { erasedEvents, erasures } from '../../../drizzle/schema.ts';
 import type { ErasedName } from '../../../drizzle/schema.ts';
 import { FAN_OUT_LOCK } from '../../bus/deliveries/locks.ts';
 import { eraseEvents } from '../../bus/deliveries/operations/erase-events.ts';
 import { EMITTER_LOCKS } from '../../bus/outbox/emitter-locks.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
-import { driverOf, limitStatements, run } from '../../platform/db/statement.ts';
+import { limitStatements, run } from '../../platform/db/statement.ts';
 import { MINUTE, sleep } from '../../platform/time.ts';
 import { FIRST_ID, searchEvents } from './erase-search.ts';
 import { eraseTexts } from './erase-texts.ts';
@@ -71,10 +71,13 @@ export async function advanceErasures(db: Database, until: number): Promise<numb
 const LOOK_EVERY_MS = 200;
 
 async function advance(db: Database, until: number, id: string | null): Promise<number | null> {
+  const { nextAt, endedAt } = erasures;
+  const inMs = sql<number | null>`(extract(epoch from min(${nextAt}) - clock_timestamp()) * 1000)::float8`;
+  const isAsked = and(isNull(endedAt), id === null ? undefined : eq(erasures.id, id));
   for (;;) {
-    const [next] = await run<{ in_ms: number | null }>(driverOf(db), { text: NEXT, values: [id] });
-    const inMs = next!.in_ms;
-    if (inMs === null || inMs > 0 || Date.now() >= until) return inMs;
+    const [next] = await db.select({ inMs }).from(erasures).where(isAsked);
+    const wait = next!.inMs;
+    if (wait === null || wait > 0 || Date.now() >= until) return wait;
     // Another process has it: it looks again a little later.
     if (!(await step(db, id))) return LOOK_EVERY_MS;
   }
@@ -186,12 +189,20 @@ async function checking(tx: Transaction, erasure: Erasure): Promise<void> {
   const { last, ...counts } = await eraseEvents(tx, id, personal(erasure), after);
   if (last !== null) return await write(tx, erasure, { ...counts, reachedId: last, state: 'checking' });
   const { texts, notifications, subjects } = await eraseTexts(tx, id, names);
-  await write(tx, erasure, { ...counts, state: 'checking', texts });
   const asked = names.filter(({ origin }) => origin === 'asked');
   const masked = asked.map(({ text, isPersonal }) =>
     maskedName({ text, isPersonal: isPersonal || subjects.includes(text) }),
   );
-  await run(tx, { text: END, values: [id, JSON.stringify(masked), notifications] });
+  await tx.delete(erasedEvents).where(eq(erasedEvents.erasureId, id));
+  await write(tx, erasure, {
+    ...counts,
+    state: 'ended',
+    names: null,
+    namesBefore: null,
+    subjects: masked,
+    notifications: counts.notifications + notifications,
+    texts,
+  });
 }
 
 const personal = ({ names }: Erasure) => names.flatMap(({ text, isPersonal }) => (isPersonal ? [text] : []));
@@ -200,19 +211,21 @@ type Columns = typeof erasures.$inferInsert;
 
 /** Numbers are added to those so far; `searched: null` begins anew. */
 interface Progress extends Pick<Columns, 'names' | 'namesBefore' | 'reachedId' | 'keysKept' | Counted> {
-  readonly state: Erasure['state'];
+  readonly state: Erasure['state'] | 'ended';
+  readonly subjects?: string[];
   readonly searched?: number | null;
 }
 
 type Counted = 'found' | 'events' | 'deliveries' | 'notifications' | 'texts';
 
 async function write(tx: Transaction, { id }: Erasure, progress: Progress): Promise<void> {
-  const { state, names, namesBefore, reachedId, searched, keysKept = 0 } = progress;
+  const { state, subjects, names, namesBefore, reachedId, searched, keysKept = 0 } = progress;
   const plus = (column: Counted | 'searched') => sql`${erasures[column]} + ${progress[column] ?? 0}`;
   await tx
     .update(erasures)
     .set({
       state,
+      subjects,
       names,
       namesBefore,
       reachedId,
@@ -224,6 +237,7 @@ async function write(tx: Transaction, { id }: Erasure, progress: Progress): Prom
       texts: plus('texts'),
       keysKept: sql`greatest(${erasures.keysKept}, ${keysKept})`,
       nextAt: sql`clock_timestamp()`,
+      ...(state === 'ended' && { endedAt: sql`clock_timestamp()` }),
     })
     .where(eq(erasures.id, id));
 }
@@ -238,10 +252,6 @@ const PRODUCERS = `
   select virtualtransaction from pg_locks
   where locktype = 'advisory' and mode = 'ShareLock' and classid = ${EMITTER_LOCKS} and objsubid = 2
     and database = (select oid from pg_database where datname = current_database())`;
-
-const NEXT = `
-  select (extract(epoch from min(next_at) - clock_timestamp()) * 1000)::float8 as in_ms from erasures
-  where ended_at is null and ($1::text is null or id = $1::text::uuid)`;
 
 const LOCK = `
   select id::text, state, requested_at::text, is_exact, names, names_before, last_id::text, reached_id::text
@@ -288,12 +298,4 @@ const AWAIT_LEASES = `
       where erasures.id = $1::uuid and coalesce(due_at, leased_until) > clock_timestamp() - interval '${GONE_AFTER_MINUTES} minutes'
     ) as is_held
   ) as found
-  where id = $1::uuid`;
-
-const END = `
-  with forgotten as (
-    delete from erased_events where erasure_id = $1::uuid
-  )
-  update erasures set state = 'ended', ended_at = clock_timestamp(), names = null, names_before = null,
-    subjects = array(select jsonb_array_elements_text($2::jsonb)), notifications = notifications + $3::int
   where id = $1::uuid`;

@@ -33,18 +33,16 @@ export async function setAside(tx: Transaction, webhook: UnmatchedWebhook): Prom
 
 /** Emits the outcomes of the webhooks set aside for an intent, in their order. @returns the changed intent. */
 export async function takeUp(tx: Transaction, intent: LockedIntent): Promise<LockedIntent> {
-  const taken = await run<OutcomeSource & { outcome: PaymentOutcome }>(tx, {
-    text: `
-      with taken as (
-        delete from webhooks_set_aside where provider = $1::text and intent_id = $2::text returning *
-      )
-      select event_id::text as "eventId", provider_event_id as "providerEventId", correlation_id as "correlationId",
-        outcome
-      from taken order by created_at, seq`,
-    values: [intent.provider, intent.id],
-  });
+  const { provider, intentId } = webhooksSetAside;
+  const taken = await tx
+    .delete(webhooksSetAside)
+    .where(and(eq(provider, intent.provider), eq(intentId, intent.id)))
+    .returning();
+  const inOrder = taken.toSorted(
+    (one, other) => one.createdAt.getTime() - other.createdAt.getTime() || one.seq - other.seq,
+  );
   let after = intent;
-  for (const webhook of taken) after = await emitOutcome(tx, after, webhook.outcome, webhook);
+  for (const webhook of inOrder) after = await emitOutcome(tx, after, webhook.outcome, webhook);
   return after;
 }
 

@@ -1,7 +1,8 @@
+import { and, eq, gt, or, sql } from 'drizzle-orm';
 import * as z from 'zod';
 
+import { operatorActions } from '../../../drizzle/schema.ts';
 import type { Database } from '../../platform/db/connect.ts';
-import { driverOf, run } from '../../platform/db/statement.ts';
 import { instantOf, MINUTE } from '../../platform/time.ts';
 import type { Operator } from '../kit/operator.ts';
 import * as shape from '../kit/shapes.ts';
@@ -41,15 +42,12 @@ export async function findReveal(
   of: string,
 ): Promise<Reveal | null> {
   if (revealed === undefined || !scopes.has('event-bus:reveal')) return null;
-  const [row] = await run<{ at: number }>(driverOf(db), {
-    text: FIND,
-    values: [revealed, subject, of, REVEALED_MS],
-  });
-  return row ? revealOf(revealed, row.at) : null;
+  const { id, at, operator, action, deliveryId, eventId } = operatorActions;
+  const isIts = or(eq(deliveryId, of), eq(sql`${eventId}::text`, of));
+  const isRecent = gt(at, sql`clock_timestamp() - ${REVEALED_MS}::float8 * interval '1 millisecond'`);
+  const [made] = await db
+    .select({ at })
+    .from(operatorActions)
+    .where(and(eq(id, revealed), eq(action, 'reveal'), eq(operator, subject), isIts, isRecent));
+  return made ? revealOf(revealed, made.at.getTime()) : null;
 }
-
-const FIND = `
-  select (extract(epoch from at) * 1000)::float8 as at from operator_actions
-  where id = $1::uuid and action = 'reveal' and operator = $2::text
-    and $3::text in (delivery_id, event_id::text)
-    and at > clock_timestamp() - $4::float8 * interval '1 millisecond'`;

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { events } from '../../../drizzle/schema.ts';
 import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import { EMITTER_LOCKS, JOIN_PREPARED } from '../../bus/outbox/emitter-locks.ts';
 import type { Database } from '../../platform/db/connect.ts';
@@ -47,10 +48,7 @@ export async function examine(db: Database, newest = 50_000, longestMs = MINUTE)
         text: "select set_config('statement_timeout', $1::text, true)",
         values: [`${longestMs}ms`],
       });
-      const [seen] = await run<{ count: number }>(tx, {
-        text: `select count(*)::int as count from (select from events limit $1::int) as seen`,
-        values: [newest],
-      });
+      const seen = await tx.$count(tx.select({ id: events.id }).from(events).limit(newest).as('seen'));
       for (const { promise, what, text } of CHECKS) {
         const [row] = await run<{ count: number; examples: string[] | null }>(tx, {
           text: `with ${COMMON}, wrong as (${text})
@@ -68,7 +66,7 @@ export async function examine(db: Database, newest = 50_000, longestMs = MINUTE)
       });
       const held = oldSnapshotOf(row!.oldest);
       const settings = [...(await doubtfulSettings(tx)), ...(held === null ? [] : [held.text])];
-      return { checked, findings, events: seen!.count, settings };
+      return { checked, findings, events: seen, settings };
     },
     { accessMode: 'read only' },
   );

@@ -1,7 +1,11 @@
+import { and, desc, eq } from 'drizzle-orm';
+
+import { deliveries, incidents, operatorActions } from '../../../drizzle/schema.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
+import { now } from '../kit/clock.ts';
 import { follower } from '../kit/following.ts';
 import { time } from '../kit/instants.ts';
 import { count, quantity } from '../kit/words.ts';
@@ -41,7 +45,14 @@ const retryIncident = follower('retry-incident', async (db, { incidentId }) => {
 
 /** Says what the last dismissal of an incident took. */
 const dismissIncident = follower('dismiss-incident', async (db, { incidentId }) => {
-  const found = await readFirst<Times & { readonly dismissed: number }>(db, DISMISSED, [incidentId]);
+  const { at: since, action, incidentId: of } = operatorActions;
+  const dismissed = db.$count(deliveries, eq(deliveries.dismissedAt, since));
+  const [found] = await db
+    .select({ now, since, dismissed })
+    .from(operatorActions)
+    .where(and(eq(of, incidentId), eq(action, 'dismiss')))
+    .orderBy(desc(since))
+    .limit(1);
   if (!found) return null;
   const what = quantity(found.dismissed, 'dead letter');
   return {
@@ -55,12 +66,13 @@ const dismissIncident = follower('dismiss-incident', async (db, { incidentId }) 
 
 /** Says who has taken an incident up. */
 const acknowledgeIncident = follower('acknowledge-incident', async (db, { incidentId }) => {
-  const found = await readFirst<Times & { readonly by: string }>(db, ACKNOWLEDGED, [incidentId]);
-  if (!found) return null;
-  const [since, now] = [instantOf(found.since), instantOf(found.now)];
-  const words = html`<b>Acknowledged</b> at ${time(since, now)}, by ${found.by}. It stays open until nothing
+  const { id, acknowledgedAt, acknowledgedBy: by } = incidents;
+  const [found] = await db.select({ now, acknowledgedAt, by }).from(incidents).where(eq(id, incidentId));
+  if (!found?.acknowledgedAt) return null;
+  const [since, nowAt] = [instantOf(found.acknowledgedAt), instantOf(found.now)];
+  const words = html`<b>Acknowledged</b> at ${time(since, nowAt)}, by ${found.by}. It stays open until nothing
     is left of it.`;
-  return { tone: 'ok', words, isSettled: true, since, now };
+  return { tone: 'ok', words, isSettled: true, since, now: nowAt };
 });
 
 /** Says what is left of a subscriber that was retired. */
@@ -111,17 +123,6 @@ const RETRIED = `
     and position = split_part(delivery_id, '-', 2)::bigint
   where at > last_at - interval '10 seconds'
   having count(*) > 0`;
-
-const DISMISSED = `
-  select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
-    (extract(epoch from at) * 1000)::float8 as since,
-    (select count(*)::int from deliveries where dismissed_at = at) as dismissed
-  from operator_actions where incident_id = $1::text::uuid and action = 'dismiss' order by at desc limit 1`;
-
-const ACKNOWLEDGED = `
-  select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
-    (extract(epoch from acknowledged_at) * 1000)::float8 as since, acknowledged_by as by
-  from incidents where id = $1::text::uuid and acknowledged_at is not null`;
 
 // The operators' log is kept permanently and read from its end: an hour of it is short. A retirement of all topics logs each.
 const RETIRED = `

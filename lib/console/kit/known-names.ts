@@ -1,10 +1,10 @@
 import { eq } from 'drizzle-orm';
+import { unionAll } from 'drizzle-orm/pg-core';
 import * as z from 'zod';
 
-import { backlog } from '../../../drizzle/schema.ts';
+import { awaitingFanOut, backlog, lanes } from '../../../drizzle/schema.ts';
 import { isTopicName, subscriberNames, topics } from '../../bus/catalog/catalog.ts';
 import type { Database } from '../../platform/db/connect.ts';
-import { driverOf, run } from '../../platform/db/statement.ts';
 import { requireValid } from '../../platform/http/validated.ts';
 import { nearest } from '../../platform/nearest.ts';
 
@@ -36,12 +36,13 @@ export async function requireKnownSubscriber(db: Database, subscriber: string | 
 
 /** Whether the topic has events, fanned out or waiting for it. */
 export async function hasEvents(db: Database, topic: string): Promise<boolean> {
-  const [row] = await run<{ has: boolean }>(driverOf(db), {
-    text: `select exists (select from lanes where topic = $1::text)
-      or exists (select from awaiting_fan_out where topic = $1::text) as has`,
-    values: [topic],
-  });
-  return row!.has;
+  const fannedOut = db.select({ topic: lanes.topic }).from(lanes).where(eq(lanes.topic, topic));
+  const waiting = db
+    .select({ topic: awaitingFanOut.topic })
+    .from(awaitingFanOut)
+    .where(eq(awaitingFanOut.topic, topic));
+  const found = await unionAll(fannedOut, waiting).limit(1);
+  return found.length > 0;
 }
 
 async function hasDeliveries(db: Database, subscriber: string): Promise<boolean> {

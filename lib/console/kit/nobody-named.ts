@@ -1,5 +1,7 @@
+import { inArray } from 'drizzle-orm';
 import * as z from 'zod';
 
+import { events } from '../../../drizzle/schema.ts';
 import { NAMES_A_PERSON } from '../../bus/deliveries/operations/replay-request.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
@@ -52,7 +54,11 @@ export async function requireNobodyNamed(
 
 /** Requires that words name nobody of these events. @param ids at most 1,000. @throws Problem as above */
 export async function requireNobodyOf(db: Database, reason: string, ids: readonly string[]): Promise<void> {
-  const found = await run<Payload>(driverOf(db), { text: BY_IDS, values: [JSON.stringify(ids)] });
+  const { id, topic, version, payload } = events;
+  const found = await db
+    .select({ topic, version, payload })
+    .from(events)
+    .where(inArray(id, [...ids]));
   requireUnnamed('reason', reason, found);
 }
 
@@ -62,8 +68,8 @@ interface Payload {
   readonly payload: unknown;
 }
 
-function requireUnnamed(field: 'reason' | 'note', words: string, events: readonly Payload[]): void {
-  const isNamed = events.some(({ topic, payload, version }) =>
+function requireUnnamed(field: 'reason' | 'note', words: string, payloads: readonly Payload[]): void {
+  const isNamed = payloads.some(({ topic, payload, version }) =>
     hasPersonalData(words, personalTexts(topic, payload, version)),
   );
   if (isNamed) refuseNamed(field, words);
@@ -108,7 +114,3 @@ const CONCERNED = `
     ) as newest
   )
   select topic, version, payload from events where id in (select event_id from concerned)`;
-
-const BY_IDS = `
-  select topic, version, payload from events
-  where id in (select id::uuid from jsonb_array_elements_text($1::text::jsonb) as event(id))`;
