@@ -21,6 +21,7 @@ const VARIABLES = {
   DATABASE_URL: 'postgres://nobody:none@database.neon.tech/none',
   CRON_SECRET: 'a-secret-of-the-bench',
   OPERATOR_JWT_SECRET: 'a secret of thirty-two bytes or more',
+  KICK_SECRET: `whsec_${Buffer.alloc(32, 1).toString('base64')}`,
   WEBHOOK_CARDPAYMENTS_SECRET: `whsec_${Buffer.alloc(32, 1).toString('base64')}`,
 };
 
