@@ -1,11 +1,13 @@
 import { environmentOf, InvalidConfiguration, isDeployed, namesUser, readable } from './environment.ts';
 import type { Environment, Source } from './environment.ts';
 import { wrongInOrigin } from './origin-pattern.ts';
+import { remoteProducers } from './remote-producers.ts';
 import { remoteSubscribers } from './remote-subscribers.ts';
 import { SECOND, msOf } from './time.ts';
 import { reconciliationSettings, webhookSettings } from './webhook-settings.ts';
 
 export { InvalidConfiguration, readable } from './environment.ts';
+export type { RemoteProducer } from './remote-producers.ts';
 export type { RemoteSubscriber } from './remote-subscribers.ts';
 export { isAskable, providers, providersWithSharedSecrets, schemes } from './webhook-settings.ts';
 export type { Provider, ReconciliationSettings, Scheme } from './webhook-settings.ts';
@@ -98,6 +100,7 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
     webhooks: webhookSettings(source),
     reconciliations: reconciliationSettings(source),
     remoteSubscribers: remoteSubscribers(source),
+    remoteProducers: remoteProducers(source),
   };
 }
 
@@ -116,6 +119,7 @@ export function wrongVariables(): InvalidConfiguration[] {
     config.webhooks,
     config.reconciliations,
     ...config.remoteSubscribers,
+    ...config.remoteProducers,
   ];
   const found = new Map<string, InvalidConfiguration>();
   for (const part of parts) {

@@ -48,7 +48,18 @@ const shareOfTraces = 'must be the share of traces to keep, from 0 to 1, for exa
 /** A secret that signs by Standard Webhooks. */
 const SIGNING_SECRET = /^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/;
 
-/** The variables of providers and of components elsewhere carry a name in theirs: `lib/platform/config.ts` reads those. */
+/** The secrets by which producers sign. */
+export const producersSecrets = optional(
+  z
+    .string()
+    .transform((value) => value.split(/\s+/).filter(Boolean))
+    .refine(
+      (secrets) => secrets.every((secret) => SIGNING_SECRET.test(secret)),
+      'must be whsec_ and the base64 of 24 to 64 random bytes, the same as at the producers; several with spaces between them during a rotation',
+    ),
+);
+
+/** The variables of providers, and of producers and components elsewhere, carry a name in theirs: `lib/platform/config.ts` reads those. */
 export const variables = z.object({
   DATABASE_URL: optional(
     z
@@ -73,15 +84,7 @@ export const variables = z.object({
         'must be at least 16 characters without spaces, for example the output of openssl rand -hex 16',
       ),
   ),
-  KICK_SECRET: optional(
-    z
-      .string()
-      .transform((value) => value.split(/\s+/).filter(Boolean))
-      .refine(
-        (secrets) => secrets.every((secret) => SIGNING_SECRET.test(secret)),
-        'must be whsec_ and the base64 of 24 to 64 random bytes, the same as at the producers; several with spaces between them during a rotation',
-      ),
-  ),
+  KICK_SECRET: producersSecrets,
   CORS_ORIGINS: optional(z.string()),
   ANTHROPIC_API_KEY: optional(z.string().trim()),
   ANTHROPIC_BASE_URL: httpUrl,

@@ -140,6 +140,7 @@ beforeAll(async () => {
     OPERATOR_JWT_SECRET: operatorSecret,
     WEBHOOK_IDENTITYPROVIDER_SECRET: webhookSecret,
     KICK_SECRET: webhookSecret,
+    PRODUCER_BOOKINGS_SECRET: webhookSecret,
   };
   deployed = await secured(variables);
   ours = await startLocalServer({

@@ -70,6 +70,7 @@ beforeAll(async () => {
     CRON_SECRET: randomBytes(18).toString('base64url'),
     OPERATOR_JWT_SECRET: OPERATOR_SECRET,
     KICK_SECRET: webhookSecret,
+    PRODUCER_BOOKINGS_SECRET: webhookSecret,
     WEBHOOK_IDENTITYPROVIDER_SECRET: webhookSecret,
     SUBSCRIBER_ACCOUNTING_URL: `http://127.0.0.1:${(accounting.address() as AddressInfo).port}/`,
     SUBSCRIBER_ACCOUNTING_SECRET: secret(),
@@ -249,7 +250,7 @@ describe('a request that no example can be', () => {
     async (operation) => {
       const response = await send(target, operation, {
         parameters: parametersOf(operation),
-        contentType: JSON_TYPE,
+        contentType: Object.keys(operation.requestBody!.content)[0],
         body: ' '.repeat(operation.requestBody!['x-limit-bytes'] + 1),
       });
       const { faults } = await faultsOf(operation, response);
@@ -319,7 +320,10 @@ describe('a request that no example can be', () => {
     },
   );
 
-  const limited = operations.filter(({ responses }) => responses[429]);
+  // A producer elsewhere may send thousands: tests/http/posted-events.test.ts.
+  const limited = operations.filter(
+    ({ operationId, responses }) => responses[429] && operationId !== 'postEvents',
+  );
   test.each(limited)('one too many to $operationId is a 429 as described', async (operation) => {
     const parameters = parametersOf(operation);
     for (let count = 0; count < 100; count += 1) {

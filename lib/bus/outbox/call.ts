@@ -53,8 +53,11 @@ const refusal = z.object({
 
 const issues = z.array(z.object({ path: z.string(), message: z.string() }));
 
-/** Finds what the function said; Drizzle wraps a driver's error. @returns undefined for any other error. */
-function refusalOf(topic: string, error: unknown): Error | undefined {
+/** Finds what `postbud_emit` said; Drizzle wraps a driver's error. @returns undefined for any other error. */
+export function refusalOf(
+  topic: string,
+  error: unknown,
+): UnknownTopic | InvalidPayload | NotYourTopic | undefined {
   const { success, data } = refusal.safeParse(error);
   if (!success) return error instanceof Error && error.cause ? refusalOf(topic, error.cause) : undefined;
   const said = data.hint === undefined ? data.message : `${data.message}: ${data.hint}`;

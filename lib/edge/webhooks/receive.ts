@@ -1,15 +1,13 @@
-import pTimeout from 'p-timeout';
-
 import { outboxEvent } from '../../bus/outbox/record.ts';
 import type { OutboxEvent } from '../../bus/outbox/record.ts';
-import { InvalidConfiguration, providers } from '../../platform/config.ts';
+import { providers } from '../../platform/config.ts';
 import type { Config, Provider } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { readBody, requireJson } from '../../platform/http/body.ts';
 import { Problem } from '../../platform/http/problem.ts';
-import { codeOf, log, logError } from '../../platform/log.ts';
+import { log } from '../../platform/log.ts';
 import { inSendSpan } from '../../platform/telemetry/event.ts';
-import { SECOND } from '../../platform/time.ts';
+import { inTime, unstored } from '../store-limit.ts';
 import { parseWebhookBody } from './body.ts';
 import type { Rejections } from './rejections.ts';
 import { webhookRoute } from './route.ts';
@@ -141,12 +139,6 @@ function requireId({ eventId }: { readonly eventId: string | null }): string {
   throw new Problem('invalid_event_id');
 }
 
-/** Providers give up on a request after five to thirty seconds. */
-const DATABASE_LIMIT_MS = 5 * SECOND;
-
-/** The usual time of a failover or a restart. */
-const DATABASE_RETRY_SECONDS = 5;
-
 /** @throws Problem 503 when the database fails or does not answer in time */
 async function store(intake: WebhookIntake, webhook: Webhook): Promise<Stored> {
   const { provider, eventId } = webhook;
@@ -154,35 +146,13 @@ async function store(intake: WebhookIntake, webhook: Webhook): Promise<Stored> {
   try {
     return await inSendSpan(topic, async (sent) => {
       const event = outboxEvent(topic, payloadOf(webhook), { correlationId: intake.requestId });
-      const stored = await pTimeout(write(intake, webhook, event), {
-        milliseconds: DATABASE_LIMIT_MS,
-        fallback: () => {
-          throw new DatabaseTimeout();
-        },
-      });
+      const stored = await inTime(write(intake, webhook, event));
       if (stored.isNew) sent(event.id);
       return stored;
     });
   } catch (error) {
-    if (error instanceof InvalidConfiguration || isOurMistake(error)) throw error;
-    logError('a webhook was not stored', error, { provider, eventId, requestId: intake.requestId });
-    throw new Problem('database_unavailable', { retryAfterSeconds: DATABASE_RETRY_SECONDS, cause: error });
-  }
-}
-
-/**
- * Whether the data, a constraint, the SQL or a trigger is at fault: then a retry cannot help, and nothing was stored.
- */
-function isOurMistake(error: unknown): boolean {
-  return /^(22|23|42|P0)...$/.test(codeOf(error) ?? '');
-}
-
-class DatabaseTimeout extends Error {
-  readonly code = 'database_timeout';
-
-  constructor() {
-    super(`the database had not answered after ${DATABASE_LIMIT_MS} ms`);
-    this.name = 'DatabaseTimeout';
+    const fields = { provider, eventId, requestId: intake.requestId };
+    throw unstored(error, { message: 'a webhook was not stored', fields });
   }
 }
 

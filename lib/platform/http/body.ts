@@ -4,7 +4,9 @@ import { Problem } from './problem.ts';
 
 /** The media types of bodies: JSON, and the form of a page without script. */
 export const mediaTypes = ['application/json', 'application/x-www-form-urlencoded'] as const;
-export type MediaType = (typeof mediaTypes)[number];
+/** Of CloudEvents, one or several. */
+export const eventTypes = ['application/cloudevents+json', 'application/cloudevents-batch+json'] as const;
+export type MediaType = (typeof mediaTypes)[number] | (typeof eventTypes)[number];
 
 /** Requires a body that is declared as JSON in UTF-8. @throws Problem 415 `unsupported_media_type` */
 export function requireJson(request: Request): void {

@@ -63,6 +63,8 @@ interface Body {
   readonly isOptional?: boolean;
   /** Whether forms are accepted in addition to JSON. */
   readonly forms?: boolean;
+  /** The media types in place of JSON, each with its shape. */
+  readonly byType?: Readonly<Record<string, z.ZodType>>;
   readonly limitBytes: number;
 }
 
@@ -97,6 +99,8 @@ export interface Example {
   /** Values of parameters. */
   readonly parameters?: Readonly<Record<string, string | number | boolean | readonly string[]>>;
   readonly json?: unknown;
+  /** Its media type, where the body has several. */
+  readonly type?: string;
   readonly form?: Readonly<Record<string, string>>;
   readonly answer: ExampleAnswer;
 }

@@ -62,6 +62,10 @@ export const problemCodes = {
     detail: 'Pages of this origin are not allowed to call: CORS_ORIGINS does not list it.',
   },
   insufficient_scope: { status: 403, example: 'The token lacks the scope event-bus:read.' },
+  not_your_topic: {
+    status: 403,
+    example: 'payment.captured is a topic of payments, and the request is signed by bookings.',
+  },
   cross_site_request: {
     status: 403,
     detail:
@@ -206,6 +210,10 @@ export const problemCodes = {
   webhook_not_configured: { status: 503, detail: 'This webhook endpoint has no usable secret yet.' },
   cron_not_configured: { status: 503, detail: 'CRON_SECRET is not set.' },
   kick_not_configured: { status: 503, detail: 'KICK_SECRET is not set: events wait for the next tick.' },
+  events_not_configured: {
+    status: 503,
+    detail: 'No producer has a secret here: set PRODUCER_<NAME>_SECRET.',
+  },
   operators_not_configured: { status: 503, detail: 'No key for operators’ tokens is configured.' },
   key_server_unavailable: { status: 503, detail: 'The key server does not answer.' },
   database_unavailable: { status: 503, detail: 'The webhook could not be stored. Send it again.' },

@@ -40,7 +40,8 @@ export async function readContent(
  * @throws Problem 400 `validation_failed` with an issue for every wrong field.
  */
 export function validated<Value>({ type, bytes }: Content, schema: z.ZodType<Value>): Value {
-  return requireValid(type === 'application/json' ? parseJson(bytes) : parseForm(bytes), schema);
+  const isForm = type === 'application/x-www-form-urlencoded';
+  return requireValid(isForm ? parseForm(bytes) : parseJson(bytes), schema);
 }
 
 /**
@@ -82,6 +83,7 @@ const KINDS: Readonly<Record<string, string>> = {
   number: 'a number',
   int: 'a whole number',
   boolean: 'true or false',
+  nonoptional: 'a value',
 };
 
 function sizeOf(bound: 'at least' | 'at most', size: number, value: unknown): string {

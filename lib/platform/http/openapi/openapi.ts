@@ -126,6 +126,6 @@ const SECURITY_SCHEMES = {
     in: 'header',
     name: 'webhook-signature',
     description:
-      'Standard Webhooks: `v1,` and the base64 HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>` with the provider’s secret, or KICK_SECRET. Other schemes use other headers.',
+      'Standard Webhooks: `v1,` and the base64 HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>` with the provider’s secret, KICK_SECRET, or PRODUCER_<NAME>_SECRET. Other schemes use other headers.',
   },
 };

@@ -65,14 +65,30 @@ export class OperationWriter {
 
   #requestBody(
     operation: Operation,
-    { schema, isOptional = false, forms, limitBytes }: NonNullable<Operation['body']>,
+    {
+      schema,
+      isOptional = false,
+      forms,
+      byType = { [JSON_TYPE]: schema },
+      limitBytes,
+    }: NonNullable<Operation['body']>,
   ): object {
-    const written = this.#schemas.write(schema);
-    const json = { schema: written, ...examplesOf(operation, (example) => valueOf(example.json)) };
-    const form = { schema: written, ...examplesOf(operation, (example) => valueOf(example.form)) };
+    const content = Object.entries(byType).map(([type, one]) => [
+      type,
+      {
+        schema: this.#schemas.write(one),
+        ...examplesOf(operation, (example) =>
+          (example.type ?? type) === type ? valueOf(example.json) : null,
+        ),
+      },
+    ]);
+    const form = forms && {
+      schema: this.#schemas.write(schema),
+      ...examplesOf(operation, (example) => valueOf(example.form)),
+    };
     return {
       required: !isOptional,
-      content: { [JSON_TYPE]: json, ...(forms && { [FORM_TYPE]: form }) },
+      content: { ...Object.fromEntries(content), ...(form && { [FORM_TYPE]: form }) },
       'x-limit-bytes': limitBytes,
     };
   }

@@ -1,0 +1,234 @@
+import * as z from 'zod';
+
+import { catalog, isTopicName, topics } from '../../bus/catalog/catalog.ts';
+import { InvalidPayload } from '../../bus/outbox/errors.ts';
+import { outboxEvent } from '../../bus/outbox/record.ts';
+import { answered, JSON_TYPE, refused } from '../../platform/http/operation.ts';
+import type { Operation } from '../../platform/http/operation.ts';
+import { nearest } from '../../platform/nearest.ts';
+
+const LENGTH = 'expected 1 to 255 characters';
+
+/** What is kept in a column of its own, and looked up. */
+const key = z
+  .string()
+  .min(1, LENGTH)
+  .max(255, LENGTH)
+  .refine(
+    (text) => text.isWellFormed() && !text.includes('\0'),
+    'U+0000 and unpaired surrogates cannot be stored',
+  );
+
+const topicNames = topics().map(([name]) => name);
+
+const topic = z.string().check(({ value, issues }) => {
+  if (isTopicName(value)) return;
+  const meant = nearest(value, topicNames);
+  const advice = meant === null ? 'npx postbud catalog lists the topics' : `did you mean '${meant}'?`;
+  issues.push({ code: 'custom', input: value, message: `unknown topic; ${advice}` });
+});
+
+/** Timers come with a later release; without this an event would be delivered at once. */
+const noTimer = z.never('this release has no timers: leave it out').optional();
+
+/** A CloudEvent as a producer posts it. Attributes that it does not name are left out. */
+export const cloudEvent = z
+  .object({
+    specversion: z.literal('1.0', 'expected 1.0'),
+    id: key.meta({
+      description:
+        'The producer’s own id of the event. The same again, for as long as the first one is kept, is a duplicate.',
+    }),
+    source: z.string().meta({ description: 'The producer, by its name in the catalog.' }),
+    type: topic.meta({ description: 'A topic of the catalog, such as `booking.approved`.' }),
+    datacontenttype: z
+      .string()
+      .regex(/^application\/(?:[\w.+-]+\+)?json\b/i, 'expected application/json')
+      .optional(),
+    data: z.unknown().meta({ description: 'The payload.' }),
+    data_base64: z.never('expected the payload as JSON, in data').optional(),
+    schemaversion: z.coerce
+      .number()
+      .int()
+      .positive()
+      .optional()
+      .meta({ description: 'The payload’s version. By default the newest one that fits.' }),
+    orderingkey: key.optional().meta({
+      description: 'Narrows the order to the topic’s events with the same key. By default the topic’s own.',
+    }),
+    correlationid: key.optional(),
+    causationid: key.optional(),
+    traceparent: key.optional(),
+    at: noTimer,
+    timerkey: noTimer,
+  })
+  .superRefine((event, context) => {
+    const { type, data, schemaversion } = event;
+    if (!isTopicName(type)) return;
+    const { version } = catalog[type];
+    if (schemaversion !== undefined && schemaversion > version) {
+      const message = `this bus has version ${version} of ${type}: deploy the release that has version ${schemaversion} first`;
+      context.addIssue({ code: 'custom', path: ['schemaversion'], message });
+      return;
+    }
+    for (const { path, message } of wrongIn(type, data, schemaversion)) {
+      context.addIssue({ code: 'custom', path: ['data', ...path.split('.').filter(Boolean)], message });
+    }
+  })
+  .meta({ id: 'ProducedEvent', description: 'A CloudEvent 1.0.' });
+
+export type ProducedEvent = z.output<typeof cloudEvent>;
+
+/** Finds what is wrong with a payload. The database has the schemas of earlier versions, and checks against those. */
+function wrongIn(topicName: keyof typeof catalog, data: unknown, version: number | undefined) {
+  const newest: number = catalog[topicName].version;
+  if (version !== undefined && version < newest) return [];
+  try {
+    outboxEvent(topicName, data);
+    return [];
+  } catch (error) {
+    if (!(error instanceof InvalidPayload)) throw error;
+    return version === undefined && newest > 1 ? [] : error.issues;
+  }
+}
+
+/** Most events of a request. */
+const MOST_EVENTS = 100;
+
+export const eventBatch = z.array(cloudEvent).max(MOST_EVENTS);
+
+/** Of a batch, and of what a subscriber elsewhere gets. */
+export const EVENTS_LIMIT_BYTES = 1024 * 1024;
+
+const taken = z
+  .object({
+    events: z.array(
+      z.object({
+        id: z.string().meta({ description: 'The producer’s own id.' }),
+        eventId: z.uuid().meta({ description: 'The id of the event on the bus.' }),
+        duplicate: z.boolean().meta({ description: 'Whether the event was recorded earlier.' }),
+      }),
+    ),
+  })
+  .meta({
+    id: 'EventsTaken',
+    description: 'The events of the request, in its order. All of them are recorded.',
+  });
+
+export type Taken = z.output<typeof taken>;
+
+const APPROVED = {
+  specversion: '1.0',
+  id: 'bookings-48213-approved',
+  source: 'bookings',
+  type: 'booking.approved',
+  data: catalog['booking.approved'].example,
+};
+const CAPTURED = {
+  ...APPROVED,
+  id: 'payments-1',
+  type: 'payment.captured',
+  data: catalog['payment.captured'].example,
+};
+
+const EVENT_TYPE = 'application/cloudevents+json';
+const BATCH_TYPE = 'application/cloudevents-batch+json';
+const signed = { 'webhook-id': 'msg_01J9ZK3V7Q' };
+
+export const eventsRoute = {
+  id: 'postEvents',
+  method: 'post',
+  path: '/api/events',
+  tag: 'Event bus',
+  summary: 'Record events of a producer elsewhere',
+  description:
+    'For producers without this database. Takes one CloudEvent, or a batch of at most 100, and records all of them or none. Answers 200 once they are recorded, also for duplicates; after 429, 5xx or no answer, send the same request again. It is signed by Standard Webhooks with a secret of PRODUCER_<NAME>_SECRET, of which the timestamp may be off by 300 seconds.',
+  access: 'producer',
+  parameters: [
+    { in: 'header', name: 'webhook-id', description: 'The request’s own id.', schema: z.string().max(255) },
+    {
+      in: 'header',
+      name: 'webhook-timestamp',
+      description: 'The time of signing, in Unix seconds.',
+      schema: z.string().regex(/^\d+$/),
+    },
+  ],
+  body: {
+    schema: z.union([cloudEvent, eventBatch]),
+    byType: { [EVENT_TYPE]: cloudEvent, [BATCH_TYPE]: eventBatch },
+    limitBytes: EVENTS_LIMIT_BYTES,
+  },
+  answers: [{ status: 200, description: 'The events are recorded.', content: { [JSON_TYPE]: taken } }],
+  problems: [
+    'validation_failed',
+    'incomplete_body',
+    'invalid_signature',
+    'not_your_topic',
+    'body_too_large',
+    'unsupported_media_type',
+    'unsupported_encoding',
+    'rate_limited',
+    'events_not_configured',
+    'database_unavailable',
+  ],
+  examples: {
+    'an-event': {
+      summary: 'One event',
+      parameters: signed,
+      type: EVENT_TYPE,
+      json: APPROVED,
+      answer: answered({
+        events: [{ id: APPROVED.id, eventId: '019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21', duplicate: false }],
+      }),
+    },
+    'a-batch': {
+      summary: 'A batch, of which the first was sent before',
+      parameters: signed,
+      type: BATCH_TYPE,
+      json: [APPROVED, { ...APPROVED, id: 'bookings-48214-approved' }],
+      answer: answered({
+        events: [
+          { id: APPROVED.id, eventId: '019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21', duplicate: true },
+          {
+            id: 'bookings-48214-approved',
+            eventId: '019c7f40-2b7d-7e10-8a6b-0d4f5e6a7b90',
+            duplicate: false,
+          },
+        ],
+      }),
+    },
+    'an-unknown-topic': {
+      summary: 'Of an unknown topic',
+      parameters: signed,
+      type: EVENT_TYPE,
+      json: { ...APPROVED, type: 'booking.aproved' },
+      answer: refused('validation_failed', {
+        detail: "type: unknown topic; did you mean 'booking.approved'?",
+        issues: [
+          {
+            path: 'type',
+            pointer: '/type',
+            code: 'custom',
+            message: "unknown topic; did you mean 'booking.approved'?",
+          },
+        ],
+      }),
+    },
+    'of-another-producer': {
+      summary: 'Of another producer’s topic',
+      parameters: signed,
+      type: EVENT_TYPE,
+      json: CAPTURED,
+      answer: refused('not_your_topic', {
+        detail: 'payment.captured is a topic of payments, not of bookings.',
+      }),
+    },
+    unsigned: {
+      summary: 'Without a signature',
+      parameters: signed,
+      type: EVENT_TYPE,
+      json: APPROVED,
+      answer: refused('invalid_signature'),
+    },
+  },
+} satisfies Operation;

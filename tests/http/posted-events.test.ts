@@ -1,0 +1,325 @@
+import { randomBytes } from 'node:crypto';
+
+import { CloudEvent, HTTP } from 'cloudevents';
+import { Webhook } from 'standardwebhooks';
+import { describe, expect, onTestFinished, vi } from 'vitest';
+
+import { startProxy } from '../chaos/proxy.ts';
+import { test } from '../support/bus-test.ts';
+import { numbers, payloadOf, rows } from '../support/bus.ts';
+
+const secret = () => `whsec_${randomBytes(32).toString('base64')}`;
+const [BOOKINGS, RETIRED, PAYMENTS] = [secret(), secret(), secret()];
+const URL_OF_BUS = 'https://postbud.example/api/events';
+
+// What is written is kept from the beginning of each test on.
+test.beforeEach(({ output }) => void output.text());
+test.afterEach(() => {
+  vi.unstubAllEnvs();
+});
+
+/** The function file, in a process whose environment holds these variables. */
+async function deployed(variables: Record<string, string | undefined>) {
+  const usual = { PRODUCER_BOOKINGS_SECRET: `${BOOKINGS} ${RETIRED}`, PRODUCER_PAYMENTS_SECRET: PAYMENTS };
+  // The relay of this process would deliver, which is not looked at here.
+  for (const [name, value] of Object.entries({ ...usual, RELAY: 'off', ...variables }))
+    vi.stubEnv(name, value);
+  vi.resetModules();
+  const { default: endpoint } = await import('../../api/events.ts');
+  return endpoint;
+}
+
+/** A request as a producer signs it, in whatever language: with the reference implementation. */
+function signed(type: string, body: string, by = BOOKINGS, ago = 0): Request {
+  const at = new Date(Date.now() - ago);
+  return new Request(URL_OF_BUS, {
+    method: 'POST',
+    headers: {
+      'content-type': type,
+      'webhook-id': 'msg_1',
+      'webhook-timestamp': `${Math.floor(at.getTime() / 1000)}`,
+      'webhook-signature': new Webhook(by).sign('msg_1', at, body),
+    },
+    body,
+  });
+}
+
+/** A CloudEvent as the official SDK writes it. */
+const approved = (id: string, fields: object = {}) =>
+  new CloudEvent({
+    id,
+    source: 'bookings',
+    type: 'booking.approved',
+    data: payloadOf('booking.approved', { bookingId: id }),
+    ...fields,
+  });
+
+/** Sends one as the SDK does in structured mode. */
+function structured(event: CloudEvent<unknown>, by = BOOKINGS): Request {
+  const { headers, body } = HTTP.structured(event);
+  return signed(String(headers['content-type']), String(body), by);
+}
+
+const batch = (events: readonly unknown[]) =>
+  signed('application/cloudevents-batch+json', JSON.stringify(events));
+
+const stored = async (bus: { db: Parameters<typeof rows>[0] }) =>
+  await rows<{ id: string; topic: string; dedupe_key: string }>(
+    bus.db,
+    'select id::text, topic, dedupe_key from events order by created_at, seq',
+  );
+
+const answerOf = async (response: Response) => [response.status, await response.json()] as const;
+
+describe('POST /api/events', () => {
+  test.for([BOOKINGS, RETIRED])(
+    'records an event of the official SDK, signed with one of the secrets, with its attributes',
+    async (by, { bus }) => {
+      const endpoint = await deployed({ DATABASE_URL: bus.url });
+      const event = approved('b-1', {
+        orderingkey: 'hall 7',
+        correlationid: 'case 12',
+        causationid: 'req_9',
+        traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+      });
+      const [status, body] = await answerOf(await endpoint.fetch(structured(event, by)));
+      const [recorded] = await stored(bus);
+      expect([status, body]).toEqual([
+        200,
+        { events: [{ id: 'b-1', eventId: recorded?.id, duplicate: false }] },
+      ]);
+      expect(
+        await rows(
+          bus.db,
+          'select topic, producer, ordering_key, dedupe_key, correlation_id, causation_id, traceparent, payload from events',
+        ),
+      ).toEqual([
+        {
+          topic: 'booking.approved',
+          producer: 'bookings',
+          ordering_key: 'hall 7',
+          dedupe_key: 'b-1',
+          correlation_id: 'case 12',
+          causation_id: 'req_9',
+          traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+          payload: payloadOf('booking.approved', { bookingId: 'b-1' }),
+        },
+      ]);
+      expect(await rows(bus.db, 'select from awaiting_fan_out')).toHaveLength(1);
+    },
+  );
+
+  test('a batch is recorded in its order, what was sent before or twice is a duplicate', async ({ bus }) => {
+    const endpoint = await deployed({ DATABASE_URL: bus.url });
+    const [, first] = await answerOf(await endpoint.fetch(structured(approved('b-2'))));
+    const { events } = first as { events: { eventId: string }[] };
+    const ids = ['b-1', 'b-2', 'b-3', 'b-1'];
+    const [status, body] = await answerOf(await endpoint.fetch(batch(ids.map((id) => approved(id)))));
+    const found = await stored(bus);
+    expect(found.map(({ dedupe_key: key }) => key)).toEqual(['b-2', 'b-1', 'b-3']);
+    const idOf = (key: string) => found.find(({ dedupe_key: one }) => one === key)!.id;
+    expect([status, body]).toEqual([
+      200,
+      {
+        events: [
+          { id: 'b-1', eventId: idOf('b-1'), duplicate: false },
+          { id: 'b-2', eventId: events[0]!.eventId, duplicate: true },
+          { id: 'b-3', eventId: idOf('b-3'), duplicate: false },
+          { id: 'b-1', eventId: idOf('b-1'), duplicate: true },
+        ],
+      },
+    ]);
+  });
+
+  test('an empty batch is taken', async ({ bus }) => {
+    const endpoint = await deployed({ DATABASE_URL: bus.url });
+    expect(await answerOf(await endpoint.fetch(batch([])))).toEqual([200, { events: [] }]);
+  });
+
+  test.for<[what: string, fields: Record<string, unknown>, path: string, message: string]>([
+    [
+      'a topic with a typing error',
+      { type: 'booking.aproved' },
+      'type',
+      "unknown topic; did you mean 'booking.approved'?",
+    ],
+    ['another version of CloudEvents', { specversion: '0.3' }, 'specversion', 'expected 1.0'],
+    ['no id', { id: '' }, 'id', 'expected 1 to 255 characters'],
+    ['an id that is too long', { id: 'x'.repeat(256) }, 'id', 'expected 1 to 255 characters'],
+    ['a NUL in its id', { id: 'a\0b' }, 'id', 'U+0000 and unpaired surrogates cannot be stored'],
+    [
+      'a field of the wrong type',
+      { data: { ...payloadOf('booking.approved'), amountMinor: 'much' } },
+      'data.amountMinor',
+      'number',
+    ],
+    ['no payload', { data: undefined }, 'data', 'expected a value, got nothing'],
+    [
+      'a NUL in the payload',
+      { data: payloadOf('booking.approved', { bookingId: 'a\0' }) },
+      'data.bookingId',
+      'U+0000',
+    ],
+    ['binary data', { data_base64: 'AAAA' }, 'data_base64', 'expected the payload as JSON, in data'],
+    [
+      'data that is not JSON',
+      { datacontenttype: 'text/xml' },
+      'datacontenttype',
+      'expected application/json',
+    ],
+    [
+      'a version that this bus does not have',
+      { schemaversion: 7 },
+      'schemaversion',
+      'this bus has version 1 of booking.approved',
+    ],
+    ['a timer', { at: '2031-05-04T10:00:00Z' }, 'at', 'this release has no timers: leave it out'],
+  ])(
+    'an event with %s is a 400 that says what is right, and nothing of its batch is recorded',
+    async ([, fields, path, message], { bus }) => {
+      const endpoint = await deployed({ DATABASE_URL: bus.url });
+      const wrong = { ...approved('b-2').toJSON(), ...fields };
+      const response = await endpoint.fetch(batch([approved('b-1'), wrong]));
+      expect(await answerOf(response)).toEqual([
+        400,
+        expect.objectContaining({
+          code: 'validation_failed',
+          issues: [
+            expect.objectContaining({
+              path: `1.${path}`,
+              message: expect.stringContaining(message) as string,
+            }),
+          ],
+        }),
+      ]);
+      expect(await stored(bus)).toEqual([]);
+    },
+  );
+
+  test('a batch of 101 is a 400, of more than 1 MiB a 413', async ({ bus }) => {
+    const endpoint = await deployed({ DATABASE_URL: bus.url });
+    const many = await endpoint.fetch(batch(numbers(1, 101).map((number) => approved(`b-${number}`))));
+    expect((await answerOf(many))[1]).toMatchObject({
+      detail: 'body: expected at most 100 elements, got 101',
+    });
+    const large = await endpoint.fetch(batch([approved('b-1', { subject: 'x'.repeat(1024 * 1024) })]));
+    expect(large.status).toBe(413);
+  });
+
+  test.for<[why: string, request: () => Request, status: number, detail: string]>([
+    [
+      'of another producer’s topic',
+      () => structured(approved('b-1', { type: 'payment.captured', data: payloadOf('payment.captured') })),
+      403,
+      'payment.captured is a topic of payments, not of bookings.',
+    ],
+    [
+      'in another producer’s name',
+      () => structured(approved('b-1'), PAYMENTS),
+      403,
+      'Send source: payments.',
+    ],
+    [
+      'signed with another secret',
+      () => structured(approved('b-1'), secret()),
+      401,
+      'The signature or its timestamp is missing or invalid.',
+    ],
+    [
+      'signed 301 seconds ago',
+      () => signed('application/cloudevents+json', JSON.stringify(approved('b-1')), BOOKINGS, 301_000),
+      401,
+      'The signature',
+    ],
+    [
+      'as JSON',
+      () => signed('application/json', '{}'),
+      415,
+      'application/cloudevents+json, application/cloudevents-batch+json',
+    ],
+    ['that is no JSON', () => signed('application/cloudevents+json', '{'), 400, 'expected JSON in UTF-8'],
+  ])('an event %s is refused, and not recorded', async ([, request, status, detail], { bus }) => {
+    const endpoint = await deployed({ DATABASE_URL: bus.url });
+    expect(await answerOf(await endpoint.fetch(request()))).toEqual([
+      status,
+      expect.objectContaining({ detail: expect.stringContaining(detail) as string }),
+    ]);
+    expect(await stored(bus)).toEqual([]);
+  });
+
+  test.for<[variables: Record<string, string | undefined>, code: string]>([
+    [{ PRODUCER_BOOKINGS_SECRET: undefined, PRODUCER_PAYMENTS_SECRET: ' ' }, 'events_not_configured'],
+    [{ PRODUCER_BOOKINGS_SECRET: 'short' }, 'misconfigured'],
+    [
+      {
+        PRODUCER_BOOKINGS_SECRET: undefined,
+        PRODUCER_PAYMENTS_SECRET: undefined,
+        PRODUCER_BOKINGS_SECRET: BOOKINGS,
+      },
+      'misconfigured',
+    ],
+  ])('without a usable secret (%j) it is a 503', async ([variables, code], { bus }) => {
+    const endpoint = await deployed({ DATABASE_URL: bus.url, ...variables });
+    expect(await answerOf(await endpoint.fetch(structured(approved('b-1'))))).toEqual([
+      503,
+      expect.objectContaining({ code }),
+    ]);
+  });
+
+  test('a wrong secret of one producer keeps no other from posting', async ({ bus }) => {
+    const endpoint = await deployed({ DATABASE_URL: bus.url, PRODUCER_PAYMENTS_SECRET: 'short' });
+    expect((await endpoint.fetch(structured(approved('b-1')))).status).toBe(200);
+  });
+
+  test('a thousand at once, half of them twice, with the database away for two seconds, are recorded once each, and in the order in which each producer sent them', async ({
+    bus,
+  }) => {
+    const address = new URL(bus.url);
+    const proxy = await startProxy(Number(address.port));
+    address.port = `${proxy.port}`;
+    const endpoint = await deployed({ DATABASE_URL: address.href });
+    const send = async (id: string): Promise<boolean> => {
+      for (;;) {
+        const response = await endpoint.fetch(structured(approved(id)));
+        const { events } = (await response.json()) as { events?: { duplicate: boolean }[] };
+        if (response.status === 200) return events![0]!.duplicate;
+        expect(response.status).toBe(503);
+        expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
+      }
+    };
+    const duplicates: boolean[] = [];
+    // Ten senders, each with a hundred of its own one after the other, of which every second one is sent twice at once.
+    const sender = async (of: number) => {
+      for (const number of numbers(1, 100)) {
+        const id = `s${of}-${String(number).padStart(3, '0')}`;
+        duplicates.push(...(await Promise.all(number % 2 === 0 ? [send(id), send(id)] : [send(id)])));
+        if (of === 1 && number === 30) proxy.stall(2000);
+        if (of === 1 && number === 60) proxy.cut();
+      }
+    };
+    await Promise.all(numbers(1, 10).map((number) => sender(number)));
+    const keys = (await stored(bus)).map(({ dedupe_key: key }) => key);
+    expect(keys).toHaveLength(1000);
+    for (const of of numbers(1, 10)) {
+      const own = keys.filter((key) => key.startsWith(`s${of}-`));
+      expect(own).toEqual(own.toSorted());
+    }
+    // What the cut hit may have been recorded without an answer, and then every answer says duplicate.
+    expect(duplicates.filter((isDuplicate) => isDuplicate).length).toBeGreaterThanOrEqual(500);
+    proxy.close();
+  });
+
+  test('more than 3,000 requests of a producer in ten seconds are told to wait', async ({ bus }) => {
+    const endpoint = await deployed({ DATABASE_URL: bus.url });
+    vi.useFakeTimers({ toFake: ['Date'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { limiter } = await import('../../lib/components/postbud.ts');
+    const limit = { name: 'events', limit: 3000, windowMs: 10_000 };
+    for (let taken = 1; taken < 3000; taken += 1) await limiter().take([{ key: 'bookings', limit }]);
+    expect((await endpoint.fetch(batch([]))).status).toBe(200);
+    const refused = await endpoint.fetch(batch([]));
+    expect(refused.status).toBe(429);
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect((await endpoint.fetch(structured(approved('b-1'), PAYMENTS))).status).toBe(403);
+  });
+});
