@@ -34,6 +34,7 @@ export const LAYERS = [
   [
     'lib/elsewhere/catalog-description',
     'lib/elsewhere/emit',
+    'lib/elsewhere/outbox',
     'lib/elsewhere/receive',
   ],
   ['lib/components/postbud.ts'],

@@ -23,7 +23,7 @@ const LONG = [
   'tests/database/{restart,role-rights,surroundings,take-over,trouble}.test.ts',
   'tests/http/{cli-database,cli-process,cron,fuzz,fuzz-operators,local-server,misconfigured}.test.ts',
   'tests/http/visitor-limits.test.ts',
-  'tests/package/outside.test.ts',
+  'tests/package/{outbox,outside}.test.ts',
   'tests/unit/{newcomer,testing-databases}.test.ts',
 ];
 

@@ -1,0 +1,167 @@
+import { run } from '../../platform/db/statement.ts';
+import type { Executor } from '../../platform/db/statement.ts';
+import { MINUTE, SECOND, sleep } from '../../platform/time.ts';
+import { busOf, ForwardFailed, post } from './post.ts';
+import type { Bus, Recorded } from './post.ts';
+import { RECORDING } from './table.ts';
+
+export interface ForwardOptions {
+  /** The bus's address, `https://bus.example.no`. One with a path is called as it is. */
+  readonly url: string;
+  /** One of the bus's secrets for this producer, `PRODUCER_<NAME>_SECRET`: `whsec_` and base64. */
+  readonly secret: string;
+  /** Ends the pass between two requests. */
+  readonly signal?: AbortSignal;
+}
+
+export interface Forwarded {
+  /** Events that the bus has now; some may have been there before. */
+  readonly forwarded: number;
+  /** Whether events wait for a transaction that may still commit an earlier one. */
+  readonly isHeldBack: boolean;
+}
+
+/** How long a pass waits for transactions that may commit an earlier event; a later pass goes on. */
+const HELD_BACK_MS = 5 * SECOND;
+
+/**
+ * Carries what was committed to the bus, in the order of creation, and removes it from the outbox: one pass, for a cron.
+ *
+ * Order holds also where transactions overlap: events wait while a transaction is open that may have an earlier one. The
+ * bus knows an event that comes twice by its id, so passes may be cut short anywhere, and run side by side.
+ *
+ * @param db a pool or a client, not in a transaction.
+ * @throws ForwardFailed where the bus does not take an event; what came before it is forwarded. TypeError for a URL or a
+ *   secret that cannot be one.
+ */
+export async function forward(db: Executor, { url, secret, signal }: ForwardOptions): Promise<Forwarded> {
+  return await pass(db, busOf(url, secret), signal);
+}
+
+export interface KeepForwardingOptions extends ForwardOptions {
+  /** Ends it; the promise then resolves. */
+  readonly signal: AbortSignal;
+  /** The pause between two passes, in milliseconds; by default a second. */
+  readonly everyMs?: number;
+  /** Called for each pass that failed, with a `ForwardFailed` or the database's error, for the log. */
+  readonly onError?: (error: unknown) => void;
+}
+
+/**
+ * Forwards until the signal: a pass every second, and after a failure when the bus asks for it, or after 1 to 60 seconds.
+ *
+ * @throws TypeError for a URL or a secret that cannot be one.
+ */
+export async function keepForwarding(db: Executor, options: KeepForwardingOptions): Promise<void> {
+  const { url, secret, signal, everyMs = SECOND, onError } = options;
+  const bus = busOf(url, secret);
+  let failures = 0;
+  while (!signal.aborted) {
+    let pauseMs = everyMs;
+    try {
+      await pass(db, bus, signal);
+      failures = 0;
+    } catch (error) {
+      if (signal.aborted) return;
+      report(onError, error);
+      failures += 1;
+      pauseMs = pauseAfter(error, failures);
+    }
+    await sleep(pauseMs, signal);
+  }
+}
+
+const LONGEST_PAUSE_MS = MINUTE;
+
+function pauseAfter(error: unknown, failures: number): number {
+  const asked = error instanceof ForwardFailed ? error.retryAfterMs : null;
+  const pauseMs = asked ?? SECOND * 2 ** Math.min(failures - 1, 6);
+  return Math.min(pauseMs, LONGEST_PAUSE_MS);
+}
+
+function report(onError: KeepForwardingOptions['onError'], error: unknown): void {
+  try {
+    onError?.(error);
+  } catch {
+    // A mistake in the service's logging must not keep its events back.
+  }
+}
+
+async function pass(db: Executor, bus: Bus, signal: AbortSignal | undefined): Promise<Forwarded> {
+  const [{ last, recording } = { last: null, recording: [] }] = await run<Ends>(db, {
+    text: ENDS,
+    values: [],
+  });
+  if (last === null) return { forwarded: 0, isHeldBack: false };
+  if (!(await haveEnded(db, recording, signal))) return { forwarded: 0, isHeldBack: true };
+  let forwarded = 0;
+  for (;;) {
+    signal?.throwIfAborted();
+    const events = fitting(await run<Recorded>(db, { text: NEXT, values: [last] }));
+    if (events.length === 0) return { forwarded, isHeldBack: false };
+    const taken = events.slice(0, await post(bus, events, signal));
+    await run(db, { text: REMOVE, values: [JSON.stringify(taken.map(({ place }) => place))] });
+    forwarded += taken.length;
+  }
+}
+
+interface Ends {
+  /** The newest event's place; null for an empty outbox. */
+  readonly last: string | null;
+  /** The open transactions that have recorded an event. */
+  readonly recording: readonly string[];
+}
+
+const OPEN = `
+  select virtualtransaction || ' ' || coalesce(pid, 0) as name from pg_locks
+  where locktype = 'advisory' and classid = ${RECORDING} and objsubid = 2 and granted
+    and database = (select oid from pg_database where datname = current_database())`;
+
+// A transaction with an earlier place took its lock before that place, hence before this snapshot. The locks are read
+// after it: such a transaction is among them, or has ended, and the next statement sees what it left.
+const ENDS = `
+  with newest as materialized (
+    select max(place) as last from postbud_outbox
+  )
+  select last::text, (
+    select coalesce(json_agg(name), '[]') from (${OPEN} and last is not null) as open
+  ) as recording
+  from newest`;
+
+const STILL_OPEN = `
+  select exists (select from (${OPEN}) as open where name in (select jsonb_array_elements_text($1::text::jsonb))) as so`;
+
+/** Waits for transactions to end. @returns whether all have. */
+async function haveEnded(
+  db: Executor,
+  recording: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  const until = Date.now() + HELD_BACK_MS;
+  for (let pauseMs = 5; recording.length > 0; pauseMs = Math.min(2 * pauseMs, 200)) {
+    const [open] = await run<{ so: boolean }>(db, { text: STILL_OPEN, values: [JSON.stringify(recording)] });
+    if (!open!.so) return true;
+    if (Date.now() > until) return false;
+    await sleep(pauseMs, signal);
+    signal?.throwIfAborted();
+  }
+  return true;
+}
+
+/** What the bus takes in one request. */
+const [MOST_EVENTS, MOST_BYTES] = [100, 1024 * 1024];
+
+const NEXT = `
+  select place::text, topic, id, event::text from postbud_outbox where place <= $1::bigint
+  order by postbud_outbox.place limit ${MOST_EVENTS}`;
+
+const REMOVE = `
+  delete from postbud_outbox
+  where place in (select place::bigint from jsonb_array_elements_text($1::text::jsonb) as taken(place))`;
+
+/** Cuts a batch to the bytes that the bus takes; one event may be larger, and is then refused. */
+function fitting(events: readonly Recorded[]): readonly Recorded[] {
+  let bytes = 2;
+  const tooMany = events.findIndex(({ event }) => (bytes += Buffer.byteLength(event) + 1) > MOST_BYTES);
+  return tooMany === -1 ? events : events.slice(0, Math.max(1, tooMany));
+}

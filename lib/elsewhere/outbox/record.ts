@@ -1,0 +1,54 @@
+import type { PayloadInput, TopicName } from '../../bus/catalog/catalog.ts';
+import { outboxEvent } from '../../bus/outbox/record.ts';
+import type { EmitOptions } from '../../bus/outbox/record.ts';
+import { run } from '../../platform/db/statement.ts';
+import type { Executor } from '../../platform/db/statement.ts';
+import { RECORDING } from './table.ts';
+
+export type RecordOptions = EmitOptions;
+
+/**
+ * Records an event in the service's own outbox, in its transaction and in one statement. After a rollback nothing is left;
+ * after the commit nothing can lose it, and `forward` carries it to the bus.
+ *
+ * @param tx the transaction that also writes the business data: Drizzle's, or the bare client of `pg`, Neon or PGlite.
+ * @param payload checked against the topic's schema; the schema's output is stored.
+ * @param options as for `emit`.
+ * @returns the event's id at its source: the `dedupeKey`, or else a UUIDv7. The bus gives it an id of its own.
+ * @throws InvalidPayload or UnknownTopic before anything is sent to the database, so that the transaction can go on.
+ */
+export async function record<Name extends TopicName>(
+  tx: Executor,
+  topic: Name,
+  payload: PayloadInput<Name>,
+  options: RecordOptions = {},
+): Promise<{ id: string }> {
+  const event = outboxEvent(topic, payload, options);
+  const id = event.dedupeKey ?? event.id;
+  const { correlationId, causationId, traceparent } = event;
+  const written = {
+    specversion: '1.0',
+    id,
+    source: event.producer,
+    type: topic,
+    datacontenttype: 'application/json',
+    schemaversion: event.version,
+    ...(options.orderingKey !== undefined && { orderingkey: options.orderingKey }),
+    // An event without a cause starts a correlation of its own, under the id that the bus gives it.
+    ...(correlationId !== event.id && { correlationid: correlationId }),
+    ...(causationId !== null && { causationid: causationId }),
+    ...(traceparent !== null && { traceparent }),
+    data: JSON.parse(event.payload) as unknown,
+  };
+  await run(tx, { text: RECORD, values: [topic, id, JSON.stringify(written)] });
+  return { id };
+}
+
+// The lock comes before the place, so that `forward` can wait for every transaction that may have an earlier one.
+const RECORD = `
+  with recording as materialized (
+    select pg_advisory_xact_lock_shared(${RECORDING}, 0)
+  )
+  insert into postbud_outbox (topic, id, event)
+  select $1::text, $2::text, $3::text::jsonb from recording
+  on conflict (topic, id) do nothing`;

@@ -1,0 +1,17 @@
+/**
+ * The statement that makes the outbox's table, for a migration of the service. Run again it changes nothing.
+ *
+ * `place` is the order of creation; `event` a CloudEvent; `id` its id, by which the bus knows it when it comes twice.
+ */
+export const OUTBOX_TABLE = `
+  create table if not exists postbud_outbox (
+    place bigint generated always as identity primary key,
+    topic text not null,
+    id text not null,
+    event jsonb not null,
+    recorded_at timestamptz not null default clock_timestamp(),
+    unique (topic, id)
+  )`;
+
+/** The class of the advisory lock that a transaction holds from its first event to its end. */
+export const RECORDING = 0x9062;

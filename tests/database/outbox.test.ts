@@ -1,0 +1,252 @@
+import { randomBytes } from 'node:crypto';
+
+import pg from 'pg';
+import { serve } from 'srvx';
+import { describe, expect, inject, vi } from 'vitest';
+
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
+import {
+  forward,
+  ForwardFailed,
+  InvalidPayload,
+  keepForwarding,
+  OUTBOX_TABLE,
+  record,
+  waiting,
+} from '../../lib/elsewhere/outbox/outbox.ts';
+import { test as busTest } from '../support/bus-test.ts';
+import { numbers, payloadOf, rows } from '../support/bus.ts';
+import { PATIENTLY } from '../support/patience.ts';
+import { createDatabase } from '../support/postgres.ts';
+import { randomFrom } from '../support/random.ts';
+
+const SECRET = `whsec_${randomBytes(32).toString('base64')}`;
+
+/** A service's own Postgres, and the bus's function behind an address, with a say in each answer. */
+const test = busTest
+  .extend('service', { scope: 'file' }, async ({}, { onCleanup }) => {
+    const pool = new pg.Pool({ connectionString: await createDatabase(inject('postgresUrl')), max: 20 });
+    onCleanup(async () => await pool.end());
+    await pool.query(OUTBOX_TABLE);
+    return pool;
+  })
+  .extend('own', { auto: true }, async ({ service }) => {
+    await service.query('truncate postbud_outbox restart identity');
+    return service;
+  })
+  .extend('away', (): { answer: ((got: Response) => Response | Promise<Response>) | null } => ({
+    answer: null,
+  }))
+  .extend('url', async ({ bus, away }, { onCleanup }) => {
+    vi.stubEnv('DATABASE_URL', bus.url);
+    vi.stubEnv('RELAY', 'off');
+    vi.stubEnv('PRODUCER_BOOKINGS_SECRET', SECRET);
+    vi.resetModules();
+    const { default: endpoint } = await import('../../api/events.ts');
+    const server = serve({
+      port: 0,
+      hostname: '127.0.0.1',
+      silent: true,
+      fetch: async (request) => {
+        const got = await endpoint.fetch(request);
+        return away.answer ? await away.answer(got) : got;
+      },
+    });
+    await server.ready();
+    onCleanup(async () => {
+      await server.close(true);
+      vi.unstubAllEnvs();
+    });
+    return server.url!;
+  });
+
+// What is written is kept from the beginning of each test on.
+test.beforeEach(({ output }) => void output.text());
+
+const approved = (bookingId: string) => payloadOf('booking.approved', { bookingId });
+
+/** Runs a transaction of the service. */
+async function inTransaction(pool: pg.Pool, body: (client: pg.PoolClient) => Promise<void>, end = 'commit') {
+  const client = await pool.connect();
+  try {
+    await client.query('begin');
+    await body(client);
+    await client.query(end);
+  } finally {
+    client.release();
+  }
+}
+
+const recordBooking = async (pool: pg.Pool, id: string, end?: string) => {
+  await inTransaction(
+    pool,
+    async (client) => void (await record(client, 'booking.approved', approved(id), { dedupeKey: id })),
+    end,
+  );
+};
+
+const keysOf = async (bus: { db: Parameters<typeof rows>[0] }) =>
+  (await rows<{ key: string }>(bus.db, 'select dedupe_key as key from events order by created_at, seq')).map(
+    ({ key }) => key,
+  );
+
+describe('postbud/outbox', () => {
+  test('what a transaction recorded is on the bus once it is forwarded, and nothing of one that was rolled back', async ({
+    bus,
+    own,
+    url,
+  }) => {
+    await recordBooking(own, 'rolled-back', 'rollback');
+    await inTransaction(own, async (client) => {
+      const { id } = await record(client, 'booking.approved', approved('b-1'), {
+        orderingKey: 'hall 7',
+        correlationId: 'case 12',
+        causationId: 'req_9',
+      });
+      expect(id).toMatch(/^[\da-f-]{36}$/);
+    });
+    expect(await waiting(own)).toEqual({ count: 1, oldestAgeSeconds: expect.any(Number) as number });
+    expect(await forward(own, { url, secret: SECRET })).toEqual({ forwarded: 1, isHeldBack: false });
+    expect(await waiting(own)).toEqual({ count: 0, oldestAgeSeconds: null });
+    expect(
+      await rows(
+        bus.db,
+        'select topic, producer, ordering_key, correlation_id, causation_id, version, payload from events',
+      ),
+    ).toEqual([
+      {
+        topic: 'booking.approved',
+        producer: 'bookings',
+        ordering_key: 'hall 7',
+        correlation_id: 'case 12',
+        causation_id: 'req_9',
+        version: catalog['booking.approved'].version,
+        payload: approved('b-1'),
+      },
+    ]);
+  });
+
+  test('a payload that does not fit is refused before the database is asked, and the transaction goes on', async ({
+    own,
+  }) => {
+    await inTransaction(own, async (client) => {
+      const wrong = record(client, 'booking.approved', { bookingId: 7 } as never);
+      await expect(wrong).rejects.toBeInstanceOf(InvalidPayload);
+      await record(client, 'booking.approved', approved('b-1'));
+    });
+    expect(await waiting(own)).toMatchObject({ count: 1 });
+  });
+
+  test('an event waits for a transaction that was open before it and may have an earlier one', async ({
+    bus,
+    own,
+    url,
+  }) => {
+    const client = await own.connect();
+    await client.query('begin');
+    await record(client, 'booking.approved', approved('first'), { dedupeKey: 'first' });
+    await recordBooking(own, 'second');
+    const pass = forward(own, { url, secret: SECRET });
+    await vi.waitFor(async () => {
+      const { rows: asked } = await own.query(
+        `select from pg_stat_activity where query like '%as open where name in%' and pid <> pg_backend_pid()`,
+      );
+      expect(asked.length).toBeGreaterThan(0);
+    });
+    expect(await keysOf(bus)).toEqual([]);
+    await client.query('commit');
+    client.release();
+    expect(await pass).toEqual({ forwarded: 2, isHeldBack: false });
+    expect(await keysOf(bus)).toEqual(['first', 'second']);
+  });
+
+  test('several forwarders, overlapping transactions, rollbacks and a bus that is away or whose answers are lost: each event once, in order of creation', async ({
+    bus,
+    own,
+    away,
+    url,
+  }) => {
+    const random = randomFrom(7);
+    away.answer = (got) => (random() < 0.2 ? new Response('gone', { status: 502 }) : got);
+    const done = new AbortController();
+    const errors: unknown[] = [];
+    const forwarders = numbers(1, 3).map(() =>
+      keepForwarding(own, {
+        url,
+        secret: SECRET,
+        signal: done.signal,
+        everyMs: 5,
+        onError: (error) => errors.push(error),
+      }),
+    );
+    const created: string[] = [];
+    await Promise.all(
+      numbers(1, 8).map(async (producer) => {
+        for (const number of numbers(1, 25)) {
+          const id = `p${producer}-${number}`;
+          await recordBooking(own, id, random() < 0.2 ? 'rollback' : 'commit');
+        }
+      }),
+    );
+    // Removed once they are forwarded, so the order of creation is read off the bus's own answer below.
+    await vi.waitFor(async () => expect((await waiting(own)).count).toBe(0), PATIENTLY);
+    done.abort();
+    await Promise.all(forwarders);
+    const keys = await keysOf(bus);
+    expect(new Set(keys).size).toBe(keys.length);
+    for (const producer of numbers(1, 8)) {
+      const own8 = keys
+        .filter((key) => key.startsWith(`p${producer}-`))
+        .map((key) => Number(key.split('-')[1]));
+      expect(own8).toEqual(own8.toSorted((one, other) => one - other));
+      created.push(...own8.map(String));
+    }
+    expect(errors.length).toBeGreaterThan(0);
+    expect(errors.every((error) => error instanceof ForwardFailed && error.status === 502)).toBe(true);
+    expect(created.length).toBeGreaterThan(100);
+  });
+
+  test('an event that the bus refuses holds up those behind it, and no other; the error names it', async ({
+    bus,
+    own,
+    url,
+  }) => {
+    await recordBooking(own, 'b-1');
+    await recordBooking(own, 'b-2');
+    await recordBooking(own, 'b-3');
+    await own.query(`update postbud_outbox set event = event || '{"schemaversion": 9}' where id = 'b-2'`);
+    const refused = forward(own, { url, secret: SECRET });
+    await expect(refused).rejects.toMatchObject({
+      code: 'forward_failed',
+      status: 400,
+      refused: { topic: 'booking.approved', id: 'b-2' },
+      message: expect.stringContaining('this bus has version 1 of booking.approved') as string,
+    });
+    expect(await keysOf(bus)).toEqual(['b-1']);
+    expect(await waiting(own)).toMatchObject({ count: 2 });
+    await own.query(`update postbud_outbox set event = event - 'schemaversion' where id = 'b-2'`);
+    expect(await forward(own, { url, secret: SECRET })).toEqual({ forwarded: 2, isHeldBack: false });
+  });
+
+  test('batches keep within what the bus takes in one request', async ({ bus, own, url }) => {
+    const reason = 'ø'.repeat(10_000);
+    for (const number of numbers(1, 110)) {
+      await inTransaction(own, async (client) => {
+        await record(client, 'booking.cancelled', payloadOf('booking.cancelled', { reason }), {
+          dedupeKey: `b-${number}`,
+        });
+      });
+    }
+    expect(await forward(own, { url, secret: SECRET })).toEqual({ forwarded: 110, isHeldBack: false });
+    expect(await keysOf(bus)).toEqual(numbers(1, 110).map((number) => `b-${number}`));
+  });
+
+  test.for<[url: string, secret: string, message: string]>([
+    ['bus.example.no', SECRET, "url: expected the bus's address, for example https://bus.example.no"],
+    ['https://bus.example.no', 'hunter2', 'secret: expected whsec_ and base64'],
+  ])('an address %s or a secret %s is refused at once', async ([url, secret, message], { own }) => {
+    await expect(forward(own, { url, secret })).rejects.toThrow(message);
+    const { signal } = new AbortController();
+    await expect(keepForwarding(own, { url, secret, signal })).rejects.toThrow(message);
+  });
+});
