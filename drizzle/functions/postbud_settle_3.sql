@@ -199,8 +199,10 @@ begin
       ),
       -- A key that waits leaves its shared lane to the others. Its deliveries stay where they are.
       in_trouble as (
-        insert into lanes (topic, subscriber, slot, held_key, home_id, head, tail, due_at)
+        insert into lanes (topic, subscriber, slot, held_key, home_id, careful_to, head, tail, due_at)
+        -- What may have ended a relay goes on one by one there.
         select home.topic, home.subscriber, home.slot, settled.lane_key, home.id,
+          greatest(home.careful_to, outcome.careful_to),
           -- Moved back since the claim: a replay may have put back what comes first of this key.
           case when home.head = outcome.head_was then settled.position - (not coalesce(halts, false))::int
             else least(settled.position - 1, home.head) end,
@@ -212,7 +214,8 @@ begin
         where home.slot is not null and home.home_id is null and (settled.next_attempt_at is not null or halts)
         order by settled.position
         on conflict (home_id, held_key) where home_id is not null
-          do update set head = least(lanes.head, excluded.head), due_at = excluded.due_at
+          do update set head = least(lanes.head, excluded.head), due_at = excluded.due_at,
+            careful_to = greatest(lanes.careful_to, excluded.careful_to)
       ),
       halted as (
         insert into halts (lane_id, position, lane_key, topic, subscriber, halted_at)
@@ -253,9 +256,9 @@ begin
   end if;
   if leaving is not null then
     with gone as (
-      insert into lanes (topic, subscriber, slot, held_key, home_id, head, tail, waits_for_version,
+      insert into lanes (topic, subscriber, slot, held_key, home_id, careful_to, head, tail, waits_for_version,
         held_version, lease_token, leased_until, due_at)
-      select topic, subscriber, slot, key, home.id,
+      select topic, subscriber, slot, key, home.id, greatest(home.careful_to, outcome.careful_to),
         case when home.head = outcome.head_was then key_leaving.position - 1
           else least(key_leaving.position - 1, home.head) end,
         key_leaving.position,
@@ -270,7 +273,8 @@ begin
         ) as home
       where home.id = any (held)
       on conflict (home_id, held_key) where home_id is not null
-        do update set head = least(lanes.head, excluded.head)
+        do update set head = least(lanes.head, excluded.head),
+          careful_to = greatest(lanes.careful_to, excluded.careful_to)
       returning id, home_id, held_key
     )
     select json_agg(gone) into left_for from gone;

@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 
+import type { EmitOptions } from '../../lib/bus/outbox/emit.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import {
@@ -84,43 +85,45 @@ describe('a relay that is killed in the middle of a batch', () => {
     expect(statements).toBeLessThan(30);
   });
 
-  test('makes an event that kills every relay a dead letter after five attempts, and its neighbours are delivered', async ({
-    bus,
-    handed,
-    ledger,
-  }) => {
-    await emitPayments(bus.db, 1, 6);
-    // The first crash is laid to the head, which alone is known to have begun. From then on it is one by one.
-    const waits = [
-      0,
-      LAPSE + MINUTE,
-      LAPSE + MINUTE,
-      LAPSE + 5 * MINUTE,
-      LAPSE + 30 * MINUTE,
-      LAPSE + 360 * MINUTE,
-    ];
-    let now = START;
-    const begun: number[][] = [];
-    for (const wait of waits) {
-      now += wait;
-      begun.push((await relayInProcess({ url: bus.url, now, dieAt: 2 })).begun);
-    }
-    expect(begun).toEqual([[1, 2], [1, 2], [2], [2], [2], [2]]);
-    expect(await drain(bus.db, [ledger()], { now: now + LAPSE })).toMatchObject({
-      deadLettered: 1,
-      delivered: 4,
-    });
-    expect(handed).toEqual([3, 4, 5, 6]);
-    const stored = await deliveriesOf(bus.db, 'ledger');
-    expect(stored.map(({ state }) => state)).toEqual([
-      'delivered',
-      'dead_lettered',
-      ...Array(4).fill('delivered'),
-    ]);
-    expect(stored[1]).toMatchObject({ attempts: 5 });
-    expect(stored[1]!.log!.map(({ kind }) => kind)).toEqual(Array(5).fill('lease_expired'));
-    expect(await contradictions(bus.db)).toEqual([]);
-  });
+  test.for<[of: string, options: EmitOptions]>([
+    ['a topic', {}],
+    ['a key, which leaves its shared lane', { orderingKey: 'booking 1' }],
+  ])(
+    'makes an event of %s that kills every relay a dead letter after five attempts, and its neighbours are delivered',
+    async ([, options], { bus, handed, ledger }) => {
+      await emitPayments(bus.db, 1, 6, options);
+      // The first crash is laid to the head, which alone is known to have begun. From then on it is one by one.
+      const waits = [
+        0,
+        LAPSE + MINUTE,
+        LAPSE + MINUTE,
+        LAPSE + 5 * MINUTE,
+        LAPSE + 30 * MINUTE,
+        LAPSE + 360 * MINUTE,
+      ];
+      let now = START;
+      const begun: number[][] = [];
+      for (const wait of waits) {
+        now += wait;
+        begun.push((await relayInProcess({ url: bus.url, now, dieAt: 2 })).begun);
+      }
+      expect(begun).toEqual([[1, 2], [1, 2], [2], [2], [2], [2]]);
+      expect(await drain(bus.db, [ledger()], { now: now + LAPSE })).toMatchObject({
+        deadLettered: 1,
+        delivered: 4,
+      });
+      expect(handed).toEqual([3, 4, 5, 6]);
+      const stored = await deliveriesOf(bus.db, 'ledger');
+      expect(stored.map(({ state }) => state)).toEqual([
+        'delivered',
+        'dead_lettered',
+        ...Array(4).fill('delivered'),
+      ]);
+      expect(stored[1]).toMatchObject({ attempts: 5 });
+      expect(stored[1]!.log!.map(({ kind }) => kind)).toEqual(Array(5).fill('lease_expired'));
+      expect(await contradictions(bus.db)).toEqual([]);
+    },
+  );
 
   test('leaves no transactional effects behind, and each effect is committed once later', async ({ bus }) => {
     await emitPayments(bus.db, 1, 5);
