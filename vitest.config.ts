@@ -17,12 +17,12 @@ const withPostgres = { globalSetup: ['tests/support/global-setup.ts'] };
 /** What nobody waits for between two edits: `npm run test:long`. CI runs it too. */
 const LONG = [
   'tests/browser/{backfill,console,erase,smoke,waits}.test.ts',
-  'tests/database/{cancelled-turns,chaos-mistakes,crash,doctor,drivers,identifiers,isolation}.test.ts',
+  'tests/database/{backfill,cancelled-turns,chaos-mistakes,crash,doctor,drivers,erase,identifiers,isolation}.test.ts',
   'tests/database/{lost-answers,next-release,no-answer,operator-races,plans,receive-crash}.test.ts',
   'tests/database/{receive-document,reconciliation,refused-surroundings,relay-time,rename}.test.ts',
   'tests/database/{restart,role-rights,surroundings,take-over,trouble}.test.ts',
   'tests/http/{cli-database,cli-process,cron,fuzz,fuzz-operators,local-server,misconfigured}.test.ts',
-  'tests/http/visitor-limits.test.ts',
+  'tests/http/{operators-personal,posted-at-once,visitor-limits}.test.ts',
   'tests/package/{outbox,outside}.test.ts',
   'tests/unit/{newcomer,testing-databases}.test.ts',
 ];
@@ -49,7 +49,7 @@ const sources: TestProjectConfiguration[] = [
       },
     },
   },
-  folder('database'),
+  folder('database', { ...inTurns, ...withPostgres }),
   folder('package'),
   folder('browser'),
   folder('http', { ...inTurns, ...withPostgres }),
@@ -112,8 +112,8 @@ export default defineConfig({
     expect: { poll: { timeout: 30_000, interval: 20 } },
     // What a test spies on is itself again before the next one.
     restoreMocks: true,
-    // Without it two cores get one worker, and most of a test's time is waiting.
-    maxWorkers: 2,
+    // Without it two cores get one worker, and much of a test's time is waiting.
+    maxWorkers: 3,
     projects: artefact === undefined ? sources : built,
   },
 });

@@ -1,73 +1,25 @@
-import { randomBytes } from 'node:crypto';
-
-import { CloudEvent, HTTP } from 'cloudevents';
-import { Webhook } from 'standardwebhooks';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 
-import { startProxy } from '../chaos/proxy.ts';
 import { test } from '../support/bus-test.ts';
 import { numbers, payloadOf, rows } from '../support/bus.ts';
-
-const secret = () => `whsec_${randomBytes(32).toString('base64')}`;
-const [BOOKINGS, RETIRED, PAYMENTS] = [secret(), secret(), secret()];
-const URL_OF_BUS = 'https://postbud.example/api/events';
+import {
+  approved,
+  batch,
+  BOOKINGS,
+  deployed,
+  PAYMENTS,
+  RETIRED,
+  secret,
+  signed,
+  stored,
+  structured,
+} from '../support/posted-events.ts';
 
 // What is written is kept from the beginning of each test on.
 test.beforeEach(({ output }) => void output.text());
 test.afterEach(() => {
   vi.unstubAllEnvs();
 });
-
-/** The function file, in a process whose environment holds these variables. */
-async function deployed(variables: Record<string, string | undefined>) {
-  const usual = { PRODUCER_BOOKINGS_SECRET: `${BOOKINGS} ${RETIRED}`, PRODUCER_PAYMENTS_SECRET: PAYMENTS };
-  // The relay of this process would deliver, which is not looked at here.
-  for (const [name, value] of Object.entries({ ...usual, RELAY: 'off', ...variables }))
-    vi.stubEnv(name, value);
-  vi.resetModules();
-  const { default: endpoint } = await import('../../api/events.ts');
-  return endpoint;
-}
-
-/** A request as a producer signs it, in whatever language: with the reference implementation. */
-function signed(type: string, body: string, by = BOOKINGS, ago = 0): Request {
-  const at = new Date(Date.now() - ago);
-  return new Request(URL_OF_BUS, {
-    method: 'POST',
-    headers: {
-      'content-type': type,
-      'webhook-id': 'msg_1',
-      'webhook-timestamp': `${Math.floor(at.getTime() / 1000)}`,
-      'webhook-signature': new Webhook(by).sign('msg_1', at, body),
-    },
-    body,
-  });
-}
-
-/** A CloudEvent as the official SDK writes it. */
-const approved = (id: string, fields: object = {}) =>
-  new CloudEvent({
-    id,
-    source: 'bookings',
-    type: 'booking.approved',
-    data: payloadOf('booking.approved', { bookingId: id }),
-    ...fields,
-  });
-
-/** Sends one as the SDK does in structured mode. */
-function structured(event: CloudEvent<unknown>, by = BOOKINGS): Request {
-  const { headers, body } = HTTP.structured(event);
-  return signed(String(headers['content-type']), String(body), by);
-}
-
-const batch = (events: readonly unknown[]) =>
-  signed('application/cloudevents-batch+json', JSON.stringify(events));
-
-const stored = async (bus: { db: Parameters<typeof rows>[0] }) =>
-  await rows<{ id: string; topic: string; dedupe_key: string }>(
-    bus.db,
-    'select id::text, topic, dedupe_key from events order by created_at, seq',
-  );
 
 const answerOf = async (response: Response) => [response.status, await response.json()] as const;
 
@@ -269,44 +221,6 @@ describe('POST /api/events', () => {
   test('a wrong secret of one producer keeps no other from posting', async ({ bus }) => {
     const endpoint = await deployed({ DATABASE_URL: bus.url, PRODUCER_PAYMENTS_SECRET: 'short' });
     expect((await endpoint.fetch(structured(approved('b-1')))).status).toBe(200);
-  });
-
-  test('a thousand at once, half of them twice, with the database away for two seconds, are recorded once each, and in the order in which each producer sent them', async ({
-    bus,
-  }) => {
-    const address = new URL(bus.url);
-    const proxy = await startProxy(Number(address.port));
-    address.port = `${proxy.port}`;
-    const endpoint = await deployed({ DATABASE_URL: address.href });
-    const send = async (id: string): Promise<boolean> => {
-      for (;;) {
-        const response = await endpoint.fetch(structured(approved(id)));
-        const { events } = (await response.json()) as { events?: { duplicate: boolean }[] };
-        if (response.status === 200) return events![0]!.duplicate;
-        expect(response.status).toBe(503);
-        expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
-      }
-    };
-    const duplicates: boolean[] = [];
-    // Ten senders, each with a hundred of its own one after the other, of which every second one is sent twice at once.
-    const sender = async (of: number) => {
-      for (const number of numbers(1, 100)) {
-        const id = `s${of}-${String(number).padStart(3, '0')}`;
-        duplicates.push(...(await Promise.all(number % 2 === 0 ? [send(id), send(id)] : [send(id)])));
-        if (of === 1 && number === 30) proxy.stall(2000);
-        if (of === 1 && number === 60) proxy.cut();
-      }
-    };
-    await Promise.all(numbers(1, 10).map((number) => sender(number)));
-    const keys = (await stored(bus)).map(({ dedupe_key: key }) => key);
-    expect(keys).toHaveLength(1000);
-    for (const of of numbers(1, 10)) {
-      const own = keys.filter((key) => key.startsWith(`s${of}-`));
-      expect(own).toEqual(own.toSorted());
-    }
-    // What the cut hit may have been recorded without an answer, and then every answer says duplicate.
-    expect(duplicates.filter((isDuplicate) => isDuplicate).length).toBeGreaterThanOrEqual(500);
-    proxy.close();
   });
 
   test('more than 3,000 requests of a producer in ten seconds are told to wait', async ({ bus }) => {

