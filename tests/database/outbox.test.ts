@@ -5,6 +5,7 @@ import { serve } from 'srvx';
 import { describe, expect, inject, vi } from 'vitest';
 
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
+import { emit, fromPrisma } from '../../lib/elsewhere/emit/emit.ts';
 import {
   forward,
   ForwardFailed,
@@ -133,6 +134,25 @@ describe('postbud/outbox', () => {
       const wrong = record(client, 'booking.approved', { bookingId: 7 } as never);
       await expect(wrong).rejects.toBeInstanceOf(InvalidPayload);
       await record(client, 'booking.approved', approved('b-1'));
+    });
+    expect(await waiting(own)).toMatchObject({ count: 1 });
+  });
+
+  test('a pool is refused, in whose place the client of the transaction is asked for', async ({ own }) => {
+    const onPool = record(own as never, 'booking.approved', approved('b-1'));
+    await expect(onPool).rejects.toThrow('expected the client of a transaction, got a pool');
+    const emitted = emit(own as never, 'booking.approved', approved('b-1'));
+    await expect(emitted).rejects.toThrow('Pass what pool.connect() gave you');
+    expect(await waiting(own)).toMatchObject({ count: 0 });
+  });
+
+  test('a client of Prisma’s kind is taken through its adapter', async ({ own }) => {
+    await inTransaction(own, async (client) => {
+      const prisma = {
+        $queryRawUnsafe: async (text: string, ...values: unknown[]) =>
+          (await client.query(text, values)).rows,
+      };
+      await record(fromPrisma(prisma), 'booking.approved', approved('b-1'));
     });
     expect(await waiting(own)).toMatchObject({ count: 1 });
   });

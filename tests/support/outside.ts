@@ -32,8 +32,8 @@ const PACKAGES = [
   '@types/ws',
 ];
 
-/** A driver that only a component elsewhere has, through Drizzle. */
-const POSTGRES_JS = 'postgres@3';
+/** Clients that only a component elsewhere has. */
+const CLIENTS = ['postgres@3', 'kysely@0.29', 'knex@3', 'typeorm@1', 'sequelize@6'];
 
 /** A repository outside this one, with a component that installed the package. */
 export interface Outside {
@@ -61,7 +61,7 @@ interface Started {
 export async function makeOutside(): Promise<Outside> {
   const folder = mkdtempSync(join(tmpdir(), 'postbud-outside-'));
   const built = await writePackage(root, join(folder, 'dist'));
-  const versions = [...PACKAGES.map((name) => `${name}@${versionOf(name)}`), POSTGRES_JS];
+  const versions = [...PACKAGES.map((name) => `${name}@${versionOf(name)}`), ...CLIENTS];
   writeFileSync(join(folder, 'package.json'), '{ "name": "resources", "private": true, "type": "module" }');
   await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline', built.tarball, ...versions], {
     cwd: folder,

@@ -1,12 +1,14 @@
-import type { Executor } from '../../platform/db/statement.ts';
 import { inSendSpan } from '../../platform/telemetry/event.ts';
 import type { PayloadInput, TopicName } from '../catalog/catalog.ts';
 import { store } from './insert.ts';
 import { outboxEvent } from './record.ts';
 import type { EmitOptions } from './record.ts';
+import { requireTransaction } from './transaction.ts';
+import type { Transaction } from './transaction.ts';
 
 export { InvalidPayload, NotYourTopic, UnknownTopic } from './errors.ts';
 export type { EmitOptions } from './record.ts';
+export type { Transaction } from './transaction.ts';
 
 /**
  * Records an event in the outbox, in the caller's transaction and in one statement.
@@ -19,14 +21,16 @@ export type { EmitOptions } from './record.ts';
  * @param tx the transaction that also writes the business data: Drizzle's, or the bare client of `pg`, Neon or PGlite.
  * @param payload checked against the topic's schema; the schema's output is stored.
  * @returns the event's id, a UUIDv7; with a `dedupeKey` that was used before, the id of that event.
- * @throws InvalidPayload or UnknownTopic before anything is sent to the database, so that the transaction can go on.
+ * @throws InvalidPayload or UnknownTopic before anything is sent to the database, so that the transaction can go on;
+ *   TypeError for a pool.
  */
 export async function emit<Name extends TopicName>(
-  tx: Executor,
+  tx: Transaction,
   topic: Name,
   payload: PayloadInput<Name>,
   options: EmitOptions = {},
 ): Promise<{ id: string }> {
+  requireTransaction(tx);
   const recorded = async () => ({ id: await store(tx, outboxEvent(topic, payload, options)) });
   if (options.traceparent !== undefined) return await recorded();
   return await inSendSpan(topic, async (sent) => {

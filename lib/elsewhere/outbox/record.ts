@@ -1,8 +1,9 @@
 import type { PayloadInput, TopicName } from '../../bus/catalog/catalog.ts';
 import { outboxEvent } from '../../bus/outbox/record.ts';
 import type { EmitOptions } from '../../bus/outbox/record.ts';
+import { requireTransaction } from '../../bus/outbox/transaction.ts';
+import type { Transaction } from '../../bus/outbox/transaction.ts';
 import { run } from '../../platform/db/statement.ts';
-import type { Executor } from '../../platform/db/statement.ts';
 import { RECORDING } from './table.ts';
 
 export type RecordOptions = EmitOptions;
@@ -15,14 +16,16 @@ export type RecordOptions = EmitOptions;
  * @param payload checked against the topic's schema; the schema's output is stored.
  * @param options as for `emit`.
  * @returns the event's id at its source: the `dedupeKey`, or else a UUIDv7. The bus gives it an id of its own.
- * @throws InvalidPayload or UnknownTopic before anything is sent to the database, so that the transaction can go on.
+ * @throws InvalidPayload or UnknownTopic before anything is sent to the database, so that the transaction can go on;
+ *   TypeError for a pool.
  */
 export async function record<Name extends TopicName>(
-  tx: Executor,
+  tx: Transaction,
   topic: Name,
   payload: PayloadInput<Name>,
   options: RecordOptions = {},
 ): Promise<{ id: string }> {
+  requireTransaction(tx);
   const event = outboxEvent(topic, payload, options);
   const id = event.dedupeKey ?? event.id;
   const { correlationId, causationId, traceparent } = event;

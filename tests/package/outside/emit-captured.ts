@@ -5,12 +5,17 @@ const pool = new Pool({ connectionString: process.env['DATABASE_URL']! });
 
 /** Emits without a transaction of its own: the event is all that there is to write. */
 export async function capture(amount: string): Promise<void> {
-  await emit(pool, 'payment.captured', {
-    intentId: `pi_${amount}`,
-    bookingId: 'bkg_48213',
-    provider: 'cardpayments',
-    amountMinor: Number(amount),
-    currency: 'NOK',
-    providerEventId: `evt_${amount}`,
-  });
+  const client = await pool.connect();
+  try {
+    await emit(client, 'payment.captured', {
+      intentId: `pi_${amount}`,
+      bookingId: 'bkg_48213',
+      provider: 'cardpayments',
+      amountMinor: Number(amount),
+      currency: 'NOK',
+      providerEventId: `evt_${amount}`,
+    });
+  } finally {
+    client.release();
+  }
 }
