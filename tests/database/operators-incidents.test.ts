@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
-import { ledger } from '../support/ledger.ts';
+import { fail, ledger } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
 
@@ -142,6 +142,21 @@ describe('an incident', () => {
       status: 409,
       code: 'incident_closed',
     });
+  });
+
+  test('that was retried twice says how its lanes are, not how many times somebody pressed', async ({
+    bus,
+    operators,
+  }) => {
+    await operators.held(2);
+    const id = await onlyIncident(operators);
+    for (const _ of ['once', 'twice']) {
+      await operators.ask(`/incidents/${id}/retry`, { json: {} });
+      await drainLive(bus.db, [ledger(fail)]);
+    }
+    expect(await shown(operators, `/incidents/${id}${follows(id)}`)).toContain(
+      'Retried 1 lane: 0 deliver again , 1 failed again',
+    );
   });
 
   test('is dismissed with a reason, and its dead letters say who dismissed them and why', async ({
