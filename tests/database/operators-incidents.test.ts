@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
-import { fail, ledger } from '../support/ledger.ts';
+import { ledger } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
 
@@ -150,13 +150,53 @@ describe('an incident', () => {
   }) => {
     await operators.held(2);
     const id = await onlyIncident(operators);
+    const down = ledger(() => {
+      throw new TypeError('the ledger is down');
+    });
     for (const _ of ['once', 'twice']) {
-      await operators.ask(`/incidents/${id}/retry`, { json: {} });
-      await drainLive(bus.db, [ledger(fail)]);
+      const { json } = await operators.ask(`/incidents/${id}/retry`, { json: {} });
+      expect(json).toMatchObject({ retried: 1 });
+      await drainLive(bus.db, [down]);
     }
     expect(await shown(operators, `/incidents/${id}${follows(id)}`)).toContain(
       'Retried 1 lane: 0 deliver again , 1 failed again',
     );
+  });
+
+  test('says before a retry which attempt it is, and what it costs if that fails', async ({ operators }) => {
+    await operators.held(2);
+    expect(await shown(operators, `/incidents/${await onlyIncident(operators)}`)).toContain(
+      'A retry is attempt 2 of 5; if it fails, the next wait is 5 min.',
+    );
+    expect(await shown(operators, '/topics/payment.captured')).toContain(
+      'Retry: attempt 2 of 5; if it fails, the next wait is 5 min',
+    );
+  });
+
+  test('of a subscription that this release does not deliver offers no retry, and refuses one', async ({
+    bus,
+    operators,
+  }) => {
+    const [first] = await operators.held(2);
+    operators.attached = [];
+    const id = await onlyIncident(operators);
+    const page = await shown(operators, `/incidents/${id}`);
+    expect(page).toContain('Attach 1 lane blocked. ledger is not attached to payment.captured');
+    expect(page).not.toContain('Retry 1 lane');
+    await rows(bus.db, "update lanes set subscriber = 'postcards' where subscriber = 'ledger'");
+    await rows(bus.db, "update backlog set subscriber = 'postcards' where subscriber = 'ledger'");
+    await rows(bus.db, "update incidents set subscriber = 'postcards' where subscriber = 'ledger'");
+    const settle = 'Rename or retire';
+    for (const path of [`/incidents/${id}`, `/dead-letters/${first}`, '/topics/payment.captured']) {
+      const { text } = await operators.ask(path, { accept: BROWSER });
+      expect([path, text.includes(settle), text.includes('/retry"')]).toEqual([path, true, false]);
+    }
+    for (const path of [`/incidents/${id}/retry`, `/deliveries/${first}/retry`]) {
+      expect((await operators.ask(path, { json: {} })).json).toMatchObject({
+        status: 409,
+        code: 'no_such_subscription',
+      });
+    }
   });
 
   test('is dismissed with a reason, and its dead letters say who dismissed them and why', async ({
