@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
@@ -191,6 +192,12 @@ describe('an incident', () => {
       const { text } = await operators.ask(path, { accept: BROWSER });
       expect([path, text.includes(settle), text.includes('/retry"')]).toEqual([path, true, false]);
     }
+    const { text } = await operators.ask('/subscribers/postcards', { accept: BROWSER });
+    const [, choice = ''] = /<select name="to".*?>(.*?)<\/select>/s.exec(text) ?? [];
+    expect(Array.from(choice.matchAll(/value="(.*?)"/g), ([, name]) => name)).toEqual([
+      '',
+      ...catalog['payment.captured'].subscribers,
+    ]);
     for (const path of [`/incidents/${id}/retry`, `/deliveries/${first}/retry`]) {
       expect((await operators.ask(path, { json: {} })).json).toMatchObject({
         status: 409,
