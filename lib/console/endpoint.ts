@@ -14,6 +14,7 @@ import { bouncePage } from './access/bounce.ts';
 import { signInPage } from './access/page.ts';
 import { followIn } from './kit/following.ts';
 import type { Followed, Follower } from './kit/following.ts';
+import { handlingOf } from './kit/handling.ts';
 import type { Badges, Html, PageContext } from './kit/layout.ts';
 import { HOME } from './kit/links.ts';
 import type { Operator } from './kit/operator.ts';
@@ -166,7 +167,9 @@ function nextAfter({ request, url }: Asked): string {
 function contextOf({ declaration, url }: Asked, operator: Operator, badges: Badges | null): PageContext {
   const refusesReplay = (topic: string, subscriber: string) =>
     refusingReplays(declaration.bus.subscribers()).includes(`${topic} ${subscriber}`);
-  return { operator, environment: declaration.environment(), url, badges, refusesReplay };
+  const handling = (topic: string, subscriber: string) =>
+    handlingOf(topic, subscriber, declaration.bus.subscribers());
+  return { operator, environment: declaration.environment(), url, badges, refusesReplay, handling };
 }
 
 /** Reads a fact that a page is shown without if it cannot be read. */

@@ -130,7 +130,7 @@ export const MUTATIONS: readonly Mutation[] = [
       if (attempts.length > 1) throw error;
       const { settlementValues } = await import('../deliveries/settle.ts');
       const { run } = await import('../../platform/db/statement.ts');
-      const { waitAfter } = await import('./backoff.ts');
+      const { waitAfter } = await import('../subscribers/backoff.ts');
       const { failureOf } = await import('./failure.ts');
       const { kind, message, waitMs, isPermanent } = failureOf(error);
       const { delivery, atMs } = attempt;

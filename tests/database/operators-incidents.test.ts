@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
@@ -142,6 +143,67 @@ describe('an incident', () => {
       status: 409,
       code: 'incident_closed',
     });
+  });
+
+  test('that was retried twice says how its lanes are, not how many times somebody pressed', async ({
+    bus,
+    operators,
+  }) => {
+    await operators.held(2);
+    const id = await onlyIncident(operators);
+    const down = ledger(() => {
+      throw new TypeError('the ledger is down');
+    });
+    for (const _ of ['once', 'twice']) {
+      const { json } = await operators.ask(`/incidents/${id}/retry`, { json: {} });
+      expect(json).toMatchObject({ retried: 1 });
+      await drainLive(bus.db, [down]);
+    }
+    expect(await shown(operators, `/incidents/${id}${follows(id)}`)).toContain(
+      'Retried 1 lane: 0 deliver again , 1 failed again',
+    );
+  });
+
+  test('says before a retry which attempt it is, and what it costs if that fails', async ({ operators }) => {
+    await operators.held(2);
+    expect(await shown(operators, `/incidents/${await onlyIncident(operators)}`)).toContain(
+      'A retry is attempt 2 of 5; if it fails, the next wait is 5 min.',
+    );
+    expect(await shown(operators, '/topics/payment.captured')).toContain(
+      'Retry: attempt 2 of 5; if it fails, the next wait is 5 min',
+    );
+  });
+
+  test('of a subscription that this release does not deliver offers no retry, and refuses one', async ({
+    bus,
+    operators,
+  }) => {
+    const [first] = await operators.held(2);
+    operators.attached = [];
+    const id = await onlyIncident(operators);
+    const page = await shown(operators, `/incidents/${id}`);
+    expect(page).toContain('Attach 1 lane blocked. ledger is not attached to payment.captured');
+    expect(page).not.toContain('Retry 1 lane');
+    await rows(bus.db, "update lanes set subscriber = 'postcards' where subscriber = 'ledger'");
+    await rows(bus.db, "update backlog set subscriber = 'postcards' where subscriber = 'ledger'");
+    await rows(bus.db, "update incidents set subscriber = 'postcards' where subscriber = 'ledger'");
+    const settle = 'Rename or retire';
+    for (const path of [`/incidents/${id}`, `/dead-letters/${first}`, '/topics/payment.captured']) {
+      const { text } = await operators.ask(path, { accept: BROWSER });
+      expect([path, text.includes(settle), text.includes('/retry"')]).toEqual([path, true, false]);
+    }
+    const { text } = await operators.ask('/subscribers/postcards', { accept: BROWSER });
+    const [, choice = ''] = /<select name="to".*?>(.*?)<\/select>/s.exec(text) ?? [];
+    expect(Array.from(choice.matchAll(/value="(.*?)"/g), ([, name]) => name)).toEqual([
+      '',
+      ...catalog['payment.captured'].subscribers,
+    ]);
+    for (const path of [`/incidents/${id}/retry`, `/deliveries/${first}/retry`]) {
+      expect((await operators.ask(path, { json: {} })).json).toMatchObject({
+        status: 409,
+        code: 'no_such_subscription',
+      });
+    }
   });
 
   test('is dismissed with a reason, and its dead letters say who dismissed them and why', async ({

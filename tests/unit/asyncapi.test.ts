@@ -6,7 +6,7 @@ import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 
 import { catalog, topics } from '../../lib/bus/catalog/catalog.ts';
 import type { Topic } from '../../lib/bus/catalog/topic.ts';
-import { waitAfter } from '../../lib/bus/relay/backoff.ts';
+import { waitAfter } from '../../lib/bus/subscribers/backoff.ts';
 import { cloudEvent, remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
 import type { BusEvent, DeliveryContext } from '../../lib/bus/subscribers/subscriber.ts';
 import { asyncApi } from '../../lib/elsewhere/catalog-description/asyncapi.ts';

@@ -121,6 +121,7 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
     ),
     badges: { deadLetters: 3, happening: 1 },
     refusesReplay: () => false,
+    handling: () => ({ maxAttempts: 5 }),
   };
   const view = <View>(schema: z.ZodType<View>) => filled(schema, text, variant);
   const request = { topic: text, subscriber: text, since: text, group: text, deliveryIds: [text] };
@@ -164,6 +165,7 @@ function contextOf(path = '', scopes: readonly Scope[] = ALL): PageContext {
     url: new URL(`http://localhost/platform/event-bus${path}`),
     badges: null,
     refusesReplay: (_, subscriber) => subscriber === 'notifications',
+    handling: () => ({ maxAttempts: 5 }),
   };
 }
 

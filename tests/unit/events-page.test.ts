@@ -14,6 +14,7 @@ const context = (path: string): PageContext => ({
   url: new URL(`http://localhost${HOME}${path}`),
   badges: null,
   refusesReplay: () => false,
+  handling: () => ({ maxAttempts: 5 }),
 });
 
 const EMPTY: EventList = {

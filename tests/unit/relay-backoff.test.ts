@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { waitAfter } from '../../lib/bus/relay/backoff.ts';
+import { waitAfter } from '../../lib/bus/subscribers/backoff.ts';
 import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { DAY, HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';

@@ -1,8 +1,8 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import {
-  actionForm,
   dismissLetterForm,
+  firstOfLaneForms,
   mayReplay,
   missingReplayScope,
   replayLinkTo,
@@ -16,6 +16,7 @@ import { deadLetterPath, deadLettersPath } from '../kit/links.ts';
 import { alert, card } from '../kit/sections.ts';
 import { subscriberLink } from '../kit/subscriber-link.ts';
 import { attemptTimeline } from './attempts.ts';
+import { attemptsSoFar } from './delivery.ts';
 import type { DeadLetter } from './delivery.ts';
 import { deadLetterFacts, statePhraseOf } from './facts.ts';
 import { haltWords } from './halts.ts';
@@ -80,10 +81,7 @@ function actions(view: DeadLetter, context: PageContext): Html | null {
   return html`<div class="acts">
     ${
       state === 'failing'
-        ? [
-            actionForm('retry', { deliveryId }, { of }, context),
-            actionForm('skip', { deliveryId }, { of }, context),
-          ]
+        ? firstOfLaneForms({ ...view, attempts: attemptsSoFar(view.attempts) }, of, context)
         : replayLinkTo(view, of, { deliveryIds: deliveryId, include }, context)
     }
     ${deadLetteredAt !== null && dismissLetterForm(deliveryId, of, halts !== null, context)}

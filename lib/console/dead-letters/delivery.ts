@@ -273,6 +273,12 @@ export function isProbe({ outcome, error }: Try): boolean {
   return outcome === 'waited' && error !== null && ABSENT_KINDS.includes(error.kind);
 }
 
+/** The attempts that count: those since the last replay that failed, but for those that were given back. */
+export function attemptsSoFar(attempts: readonly Attempt[]): number {
+  const last = attempts.findLast(({ outcome }) => ['failed', 'returned', 'replayed'].includes(outcome));
+  return last?.outcome === 'failed' && 'attempt' in last ? last.attempt : 0;
+}
+
 /** Finds the error of the last attempt that failed; null where none did. */
 export function lastErrorOf(attempts: readonly Attempt[]): AttemptError | null {
   const last = attempts.findLast((one) => 'error' in one && one.error !== null);

@@ -1,8 +1,16 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { attemptTimeline } from '../dead-letters/attempts.ts';
+import { attemptsSoFar } from '../dead-letters/delivery.ts';
 import { haltWords } from '../dead-letters/halts.ts';
-import { actionForm, dismissLetterForm, mayReplay, replayLinkTo } from '../kit/actions.ts';
+import {
+  actionForm,
+  dismissLetterForm,
+  firstOfLaneForms,
+  mayReplay,
+  replayLinkTo,
+  settleLink,
+} from '../kit/actions.ts';
 import { time } from '../kit/instants.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { deadLetterPath, eventPath } from '../kit/links.ts';
@@ -72,9 +80,10 @@ function actions(delivery: EventDelivery, { event }: EventView, context: PageCon
       ${delivery.deadLetteredAt !== null && dismissLetterForm(deliveryId, of, delivery.halts !== null, context)}
     </div>`;
   }
-  const codes = [why.code, ...why.also.map(({ code }) => code)];
+  const codes = new Set([why.code, ...why.also.map(({ code }) => code)]);
   return html`<div class="acts">
-    ${codes.includes('backoff') && [actionForm('retry', { deliveryId }, { of }, context), actionForm('skip', { deliveryId }, { of }, context)]}
+    ${codes.has('backoff') && firstOfLaneForms({ deliveryId, topic: event.topic, subscriber, attempts: attemptsSoFar(delivery.attempts) }, of, context)}
+    ${!codes.has('backoff') && codes.has('not_in_catalog') && settleLink(event.topic, subscriber)}
     ${why.code === 'paused' && actionForm('resume', { subscriber }, { of: subscriber, hidden: { topic: why.pausedTopic } }, context)}
     ${why.code === 'outage' && actionForm('probe', { subscriber }, { of: subscriber }, context)}
     ${

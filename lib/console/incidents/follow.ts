@@ -104,24 +104,28 @@ async function readFirst<Row>(db: Database, text: string, values: string[]): Pro
   return row ?? null;
 }
 
-// The lanes of one request are retried within a few seconds. A first delivery that has not been attempted since is still
-// failing, with its last attempt before the retry.
+// The lanes of one request are retried within a few seconds. A lane that was retried twice in them counts once, by the last
+// of the two. A first delivery that has not been attempted since is still failing, with its last attempt before the retry.
 const RETRIED = `
   with action as materialized (
     select at, delivery_id, topic, subscriber, max(at) over () as last_at from operator_actions
     where incident_id = $1::text::uuid and action = 'retry'
+  ),
+  lane as (
+    select distinct on (lane_id, lane_key) at, state, attempted_at
+    from action join deliveries on lane_id = split_part(delivery_id, '-', 1)::bigint
+      and position = split_part(delivery_id, '-', 2)::bigint
+    where at > last_at - interval '10 seconds'
+    order by lane_id, lane_key, at desc
   )
   select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
     (extract(epoch from min(at)) * 1000)::float8 as since, count(*)::int as retried,
     count(*) filter (where state = 'delivered')::int as delivered,
     count(*) filter (where state <> 'delivered' and attempted_at >= at)::int as failed,
     exists (
-      select from pauses join action as any_action on pauses.subscriber = any_action.subscriber
-        and pauses.topic in ('', any_action.topic)
+      select from pauses join action on pauses.subscriber = action.subscriber and pauses.topic in ('', action.topic)
     ) as paused
-  from action join deliveries on lane_id = split_part(delivery_id, '-', 1)::bigint
-    and position = split_part(delivery_id, '-', 2)::bigint
-  where at > last_at - interval '10 seconds'
+  from lane
   having count(*) > 0`;
 
 // The operators' log is kept permanently and read from its end: an hour of it is short. A retirement of all topics logs each.

@@ -1,7 +1,8 @@
 import { NEWER_VERSION } from '../../bus/deliveries/newer-version.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { mayReplay } from '../kit/actions.ts';
+import { mayReplay, settleLink } from '../kit/actions.ts';
+import { costWords, undeliverableWords } from '../kit/handling.ts';
 import { timeToMinute, until } from '../kit/instants.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { ALL_TIME, deadLetterPath, incidentPath, replayPath, replayedPath } from '../kit/links.ts';
@@ -55,13 +56,23 @@ function installStep({ state, lastError }: IncidentView): Html {
 }
 
 function retryStep(
-  { incidentId, blockedLanes: all, haltedLanes, lanes, generatedAt, paused }: IncidentView,
-  { operator }: PageContext,
+  { incidentId, topic, subscriber, blockedLanes: all, haltedLanes, lanes, generatedAt, paused }: IncidentView,
+  { operator, handling }: PageContext,
 ): Html {
   const blockedLanes = all - haltedLanes;
   if (blockedLanes === 0) {
     const none = haltedLanes > 0 ? 'No lane waits for a retry.' : 'No lane is blocked.';
     return step('done', 'Retry', none);
+  }
+  const handled = handling(topic ?? '', subscriber);
+  if (typeof handled === 'string') {
+    const isUnlisted = handled === 'not_in_catalog';
+    return step(
+      'next',
+      isUnlisted ? 'Rename or retire' : 'Attach',
+      `${quantityOfLanes(blockedLanes)} blocked. ${undeliverableWords(topic ?? '', subscriber, handled)}`,
+      isUnlisted && mayReplay(operator) && settleLink(topic ?? '', subscriber),
+    );
   }
   const dueAt = lanes.map(({ nextAttemptAt }) => nextAttemptAt).toSorted()[0];
   const next = paused
@@ -73,10 +84,13 @@ function retryStep(
     blockedLanes > RETRIED
       ? `the first ${RETRIED} of ${quantityOfLanes(blockedLanes)}`
       : quantityOfLanes(blockedLanes);
+  const spent = Math.max(0, ...lanes.slice(0, RETRIED).map(({ attempts }) => attempts));
+  const which = lanes.length > 1 ? ' at most' : '';
+  const cost = ` A retry is${which} ${costWords(spent, handled.maxAttempts)}.`;
   return step(
     'next',
     'Retry',
-    `${quantityOfLanes(blockedLanes)} blocked. The next attempt is ${next}.`,
+    `${quantityOfLanes(blockedLanes)} blocked. The next attempt is ${next}.${cost}`,
     mayReplay(operator) &&
       html`<form method="post" action="${incidentPath(incidentId)}/retry">
         <button class="btn primary">Retry ${first} now</button>

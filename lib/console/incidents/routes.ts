@@ -11,6 +11,7 @@ import { answered, invalid, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { SECOND } from '../../platform/time.ts';
 import { actionRoute, NO_REASON } from '../kit/action-route.ts';
+import { requireHandled } from '../kit/handling.ts';
 import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
 import { HOME, incidentPath, incidentsPath } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
@@ -224,6 +225,7 @@ export const retryIncident = actionRoute('retry-incident', {
   parameters: BY_ID,
   body: shape.optionalReason,
   answer: retried,
+  problems: ['no_such_subscription', 'unattached'],
   unknown: UNKNOWN,
   examples: {
     nobody: {
@@ -242,6 +244,8 @@ export const retryIncident = actionRoute('retry-incident', {
       const isProbing = await probe(db, { subscriber: found.subscriber, ...how });
       return { ...parameters, retried: Number(isProbing) };
     }
+    const { topic, subscriber } = found;
+    requireHandled(topic, subscriber, bus.subscribers());
     let count = 0;
     for (const { deliveryId } of found.lanes) count += await retryIfWaiting(db, { deliveryId, ...how });
     return { ...parameters, retried: count };

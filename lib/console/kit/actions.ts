@@ -4,8 +4,9 @@ import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { OPERATOR_ACTIONS, pathOf } from './action.ts';
 import type { Action, ActionName } from './action.ts';
+import { costWords, undeliverableWords } from './handling.ts';
 import type { PageContext } from './layout.ts';
-import { replayPath, withParameters } from './links.ts';
+import { replayPath, subscriberPath, withParameters } from './links.ts';
 import type { Operator } from './operator.ts';
 
 /** The server’s rule for a reason: anything but nothing. */
@@ -33,11 +34,44 @@ export function replayLinkTo(
   { topic, subscriber }: { readonly topic: string; readonly subscriber: string },
   of: string,
   query: Parameters<typeof replayPath>[0],
-  { refusesReplay }: PageContext,
+  { refusesReplay, handling }: PageContext,
 ): Html {
+  if (handling(topic, subscriber) === 'not_in_catalog') return settleLink(topic, subscriber);
   return refusesReplay(topic, subscriber)
     ? html`<span class="muted small">refuses replays</span>`
     : replayLink(of, query);
+}
+
+/**
+ * Draws what can be done with the delivery that holds its lane: its retry, with its cost, and its skip; or, where this
+ * release would not deliver it, the way to what settles its subscription.
+ *
+ * @param attempts so far.
+ */
+export function firstOfLaneForms(
+  { deliveryId, topic, subscriber, attempts }: FirstOfLane,
+  of: string,
+  context: PageContext,
+): Html {
+  const handling = context.handling(topic, subscriber);
+  if (handling === 'not_in_catalog') return settleLink(topic, subscriber);
+  return html`${handling !== 'unattached' && [actionForm('retry', { deliveryId }, { of }, context), html`<span class="muted small">Retry: ${costWords(attempts, handling.maxAttempts)}</span>`]}
+  ${handling === 'unattached' && html`<span class="muted small">${undeliverableWords(topic, subscriber, handling)}</span>`}
+  ${actionForm('skip', { deliveryId }, { of }, context)}`;
+}
+
+interface FirstOfLane {
+  readonly deliveryId: string;
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly attempts: number;
+}
+
+/** Leads to where a subscription that this release does not list is renamed or retired. */
+export function settleLink(topic: string, subscriber: string): Html {
+  return html`<a class="btn sm" href="${subscriberPath(subscriber)}#leaving"
+    >Rename or retire…<span class="vh"> ${subscriber} on ${topic}</span></a
+  >`;
 }
 
 interface ActionForm {

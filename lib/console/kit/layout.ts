@@ -2,6 +2,7 @@ import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { FOLLOW_SECONDS, followingRegion, isFollowed } from './following.ts';
 import type { Following } from './following.ts';
+import type { Handling } from './handling.ts';
 import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON, SEARCH_ICON } from './icons.ts';
 import { time } from './instants.ts';
 import {
@@ -32,6 +33,8 @@ export interface PageContext {
   readonly following?: Following | null;
   /** Whether the handler of a subscription refuses replays. */
   readonly refusesReplay: (topic: string, subscriber: string) => boolean;
+  /** How this release delivers a subscription, or why it does not. */
+  readonly handling: (topic: string, subscriber: string) => Handling;
 }
 
 /** Numbers beside entries of the navigation. */

@@ -1,6 +1,6 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { actionForm, mayReplay } from '../kit/actions.ts';
+import { firstOfLaneForms, mayReplay } from '../kit/actions.ts';
 import { until } from '../kit/instants.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { eventPath } from '../kit/links.ts';
@@ -68,11 +68,10 @@ function heldBy(lane: HeldLane, { topic: { topic, subscribers }, generatedAt: no
 }
 
 function laneActions(lane: HeldLane, { topic: { topic } }: TopicView, context: PageContext): Html {
-  const { subscriber, orderingKey, deliveryId } = lane;
+  const { subscriber, orderingKey, deliveryId, attempts } = lane;
   const of = `${topic} to ${subscriber} ${orderingKey}`.trimEnd();
   return html`<div class="acts">
-    ${actionForm('retry', { deliveryId }, { of }, context)}
-    ${actionForm('skip', { deliveryId }, { of }, context)}
+    ${firstOfLaneForms({ deliveryId, topic, subscriber, attempts }, of, context)}
   </div>`;
 }
 

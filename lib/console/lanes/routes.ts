@@ -1,5 +1,7 @@
+import { eq } from 'drizzle-orm';
 import * as z from 'zod';
 
+import { lanes } from '../../../drizzle/schema.ts';
 import { isTopicName, subscriberNames, topics } from '../../bus/catalog/catalog.ts';
 import { NotActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
 import type { ActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
@@ -7,9 +9,12 @@ import { pause, resume } from '../../bus/deliveries/operations/pause.ts';
 import { deliveryId, topicName, topicText } from '../../bus/deliveries/operations/replay-request.ts';
 import { retryNow } from '../../bus/deliveries/operations/retry-now.ts';
 import { skip } from '../../bus/deliveries/operations/skip.ts';
+import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
+import type { Database } from '../../platform/db/connect.ts';
 import { answered, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { actionRoute, NO_REASON } from '../kit/action-route.ts';
+import { requireHandled } from '../kit/handling.ts';
 import { hasEvents } from '../kit/known-names.ts';
 import { HOME } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
@@ -115,7 +120,7 @@ export const retry = actionRoute('retry', {
   parameters: { deliveryId },
   body: shape.optionalReason,
   answer: actedOn,
-  problems: ['not_first', 'not_waiting', 'halted', 'under_way'],
+  problems: ['no_such_subscription', 'unattached', 'not_first', 'not_waiting', 'halted', 'under_way'],
   unknown: UNKNOWN_DELIVERY,
   examples: {
     nobody: {
@@ -128,10 +133,26 @@ export const retry = actionRoute('retry', {
   handle: async ({ parameters, body, operator, bus }) => {
     const { reason = null } = body;
     const by = operator.subject;
-    return await orProblem(retryNow(await bus.database(), { ...parameters, by, reason }));
+    const db = await bus.database();
+    await requireDeliverable(db, parameters.deliveryId, bus.subscribers());
+    return await orProblem(retryNow(db, { ...parameters, by, reason }));
   },
   actedOn: (_done, { parameters }) => parameters,
 });
+
+/** @throws Problem 409 where this release would not deliver it. */
+async function requireDeliverable(
+  db: Database,
+  id: string,
+  attached: readonly AttachedSubscriber[],
+): Promise<void> {
+  const [found] = await db
+    .select({ topic: lanes.topic, subscriber: lanes.subscriber })
+    .from(lanes)
+    .where(eq(lanes.id, Number(id.split('-')[0])));
+  if (!found) return;
+  requireHandled(found.topic, found.subscriber, attached);
+}
 
 export const skipFirst = actionRoute('skip', {
   id: 'skip',

@@ -1,4 +1,4 @@
-import { subscriberNames } from '../../bus/catalog/catalog.ts';
+import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { actionForm, mayReplay, retireForm } from '../kit/actions.ts';
@@ -51,8 +51,10 @@ export function leavingSection(view: SubscriberHealth, context: PageContext): Ht
 }
 
 /** Moves waiting deliveries and dead letters to another name. */
-function renameForm(subscriber: string, topic: string, context: PageContext): Html {
-  const names = subscriberNames().filter((name) => name !== subscriber);
+function renameForm(subscriber: string, topic: string, context: PageContext): Html | null {
+  // Only a name that the catalog lists for the topic is accepted.
+  const names: readonly string[] = isTopicName(topic) ? catalog[topic].subscribers : [];
+  if (names.length === 0) return null;
   const choice = select('New name', 'to', null, [
     ['', 'Choose…'],
     ...names.map((name) => [name, name] as const),

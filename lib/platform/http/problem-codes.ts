@@ -140,6 +140,11 @@ export const problemCodes = {
     example:
       'This release’s catalog lists accounting for payment.captured. Retire it from a release whose catalog does not.',
   },
+  unattached: {
+    status: 409,
+    example:
+      'accounting is not attached to payment.captured in this release, so a retry would wait. Its deliveries go on once it is attached.',
+  },
   relay_off: {
     status: 409,
     detail: 'This deployment does not relay: it is a preview, or RELAY is off. Set RELAY=on to relay here.',

@@ -1,0 +1,56 @@
+import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
+import { subscriptionsOf } from '../../bus/deliveries/subscription.ts';
+import { waitAfter } from '../../bus/subscribers/backoff.ts';
+import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
+import { Problem } from '../../platform/http/problem.ts';
+import { duration } from './instants.ts';
+
+/** How this release delivers a subscription: with how many attempts, or why it cannot. */
+export type Handling = { readonly maxAttempts: number } | 'unattached' | 'not_in_catalog';
+
+/** @param attached the subscribers of this process. */
+export function handlingOf(
+  topic: string,
+  subscriber: string,
+  attached: readonly AttachedSubscriber[],
+): Handling {
+  const listed: readonly string[] = isTopicName(topic) ? catalog[topic].subscribers : [];
+  if (!listed.includes(subscriber)) return 'not_in_catalog';
+  const subscription = subscriptionsOf(attached).get(`${topic} ${subscriber}`);
+  return subscription ? { maxAttempts: subscription.subscriber.maxAttempts } : 'unattached';
+}
+
+/** Says why a retry would not be delivered, and what can be done. */
+export function undeliverableWords(
+  topic: string,
+  subscriber: string,
+  why: Extract<Handling, string>,
+): string {
+  return why === 'not_in_catalog'
+    ? `This release’s catalog does not list ${subscriber} for ${topic}, so no relay of it delivers this. Rename or retire ${subscriber} on ${topic}.`
+    : `${subscriber} is not attached to ${topic} in this release, so a retry would wait. Its deliveries go on once it is attached.`;
+}
+
+/**
+ * Refuses a retry that no relay of this release would deliver.
+ *
+ * @throws Problem 409 `no_such_subscription` or `unattached`.
+ */
+export function requireHandled(
+  topic: string,
+  subscriber: string,
+  attached: readonly AttachedSubscriber[],
+): void {
+  const handling = handlingOf(topic, subscriber, attached);
+  if (typeof handling !== 'string') return;
+  const code = handling === 'unattached' ? handling : 'no_such_subscription';
+  throw new Problem(code, { detail: undeliverableWords(topic, subscriber, handling) });
+}
+
+/** Says what the next attempt costs: `attempt 3 of 5; if it fails, the next wait is 30 min`. @param attempts so far. */
+export function costWords(attempts: number, maxAttempts: number): string {
+  const next = attempts + 1;
+  const waitMs = waitAfter(next, maxAttempts);
+  const then = waitMs === null ? 'it becomes a dead letter' : `the next wait is ${duration(waitMs)}`;
+  return `attempt ${next} of ${Math.max(next, maxAttempts)}; if it fails, ${then}`;
+}
