@@ -4,21 +4,32 @@ import { quantity } from '../../lib/console/kit/words.ts';
 import { INCIDENT, actionCommand, deliveryLike } from '../action.ts';
 import type { OnlineCommand } from '../command.ts';
 import { isDeliveryId } from '../delivery-id.ts';
+import { MATCHING_OPTIONS, dismissMatching } from '../dismiss-matching.ts';
+import { misused } from '../failure.ts';
 import { readDelivery } from '../retries.ts';
 
 const described = {
   name: 'dismiss',
-  summary: 'dismiss the dead letters of an incident, or one dead letter, which will not be replayed',
-  usage: ['dismiss <incidentId> --reason <text> [--yes]', 'dismiss <deliveryId> --reason <text> [--yes]'],
+  summary: 'dismiss dead letters, which will not be replayed: of an incident, one, or all that match',
+  usage: [
+    'dismiss <incidentId> --reason <text> [--yes]',
+    'dismiss <deliveryId> --reason <text> [--yes]',
+    'dismiss --topic <topic> --since <24h> --reason <text> [options]',
+    'dismiss --delivery <deliveryId> [--delivery <deliveryId> …] --reason <text> [options]',
+  ],
   notes: [
     'They leave all counts and lists, stay on record until their events are pruned, and can still be replayed with replay --include dismissed.',
     'A lane that a dead letter halts goes on once it is dismissed.',
-    'Asks for confirmation first. Without a terminal it needs --yes.',
+    'Asks for confirmation first, after a preview of all that match. Without a terminal it needs --yes.',
   ],
   options: {},
   examples: [
     ['dismiss 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77 --reason "test data"', 'after confirmation'],
     ['dismiss 12-345 --reason "booked by hand"', 'one dead letter, which may halt its lane'],
+    [
+      'dismiss --topic payment.captured --since 24h --reason "test data"',
+      'all of a topic in the last 24 hours, after a preview',
+    ],
   ],
   why: { option: 'reason', example: 'test data' },
   nothing: 'Nothing was dismissed.',
@@ -65,6 +76,14 @@ const ofDelivery = actionCommand({
 
 export const command: OnlineCommand = {
   ...ofIncident,
-  run: async (call) =>
-    await (isDeliveryId(call.given.positionals[0] ?? '') ? ofDelivery : ofIncident).run(call),
+  options: { ...MATCHING_OPTIONS, ...ofIncident.options },
+  async run(call) {
+    const { given } = call;
+    const [id] = given.positionals;
+    const matching = Object.keys(MATCHING_OPTIONS).find((name) => given.isSet(name));
+    if (id === undefined && matching !== undefined) return await dismissMatching(call);
+    if (matching !== undefined)
+      throw misused(`'${id}' is dismissed alone: leave out --${matching}, or leave out the id.`);
+    return await (isDeliveryId(id ?? '') ? ofDelivery : ofIncident).run(call);
+  },
 };

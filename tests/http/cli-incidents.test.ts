@@ -110,6 +110,34 @@ describe('incidents', () => {
     ]);
   });
 
+  test('dismiss with a filter shows a preview, asks, and dismisses what matches', async ({
+    bus,
+    operators,
+    postbud,
+  }) => {
+    await operators.died(3);
+    const filter = 'dismiss --topic payment.captured --subscriber ledger';
+    const preview = await postbud(`${filter} --dry-run`);
+    expect([preview.code, preview.out.split('\n')[0]]).toEqual([0, 'Would dismiss 3 dead letters.']);
+    expect(preview.out).toContain('Not touched: ');
+    const other = await postbud(`${filter} --reason tests --expected 2 --yes`);
+    expect([other.code, other.err]).toEqual([
+      1,
+      expect.stringContaining('Nothing was dismissed: 3 dead letters match, not 2.'),
+    ]);
+    const no = await postbud(`${filter} --reason tests`, { answer: () => 'n' });
+    expect([no.code, no.asked]).toEqual([1, [expect.stringContaining('Dismiss them? [y/N]')]]);
+    const done = await postbud(`${filter} --since 24h --reason tests`, { answer: () => 'y' });
+    expect([done.code, done.out]).toEqual([0, '✓ Dismissed 3 dead letters.']);
+    expect(await rows(bus.db, 'select action, topic, reason from operator_actions')).toEqual([
+      { action: 'dismiss', topic: 'payment.captured', reason: 'tests' },
+    ]);
+    const again = await postbud(`${filter} --reason tests --yes`);
+    expect([again.code, again.err]).toEqual([0, 'No dead letter matches: nothing to dismiss.']);
+    const both = await postbud('dismiss 12-345 --topic payment.captured --reason tests --yes');
+    expect([both.code, both.err]).toEqual([2, expect.stringContaining('leave out --topic')]);
+  });
+
   test('rename says what it would move, asks, and moves it', async ({ bus, operators, postbud }) => {
     await operators.died(3);
     await rows(

@@ -4,6 +4,7 @@ import { alertRoutes } from '../../lib/console/alerts/routes.ts';
 import { backfillRoutes } from '../../lib/console/backfills/routes.ts';
 import { catalogRoutes } from '../../lib/console/catalog/routes.ts';
 import { deadLetterRoutes } from '../../lib/console/dead-letters/routes.ts';
+import { dismissRoutes } from '../../lib/console/dismissals/routes.ts';
 import { doctorRoutes } from '../../lib/console/doctor/routes.ts';
 import { operatorEndpoint } from '../../lib/console/endpoint.ts';
 import { erasureRoutes } from '../../lib/console/erasures/routes.ts';
@@ -35,6 +36,7 @@ export const operatorRoutes: readonly Route[] = [
   ...overviewRoutes,
   ...eventsRoutes,
   ...deadLetterRoutes,
+  ...dismissRoutes,
   ...replayRoutes,
   ...laneRoutes,
   ...incidentRoutes,

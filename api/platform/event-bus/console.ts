@@ -4,6 +4,7 @@ import { alertRoutes } from '../../../lib/console/alerts/routes.ts';
 import { backfillRoutes } from '../../../lib/console/backfills/routes.ts';
 import { catalogRoutes } from '../../../lib/console/catalog/routes.ts';
 import { operators } from '../../../lib/console/console.ts';
+import { dismissRoutes } from '../../../lib/console/dismissals/routes.ts';
 import { doctorRoutes } from '../../../lib/console/doctor/routes.ts';
 import { erasureRoutes } from '../../../lib/console/erasures/routes.ts';
 import { incidentRoutes } from '../../../lib/console/incidents/routes.ts';
@@ -17,6 +18,7 @@ import { webhookRoutes } from '../../../lib/console/webhooks/routes.ts';
 export default operators(
   [
     ...accessRoutes,
+    ...dismissRoutes,
     ...laneRoutes,
     ...incidentRoutes,
     ...subscriberRoutes,

@@ -1,12 +1,13 @@
-/** The number of matching deliveries has changed since the operator saw it; nothing was replayed. */
+/** The number of matching deliveries has changed since the operator saw it; nothing was done. */
 export class CountChanged extends Error {
   readonly code = 'count_changed';
   readonly expected: number;
   readonly matched: number;
 
-  constructor(expected: number, matched: number) {
+  /** @param action what was not done. */
+  constructor(expected: number, matched: number, action: 'replay' | 'dismiss' = 'replay') {
     const match = matched === 1 ? 'delivery matches' : 'deliveries match';
-    super(`${matched} ${match}, not ${expected}: check them again before you replay`);
+    super(`${matched} ${match}, not ${expected}: check them again before you ${action}`);
     this.name = 'CountChanged';
     this.expected = expected;
     this.matched = matched;

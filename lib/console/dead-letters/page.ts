@@ -6,7 +6,15 @@ import { CHECK_ICON } from '../kit/icons.ts';
 import { until } from '../kit/instants.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { deadLetterPath, deadLettersPath, HOME, withParameters } from '../kit/links.ts';
+import {
+  ALL_TIME,
+  deadLetterPath,
+  deadLettersPath,
+  dismissPath,
+  HOME,
+  replayPath,
+  withParameters,
+} from '../kit/links.ts';
 import { pager } from '../kit/pager.ts';
 import { card, emptyCard, section } from '../kit/sections.ts';
 import { count, quantity } from '../kit/words.ts';
@@ -15,6 +23,7 @@ import type { DeadLetterItem, DeadLetterPage } from './fields.ts';
 import { filterForm } from './filters.ts';
 import type { FilterTopics } from './filters.ts';
 import { letterList } from './lists.ts';
+import { wayOf } from './statements.ts';
 
 const REFRESH_SECONDS = 15;
 
@@ -71,13 +80,30 @@ function listSection(view: DeadLetterPage, context: PageContext): Html {
     id: 'list',
     title: isAll ? 'All dead letters' : `${count(view.total)} of ${count(view.totalInAll)} dead letters`,
     hint: 'newest first',
-    content: html`${
+    content: html`${mayReplay(context.operator) && actionsOnAll(view)}
+    ${
       mayReplay(context.operator)
         ? html`<form class="card" method="get" action="${HOME}/replay" data-bulk>${list} ${bulkBar()}</form>`
         : card(list)
     }
     ${listPager(view, context)}`,
   });
+}
+
+/** Acts on all that match the filters. An id is no filter: what it finds is selected. */
+function actionsOnAll({ filters, total }: DeadLetterPage): Html | false {
+  const { topic, subscriber, group, q } = filters;
+  const isId = ['event', 'delivery'].includes(wayOf({ q: q ?? undefined }));
+  if (isId || [topic, subscriber, group, q].every((filter) => filter === null)) return false;
+  const request = { topic, subscriber, group, since: filters.since ?? ALL_TIME };
+  return html`<p class="acts">
+    <a class="btn sm" href="${dismissPath({ ...request, q })}">Dismiss all ${count(total)} that match…</a>
+    ${
+      topic !== null &&
+      q === null &&
+      html`<a class="btn sm" href="${replayPath(request)}">Replay all ${count(total)} that match…</a>`
+    }
+  </p>`;
 }
 
 function lettersTable({ items, generatedAt }: DeadLetterPage, context: PageContext): Html {
@@ -123,6 +149,7 @@ function bulkBar(): Html {
       ></span
     >
     <button class="btn sm quiet" type="button" data-js data-clear>Clear selection</button>
+    <button class="btn sm" formaction="${HOME}/dismiss">Dismiss selected…</button>
     <button class="btn sm primary" data-bulk-button>Replay selected…</button>
   </div>`;
 }

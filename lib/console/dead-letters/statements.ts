@@ -8,7 +8,7 @@ export type Way = 'all' | 'grouped' | 'event' | 'delivery';
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const DELIVERY_ID = /^\d{1,18}-\d{1,18}$/;
 
-export function wayOf({ topic, subscriber, group, q }: DeadLetterQuery): Way {
+export function wayOf({ topic, subscriber, group, q }: Partial<DeadLetterQuery>): Way {
   if (q && UUID.test(q)) return 'event';
   if (q && DELIVERY_ID.test(q)) return 'delivery';
   return topic || subscriber || group || q ? 'grouped' : 'all';

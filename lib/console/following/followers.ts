@@ -1,3 +1,4 @@
+import { dismissMatching } from '../dismissals/follow.ts';
 import { incidentFollowers } from '../incidents/follow.ts';
 import { laneFollowers } from '../lanes/follow.ts';
 import { replay } from '../replays/follow.ts';
@@ -6,4 +7,12 @@ import { rename } from '../subscribers/follow-rename.ts';
 import { probe } from '../subscribers/follow.ts';
 
 /** What follows each action. Any page may follow any of them. */
-export const followers = { ...incidentFollowers, ...laneFollowers, probe, rename, repair, replay };
+export const followers = {
+  ...incidentFollowers,
+  ...laneFollowers,
+  'dismiss-matching': dismissMatching,
+  probe,
+  rename,
+  repair,
+  replay,
+};

@@ -13,6 +13,7 @@ import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, WARNING_ICON } from './icons.ts';
 const FOLLOWED = {
   ...OPERATOR_ACTIONS,
   replay: { actedOn: z.object({ replayId: z.uuid('expected the id of a replay') }) },
+  'dismiss-matching': { actedOn: z.object({ at: z.iso.datetime('expected an instant') }) },
 };
 export type Followed = keyof typeof FOLLOWED;
 type ActedOn<Name extends Followed> = (typeof FOLLOWED)[Name]['actedOn'];

@@ -36,6 +36,9 @@ export const smokePath = () => `${HOME}/smoke`;
 
 export const smokeTestPath = (smokeTestId: string) => `${HOME}/smoke/${encodeURIComponent(smokeTestId)}`;
 
+/** The preview of a dismissal. */
+export const dismissPath = (query: Query) => withQuery(`${HOME}/dismiss`, query);
+
 export const replayPath = (query: Query) => withQuery(`${HOME}/replay`, query);
 
 export const replaysPath = (query: Query = {}) => withQuery(`${HOME}/replays`, query);

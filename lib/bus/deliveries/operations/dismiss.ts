@@ -15,7 +15,21 @@ export interface DeadLetters {
   readonly subscriber: string;
   /** Null: every kind. */
   readonly kind: string | null;
+  /** Which of those; by default all. */
+  readonly only?: Chosen;
 }
+
+/** Dead letters by their ids, or by their error and their time. */
+export type Chosen =
+  | { readonly deliveryIds: readonly string[] }
+  | {
+      readonly group: string | null;
+      /** Words of the error. */
+      readonly words: string | null;
+      /** Instants in Postgres's notation: when they died. */
+      readonly since: string;
+      readonly until: string;
+    };
 
 /** An operator's word that deliveries will not be made, and how it is recorded. */
 export interface Dismissal {
@@ -109,7 +123,7 @@ export function beginDismissal(how: Dismissal): Dismissing {
 /** @returns how many it dismissed. */
 export async function dismissDeadLetters(
   db: Database,
-  { topic, subscriber, kind }: DeadLetters,
+  { topic, subscriber, kind, only }: DeadLetters,
   dismissing: Dismissing,
 ): Promise<number> {
   const { action, by, reason, incidentId = null, actionId, until } = dismissing;
@@ -121,10 +135,24 @@ export async function dismissDeadLetters(
       // Without lanes there are no dead letters.
       if (at === null) return 0;
       const record = dismissing.isRecorded ? null : actionId;
-      const [done] = await run<{ count: number }>(tx, {
-        text: DISMISS,
-        values: [topic, subscriber, kind, at, by, reason, record, action, incidentId, null],
-      });
+      const isChosen = only !== undefined && 'deliveryIds' in only;
+      const which = isChosen ? JSON.stringify(only.deliveryIds) : kind;
+      const values = [topic, subscriber, which, at, by, reason, record, action, incidentId, null];
+      const [done] = await run<{ count: number }>(
+        tx,
+        isChosen
+          ? { text: DISMISS_CHOSEN, values }
+          : {
+              text: DISMISS,
+              values: [
+                ...values,
+                only?.group ?? null,
+                only?.words ?? null,
+                only?.since ?? null,
+                only?.until ?? null,
+              ],
+            },
+      );
       await releaseLanes(tx, { topic, subscriber }, dismissing.now);
       noteDue(tx);
       return done!.count;
@@ -188,7 +216,19 @@ const dismissing = (chosen: string) => `
 const DISMISS = dismissing(`
     select lane_id, position, event_id, key from error_groups join deliveries on error_group = key
     where topic = $1::text and subscriber = $2::text and ($3::text is null or kind = $3::text)
-      and dead_lettered_at <= $4::text::timestamptz
+      and ($11::text is null or key = $11::text)
+      and ($12::text is null or position(lower($12::text) in lower(kind || ' ' || message)) > 0)
+      and dead_lettered_at >= coalesce($13::text::timestamptz, '-infinity')
+      and dead_lettered_at <= least($4::text::timestamptz, $14::text::timestamptz)
+    limit ${CHUNK}
+  `);
+
+const DISMISS_CHOSEN = dismissing(`
+    select lane_id, position, event_id, error_group as key
+    from (select distinct id from jsonb_array_elements_text($3::text::jsonb) as id) as chosen
+      join deliveries on lane_id = split_part(id, '-', 1)::bigint and position = split_part(id, '-', 2)::bigint
+      join lanes on lanes.id = lane_id
+    where topic = $1::text and subscriber = $2::text and dead_lettered_at <= $4::text::timestamptz
     limit ${CHUNK}
   `);
 

@@ -25,20 +25,27 @@ export function matchingValues(
   attached: readonly AttachedSubscriber[],
   at: string | null = null,
 ): unknown[] {
-  const { topic, subscriber, group, incident, since, until, deliveryIds, include, limit } = asked;
-  const untilMs = until === undefined ? 0 : msOf(until);
+  const { topic, subscriber, group, incident, deliveryIds, include, limit } = asked;
   return [
     topic ?? null,
     subscriber ?? null,
     group ?? incident ?? null,
-    since === undefined ? null : msOf(since),
-    until === undefined || untilMs > 0 ? untilMs : until,
+    ...windowValues(asked),
     deliveryIds ? JSON.stringify(deliveryIds) : null,
     include === 'all',
     limit ?? null,
     at,
     JSON.stringify({ listed: listedOf(topic), refusing: refusingReplays(attached) }),
   ];
+}
+
+/** Gives the parameters $4 and $5 of `CLOCK_AND_WINDOW`. */
+export function windowValues({
+  since,
+  until,
+}: Pick<ParsedReplayRequest, 'since' | 'until'>): readonly [since: number | null, until: number | string] {
+  const untilMs = until === undefined ? 0 : msOf(until);
+  return [since === undefined ? null : msOf(since), until === undefined || untilMs > 0 ? untilMs : until];
 }
 
 /** Lists the subscriptions of a topic in the catalog; without a topic, all. */
@@ -48,7 +55,8 @@ function listedOf(wanted: string | undefined): string[] {
   );
 }
 
-const CLOCK_AND_WINDOW = `
+/** The CTEs `clock` and `span` of `matchingValues`. */
+export const CLOCK_AND_WINDOW = `
   clock as materialized (
     select coalesce($9::text::timestamptz, clock_timestamp()) as now
   ),

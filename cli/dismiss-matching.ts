@@ -1,0 +1,127 @@
+import type { DismissPreview } from '../lib/console/dismissals/preview.ts';
+import { haltingWarning, untouchedWords } from '../lib/console/dismissals/words.ts';
+import { ago } from '../lib/console/kit/instants.ts';
+import { ALL_TIME } from '../lib/console/kit/links.ts';
+import { count, quantity } from '../lib/console/kit/words.ts';
+import { atMost } from './command.ts';
+import type { Call } from './command.ts';
+import { requireDeliveryId } from './delivery-id.ts';
+import { misused } from './failure.ts';
+import { carryOut, confirmNumber, titleOf, writeWarnings } from './operation.ts';
+import { writeOutcome } from './outcome.ts';
+import { requireReason } from './reason.ts';
+import { table } from './table.ts';
+import type { Pane } from './terminal.ts';
+import { wrapTo } from './text.ts';
+
+/** The options that select dead letters, and those of a preview. */
+export const MATCHING_OPTIONS = {
+  topic: { value: '<topic>', help: 'all dead letters of this topic' },
+  subscriber: { value: '<name>', help: 'only this subscriber' },
+  group: { value: '<group>', help: 'only one group of equal errors, by its id in dead-letters --json' },
+  search: { value: '<words>', help: 'only errors that contain these words' },
+  since: { value: '<24h>', help: 'dead-lettered within this time, such as 90m, 24h or 7d; by default all' },
+  until: {
+    value: '<1h>',
+    help: 'dead-lettered before this time ago, or before an instant such as 2026-11-22T08:00:00Z',
+  },
+  delivery: { value: '<deliveryId>', isList: true, help: 'this delivery; can be repeated' },
+  expected: { value: '<number>', help: 'dismiss only if exactly this many match' },
+  'dry-run': { help: 'show the preview and stop' },
+} as const;
+
+const NAMED = { q: '--search', deliveryIds: '--delivery', expectedCount: '--expected' };
+const NOTHING = 'Nothing was dismissed.';
+
+/** Dismisses all dead letters that match, after a preview. @returns the exit code. @throws Failure as `carryOut` */
+export async function dismissMatching(call: Call): Promise<number> {
+  const { given, bus, terminal } = call;
+  const fields = requestOf(call);
+  const reason = given.isSet('dry-run')
+    ? ''
+    : requireReason(given, 'dismiss --topic payment.captured --since 24h --reason "test data"');
+  const { dismissAllThatMatch, showDismissal } = await import('../lib/console/dismissals/routes.ts');
+  const step = ({ request }: DismissPreview, expectedCount: number) =>
+    bus.ask(dismissAllThatMatch, { body: { ...request, expectedCount, reason }, named: NAMED });
+  let dismissed = 0;
+  return await carryOut(call, {
+    nothing: NOTHING,
+    preview: () => bus.ask(showDismissal, { query: fields, named: NAMED }),
+    draw: (view, pane) => draw(view, call, pane),
+    matched: ({ matched }) => [
+      matched,
+      `${quantity(matched, 'dead letter')} ${matched === 1 ? 'matches' : 'match'}`,
+    ],
+    confirm: ({ matched }) => confirmNumber(call, 'Dismiss', matched, NOTHING),
+    // Each step takes a function's time.
+    async begin(preview) {
+      for (let left = preview.matched - dismissed; ;) {
+        const done = await step(preview, left);
+        dismissed += done.view.dismissed;
+        left = done.view.left;
+        terminal.progress(left > 0 ? `${count(dismissed)} dismissed, ${count(left)} left` : null);
+        if (left === 0 || done.view.dismissed === 0) return done;
+      }
+    },
+    tell: ({ left }) => {
+      if (dismissed === 0 && left === 0) return;
+      const rest = left === 0 ? '' : ` ${quantity(left, 'dead letter')} left: run it again.`;
+      writeOutcome(call, left === 0, `Dismissed ${quantity(dismissed, 'dead letter')}.${rest}`);
+    },
+    look: () => null,
+    isSettled: () => true,
+    words: () => '',
+    ends: () => ({ isGood: true, words: '' }),
+  });
+}
+
+/** @throws Failure for a request without a filter, or for an id that is none. */
+function requestOf({ given }: Call) {
+  atMost(0, given);
+  const ids = given.texts('delivery').flatMap((written) => written.split(','));
+  for (const id of ids) requireDeliveryId(id);
+  const filters = {
+    topic: given.text('topic'),
+    subscriber: given.text('subscriber'),
+    group: given.text('group'),
+    q: given.text('search'),
+  };
+  const until = given.text('until');
+  if (ids.length > 0) return { ...filters, since: given.text('since'), until, deliveryIds: ids.join(',') };
+  if (Object.values(filters).every((filter) => filter === undefined))
+    throw misused(
+      'What to dismiss is missing: add --topic, --subscriber, --group, --search or --delivery.',
+      'For example: npx postbud dismiss --topic payment.captured --since 24h --reason "test data"',
+    );
+  return { ...filters, since: given.text('since') ?? ALL_TIME, until };
+}
+
+function draw(view: DismissPreview, { given }: Call, pane: Pane): void {
+  const { matched, subscriptions, generatedAt: now } = view;
+  if (matched === 0) {
+    pane.write('No dead letter matches: nothing to dismiss.');
+    return;
+  }
+  pane.write(pane.paint('bold', titleOf(given, 'dismiss', quantity(matched, 'dead letter'))));
+  pane.write(
+    table(
+      pane,
+      [
+        { title: '', align: 'right' },
+        { title: 'topic', isCut: true },
+        { title: 'subscriber' },
+        { title: 'oldest' },
+        { title: 'newest', leftOut: 'late' },
+      ],
+      subscriptions.map(({ topic, subscriber, count: number, firstAt, lastAt }) => [
+        count(number),
+        topic,
+        subscriber,
+        ago(firstAt, now),
+        ago(lastAt, now),
+      ]),
+    ),
+  );
+  pane.write(wrapTo(pane.columns, `\nNot touched: ${untouchedWords(view)}.`));
+  writeWarnings(pane, [haltingWarning(view)]);
+}

@@ -1,0 +1,213 @@
+import * as z from 'zod';
+
+import type { Database } from '../../../platform/db/connect.ts';
+import { driverOf, run } from '../../../platform/db/statement.ts';
+import { CountChanged } from '../refusals.ts';
+import { beginDismissal, dismissDeadLetters } from './dismiss.ts';
+import type { Dismissal, Dismissed } from './dismiss.ts';
+import { CLOCK_AND_WINDOW, windowValues } from './replay-matching.ts';
+import { replayRequest, topicText } from './replay-request.ts';
+
+const { since, until, group, subscriber, deliveryIds, expectedCount } = replayRequest.shape;
+
+/** The dead letters that an operator dismisses together: of a filter and a window, or by their ids. */
+export const dismissRequest = z
+  .strictObject({
+    topic: topicText.optional(),
+    subscriber,
+    group,
+    q: z
+      .string()
+      .trim()
+      .max(200)
+      .optional()
+      .meta({ description: 'Only those whose error contains these words.' }),
+    since: since.meta({
+      description:
+        'Only deliveries that were dead-lettered within this time: `24h`, `90m`, `7d`. Required unless `deliveryIds` is given.',
+    }),
+    until,
+    deliveryIds,
+    expectedCount: expectedCount.meta({
+      description: 'Refuses the dismissal unless exactly this many dead letters match.',
+    }),
+  })
+  .superRefine((asked, context) => {
+    const requireField = (path: string, message: string) =>
+      context.addIssue({ code: 'custom', path: [path], message });
+    const filters = [asked.topic, asked.subscriber, asked.group, asked.q];
+    if (asked.deliveryIds) {
+      if ([...filters, asked.since].some((filter) => filter !== undefined))
+        requireField('deliveryIds', 'expected neither a filter nor since beside it');
+      return;
+    }
+    if (filters.every((filter) => filter === undefined))
+      requireField('topic', 'expected a topic, a subscriber, a group, q or deliveryIds');
+    if (asked.since === undefined)
+      requireField(
+        'since',
+        'expected a time span such as 90m, 24h or 7d (units s, m, h, d, w), at most ten years',
+      );
+  });
+
+export type DismissRequest = z.output<typeof dismissRequest>;
+
+/** The dead letters of one subscription that match. */
+export interface MatchingSubscription {
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly count: number;
+  /** Other dead letters of the subscription. */
+  readonly others: number;
+  /** How many of them halt their lane. */
+  readonly halting: number;
+  /** When the oldest and the newest died, in ISO 8601. */
+  readonly firstAt: string;
+  readonly lastAt: string;
+}
+
+export interface MatchingDeadLetters {
+  readonly generatedAt: string;
+  /** The window. All three are to the microsecond; without a beginning it is `-infinity`. */
+  readonly since: string;
+  readonly until: string;
+  readonly matched: number;
+  /** Dead letters that do not match. */
+  readonly others: number;
+  /** Ordered by topic and subscriber. */
+  readonly subscriptions: readonly MatchingSubscription[];
+}
+
+/**
+ * Finds the dead letters of a request, and changes nothing. Those of a filter are counted by `error_groups`, and one by
+ * one only in a group that began before the window or goes on after it.
+ *
+ * @param now overrides the database's clock in tests.
+ */
+export async function findDeadLetters(
+  db: Database,
+  asked: DismissRequest,
+  now?: Date,
+): Promise<MatchingDeadLetters> {
+  const { topic = null, subscriber: to = null, group: key = null, q, deliveryIds: ids } = asked;
+  const [row] = await run<{ found: MatchingDeadLetters }>(driverOf(db), {
+    text: ids ? FIND.chosen : FIND.filtered,
+    values: [
+      topic,
+      to,
+      key,
+      ...windowValues(asked),
+      ids ? JSON.stringify(ids) : null,
+      q || null,
+      null,
+      now?.toISOString() ?? null,
+    ],
+  });
+  return row!.found;
+}
+
+export interface MatchingDismissed extends Dismissed {
+  readonly matched: number;
+  /** The `dismissed_at` of all, to the microsecond. */
+  readonly dismissedAt: string;
+}
+
+/**
+ * Dismisses the dead letters of a request, one subscription after the other, in chunks as `dismiss` does. Each
+ * subscription has its record in the operators' log.
+ *
+ * @returns how many it dismissed, and how many still match because there was no time for them: the same request with
+ *   that number as `expectedCount` continues.
+ * @throws CountChanged when another number matches; nothing was dismissed. The driver's error; earlier chunks stay done.
+ */
+export async function dismissMatching(
+  db: Database,
+  asked: DismissRequest,
+  how: Dismissal,
+): Promise<MatchingDismissed> {
+  const found = await findDeadLetters(db, asked, how.now);
+  const { matched, since: from, until: to } = found;
+  if (asked.expectedCount !== undefined && asked.expectedCount !== matched)
+    throw new CountChanged(asked.expectedCount, matched, 'dismiss');
+  const only = asked.deliveryIds
+    ? { deliveryIds: asked.deliveryIds }
+    : { group: asked.group ?? null, words: asked.q || null, since: from, until: to };
+  let dismissed = 0;
+  for (const { topic, subscriber: name } of found.subscriptions)
+    dismissed += await dismissDeadLetters(
+      db,
+      { topic, subscriber: name, kind: null, only },
+      { ...beginDismissal(how), at: found.generatedAt },
+    );
+  const { matched: left } = await findDeadLetters(db, { ...asked, until: to }, how.now);
+  return { matched, dismissed, left, dismissedAt: found.generatedAt };
+}
+
+const iso = (sql: string) => `to_char(${sql} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+const exact = (sql: string) =>
+  `case when isfinite(${sql}) then to_char(${sql} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+      else ${sql}::text end`;
+
+/** @param matching the CTE `matching` with key, topic, subscriber, count, halting, first_at and last_at. */
+const statement = (matching: string) => `
+  with ${CLOCK_AND_WINDOW},
+  ${matching},
+  subscription as materialized (
+    select topic, subscriber, sum(count)::float8 as count, sum(halting)::float8 as halting, min(first_at) as first_at,
+      max(last_at) as last_at
+    from matching group by topic, subscriber
+  )
+  select json_build_object(
+    'generatedAt', ${exact('clock.now')}, 'since', ${exact('span.since')}, 'until', ${exact('span.until')},
+    'matched', (select coalesce(sum(count), 0) from subscription),
+    'others', (select coalesce(sum(dead_lettered), 0) from error_groups)
+      - (select coalesce(sum(count), 0) from subscription),
+    'subscriptions', (
+      select coalesce(json_agg(json_build_object('topic', topic, 'subscriber', subscriber, 'count', count,
+        'halting', halting, 'firstAt', ${iso('first_at')}, 'lastAt', ${iso('last_at')},
+        'others', (
+          select sum(dead_lettered) from error_groups
+          where error_groups.topic = subscription.topic and error_groups.subscriber = subscription.subscriber
+        ) - count) order by topic, subscriber), '[]')
+      from subscription
+    )
+  ) as found
+  from clock, span`;
+
+const FIND = {
+  filtered: statement(`matching as materialized (
+    select key, topic, subscriber, first_at, last_at, case
+        when exists (select from deliveries where error_group = key and dead_lettered_at < span.since)
+          or exists (select from deliveries where error_group = key and dead_lettered_at > span.until)
+        then (
+          select count(*) from deliveries
+          where error_group = key and dead_lettered_at between span.since and span.until
+        ) else dead_lettered end as count,
+      (
+        select count(*) from halts join deliveries using (lane_id, position)
+        where error_group = key and dead_lettered_at between span.since and span.until
+      ) as halting
+    from span, error_groups, lateral (
+      select min(dead_lettered_at) as first_at, max(dead_lettered_at) as last_at from deliveries
+      where error_group = key and dead_lettered_at between span.since and span.until
+    ) as ends
+    where dead_lettered > 0 and first_at is not null
+      and ($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
+      and ($3::text is null or key = $3::text)
+      and ($7::text is null or position(lower($7::text) in lower(kind || ' ' || message)) > 0)
+      and $6::text is null and $8::text is null
+  )`),
+  chosen: statement(`matching as materialized (
+    select error_group as key, topic, subscriber, min(dead_lettered_at) as first_at,
+      max(dead_lettered_at) as last_at, count(*) as count,
+      count(*) filter (where exists (
+        select from halts where halts.lane_id = deliveries.lane_id and halts.position = deliveries.position
+      )) as halting
+    from span, (select distinct id from jsonb_array_elements_text($6::text::jsonb) as id) as chosen
+      join deliveries on lane_id = split_part(id, '-', 1)::bigint and position = split_part(id, '-', 2)::bigint
+      join lanes on lanes.id = lane_id
+    where dead_lettered_at <= span.until and $1::text is null and $2::text is null and $3::text is null
+      and $7::text is null and $8::text is null
+    group by error_group, topic, subscriber
+  )`),
+};
