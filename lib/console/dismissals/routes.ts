@@ -90,7 +90,7 @@ export const dismissAllThatMatch = operatorRoute({
   examples: {
     'of-a-day': {
       summary: 'The dead letters of one topic of the last day',
-      json: { ...OF_A_DAY, reason: 'Booked by hand.' },
+      json: { topic: 'support.incident.declared', since: '24h', reason: 'An exercise.' },
       answer: answered({
         matched: 2,
         dismissed: 2,

@@ -1,0 +1,48 @@
+import { expect } from 'vitest';
+
+import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { VIEWS, test, wordsOf } from '../support/console-test.ts';
+import { ledger, refuse } from '../support/ledger.ts';
+import { pageFaults } from '../support/page-faults.ts';
+
+const WIDTHS = [1280, 390];
+
+test.for(VIEWS.flatMap((view) => WIDTHS.map((width) => ({ ...view, width }))))(
+  'an operator dismisses all that match, after a preview, and reads it in the log, $how at $width px',
+  async ({ options, width }, { at, db, newPage }) => {
+    await rows(db, 'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, error_groups');
+    await emitPayments(db, 1, 101);
+    await drainLive(db, [ledger(refuse)]);
+    const page = await newPage({ ...options, viewport: { width, height: 900 } });
+    await page.goto(at('/dead-letters?subscriber=ledger'));
+    await page.getByRole('link', { name: 'Dismiss all 101 that match…' }).click();
+    await expect.poll(() => wordsOf(page)).toContain('Dismiss 101 dead letters?');
+    expect(await wordsOf(page)).toContain('101 payment.captured to ledger');
+    expect(await wordsOf(page)).toContain('No other dead letters');
+    // Axe is a script.
+    if (!('javaScriptEnabled' in options)) expect(await pageFaults(page, page.url())).toEqual([]);
+    await page.getByLabel('Reason').fill('test data');
+    await page.getByLabel('Type 101 to confirm').fill('101');
+    await page.getByRole('button', { name: 'Dismiss 101 dead letters' }).click();
+    await expect.poll(() => wordsOf(page)).toContain('Dismissed 101 dead letters.');
+    await page.goto(at('/replays'));
+    expect(await wordsOf(page)).toContain('test data');
+  },
+);
+
+test('an operator dismisses the selected rows', async ({ at, db, newPage }) => {
+  await rows(db, 'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, error_groups');
+  await emitPayments(db, 1, 3);
+  await drainLive(db, [ledger(refuse)]);
+  const page = await newPage();
+  await page.goto(at('/dead-letters'));
+  await page
+    .getByRole('checkbox', { name: /^Select payment/ })
+    .first()
+    .check();
+  await page.getByRole('button', { name: 'Dismiss selected…' }).click();
+  await page.getByLabel('Reason').fill('test data');
+  await page.getByRole('button', { name: 'Dismiss 1 dead letter' }).click();
+  await expect.poll(() => wordsOf(page)).toContain('Dismissed 1 dead letter.');
+  expect(await rows(db, 'select from deliveries where dismissed_at is not null')).toHaveLength(1);
+});
