@@ -12,14 +12,18 @@ import type { Limit } from '../platform/rate-limit/limiter.ts';
 import { authenticate, requireOwnPage, requireScope, sessionToken } from './access/authenticate.ts';
 import { bouncePage } from './access/bounce.ts';
 import { signInPage } from './access/page.ts';
+import { readCarried, readUnsent } from './access/unsent.ts';
 import { followIn } from './kit/following.ts';
 import type { Followed, Follower } from './kit/following.ts';
 import { handlingOf } from './kit/handling.ts';
 import type { Badges, Html, PageContext } from './kit/layout.ts';
 import { HOME } from './kit/links.ts';
+import { nextPath } from './kit/next-path.ts';
 import type { Operator } from './kit/operator.ts';
 import { problemPage } from './kit/problem-page.ts';
-import type { Answer, Bus, PageAnswer, PublicRoute, Route } from './kit/route.ts';
+import type { Answer, Bus, OperatorRoute, PageAnswer, PublicRoute, Route } from './kit/route.ts';
+import { UNSENT, unsentPanel } from './kit/unsent.ts';
+import type { Unsent } from './kit/unsent.ts';
 
 /** One of the operators' functions: its routes, and the facts that all its pages show. */
 export interface OperatorEndpointDeclaration {
@@ -75,23 +79,30 @@ const HEADERS = {
 interface Asked {
   readonly declaration: OperatorEndpointDeclaration;
   readonly request: Request;
-  /** Without the mark of the bounce. */
+  /** Without our marks. */
   readonly url: URL;
   readonly isBounced: boolean;
+  /** Whether a page is asked for by POST, to show a form again. */
+  readonly isShownAgain: boolean;
   readonly wantsHtml: boolean;
   /** Set once the token has been verified, for the pages of later problems. */
   operator: Operator | null;
+  /** Set once a form turns out to have no session, and where it is shown again. */
+  unsent: Unsent | null;
 }
 
 /** Makes an endpoint for one request, so that every answer can use the facts established before it. */
 function endpointFor(declaration: OperatorEndpointDeclaration, request: Request): Endpoint {
   const asked = askedBy(declaration, request);
-  const places = placesAt(asked.url.pathname, declaration.routes);
-  const method = request.method === 'HEAD' ? 'get' : request.method.toLowerCase();
+  const { isShownAgain } = asked;
+  const places = placesAt(asked.url.pathname, declaration.routes).filter(
+    ({ route }) => !isShownAgain || route.method === 'get',
+  );
+  const method = request.method === 'HEAD' || isShownAgain ? 'get' : request.method.toLowerCase();
   const place = places.find(({ route }) => route.method === method);
   const limits = place && isPublic(place.route) ? place.route.limits : undefined;
   return guardedEndpoint({
-    methods: places.map(({ route }) => (route.method === 'get' ? 'GET' : 'POST')),
+    methods: places.map(({ route }) => (route.method === 'get' && !isShownAgain ? 'GET' : 'POST')),
     route: (places[0]?.route.path ?? `${HOME}/*`).replaceAll(/\{(\w+)\}/g, ':$1'),
     guard: () => {
       if (places.length === 0) throw new Problem('not_found');
@@ -113,9 +124,16 @@ function requireCounting({
 
 function askedBy(declaration: OperatorEndpointDeclaration, request: Request): Asked {
   const url = new URL(request.url);
-  const isBounced = url.searchParams.get(BOUNCED) === '1';
-  if (isBounced) url.searchParams.delete(BOUNCED);
-  return { declaration, request, url, isBounced, wantsHtml: wantsHtml(request.headers), operator: null };
+  const isBounced = takeMark(url, BOUNCED);
+  const isShownAgain = takeMark(url, UNSENT) && request.method === 'POST';
+  const known = { declaration, request, url, isBounced, isShownAgain, wantsHtml: wantsHtml(request.headers) };
+  return { ...known, operator: null, unsent: null };
+}
+
+function takeMark({ searchParams }: URL, mark: string): boolean {
+  const isMarked = searchParams.get(mark) === '1';
+  if (isMarked) searchParams.delete(mark);
+  return isMarked;
 }
 
 async function answer(asked: Asked, { route, parameters }: PlaceAt, requestId: string): Promise<Response> {
@@ -128,9 +146,8 @@ async function answer(asked: Asked, { route, parameters }: PlaceAt, requestId: s
     return isPage(asked, given) ? pageResponse(given.page(), given) : otherResponse(asked, given);
   }
   if (mayHaveLeftCookieBehind(asked)) return bounce(asked);
-  const operator = await authenticate(request, settings());
-  asked.operator = operator;
-  requireScope(operator, route.access);
+  if (asked.isShownAgain) asked.unsent = await readCarried(request);
+  const operator = await admit(asked, route);
   const follow = asked.wantsHtml ? followIn(url, declaration.followers) : null;
   const given = await route.handle({ ...visit, operator });
   if (!isPage(asked, given)) return otherResponse(asked, given);
@@ -145,31 +162,68 @@ async function answer(asked: Asked, { route, parameters }: PlaceAt, requestId: s
   return pageResponse(given.page({ ...contextOf(asked, operator, badges), following }), given);
 }
 
+/** @throws Problem as `authenticate` and `requireScope` do. A form is kept then. */
+async function admit(asked: Asked, route: OperatorRoute): Promise<Operator> {
+  const { declaration, request } = asked;
+  try {
+    const operator = await authenticate(request, declaration.settings());
+    asked.operator = operator;
+    requireScope(operator, route.access);
+    return operator;
+  } catch (error) {
+    if (request.method === 'POST') asked.unsent ??= await readUnsent(request, route);
+    throw error;
+  }
+}
+
 /** Writes a problem as JSON, as a page, or as the sign-in form. */
 function problemAnswer(asked: Asked, problem: Problem, requestId: string): Response {
   if (!asked.wantsHtml) return problemResponse(problem, requestId);
   const { status, code, detail, issues = [] } = problem;
-  if (status === 401) {
-    // A visitor without a token made no mistake, so the form shows no error.
-    const wrong = code === 'unauthorized' ? null : detail;
-    return pageResponse(signInPage({ next: nextAfter(asked), problem: wrong }), problem);
+  const { unsent } = asked;
+  if (status === 401 || (code === 'insufficient_scope' && unsent)) {
+    // Who has no token, or no longer a valid one, made no mistake, so the form shows no error.
+    const isMistake = status === 403 || (code !== 'unauthorized' && !unsent);
+    const wrong = isMistake ? detail : null;
+    return pageResponse(signInPage({ next: nextAfter(asked), problem: wrong, unsent }), problem);
   }
   const title = STATUS_CODES[status] ?? `${status}`;
   const context = asked.operator && contextOf(asked, asked.operator, null);
   return pageResponse(problemPage({ status, title, code, detail, requestId, issues }, context), problem);
 }
 
-/** The page to open after signing in: the requested one, or the overview after a request that changes something. */
-function nextAfter({ request, url }: Asked): string {
-  return request.method === 'GET' ? url.pathname + url.search : HOME;
+/** The page to open after signing in: the requested one, or the one whose form it was. */
+function nextAfter({ declaration, request, url, isShownAgain, unsent }: Asked): string {
+  if (request.method === 'GET' || isShownAgain) return url.pathname + url.search;
+  if (unsent === null) return HOME;
+  const referrer = request.headers.get('referer') ?? '';
+  const from = new URL(URL.canParse(referrer) ? referrer : HOME, url);
+  takeMark(from, UNSENT);
+  const page = nextPath(from.pathname + from.search);
+  const places = placesAt(from.pathname, declaration.routes);
+  // An action may have drawn it, at an address that is no page.
+  const isShown = places.length === 0 || places.some(({ route }) => route.method === 'get');
+  return isShown && page !== HOME ? page : nextPath(unsent.fields['next']);
 }
 
-function contextOf({ declaration, url }: Asked, operator: Operator, badges: Badges | null): PageContext {
+function contextOf(
+  { declaration, url, unsent }: Asked,
+  operator: Operator,
+  badges: Badges | null,
+): PageContext {
   const refusesReplay = (topic: string, subscriber: string) =>
     refusingReplays(declaration.bus.subscribers()).includes(`${topic} ${subscriber}`);
   const handling = (topic: string, subscriber: string) =>
     handlingOf(topic, subscriber, declaration.bus.subscribers());
-  return { operator, environment: declaration.environment(), url, badges, refusesReplay, handling };
+  return {
+    operator,
+    environment: declaration.environment(),
+    url,
+    badges,
+    unsent: unsent && unsentPanel(unsent, operator, url),
+    refusesReplay,
+    handling,
+  };
 }
 
 /** Reads a fact that a page is shown without if it cannot be read. */
@@ -207,7 +261,8 @@ function otherResponse({ wantsHtml: isBrowser }: Asked, given: Answer<never>): R
   const { json, headers = {} } = given;
   if (!('seeOther' in given)) return Response.json(json, { status: given.status ?? 200, headers });
   if (!isBrowser) return Response.json(json, { headers });
-  return new Response(null, { status: 303, headers: { ...headers, location: given.seeOther } });
+  const status = given.withForm ? 307 : 303;
+  return new Response(null, { status, headers: { ...headers, location: given.seeOther } });
 }
 
 /** A query parameter that marks requests from our bounce page. */

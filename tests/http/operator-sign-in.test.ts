@@ -229,7 +229,7 @@ describe('the destination after signing in', () => {
     `${HOME}/sign-in?next=x`,
     `${HOME}/æ`,
     `${HOME}/\u{2028}`,
-    `/platform/event-bus?q=${'x'.repeat(2000)}`,
+    `/platform/event-bus?q=${'x'.repeat(8000)}`,
   ])('the destination %j becomes the overview', (next) => {
     expect(nextPath(next)).toBe(HOME);
   });

@@ -12,7 +12,8 @@ import { startLocalServer } from './local-server.ts';
 import { operatorToken } from './operator-token.ts';
 import { createDatabase, freePort } from './postgres.ts';
 
-const SECRET = 'a secret of the tests in a browser';
+/** Signs the tokens that the server accepts. */
+export const SECRET = 'a secret of the tests in a browser';
 
 /** How operators look at the console: the two ways that a page must work. */
 export const VIEWS = [
@@ -27,7 +28,8 @@ export const VIEWS = [
  *   `const test = consoleTest.extend('variables', { scope: 'file' }, async () => ({ … }))`.
  * - `db`: the server's database, a Postgres of the file's own.
  * - `at(path)`: the address of a page.
- * - `newPage(options?)`: opens a page whose requests have an operator's token. The test fails when that page logs an error.
+ * - `newPage(options?, expected?)`: opens a page whose requests have an operator's token. The test fails when that page logs
+ *   an error other than those expected.
  */
 export const test = base
   .extend('variables', { scope: 'file' }, (): Readonly<Record<string, string>> => ({}))
@@ -64,7 +66,7 @@ export const test = base
       for (const context of contexts) await context.close();
       expect(mistakes).toEqual([]);
     });
-    return async (options: BrowserContextOptions = {}): Promise<Page> => {
+    return async (options: BrowserContextOptions = {}, expected = /^(?!)/): Promise<Page> => {
       const context = await browser.newContext({
         viewport: { width: 1280, height: 900 },
         extraHTTPHeaders: { authorization: `Bearer ${await operatorToken({}, SECRET)}` },
@@ -74,7 +76,7 @@ export const test = base
       const page = await context.newPage();
       // What the content security policy refuses is told here too.
       page.on('console', (message) => {
-        if (message.type() === 'error') mistakes.push(message.text());
+        if (message.type() === 'error' && !expected.test(message.text())) mistakes.push(message.text());
       });
       page.on('pageerror', (error) => mistakes.push(error.message));
       return page;

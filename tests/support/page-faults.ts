@@ -39,15 +39,10 @@ export async function pageFaults(page: Page, url: string): Promise<string[]> {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
     await page.setViewportSize({ width: 1280, height: 900 });
     await page.goto(url);
-    await page.evaluate(await axe);
-    const { violations } = await page.evaluate<AxeResults, string[]>(
-      (tags) => (globalThis as never as { axe: typeof axeCore }).axe.run({ runOnly: tags }),
-      WCAG,
-    );
+    const violations = await violationsOf(page);
     const twice = await page.evaluate<string[]>(BUTTONS_OF_ONE_NAME);
     faults.push(...twice.map((name) => `${path}: two buttons are called ${name}`));
-    for (const { id, nodes } of violations)
-      faults.push(`${path} ${colorScheme}: ${id} ${nodes.map(({ html }) => html).join(' ')}`);
+    faults.push(...violations.map((violation) => `${path} ${colorScheme}: ${violation}`));
   }
   for (const width of [390, 320]) {
     await page.setViewportSize({ width, height: 640 });
@@ -55,4 +50,14 @@ export async function pageFaults(page: Page, url: string): Promise<string[]> {
     faults.push(...wide.map((element) => `${path} at ${width} px: ${element}`));
   }
   return faults;
+}
+
+/** @returns what violates WCAG 2.2 A or AA on the page as it is now, such as the answer to a form. */
+export async function violationsOf(page: Page): Promise<string[]> {
+  await page.evaluate(await axe);
+  const { violations } = await page.evaluate<AxeResults, string[]>(
+    (tags) => (globalThis as never as { axe: typeof axeCore }).axe.run({ runOnly: tags }),
+    WCAG,
+  );
+  return violations.map(({ id, nodes }) => `${id} ${nodes.map(({ html }) => html).join(' ')}`);
 }

@@ -4,17 +4,18 @@ import * as z from 'zod';
 import type { OperatorSettings } from '../../platform/config.ts';
 import { mediaTypes } from '../../platform/http/body.ts';
 import { answered, HTML_TYPE, JSON_TYPE, refused } from '../../platform/http/operation.ts';
-import type { Answer as DescribedAnswer, Parameter } from '../../platform/http/operation.ts';
+import type { Answer as DescribedAnswer, Parameter, Scope } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { readContent, validated } from '../../platform/http/validated.ts';
 import type { Limit } from '../../platform/rate-limit/limiter.ts';
 import { HOUR, MINUTE, SECOND } from '../../platform/time.ts';
 import { HOME } from '../kit/links.ts';
 import { nextPath } from '../kit/next-path.ts';
-import { BODY_LIMIT_BYTES } from '../kit/route.ts';
 import type { Answer, PublicRoute, Visit } from '../kit/route.ts';
+import { unsentIn } from '../kit/unsent.ts';
 import { invalidToken, requireScope, SESSION_COOKIE, verifyToken } from './authenticate.ts';
 import { signInPage } from './page.ts';
+import { showingAgain, SIGN_IN_LIMIT_BYTES } from './unsent.ts';
 
 // Operators sign in with a token and out again. A session is the token itself, in a cookie that scripts cannot read.
 
@@ -36,6 +37,9 @@ export const signInRequest = z.object({
     .pipe(z.string().min(1, 'paste a token'))
     .meta({ minLength: 1, description: 'An operator’s token, with or without `Bearer` before it.' }),
   next: z.string().optional().meta({ description: 'The page of the console to open next.' }),
+  unsent: z.string().optional().meta({
+    description: 'A form that was sent without a session. The next page shows it again and sends nothing.',
+  }),
 });
 
 /** With this header browsers say which page sends a form. */
@@ -95,7 +99,7 @@ export const signIn: PublicRoute = {
   hasPages: true,
   isLimited: true,
   parameters: [fetchSite],
-  body: { schema: signInRequest, forms: true, limitBytes: BODY_LIMIT_BYTES },
+  body: { schema: signInRequest, forms: true, limitBytes: SIGN_IN_LIMIT_BYTES },
   answers: [
     {
       status: 200,
@@ -106,6 +110,11 @@ export const signIn: PublicRoute = {
       headers: ['Set-Cookie'],
     },
     SEE_OTHER,
+    {
+      status: 307,
+      description: 'The same for a browser with `unsent`: sends that on to the next page, which shows it.',
+      headers: ['Location', 'Set-Cookie'],
+    },
   ],
   problems: [
     'validation_failed',
@@ -181,16 +190,23 @@ function showForm(url: URL): Answer<void> {
 }
 
 async function startSession({ request, wantsHtml, settings }: Visit): Promise<Answer<void>> {
-  const content = await readContent(request, mediaTypes, BODY_LIMIT_BYTES);
-  const { token, next } = validated(content, signInRequest);
+  const content = await readContent(request, mediaTypes, SIGN_IN_LIMIT_BYTES);
+  const { token, next, ...sent } = validated(content, signInRequest);
   const path = nextPath(next);
+  const unsent = unsentIn(sent.unsent);
   try {
-    const headers = { 'set-cookie': await sessionCookie(token, settings()) };
-    return { json: { next: path }, seeOther: path, headers };
+    const headers = { 'set-cookie': await sessionCookie(token, settings(), unsent?.scope) };
+    if (unsent === null) return { json: { next: path }, seeOther: path, headers };
+    return { json: { next: path }, seeOther: showingAgain(path), withForm: true, headers };
   } catch (error) {
     if (!wantsHtml || !(error instanceof Problem) || error.status >= 500) throw error;
     const { status, code, detail, headers } = error;
-    return { status, json: { code }, headers, page: () => signInPage({ next: path, problem: detail }) };
+    return {
+      status,
+      json: { code },
+      headers,
+      page: () => signInPage({ next: path, problem: detail, unsent }),
+    };
   }
 }
 
@@ -203,9 +219,14 @@ const LONGEST_COOKIE_BYTES = 4000;
 const ATTRIBUTES = { path: '/', secure: true, httpOnly: true, sameSite: 'Strict' } as const;
 
 /** @throws Problem 400 `token_too_long`; 401, 403 or 503 for a token without access to the console. */
-async function sessionCookie(token: string, settings: OperatorSettings): Promise<string> {
+async function sessionCookie(
+  token: string,
+  settings: OperatorSettings,
+  needed: Scope = 'event-bus:read',
+): Promise<string> {
   const { scopes, expiresAtSeconds } = await verifyToken(token, settings);
   requireScope({ scopes }, 'event-bus:read');
+  requireScope({ scopes }, needed);
   const secondsLeft = Math.floor(expiresAtSeconds - Date.now() / SECOND);
   // The verification tolerates a small clock difference, but the cookie would expire at once.
   if (secondsLeft <= 0) throw invalidToken();

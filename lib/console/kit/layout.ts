@@ -31,6 +31,8 @@ export interface PageContext {
   readonly badges: Badges | null;
   /** The action that the address says was done, and how it goes on. */
   readonly following?: Following | null;
+  /** A form that was sent without a session, to be shown again. */
+  readonly unsent?: Html | null;
   /** Whether the handler of a subscription refuses replays. */
   readonly refusesReplay: (topic: string, subscriber: string) => boolean;
   /** How this release delivers a subscription, or why it does not. */
@@ -82,12 +84,14 @@ export function layout(
         ${navigation(section, context)} ${searchBox(context.url)} ${account(context.operator)}
       </header>
       <main id="content" tabindex="-1" data-refresh="${isWatched ? FOLLOW_SECONDS : (refreshSeconds ?? 0)}">
+        ${context.unsent}
         ${own === undefined && followingRegion(following, following && followingActions(context.url, isWatched))}
         ${content}
       </main>
       <p id="said" class="vh" role="status"></p>
       ${keys()}`,
-    isWatched && following.isLong !== true,
+    // A reload would lose the form.
+    isWatched && following.isLong !== true && !context.unsent,
   );
 }
 

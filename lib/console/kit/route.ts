@@ -100,6 +100,8 @@ export interface PageAnswer<Context> {
 interface ElsewhereAnswer {
   /** A path of the console. */
   readonly seeOther: string;
+  /** Whether the browser sends its form there, too: 307 instead of 303. */
+  readonly withForm?: boolean;
 }
 
 /** An answer that is JSON for browsers too, which save it as a file. */

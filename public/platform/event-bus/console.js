@@ -25,7 +25,7 @@ const isHeld = () => isPaused || document.hidden || isBusy();
 /** Whether someone is typing, selecting or filling a form, which a refresh would undo. */
 function isBusy() {
   return (
-    Boolean(find('#keys[open]')) ||
+    Boolean(find('#keys[open], [data-unsent]')) ||
     main.contains(document.activeElement?.closest('input, select, textarea') ?? null) ||
     all('details[open]:not([data-opened])', main).length > 0 ||
     all('input', main).some(isDirty) ||
