@@ -53,7 +53,7 @@ export const dismissRequest = z
 export type DismissRequest = z.output<typeof dismissRequest>;
 
 /** The dead letters of one subscription that match. */
-export interface MatchingSubscription {
+interface MatchingSubscription {
   readonly topic: string;
   readonly subscriber: string;
   readonly count: number;

@@ -20,7 +20,7 @@ export interface DeadLetters {
 }
 
 /** Dead letters by their ids, or by their error and their time. */
-export type Chosen =
+type Chosen =
   | { readonly deliveryIds: readonly string[] }
   | {
       readonly group: string | null;
