@@ -159,7 +159,7 @@ async function loseWebhooks(db: Database): Promise<void> {
     ['evt_1QxL4rRefunded', 'charge.refunded', 1],
     ['evt_1QxL5tFailed', 'payment_intent.payment_failed', 0],
   ] as const) {
-    await emit(driverOf(db), 'webhook.cardpayments.received', { eventId, eventType, body: {} });
+    await emit(db, 'webhook.cardpayments.received', { eventId, eventType, body: {} });
     await run(driverOf(db), {
       text: `insert into webhook_receipts (provider, event_id, event_type, body_sha256, received_at, reconciled_at,
           duplicates, last_duplicate_at)
@@ -192,8 +192,7 @@ const PRETEND_TIMES = `
 
 /** Emits on the bare client: an emit on the database wakes its relay, and the day decides itself when to deliver. */
 async function emitSome(db: Database, topic: TopicName, count: number): Promise<void> {
-  for (let number = 0; number < count; number += 1)
-    await emit(driverOf(db), topic, catalog[topic].example as never);
+  for (let number = 0; number < count; number += 1) await emit(db, topic, catalog[topic].example as never);
 }
 
 /** Until ten hours ago the running release did not list `intelligence` for new bookings. */

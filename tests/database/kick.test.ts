@@ -1,3 +1,4 @@
+import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
 
 import { pause, resume } from '../../lib/bus/deliveries/operations/pause.ts';
@@ -8,7 +9,6 @@ import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { onDue } from '../../lib/platform/db/commits.ts';
-import { driverOf } from '../../lib/platform/db/statement.ts';
 import { drain, emitPayments, openBus, payment as paymentOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
@@ -108,7 +108,10 @@ describe('nothing is reported to the kick', () => {
 
   it('of an emit on a connection of the caller’s own, who alone knows when it commits', async () => {
     const reported = reports();
-    await emit(driverOf(bus.db), 'payment.captured', payment);
+    const client = new pg.Client({ connectionString: bus.url });
+    await client.connect();
+    await emit(client, 'payment.captured', payment);
+    await client.end();
     expect(reported()).toBe(0);
   });
 
