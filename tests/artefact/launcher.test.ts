@@ -43,6 +43,7 @@ const BUS = '/platform/event-bus';
 const LOGIN = { type: 'login.succeeded', data: { subject: 'a-subject', method: 'bank-id' } };
 const QUESTION = { system: 'Om lokalene.', messages: [{ role: 'user', content: 'Hei' }] };
 const page: Sent = { by: 'operator', headers: { accept: 'text/html' } };
+const noEvents: Sent = { body: [], headers: { 'content-type': 'application/cloudevents-batch+json' } };
 const fromSite: Sent = { headers: { origin: SITE, 'access-control-request-method': 'POST' } };
 const fromElsewhere: Sent = { headers: { origin: 'https://elsewhere.example.no' } };
 
@@ -60,6 +61,12 @@ const asked: Readonly<Record<string, readonly Asked[]>> = {
   'api/cron/relay': [
     ['GET', '/api/cron/relay', 401],
     ['POST', '/api/cron/relay', 405],
+  ],
+  'api/events': [
+    ['POST', '/api/events', 200, { ...noEvents, by: 'provider' }],
+    ['POST', '/api/events', 401, noEvents],
+    ['POST', '/api/events', 415, { body: {} }],
+    ['GET', '/api/events', 405],
   ],
   'api/health': [
     ['GET', '/api/health', 200],
