@@ -21,6 +21,7 @@ const VARIABLES = {
   DATABASE_URL: 'postgres://nobody:none@database.neon.tech/none',
   CRON_SECRET: 'a-secret-of-the-bench',
   OPERATOR_JWT_SECRET: 'a secret of thirty-two bytes or more',
+  PRODUCER_BOOKINGS_SECRET: `whsec_${Buffer.alloc(32, 1).toString('base64')}`,
   KICK_SECRET: `whsec_${Buffer.alloc(32, 1).toString('base64')}`,
   WEBHOOK_CARDPAYMENTS_SECRET: `whsec_${Buffer.alloc(32, 1).toString('base64')}`,
 };
@@ -38,6 +39,7 @@ const CALLS: Readonly<Record<string, FirstCall>> = {
   'api/openapi.ts': { path: '/api/openapi.json', method: 'GET', status: 200, goalMs: GOAL_MS },
   'api/chat.ts': { path: '/api/chat', method: 'POST', status: 400, goalMs: GOAL_MS },
   'api/inquiry.ts': { path: '/api/inquiry', method: 'POST', status: 400, goalMs: GOAL_MS },
+  'api/events.ts': { path: '/api/events', method: 'POST', status: 415, goalMs: GOAL_MS },
   'api/kick.ts': { path: '/api/kick', method: 'POST', status: 401, goalMs: GOAL_MS },
   'api/webhooks/[provider].ts': {
     path: '/webhooks/cardpayments',
