@@ -69,3 +69,35 @@ describe('beside many keys in trouble', () => {
     },
   );
 });
+
+describe('beside many delivered events and many incidents', () => {
+  test('the incidents are read by their own rows: those of other events and subscriptions are left alone', async () => {
+    const [keys, events, incidents, subscriptions] = [1000, 60_000, 60, 300];
+    const bus = await openBus(inject('postgresUrl'));
+    await fillKeysInTrouble(bus.db, keys, 'waiting');
+    for (const text of [
+      `insert into events (id, topic, payload, version, created_at, ordering_key, producer, correlation_id, subscribers,
+         open, failing, dead_lettered)
+       select uuidv7(), 'seen', '{}', 1, now(), '', 'bookings', '', '{}', 0, 0, 0 from generate_series(1, ${events})`,
+      `insert into backlog (topic, subscriber, shard, pending, failing, dead_lettered)
+       select 'topic ' || number, 'subscriber ' || number % 20, shard, 0, 0, 0
+       from generate_series(1, ${subscriptions}) as number, generate_series(1, 64) as shard`,
+      `insert into error_groups (key, topic, subscriber, kind, message, dead_lettered)
+       select 'group ' || number, 'topic ' || number, 'subscriber ' || number % 20, 'http_422', '', 1
+       from generate_series(1, ${incidents}) as number`,
+      `insert into incidents (id, topic, subscriber, kind, message, state, change, opened_at, changed_at, blocked_lanes, waiting, owed)
+       select gen_random_uuid(), topic, subscriber, kind, message, 'owed', 'opened', now(), now(), 0, 0, 1 from error_groups`,
+      'vacuum analyze events, backlog, error_groups, incidents',
+    ])
+      await rows(bus.db, text);
+    await explainAll(bus);
+    const { db, takeWork, close } = await watch(bus.url);
+    const { items } = await readIncidents(db, incidentQuery.parse({}));
+    const handled = [...takeWork().values()].reduce((sum, work) => sum + work.rows, 0);
+    await close();
+    await bus.close();
+    expect(items).toHaveLength(incidents + 1);
+    // The counts of all subscriptions twice, and some ten nodes for each lane.
+    expect(handled).toBeLessThan(2 * 2 * 64 * subscriptions + 15 * keys);
+  });
+});

@@ -4,6 +4,10 @@ import type { Transaction } from '../../platform/db/connect.ts';
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { run } from '../../platform/db/statement.ts';
 import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
+import { DAY } from '../../platform/time.ts';
+import { headOf } from './head-of-lane.ts';
+import { UNREADABLE, unreadableFailure } from './unreadable.ts';
+import type { Unreadable } from './unreadable.ts';
 
 /** What is wrong in one subscription in one way, or in all of a subscriber that does not answer, at one moment. */
 export interface Failure {
@@ -27,19 +31,22 @@ export interface Failure {
 }
 
 /**
- * Reads the outages, the lanes that a failing delivery blocks or a dead letter halts, the error groups with dead letters,
- * and what the bus set aside.
+ * Reads the outages, the lanes that a failing delivery blocks, a dead letter halts or nobody can read, the error groups with
+ * dead letters, and what the bus set aside.
  *
  * What fails because nobody is there belongs to the outage once there is one, also until it has been tried again after it.
+ *
+ * @param now overrides the database's clock in tests.
  */
-export async function findFailures(tx: Transaction): Promise<readonly Failure[]> {
-  const values = [JSON.stringify(ABSENT_KINDS)];
+export async function findFailures(tx: Transaction, now?: Date): Promise<readonly Failure[]> {
+  const values = [JSON.stringify(ABSENT_KINDS), now?.toISOString() ?? null];
   const [row] = await run<{ found: Found }>(tx, { text: FAILURES, values });
-  const { blocked, halted, dead, outages, aside } = row!.found;
+  const { blocked, halted, dead, outages, unreadable, aside } = row!.found;
   const failures = new Map<string, Failure>();
   for (const failure of [
     ...outages.map((outage) => ({ ...outage, topic: '', halted: 0, dead: 0, message: silence(outage.kind) })),
     ...blocked.map(failureOf),
+    ...unreadable.map(unreadableFailure),
     ...halted.map((halt) => ({ ...halt, halted: halt.lanes, dead: 0 })),
     ...dead.map(({ at, ...of }) => ({ ...NO_LANES, ...of, since: at })),
     ...aside.map((of) => ({ ...NO_LANES, ...of, subscriber: '', message: ASIDE[of.kind] })),
@@ -56,6 +63,7 @@ interface Found {
   readonly blocked: readonly Blocked[];
   readonly halted: readonly Omit<Failure, 'halted' | 'dead'>[];
   readonly outages: readonly Omit<Failure, 'topic' | 'message' | 'halted' | 'dead'>[];
+  readonly unreadable: readonly Unreadable[];
   /** What the bus set aside and nobody has repaired. */
   readonly aside: readonly {
     readonly topic: string;
@@ -137,37 +145,42 @@ function together(one: Failure, other: Failure): Failure {
 /** Deliveries that are counted in the lane of a key. */
 const COUNTED = 100;
 
+/** A lane that has been due for longer holds no answer of a component: nobody has asked one, because it is unattached. */
+const UNTRIED_MS = 1 * DAY;
+
 /** Where more lanes are blocked, all that the subscription has waits for the subscriber, and is known from the counts. */
 const COUNTED_LANES = 100;
 
 /** The start of an attempt log's current round: the first attempt since fan-out or the last replay. */
-const ROUND_BEGAN = `(
-      select max(entry ->> 'at') from jsonb_array_elements(attempt_log) as entry where entry ->> 'attempt' = '1'
-    )`;
+const ROUND_BEGAN = `(jsonb_path_query_array(attempt_log, '$[*] ? (@.attempt == 1)') -> -1 ->> 'at')`;
 
 // A delivery fails in a lane of a whole topic, or in the lane of its own key: a shared lane lets a failing key go. So
 // shared lanes are not read. How much waits in a whole topic is known from the counts.
 const FAILURES = `
-  with failing as materialized (
-    select topic, subscriber, sum(pending) + sum(failing) as waiting from backlog where subscriber <> ''
-    group by topic, subscriber having sum(failing) > 0
+  with clock as materialized (
+    select coalesce($2::text::timestamptz, clock_timestamp()) as now
+  ),
+  open as materialized (
+    select topic, subscriber, sum(pending) + sum(failing) as waiting, sum(failing) > 0 as is_failing from backlog
+    where subscriber <> '' group by topic, subscriber having sum(pending) + sum(failing) > 0
   ),
   lane as materialized (
-    select failing.topic, failing.subscriber, lane.id, home_id, slot, held_key, head,
-      case when ordering_key = '' then failing.waiting
-        when lanes > ${COUNTED_LANES} then failing.waiting / lanes::float8 end as waiting
-    from failing, lateral (
+    select open.topic, open.subscriber, lane.id, home_id, held_key, head,
+      case when ordering_key = '' then open.waiting
+        when lanes > ${COUNTED_LANES} then open.waiting / lanes::float8 end as waiting
+    from clock, open, lateral (
       select *, count(*) over () as lanes from (
         (
-          select * from (${leasedHomeLanes('failing.topic', 'failing.subscriber')}
+          select * from (${leasedHomeLanes('open.topic', 'open.subscriber')}
           ) as leased where slot is null
         )
         union all
         (
           -- Rows are compared as the index has them: the planner would read and sort the lanes of all keys in trouble.
           select * from lanes
-          where (lanes.topic, lanes.subscriber, due_at) >= (failing.topic, failing.subscriber, '-infinity')
-            and (lanes.topic, lanes.subscriber, due_at) < (failing.topic, failing.subscriber, 'infinity')
+          where (lanes.topic, lanes.subscriber, due_at) >= (open.topic, open.subscriber,
+              case when is_failing then '-infinity' else clock.now - ${UNTRIED_MS} * interval '1 millisecond' end)
+            and (lanes.topic, lanes.subscriber, due_at) < (open.topic, open.subscriber, 'infinity')
             and due_at is not null and (home_id is not null or slot is null)
           order by lanes.topic, lanes.subscriber, due_at limit ${LANES_COUNTED}
         )
@@ -175,35 +188,33 @@ const FAILURES = `
     ) as lane
   ),
   head_of_lane as materialized (
-    select topic, subscriber, coalesce(lane.waiting, next.count) as waiting, event_id, attempted_at,
-      coalesce(${ROUND_BEGAN}, attempted_at::text) as since, (
-        -- An operator's retry, or a wait that the handler asked for, may come after it.
-        select entry from jsonb_array_elements(attempt_log) with ordinality as log(entry, number)
-        where entry ->> 'outcome' = 'failed' order by number desc limit 1
-      ) as last
-    from lane cross join lateral (
-      select min(position) as position, count(*) from postbud_next_2(lane.id, home_id, slot, held_key, lane.head,
-        case when lane.waiting is null then ${COUNTED} else 1 end)
-    ) as next cross join lateral (
-      -- The limit keeps the planner from joining whole tables.
-      select event_id, attempted_at, attempt_log, state from deliveries
-      where lane_id = coalesce(home_id, lane.id) and deliveries.position = next.position limit 1
-    ) as delivery
+    select topic, subscriber, coalesce(lane.waiting, next.open) as waiting, event_id, attempted_at, attempt_log, state
+    from lane cross join lateral (${headOf('lane', `case when lane.waiting is null then ${COUNTED} else 1 end`)}
+    ) as next
+  ),
+  ${UNREADABLE},
+  failed as (
+    select topic, subscriber, waiting, event_id, attempted_at, coalesce(${ROUND_BEGAN}, attempted_at::text) as since,
+      coalesce(last ->> 'kind', '') as kind, coalesce(last ->> 'message', '') as message
+    from head_of_lane, lateral (
+      -- An operator's retry, or a wait that the handler asked for, may come after it.
+      select jsonb_path_query_array(attempt_log, '$[*] ? (@.outcome == "failed")') -> -1 as last
+    ) as log
     where state = 'failing'
   ),
-  failed as (
-    select head_of_lane.*, coalesce(last ->> 'kind', '') as kind, coalesce(last ->> 'message', '') as message
-    from head_of_lane
+  -- Until when each subscriber did not answer: its outage may be open still.
+  silence as materialized (
+    select subscriber, max(until) as until from (
+      select subscriber, 'infinity'::timestamptz as until from outages
+      union all
+      select subscriber, coalesce(closed_at, 'infinity') from incidents where topic = ''
+    ) as outage
+    group by subscriber
   ),
   absent as materialized (
-    select * from failed where $1::text::jsonb ? kind and (
-      exists (select from outages where outages.subscriber = failed.subscriber) or exists (
-        -- Not tried since the outage ended, which may be open still.
-        select from incidents
-        where incidents.topic = '' and incidents.subscriber = failed.subscriber
-          and coalesce(closed_at > attempted_at, true)
-      )
-    )
+    -- Not tried since.
+    select failed.* from failed join silence using (subscriber)
+    where $1::text::jsonb ? kind and until > attempted_at
   ),
   outage as (
     select outages.subscriber, kind, least(opened_at, began_at, (
@@ -278,6 +289,7 @@ const FAILURES = `
     from set_aside where repaired_at is null group by 1, 2
   )
   select json_build_object(
+    'unreadable', (select coalesce(json_agg(unreadable), '[]') from unreadable),
     'aside', (select coalesce(json_agg(aside), '[]') from aside),
     'outages', (select coalesce(json_agg(outage), '[]') from outage),
     'halted', (select coalesce(json_agg(halted), '[]') from halted),
@@ -285,7 +297,8 @@ const FAILURES = `
       select coalesce(json_agg(json_build_object('topic', blocked.topic, 'subscriber', subscriber, 'kind', kind,
         'message', message, 'lanes', lanes, 'waiting', waiting, 'since', since, 'payload', payload,
         'version', version)), '[]')
-      from blocked join events on events.id = event_id
+      -- The limit keeps the planner from joining whole tables.
+      from blocked, lateral (select payload, version from events where events.id = event_id limit 1) as event
     ),
     'dead', (
       select coalesce(json_agg(json_build_object('topic', topic, 'subscriber', subscriber, 'kind', kind,
