@@ -56,7 +56,6 @@ export const LAYERS = [
   ['lib/bus/deliveries'],
   ['lib/bus/subscribers'],
   ['lib/bus/outbox'],
-  ['lib/bus/subscriber-health'],
   ['lib/platform/mail'],
   ['lib/platform/http', 'lib/platform/db'],
   ['lib/platform/rate-limit'],

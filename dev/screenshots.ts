@@ -10,7 +10,7 @@ import { catalog, subscriberNames } from '../lib/bus/catalog/catalog.ts';
 import type { TopicName } from '../lib/bus/catalog/catalog.ts';
 import { emit } from '../lib/bus/outbox/emit.ts';
 import { relay } from '../lib/bus/relay/relay.ts';
-import { HealthRecorder } from '../lib/bus/subscriber-health/recorder.ts';
+import { HealthRecorder } from '../lib/components/subscriber-health/recorder.ts';
 import { attach, topicsOf } from '../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../lib/bus/subscribers/subscriber.ts';
 import { database } from '../lib/components/postbud.ts';

@@ -9,8 +9,10 @@ import { remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
 import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
+import { HealthRecorder } from '../../lib/components/subscriber-health/recorder.ts';
 import { onDue } from '../../lib/platform/db/commits.ts';
 import { connect, migrate } from '../../lib/platform/db/connect.ts';
+import type { Connection } from '../../lib/platform/db/connect.ts';
 import { driverOf, run } from '../../lib/platform/db/statement.ts';
 import { DAY } from '../../lib/platform/time.ts';
 import { untilAutovacuumHasRun } from '../autovacuum.ts';
@@ -25,9 +27,16 @@ import { drainTopics, topicNames } from './workload.ts';
 // Postbud as a contender: the counterpart of bench/peers/*.mjs.
 
 const url = process.argv[2]!;
-let { db, close } = await connect(url);
+let { db, close } = await open();
 
 const rows = <Row>(text: string, values: readonly unknown[] = []) => run<Row>(driverOf(db), { text, values });
+
+/** Opens the database, and records what subscribers do, as a deployment does. */
+async function open(): Promise<Connection> {
+  const connection = await connect(url);
+  HealthRecorder.of(connection.db);
+  return connection;
+}
 
 /** Attaches every subscriber of these topics, with one handler for all. */
 function subscribersOf(
@@ -247,7 +256,7 @@ await serve({
   /** Ends all connections; the next statement opens new ones. */
   async reconnect() {
     await close();
-    ({ db, close } = await connect(url));
+    ({ db, close } = await open());
   },
   fill,
   history: storeHistory,

@@ -17,6 +17,7 @@ import type { VisitorLimit, Visitors } from '../platform/rate-limit/visitors.ts'
 import { refusalsOf, subscribersOf } from './registry.ts';
 import type { Refusal } from './registry.ts';
 import { withSmokeTests } from './smoke-test.ts';
+import { HealthRecorder } from './subscriber-health/recorder.ts';
 
 // Shared by the functions of one process, which serves many requests at the same time: one pool, one kick.
 let read: Config | undefined;
@@ -111,5 +112,6 @@ async function open(): Promise<Database> {
     isLogged: config().deployed,
   });
   onDue(db, kickOwn);
+  HealthRecorder.of(db);
   return db;
 }

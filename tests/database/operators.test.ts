@@ -9,7 +9,7 @@ import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
-import { HealthRecorder } from '../../lib/bus/subscriber-health/recorder.ts';
+import { HealthRecorder } from '../../lib/components/subscriber-health/recorder.ts';
 import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { attach, subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';

@@ -1,10 +1,15 @@
 import { describe, expect } from 'vitest';
 
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
-import { addHealth } from '../../lib/bus/subscriber-health/add-health.ts';
-import { BOUNDS_MS, BUCKETS, addHistograms, bucketOf } from '../../lib/bus/subscriber-health/buckets.ts';
-import { HealthRecorder } from '../../lib/bus/subscriber-health/recorder.ts';
-import { addDelivered, addUndelivered, emptyTally } from '../../lib/bus/subscriber-health/tally.ts';
+import { addHealth } from '../../lib/components/subscriber-health/add-health.ts';
+import {
+  BOUNDS_MS,
+  BUCKETS,
+  addHistograms,
+  bucketOf,
+} from '../../lib/components/subscriber-health/buckets.ts';
+import { HealthRecorder } from '../../lib/components/subscriber-health/recorder.ts';
+import { addDelivered, addUndelivered, emptyTally } from '../../lib/components/subscriber-health/tally.ts';
 import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { attachBatches, subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { rollUpHealth } from '../../lib/components/subscriber-health/roll-up.ts';

@@ -6,7 +6,7 @@ import { describe, expect, vi } from 'vitest';
 
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
-import { HealthRecorder } from '../../lib/bus/subscriber-health/recorder.ts';
+import { HealthRecorder } from '../../lib/components/subscriber-health/recorder.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { problemValue } from '../../lib/platform/http/problem-codes.ts';
 import type { ProblemCode } from '../../lib/platform/http/problem-codes.ts';

@@ -506,6 +506,20 @@ describe('the local server with a database of its own', () => {
     expect(await rows(db, daily)).toEqual([]);
   });
 
+  test('a server records what its subscribers do', async () => {
+    const recorded = `
+      select distinct subscriber from subscriber_health
+      where delivered > 0 and topic in ('payment.captured', 'user.signed_up') order by subscriber`;
+    await vi.waitFor(
+      async () =>
+        expect(await rows(connection.db, recorded)).toEqual([
+          { subscriber: 'audit' },
+          { subscriber: 'notifications' },
+        ]),
+      { timeout: 15_000 },
+    );
+  });
+
   test('a server beside a real database answers like a deployment without keys', async () => {
     const codeOf = async (path: string, body: object) => {
       const response = await fetch(`${server.url}${path}`, {

@@ -2,8 +2,8 @@ import { describe, expect, vi } from 'vitest';
 
 import { catalog, subscriberNames } from '../../lib/bus/catalog/catalog.ts';
 import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
-import { addHealth } from '../../lib/bus/subscriber-health/add-health.ts';
-import { addDelivered, emptyTally } from '../../lib/bus/subscriber-health/tally.ts';
+import { addHealth } from '../../lib/components/subscriber-health/add-health.ts';
+import { addDelivered, emptyTally } from '../../lib/components/subscriber-health/tally.ts';
 import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import { payments } from '../../lib/components/payments.ts';

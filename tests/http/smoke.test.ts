@@ -5,7 +5,7 @@ import { describe, expect, vi } from 'vitest';
 
 import { SMOKE_TEST } from '../../lib/bus/catalog/smoke-test.ts';
 import { endSmokeTests } from '../../lib/bus/deliveries/operations/end-smoke-tests.ts';
-import { HealthRecorder } from '../../lib/bus/subscriber-health/recorder.ts';
+import { HealthRecorder } from '../../lib/components/subscriber-health/recorder.ts';
 import { subscribersOf } from '../../lib/components/registry.ts';
 import { withSmokeTests } from '../../lib/components/smoke-test.ts';
 import { readMetrics } from '../../lib/console/metrics/read.ts';

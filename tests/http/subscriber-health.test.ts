@@ -2,9 +2,9 @@ import { describe, expect } from 'vitest';
 
 import { pause, resume } from '../../lib/bus/deliveries/operations/pause.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
-import { addHealth } from '../../lib/bus/subscriber-health/add-health.ts';
-import { HealthRecorder } from '../../lib/bus/subscriber-health/recorder.ts';
-import { addDelivered, emptyTally } from '../../lib/bus/subscriber-health/tally.ts';
+import { addHealth } from '../../lib/components/subscriber-health/add-health.ts';
+import { HealthRecorder } from '../../lib/components/subscriber-health/recorder.ts';
+import { addDelivered, emptyTally } from '../../lib/components/subscriber-health/tally.ts';
 import { rollUpHealth } from '../../lib/components/subscriber-health/roll-up.ts';
 import { readSubscriberHealth } from '../../lib/console/subscribers/read.ts';
 import { DAY, HOUR, MINUTE, instantOf } from '../../lib/platform/time.ts';

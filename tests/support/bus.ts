@@ -10,7 +10,7 @@ import { emit } from '../../lib/bus/outbox/emit.ts';
 import type { EmitOptions } from '../../lib/bus/outbox/emit.ts';
 import { relay } from '../../lib/bus/relay/relay.ts';
 import type { RelayOptions, RelayReport } from '../../lib/bus/relay/relay.ts';
-import { HealthRecorder } from '../../lib/bus/subscriber-health/recorder.ts';
+import { HealthRecorder } from '../../lib/components/subscriber-health/recorder.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
 import type { Connection, Database } from '../../lib/platform/db/connect.ts';
@@ -30,9 +30,10 @@ export interface Bus extends Connection {
 export async function openBus(serverUrl: string): Promise<Bus> {
   const url = await createDatabase(serverUrl);
   const connection = await connect(url);
+  const health = HealthRecorder.of(connection.db);
   const reset = async () => {
     // What the test before has gathered must not be written during the next one.
-    await HealthRecorder.of(connection.db).write();
+    await health.write();
     await rows(connection.db, EMPTY_ALL_TABLES);
   };
   return { ...connection, url, reset };

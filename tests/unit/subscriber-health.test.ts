@@ -7,7 +7,7 @@ import {
   addHistograms,
   bucketOf,
   quantileMs,
-} from '../../lib/bus/subscriber-health/buckets.ts';
+} from '../../lib/components/subscriber-health/buckets.ts';
 import { DAY, MINUTE } from '../../lib/platform/time.ts';
 
 function histogramOf(times: readonly number[]): number[] {

@@ -6,7 +6,6 @@ import type { LogBatch } from '../../platform/log.ts';
 import type { LaneOutcome, Settled } from '../deliveries/settle.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
 import type { Turn } from '../deliveries/turn.ts';
-import { HealthRecorder } from '../subscriber-health/recorder.ts';
 import type { Bell, DueLooks } from './bell.ts';
 import { LaneRun } from './lane-run.ts';
 import { sizeOf, split } from './portion.ts';
@@ -15,6 +14,7 @@ import type { RelayTime } from './relay-time.ts';
 import { countSettled } from './report.ts';
 import type { RelayReport } from './report.ts';
 import type { RunOptions } from './run-state.ts';
+import { noteSettled } from './settled.ts';
 
 /** The state that all claim loops of one relay share. */
 export interface Relaying {
@@ -165,7 +165,7 @@ export class Runs {
       this.#unsettled.delete(run);
       const isReleased = outcome.keepUntilMs === null;
       if (settled.held.has(outcome.id)) {
-        this.#recordHealth(run.lane.subscription, outcome);
+        this.#noteSettled(run.lane.subscription, outcome);
         if (foundNobody(outcome)) absences.forget(run.lane.subscription.subscriber.name);
         this.#keep(run, outcome, settled);
         if (rest) {
@@ -228,13 +228,12 @@ export class Runs {
     await Promise.all(Array.from(this.#runs, (run) => run.pauses()));
   }
 
-  #recordHealth(
+  #noteSettled(
     { topic, subscriber }: Subscription,
     { delivered, unfinished }: Pick<LaneOutcome, 'delivered' | 'unfinished'>,
   ): void {
     const { db, time } = this.#relaying;
-    const recorded = { topic, subscriber: subscriber.name, delivered, unfinished };
-    HealthRecorder.of(db).count(recorded, time.handlersLeftMs());
+    noteSettled(db, { topic, subscriber: subscriber.name, delivered, unfinished }, time.handlersLeftMs());
   }
 
   #dropLost(run: LaneRun): void {
@@ -263,7 +262,7 @@ export class Runs {
       inTransactionSlot: limit,
       countCommitted: (subscription, delivered) => {
         report.delivered += delivered.length;
-        this.#recordHealth(subscription, { delivered, unfinished: [] });
+        this.#noteSettled(subscription, { delivered, unfinished: [] });
       },
     };
   }

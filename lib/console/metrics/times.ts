@@ -1,6 +1,6 @@
 import { subscriberNames } from '../../bus/catalog/catalog.ts';
-import { BOUNDS_MS } from '../../bus/subscriber-health/buckets.ts';
-import type { Histogram } from '../../bus/subscriber-health/buckets.ts';
+import { BOUNDS_MS } from '../../components/subscriber-health/buckets.ts';
+import type { Histogram } from '../../components/subscriber-health/buckets.ts';
 import { SECOND } from '../../platform/time.ts';
 
 /** The times of a subscriber since its first delivery. */

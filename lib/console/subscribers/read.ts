@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 import { subscriberNames, topics as catalogTopics } from '../../bus/catalog/catalog.ts';
-import { addHistograms, quantileMs } from '../../bus/subscriber-health/buckets.ts';
+import { addHistograms, quantileMs } from '../../components/subscriber-health/buckets.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { DAY, HOUR, SECOND, instantOf } from '../../platform/time.ts';
 import { gap, readGaps } from '../backfills/gaps.ts';

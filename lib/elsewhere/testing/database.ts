@@ -1,4 +1,3 @@
-import { HealthRecorder } from '../../bus/subscriber-health/recorder.ts';
 import { connect, migrate } from '../../platform/db/connect.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
@@ -28,8 +27,6 @@ export async function borrowDatabase(): Promise<TestDatabase> {
  */
 export async function giveBack(database: TestDatabase): Promise<void> {
   const { db } = database;
-  // What the test has gathered must not be written during the next one.
-  await HealthRecorder.of(db).write();
   await run(driverOf(db), { text: 'reset all', values: [] });
   await run(driverOf(db), { text: SEARCH_PATH, values: [] });
   const [row] = await run<{ is_as_new: boolean }>(driverOf(db), {

@@ -1,10 +1,11 @@
 import { waitUntil } from '@vercel/functions';
 
+import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
+import { onSettled } from '../../bus/relay/settled.ts';
 import { beforeClose } from '../../platform/db/connect.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { logError } from '../../platform/log.ts';
 import { HOUR, SECOND } from '../../platform/time.ts';
-import { SMOKE_TEST } from '../catalog/smoke-test.ts';
 import { addHealth } from './add-health.ts';
 import { addDelivered, addTally, addUndelivered, emptyTally } from './tally.ts';
 import type { Delivered, Tally, Undelivered } from './tally.ts';
@@ -37,9 +38,11 @@ export class HealthRecorder {
 
   private constructor(db: Database) {
     this.#db = db;
+    onSettled(db, (attempts, leftMs) => this.count(attempts, leftMs));
     beforeClose(db, async () => await this.write());
   }
 
+  /** Gives the recorder of a database. From the first call on it counts what the relays of this process settle there. */
   static of(db: Database): HealthRecorder {
     const recorder = recorders.get(db) ?? new HealthRecorder(db);
     recorders.set(db, recorder);
