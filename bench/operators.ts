@@ -4,7 +4,7 @@ import { SignJWT } from 'jose';
 
 import { catalog, topics } from '../lib/bus/catalog/catalog.ts';
 import type { TopicName } from '../lib/bus/catalog/catalog.ts';
-import { replayRequest } from '../lib/bus/deliveries/operations/replay-request.ts';
+import { replayRequest } from '../lib/console/kit/replay-request.ts';
 import { replay } from '../lib/bus/deliveries/operations/replay.ts';
 import { emit } from '../lib/bus/outbox/emit.ts';
 import { relay } from '../lib/bus/relay/relay.ts';

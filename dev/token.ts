@@ -5,7 +5,7 @@ import { dataDir, readLocalServer } from '../cli/local-server.ts';
 import { unknownName } from '../cli/nearest.ts';
 import { mintToken, operatorSettings } from '../cli/operator-token.ts';
 import { runProgram } from '../cli/program.ts';
-import { ago } from '../lib/bus/deliveries/operations/replay-request.ts';
+import { ago } from '../lib/console/kit/replay-request.ts';
 import type { OperatorSettings } from '../lib/platform/config.ts';
 import type { Scope } from '../lib/platform/http/operation.ts';
 import { SECOND, msOf } from '../lib/platform/time.ts';

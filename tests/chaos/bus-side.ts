@@ -11,7 +11,7 @@ export { advanceReplays } from '../../lib/bus/deliveries/operations/paced-replay
 export { prune } from '../../lib/bus/deliveries/prune.ts';
 export { repair } from '../../lib/bus/deliveries/operations/repair.ts';
 export { replay } from '../../lib/bus/deliveries/operations/replay.ts';
-export { replayRequest } from '../../lib/bus/deliveries/operations/replay-request.ts';
+export { replayRequest } from '../../lib/console/kit/replay-request.ts';
 export { watchIncidents } from '../../lib/components/incidents/watch.ts';
 export { publishCatalog } from '../../lib/platform/db/publish-catalog.ts';
 export { emit } from '../../lib/bus/outbox/emit.ts';

@@ -1,7 +1,8 @@
 import { describe, expect } from 'vitest';
 
-import { dismissMatching, dismissRequest } from '../../lib/bus/deliveries/operations/dismiss-matching.ts';
+import { dismissMatching } from '../../lib/bus/deliveries/operations/dismiss-matching.ts';
 import { previewDismissal } from '../../lib/console/dismissals/preview.ts';
+import { dismissRequest } from '../../lib/console/dismissals/request.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect } from 'vitest';
 
 import { dismiss } from '../../lib/bus/deliveries/operations/dismiss.ts';
-import type { ReplayRequest } from '../../lib/bus/deliveries/operations/replay-request.ts';
+import type { ReplayRequest } from '../../lib/bus/deliveries/operations/replay-matching.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { retire } from '../../lib/bus/deliveries/operations/retire.ts';
 import { prune } from '../../lib/bus/deliveries/prune.ts';

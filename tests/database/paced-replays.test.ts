@@ -3,7 +3,7 @@ import { describe, expect, vi } from 'vitest';
 
 import { dismiss } from '../../lib/bus/deliveries/operations/dismiss.ts';
 import { advanceReplays, stepReplay, stopReplay } from '../../lib/bus/deliveries/operations/paced-replay.ts';
-import type { ReplayRequest } from '../../lib/bus/deliveries/operations/replay-request.ts';
+import type { ReplayRequest } from '../../lib/bus/deliveries/operations/replay-matching.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';

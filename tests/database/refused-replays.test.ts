@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 
-import { replayRequest } from '../../lib/bus/deliveries/operations/replay-request.ts';
-import type { ReplayRequest } from '../../lib/bus/deliveries/operations/replay-request.ts';
+import { replayRequest } from '../../lib/console/kit/replay-request.ts';
+import type { ReplayRequest } from '../../lib/bus/deliveries/operations/replay-matching.ts';
 import { RefusesReplays, replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { attach, attachBatches, subscriber } from '../../lib/bus/subscribers/subscriber.ts';

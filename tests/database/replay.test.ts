@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 
-import type { ReplayRequest } from '../../lib/bus/deliveries/operations/replay-request.ts';
+import type { ReplayRequest } from '../../lib/bus/deliveries/operations/replay-matching.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { HOUR } from '../../lib/platform/time.ts';

@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 import type { z } from 'zod';
 
-import { NAMES_A_PERSON } from '../../lib/bus/deliveries/operations/replay-request.ts';
+import { NAMES_A_PERSON } from '../../lib/console/kit/replay-request.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';

@@ -2,7 +2,7 @@ import { eq } from 'drizzle-orm';
 import * as z from 'zod';
 
 import { backfills } from '../../../drizzle/schema.ts';
-import { topicText } from '../../bus/deliveries/operations/replay-request.ts';
+import { topicText } from '../kit/replay-request.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';

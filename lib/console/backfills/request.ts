@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { ago, isInstant, ownWords, topicText } from '../../bus/deliveries/operations/replay-request.ts';
+import { ago, isInstant, ownWords, topicText } from '../kit/replay-request.ts';
 import { msOf } from '../../platform/time.ts';
 import { asForm } from '../kit/form-request.ts';
 

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { topics } from '../../bus/catalog/catalog.ts';
 import { dismissOne } from '../../bus/deliveries/operations/dismiss.ts';
 import { NotActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
-import { deliveryId } from '../../bus/deliveries/operations/replay-request.ts';
+import { deliveryId } from '../kit/replay-request.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { instantOf } from '../../platform/time.ts';

@@ -1,11 +1,12 @@
 import * as z from 'zod';
 
-import { dismissRequest, findDeadLetters } from '../../bus/deliveries/operations/dismiss-matching.ts';
-import type { DismissRequest } from '../../bus/deliveries/operations/dismiss-matching.ts';
+import { findDeadLetters } from '../../bus/deliveries/operations/dismiss-matching.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { msOf } from '../../platform/time.ts';
 import { asForm } from '../kit/form-request.ts';
 import * as shape from '../kit/shapes.ts';
+import { dismissRequest } from './request.ts';
+import type { ParsedDismissRequest } from './request.ts';
 
 /** A request for a preview from a form or a query. */
 export const dismissForm = asForm(dismissRequest);
@@ -41,7 +42,7 @@ export const dismissPreview = z
 export type DismissPreview = z.output<typeof dismissPreview>;
 
 /** Previews a dismissal: how many dead letters of which subscriptions, and what stays as it is. Changes nothing. */
-export async function previewDismissal(db: Database, asked: DismissRequest): Promise<DismissPreview> {
+export async function previewDismissal(db: Database, asked: ParsedDismissRequest): Promise<DismissPreview> {
   const { since: _, until: end, ...found } = await findDeadLetters(db, asked);
   // What dies after the preview is not dismissed.
   const until = asked.until === undefined || msOf(asked.until) > 0 ? end : asked.until;

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { ownWords } from '../../bus/deliveries/operations/replay-request.ts';
+import { ownWords } from '../kit/replay-request.ts';
 
 const MOST_SUBJECTS = 20;
 const SUBJECTS = `expected 1 to ${MOST_SUBJECTS} names of one person, each of 3 to 255 characters: an id such as usr_3071, an e-mail address, or an event id`;

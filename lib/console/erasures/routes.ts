@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
-import { NAMES_A_PERSON } from '../../bus/deliveries/operations/replay-request.ts';
+import { NAMES_A_PERSON } from '../kit/replay-request.ts';
 import { previewErasure } from '../../components/erasures/erase-preview.ts';
 import { erase } from '../../components/erasures/erase.ts';
 import type { Database } from '../../platform/db/connect.ts';

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { ago, isInstant, topicText } from '../../bus/deliveries/operations/replay-request.ts';
+import { ago, isInstant, topicText } from '../kit/replay-request.ts';
 import { cursorOf } from '../kit/cursor.ts';
 import * as shape from '../kit/shapes.ts';
 

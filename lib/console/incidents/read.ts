@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { isInstant, topicText } from '../../bus/deliveries/operations/replay-request.ts';
+import { isInstant, topicText } from '../kit/replay-request.ts';
 import { watchIncidents } from '../../components/incidents/watch.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { dismiss } from '../../bus/deliveries/operations/dismiss.ts';
 import { NotActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
 import { probe } from '../../bus/deliveries/operations/probe.ts';
-import { topicText } from '../../bus/deliveries/operations/replay-request.ts';
+import { topicText } from '../kit/replay-request.ts';
 import { retire, StillListed } from '../../bus/deliveries/operations/retire.ts';
 import { retryNow } from '../../bus/deliveries/operations/retry-now.ts';
 import { acknowledge } from '../../components/incidents/acknowledge.ts';

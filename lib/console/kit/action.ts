@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { deliveryId, topicText } from '../../bus/deliveries/operations/replay-request.ts';
+import { deliveryId, topicText } from './replay-request.ts';
 import { HOME } from './links.ts';
 import { subscriberName } from './shapes.ts';
 

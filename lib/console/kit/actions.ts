@@ -1,4 +1,4 @@
-import { LONGEST_REASON } from '../../bus/deliveries/operations/replay-request.ts';
+import { LONGEST_REASON } from './replay-request.ts';
 import type { Scope } from '../../platform/http/operation.ts';
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';

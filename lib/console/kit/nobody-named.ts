@@ -2,7 +2,7 @@ import { inArray } from 'drizzle-orm';
 import * as z from 'zod';
 
 import { events } from '../../../drizzle/schema.ts';
-import { NAMES_A_PERSON } from '../../bus/deliveries/operations/replay-request.ts';
+import { NAMES_A_PERSON } from './replay-request.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { requireValid } from '../../platform/http/validated.ts';

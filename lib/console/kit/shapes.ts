@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { LONGEST_REASON, ownWords } from '../../bus/deliveries/operations/replay-request.ts';
+import { LONGEST_REASON, ownWords } from './replay-request.ts';
 
 // Shapes that the requests and answers of several capabilities share.
 

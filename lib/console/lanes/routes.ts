@@ -6,7 +6,7 @@ import { isTopicName, subscriberNames, topics } from '../../bus/catalog/catalog.
 import { NotActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
 import type { ActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
 import { pause, resume } from '../../bus/deliveries/operations/pause.ts';
-import { deliveryId, topicName, topicText } from '../../bus/deliveries/operations/replay-request.ts';
+import { deliveryId, topicName, topicText } from '../kit/replay-request.ts';
 import { retryNow } from '../../bus/deliveries/operations/retry-now.ts';
 import { skip } from '../../bus/deliveries/operations/skip.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';

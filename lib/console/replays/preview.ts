@@ -2,8 +2,8 @@ import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
 import { MATCHING, matchingValues, wayOf } from '../../bus/deliveries/operations/replay-matching.ts';
-import { replayRequest } from '../../bus/deliveries/operations/replay-request.ts';
-import type { ParsedReplayRequest } from '../../bus/deliveries/operations/replay-request.ts';
+import { replayRequest } from '../kit/replay-request.ts';
+import type { ParsedReplayRequest } from '../kit/replay-request.ts';
 import type { Replay } from '../../bus/deliveries/operations/replay.ts';
 import { SKIPPED } from '../../bus/deliveries/operations/skip.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { ago, isInstant, topicText } from '../../bus/deliveries/operations/replay-request.ts';
+import { ago, isInstant, topicText } from '../kit/replay-request.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { msOf } from '../../platform/time.ts';

@@ -2,8 +2,8 @@ import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
 import { stopReplay } from '../../bus/deliveries/operations/paced-replay.ts';
-import { replayRequest } from '../../bus/deliveries/operations/replay-request.ts';
-import type { ParsedReplayRequest } from '../../bus/deliveries/operations/replay-request.ts';
+import { replayRequest } from '../kit/replay-request.ts';
+import type { ParsedReplayRequest } from '../kit/replay-request.ts';
 import { RefusesReplays, replay } from '../../bus/deliveries/operations/replay.ts';
 import type { Replay } from '../../bus/deliveries/operations/replay.ts';
 import { CountChanged, NoSuchSubscription } from '../../bus/deliveries/refusals.ts';

@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import { NotActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
 import { NewNameNotListed, rename } from '../../bus/deliveries/operations/rename.ts';
-import { topicText } from '../../bus/deliveries/operations/replay-request.ts';
+import { topicText } from '../kit/replay-request.ts';
 import { StillListed } from '../../bus/deliveries/operations/retire.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 import { probe } from '../../bus/deliveries/operations/probe.ts';
-import { topicText } from '../../bus/deliveries/operations/replay-request.ts';
+import { topicText } from '../kit/replay-request.ts';
 import { answered, HTML_TYPE, invalid, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { requireValid } from '../../platform/http/validated.ts';

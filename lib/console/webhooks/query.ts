@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { isInstant } from '../../bus/deliveries/operations/replay-request.ts';
+import { isInstant } from '../kit/replay-request.ts';
 import { providers } from '../../platform/config.ts';
 import { cursorOf } from '../kit/cursor.ts';
 import * as shape from '../kit/shapes.ts';

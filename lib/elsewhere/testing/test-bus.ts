@@ -3,7 +3,7 @@
 import { catalog, isTopicName, subscriberNames } from '../../bus/catalog/catalog.ts';
 import type { PayloadInput, Subscriber, TopicName, TopicsOf } from '../../bus/catalog/catalog.ts';
 import { dismiss } from '../../bus/deliveries/operations/dismiss.ts';
-import type { ReplayRequest } from '../../bus/deliveries/operations/replay-request.ts';
+import type { ReplayRequest } from '../../bus/deliveries/operations/replay-matching.ts';
 import { replay } from '../../bus/deliveries/operations/replay.ts';
 import type { Replay } from '../../bus/deliveries/operations/replay.ts';
 import { emit, UnknownTopic } from '../../bus/outbox/emit.ts';

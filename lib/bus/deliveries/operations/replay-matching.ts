@@ -2,12 +2,43 @@ import { msOf } from '../../../platform/time.ts';
 import { topics } from '../../catalog/catalog.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { refusingReplays } from '../subscription.ts';
-import type { ParsedReplayRequest } from './replay-request.ts';
+
+/** Dead letters that an operator has chosen: by their ids, or of a filter and a window. Time spans are `24h`, `90m`, `7d`. */
+export interface ChosenDeliveries {
+  readonly topic?: string | undefined;
+  readonly subscriber?: string | undefined;
+  /** Only those of one error group. */
+  readonly group?: string | undefined;
+  /** Only those that ended within this time span. Required unless there are `deliveryIds`. */
+  readonly since?: string | undefined;
+  /** The end of that window: a time span before now, or an instant in UTC. */
+  readonly until?: string | undefined;
+  readonly deliveryIds?: readonly string[] | undefined;
+  /** Refuses the action unless exactly this many match. */
+  readonly expectedCount?: number | undefined;
+}
+
+/** The deliveries of a replay. `topic` and `since` are required unless there are `deliveryIds`. */
+export interface ReplayRequest extends ChosenDeliveries {
+  /** Only the dead letters of one incident, a UUID. */
+  readonly incident?: string | undefined;
+  /** By default dead letters that nobody dismissed. `all`: those and what was delivered. */
+  readonly include?: 'dead_letters' | 'dismissed' | 'all' | undefined;
+  /** Counts the matching deliveries and changes nothing. */
+  readonly dryRun?: boolean | undefined;
+  /** Only this many, the oldest first. */
+  readonly limit?: number | undefined;
+  /** Puts back about this many deliveries a minute; by default all at once. */
+  readonly perMinute?: number | undefined;
+  readonly reason?: string | undefined;
+  /** A UUID chosen by the caller. A second request with it replays nothing. */
+  readonly replayId?: string | undefined;
+}
 
 /** How the requested deliveries are found. */
 export type Way = 'chosen' | 'deadLetters' | 'dismissed' | 'everything';
 
-export function wayOf({ deliveryIds, include }: ParsedReplayRequest): Way {
+export function wayOf({ deliveryIds, include = 'dead_letters' }: ReplayRequest): Way {
   if (deliveryIds) return 'chosen';
   return WAYS[include];
 }
@@ -21,7 +52,7 @@ const WAYS = { dead_letters: 'deadLetters', dismissed: 'dismissed', all: 'everyt
  * @param at the moment to match at, in Postgres's notation; by default the database's clock.
  */
 export function matchingValues(
-  asked: ParsedReplayRequest,
+  asked: ReplayRequest,
   attached: readonly AttachedSubscriber[],
   at: string | null = null,
 ): unknown[] {
@@ -43,7 +74,7 @@ export function matchingValues(
 export function windowValues({
   since,
   until,
-}: Pick<ParsedReplayRequest, 'since' | 'until'>): readonly [since: number | null, until: number | string] {
+}: Pick<ChosenDeliveries, 'since' | 'until'>): readonly [since: number | null, until: number | string] {
   const untilMs = until === undefined ? 0 : msOf(until);
   return [since === undefined ? null : msOf(since), until === undefined || untilMs > 0 ? untilMs : until];
 }

@@ -10,9 +10,7 @@ import { refusingReplays } from '../subscription.ts';
 import { stepReplay } from './paced-replay.ts';
 import { PRUNING, PUT_BACK } from './put-back.ts';
 import { MATCHING, matchingValues, wayOf } from './replay-matching.ts';
-import type { Way } from './replay-matching.ts';
-import { replayRequest } from './replay-request.ts';
-import type { ParsedReplayRequest, ReplayRequest } from './replay-request.ts';
+import type { ReplayRequest, Way } from './replay-matching.ts';
 
 export interface Replay {
   /** Null for a dry run. */
@@ -52,23 +50,21 @@ export class RefusesReplays extends Error {
  * With `perMinute` the deliveries are put back at that pace, in order of position, the first ones at once; see
  * `advanceReplays`.
  *
- * @param request as the operator sent it.
  * @param by the operator: the token's subject.
  * @param now overrides the database's clock in tests.
  * @param attached tells whose handlers refuse replays.
- * @throws ZodError for an invalid request; NoSuchSubscription; RefusesReplays; CountChanged.
+ * @throws NoSuchSubscription; RefusesReplays; CountChanged.
  */
 export async function replay(
   db: Database,
-  request: ReplayRequest,
+  asked: ReplayRequest,
   by: string,
   now?: Date,
   attached: readonly AttachedSubscriber[] = [],
 ): Promise<Replay> {
-  const asked = replayRequest.parse(request);
   requireListed(asked);
   requireRunning(asked, attached);
-  const { topic = null, since = null, dryRun, expectedCount, reason } = asked;
+  const { topic = null, since = null, dryRun = false, expectedCount, reason } = asked;
   const id = asked.replayId ?? uuidv7();
   const [row] = await requeue(db, asked, now, (at) => [
     ...matchingValues(asked, attached, at),
@@ -77,7 +73,7 @@ export async function replay(
     id,
     by,
     reason ?? null,
-    JSON.stringify({ ...request, reason }),
+    JSON.stringify(asked),
   ]).catch(async (error: unknown) => {
     // The same request was recorded while this one ran: this one is rolled back, and gets the answer of the other.
     const earlier = isDuplicate(error) ? await earlierReplay(db, id) : null;
@@ -103,7 +99,7 @@ export async function replay(
  */
 async function requeue(
   db: Database,
-  asked: ParsedReplayRequest,
+  asked: ReplayRequest,
   now: Date | undefined,
   valuesAt: (at: string | null) => readonly unknown[],
 ): Promise<ReplayRow[]> {
@@ -134,14 +130,14 @@ interface ReplayRow extends Earlier {
 }
 
 /** @throws NoSuchSubscription, RefusesReplays */
-function requireMatch({ matched, left_out: leftOut, refused }: ReplayRow, asked: ParsedReplayRequest): void {
+function requireMatch({ matched, left_out: leftOut, refused }: ReplayRow, asked: ReplayRequest): void {
   if (leftOut !== null && (matched === 0 || asked.deliveryIds)) throw new NoSuchSubscription(leftOut);
   if (refused !== null && matched === 0) throw new RefusesReplays(refused);
 }
 
 /** @throws RefusesReplays when the request names a subscription that refuses replays; its preview says so too. */
 function requireRunning(
-  { topic, subscriber, dryRun }: ParsedReplayRequest,
+  { topic, subscriber, dryRun }: ReplayRequest,
   attached: readonly AttachedSubscriber[],
 ): void {
   if (dryRun || topic === undefined || subscriber === undefined) return;
@@ -150,7 +146,7 @@ function requireRunning(
 }
 
 /** @throws NoSuchSubscription when the catalog does not have the topic, or the topic not the subscriber. */
-function requireListed({ topic, subscriber }: ParsedReplayRequest): void {
+function requireListed({ topic, subscriber }: ReplayRequest): void {
   if (topic === undefined) return;
   if (!isTopicName(topic)) throw new NoSuchSubscription(`the topic ${topic}`);
   if (subscriber !== undefined && !catalog[topic].subscribers.some((listed) => listed === subscriber))

@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
-import { hasPersonalData } from '../../../platform/masking/personal.ts';
-import { DAY, msOf } from '../../../platform/time.ts';
-import { isTopicName, topics } from '../../catalog/catalog.ts';
+import { isTopicName, topics } from '../../bus/catalog/catalog.ts';
+import { hasPersonalData } from '../../platform/masking/personal.ts';
+import { DAY, msOf } from '../../platform/time.ts';
 
 /** No event is older than this, so no window needs to be wider. */
 const WIDEST_MS = 3650 * DAY;
@@ -148,5 +148,4 @@ export const replayRequest = z
     if (since === undefined) requireField('since', AGO);
   });
 
-export type ReplayRequest = z.input<typeof replayRequest>;
 export type ParsedReplayRequest = z.output<typeof replayRequest>;

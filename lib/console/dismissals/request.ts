@@ -1,0 +1,47 @@
+import * as z from 'zod';
+
+import { replayRequest, topicText } from '../kit/replay-request.ts';
+
+const { since, until, group, subscriber, deliveryIds, expectedCount } = replayRequest.shape;
+
+/** The dead letters that an operator dismisses together: of a filter and a window, or by their ids. */
+export const dismissRequest = z
+  .strictObject({
+    topic: topicText.optional(),
+    subscriber,
+    group,
+    q: z
+      .string()
+      .trim()
+      .max(200)
+      .optional()
+      .meta({ description: 'Only those whose error contains these words.' }),
+    since: since.meta({
+      description:
+        'Only deliveries that were dead-lettered within this time: `24h`, `90m`, `7d`. Required unless `deliveryIds` is given.',
+    }),
+    until,
+    deliveryIds,
+    expectedCount: expectedCount.meta({
+      description: 'Refuses the dismissal unless exactly this many dead letters match.',
+    }),
+  })
+  .superRefine((asked, context) => {
+    const requireField = (path: string, message: string) =>
+      context.addIssue({ code: 'custom', path: [path], message });
+    const filters = [asked.topic, asked.subscriber, asked.group, asked.q];
+    if (asked.deliveryIds) {
+      if ([...filters, asked.since].some((filter) => filter !== undefined))
+        requireField('deliveryIds', 'expected neither a filter nor since beside it');
+      return;
+    }
+    if (filters.every((filter) => filter === undefined))
+      requireField('topic', 'expected a topic, a subscriber, a group, q or deliveryIds');
+    if (asked.since === undefined)
+      requireField(
+        'since',
+        'expected a time span such as 90m, 24h or 7d (units s, m, h, d, w), at most ten years',
+      );
+  });
+
+export type ParsedDismissRequest = z.output<typeof dismissRequest>;
