@@ -112,7 +112,7 @@ describe('a receiver that is set up wrongly', () => {
     receiver({
       subscriber: 'ledger',
       secrets: SECRET,
-      database: { transaction: () => Promise.resolve() },
+      database: { connect: () => Promise.reject(new Error()) },
       handlers,
       ...options,
     });
@@ -134,6 +134,11 @@ describe('a receiver that is set up wrongly', () => {
     [{ secrets: 'whsec_short' }, 'secrets[0]: expected whsec_'],
     [{ secrets: `whpk_${Buffer.alloc(32, 1).toString('base64')}` }, 'secrets[0]: expected whsec_'],
     [{ database: 'postgres://ledger.example.no' }, 'database: expected the Pool'],
+    // What has transactions of another shape: Kysely, Sequelize, Drizzle on Neon over HTTP, and a single client.
+    [{ database: { transaction: () => ({}), executeQuery: () => 1 } }, 'by databaseOf, for example'],
+    [{ database: { transaction: () => 1, query: () => 1 } }, 'by databaseOf, for example'],
+    [{ database: { transaction: () => 1, execute: () => 1, batch: () => 1 } }, 'database: expected the Pool'],
+    [{ database: { connect: () => 1, escapeLiteral: () => 1 } }, 'database: expected the Pool'],
     [{ maxBytes: 0 }, 'maxBytes: expected a number of bytes'],
   ])('%j is a TypeError at the start: %s', ([options, message]) => {
     expect(make(options)).toThrow(TypeError);

@@ -8,6 +8,7 @@ import { describe, expect, onTestFinished, vi } from 'vitest';
 
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import { SMOKE_TEST } from '../../lib/bus/catalog/smoke-test.ts';
+import type { Topic } from '../../lib/bus/catalog/topic.ts';
 import { gate, payloadOf } from '../support/bus.ts';
 import { connectWithNeon } from '../support/neon-tunnel.ts';
 import { freePort } from '../support/postgres.ts';
@@ -110,7 +111,8 @@ describe('an event that arrives', () => {
 
   test('an older version of a payload is handed over with its version', async ({ ledger }) => {
     const versions: number[] = [];
-    vi.spyOn(catalog['payment.captured'], 'version', 'get').mockReturnValue(3);
+    const row: Topic = catalog['payment.captured'];
+    vi.spyOn(row, 'version', 'get').mockReturnValue(3);
     await ledger(({ version }) => versions.push(version))(eventOf({ id: uuidv7(), version: 2 }));
     expect(versions).toEqual([2]);
   });

@@ -77,25 +77,43 @@ describe('the package in a repository outside this one', () => {
     expect(await outside.compile({ noEmit: true }, ['drivers.ts'])).toBe('');
   });
 
-  test('emits through postgres.js, Kysely, TypeORM, Sequelize and Knex, and through no pool', async () => {
-    write('clients.ts', OTHER_CLIENTS);
+  test('emits and receives through each client, and through no pool', async () => {
+    await outside.generatePrismaClient();
     expect(await outside.compile({}, ['clients.ts'])).toBe('');
     const databaseUrl = await createDatabase(inject('postgresUrl'));
     const { db, close } = await connect(databaseUrl);
     onTestFinished(close);
-    const { output } = await outside.start('clients.js', { DATABASE_URL: databaseUrl }, [], /done/);
-    expect(output).toContain('expected the client of a transaction, got a pool');
+    const role = await createRole(databaseUrl, 'resources');
+    onTestFinished(role.drop);
+    await grant(databaseUrl, '--role', role.name, '--producer', 'resources');
+    const ownUrl = await createDatabase(inject('postgresUrl'));
+    const variables = { DATABASE_URL: role.url, OWN_DATABASE_URL: ownUrl };
+    const { output } = await outside.start('clients.js', variables, [], /done/);
+    const clients = ['pg', 'Drizzle', 'postgres.js', 'Kysely', 'Prisma', 'TypeORM', 'Sequelize', 'Knex'];
+    expect(output.trim().split('\n')).toEqual([
+      // Its handler fails, then it is delivered, then it comes again.
+      ...clients.map((name) => `${name}: 500 204 204, 1 effect`),
+      expect.stringContaining('expected the client of a transaction, got a pool'),
+      'done',
+    ]);
     const ids = await rows<{ id: string }>(
       db,
       `select payload ->> 'maintenanceId' as id from events order by created_at`,
     );
-    expect(ids.map(({ id }) => id)).toEqual(
-      ['postgres.js', 'Kysely', 'TypeORM', 'Sequelize', 'Knex'].map((name) => `${name} commits`),
-    );
+    expect(ids.map(({ id }) => id)).toEqual(clients.map((name) => `${name} commits`));
+  });
+
+  test('receives in Express, Fastify, Hono, Next.js’s shape and Node’s own server', async () => {
+    expect(await outside.compile({}, ['hosts.ts'])).toBe('');
+    const { output } = await outside.start('hosts.js', {}, [], /done/);
+    expect(output.trim().split('\n')).toEqual([
+      ...['Express', 'Fastify', 'Hono', 'Next.js', 'srvx'].map((name) => `${name}: 204 204 401, 1 effect`),
+      'done',
+    ]);
   });
 
   test('tests a receiver on a test bus, as the example in docs/elsewhere.md does', async () => {
-    write('test-a-handler.ts', exampleOf('test-a-handler.ts'));
+    for (const name of ['handlers.ts', 'test-a-handler.ts']) write(name, exampleOf(name));
     expect(await outside.compile({}, ['test-a-handler.ts', 'handlers.ts'])).toBe('');
     const { found } = await outside.start('test-a-handler.js', {}, [], /(.*)\n/);
     expect(`// ${found[1]}`).toBe(exampleOf('test-a-handler.ts').trim().split('\n').at(-1));
@@ -265,65 +283,3 @@ test('events that a repository outside emits in five ways reach its receivers in
   // Those in SQL emitted without changing a row of theirs.
   expect(completed).toEqual([{ count: asked.length - 3 }]);
 });
-
-/** Each emits in a transaction of its own that commits, and in one that does not; then through a pool. */
-const OTHER_CLIENTS = `
-import { emit, fromKnex, fromKysely, fromPostgresJs, fromSequelize, fromTypeOrm } from 'postbud/emit';
-import type { Client } from 'postbud/emit';
-import knexOf from 'knex';
-import { Kysely, PostgresDialect } from 'kysely';
-import { Pool } from 'pg';
-import postgres from 'postgres';
-import { Sequelize } from 'sequelize';
-import { DataSource } from 'typeorm';
-
-const url = process.env['DATABASE_URL']!;
-
-class RolledBack extends Error {}
-
-async function emitted(name: string, tx: Client, commits: boolean): Promise<void> {
-  const maintenanceId = \`\${name} \${commits ? 'commits' : 'rolls back'}\`;
-  const completedAt = new Date().toISOString();
-  await emit(tx, 'resource.maintenance.completed', { maintenanceId, resourceId: 'res_1', completedAt });
-  if (!commits) throw new RolledBack();
-}
-
-const sql = postgres(url, { max: 1 });
-const kysely = new Kysely<object>({
-  dialect: new PostgresDialect({ pool: new Pool({ connectionString: url }) }),
-});
-const knex = knexOf({ client: 'pg', connection: url });
-const typeorm = await new DataSource({ type: 'postgres', url }).initialize();
-const sequelize = new Sequelize(url, { logging: false });
-
-const ways: Record<string, (commits: boolean) => Promise<unknown>> = {
-  'postgres.js': (commits) => sql.begin((tx) => emitted('postgres.js', fromPostgresJs(tx), commits)),
-  Kysely: (commits) => kysely.transaction().execute((tx) => emitted('Kysely', fromKysely(tx), commits)),
-  TypeORM: (commits) => typeorm.transaction((manager) => emitted('TypeORM', fromTypeOrm(manager), commits)),
-  Sequelize: (commits) =>
-    sequelize.transaction((transaction) =>
-      emitted('Sequelize', fromSequelize(sequelize, transaction), commits),
-    ),
-  Knex: (commits) => knex.transaction((tx) => emitted('Knex', fromKnex(tx), commits)),
-};
-for (const way of Object.values(ways)) {
-  await way(true);
-  await way(false).catch((error: unknown) => {
-    if (!(error instanceof RolledBack)) throw error;
-  });
-}
-
-const pool = new Pool({ connectionString: url });
-try {
-  // @ts-expect-error -- a pool is no transaction
-  await emit(pool, 'resource.maintenance.completed', {
-    maintenanceId: 'pool',
-    resourceId: 'r',
-    completedAt: '',
-  });
-} catch (error) {
-  console.log((error as Error).message);
-}
-console.log('done');
-process.exit();
-`;

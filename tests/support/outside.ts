@@ -32,8 +32,26 @@ const PACKAGES = [
   '@types/ws',
 ];
 
-/** Clients that only a component elsewhere has. */
+/** Clients and hosts that only a component elsewhere has. */
 const CLIENTS = ['postgres@3', 'kysely@0.29', 'knex@3', 'typeorm@1', 'sequelize@6'];
+const PRISMA = ['prisma@7', '@prisma/client@7', '@prisma/adapter-pg@7'];
+/** What judges a package. The compiler of an older major version also has an API, which says what editors show. */
+const JUDGES = ['publint@0.3', '@arethetypeswrong/cli@0.18', 'typescript-5@npm:typescript@5.9'];
+const HOSTS = ['express@5', '@types/express@5', 'fastify@5', 'hono@4', '@hono/node-server@1'];
+
+const PRISMA_SCHEMA = `
+generator client {
+  provider = "prisma-client"
+  output   = "src/generated"
+  importFileExtension = "ts"
+}
+datasource db {
+  provider = "postgresql"
+}
+model effects {
+  event_id String @id
+}
+`;
 
 /** A repository outside this one, with a component that installed the package. */
 export interface Outside {
@@ -41,6 +59,8 @@ export interface Outside {
   readonly built: BuiltPackage;
   /** Compiles files of the repository. @returns what the compiler complained about. */
   compile(settings: object, files: readonly string[]): Promise<string>;
+  /** Writes `src/generated/client.ts`, the client of a table `effects`. */
+  generatePrismaClient(): Promise<void>;
   /** Starts a compiled file. @returns when it has written something that fits. */
   start(
     file: string,
@@ -61,14 +81,21 @@ interface Started {
 export async function makeOutside(): Promise<Outside> {
   const folder = mkdtempSync(join(tmpdir(), 'postbud-outside-'));
   const built = await writePackage(root, join(folder, 'dist'));
-  const versions = [...PACKAGES.map((name) => `${name}@${versionOf(name)}`), ...CLIENTS];
+  const versions = [
+    ...PACKAGES.map((name) => `${name}@${versionOf(name)}`),
+    ...CLIENTS,
+    ...PRISMA,
+    ...HOSTS,
+    ...JUDGES,
+  ];
   writeFileSync(join(folder, 'package.json'), '{ "name": "resources", "private": true, "type": "module" }');
   await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline', built.tarball, ...versions], {
     cwd: folder,
   });
   mkdirSync(join(folder, 'src'));
-  const sources = new URL('tests/package/outside/', root);
-  for (const name of readdirSync(sources)) copyFileSync(new URL(name, sources), join(folder, 'src', name));
+  for (const sources of [new URL('tests/package/outside/', root), new URL('tests/package/clients/', root)]) {
+    for (const name of readdirSync(sources)) copyFileSync(new URL(name, sources), join(folder, 'src', name));
+  }
   return {
     folder,
     built,
@@ -92,6 +119,13 @@ export async function makeOutside(): Promise<Outside> {
         ({ stdout }) => stdout,
         ({ stdout }: { stdout: string }) => stdout,
       );
+    },
+    async generatePrismaClient() {
+      writeFileSync(join(folder, 'schema.prisma'), PRISMA_SCHEMA);
+      // The generator needs no engine, but the command downloads one, unless it is told that there is one.
+      const env = { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: '/bin/true', CHECKPOINT_DISABLE: '1' };
+      const prisma = join(folder, 'node_modules/prisma/build/index.js');
+      await run(process.execPath, [prisma, 'generate', '--schema', 'schema.prisma'], { cwd: folder, env });
     },
     start: async (file, variables, args, written) => await startIn(folder, file, variables, args, written),
     remove: () => rmSync(folder, { recursive: true, force: true }),

@@ -12,7 +12,8 @@ export const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 
 /** Makes an event as the bus posts it, a payment unless told otherwise. */
 export function eventOf<Name extends TopicName = 'payment.captured'>(
-  fields: Partial<Omit<BusEvent<Name>, 'createdAt'>> & {
+  fields: Partial<Omit<BusEvent<Name>, 'createdAt' | 'version'>> & {
+    readonly version?: number;
     readonly id: string;
     readonly previousid?: string;
     readonly previousskipped?: boolean;

@@ -5,6 +5,7 @@ import { test } from 'vitest';
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { AnyEvent } from '../../lib/elsewhere/testing/events.ts';
 
 type Open = (subscribers: readonly AttachedSubscriber[], options?: TestBusOptions) => Promise<TestBus>;
 
@@ -44,9 +45,6 @@ export async function webhook(
 }
 
 /** The events of the topics that begin so, oldest first. */
-export async function eventsOf(
-  bus: TestBus,
-  prefix: string,
-): Promise<Awaited<ReturnType<typeof bus.events>>> {
+export async function eventsOf(bus: TestBus, prefix: string): Promise<AnyEvent[]> {
   return (await bus.events()).filter(({ topic }) => topic.startsWith(prefix));
 }

@@ -9,7 +9,8 @@ import type {
   TopicsOf,
 } from '../../lib/bus/catalog/catalog.ts';
 import { catalog, isTopicName } from '../../lib/bus/catalog/catalog.ts';
-import { topic, type Topic } from '../../lib/bus/catalog/topic.ts';
+import { topic } from '../../lib/bus/catalog/topic.ts';
+import type { Topic, Versioned } from '../../lib/bus/catalog/topic.ts';
 
 test('a topic’s name is one of the catalog’s, and no other string', () => {
   expectTypeOf<'payment.captured'>().toExtend<TopicName>();
@@ -89,4 +90,28 @@ test('a row that contradicts itself does not compile', () => {
   topic({ ...row, payload, example: { bookingId: 'bkg_1' }, orderingKey: ({ seatId }) => seatId });
   // @ts-expect-error -- nobody to hand it to
   topic({ ...row, payload, example: { bookingId: 'bkg_1' }, subscribers: [] });
+});
+
+test('an event of a topic with two versions has the fields of the one that its version says', () => {
+  const row = topic({
+    producer: 'bookings',
+    subscribers: ['audit'],
+    description: 'A booking was counted.',
+    version: 2,
+    earlier: { 1: z.object({ bookingId: z.string(), seat: z.string() }) },
+    payload: z.object({ bookingId: z.string(), seats: z.array(z.string()) }),
+    example: { bookingId: 'bkg_1', seats: ['A1'] },
+  });
+  const seatsOf = (event: Versioned<typeof row>): readonly string[] => {
+    expectTypeOf(event.version).toEqualTypeOf<1 | 2>();
+    expectTypeOf(event.payload.bookingId).toBeString();
+    // @ts-expect-error -- version 1 has one seat
+    void event.payload.seats;
+    // @ts-expect-error -- version 2 has a list of them
+    void event.payload.seat;
+    // @ts-expect-error -- there is no version 3
+    if (event.version === 3) return [];
+    return event.version === 1 ? [event.payload.seat] : event.payload.seats;
+  };
+  void seatsOf;
 });

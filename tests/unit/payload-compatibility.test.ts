@@ -167,15 +167,28 @@ describe('the kept versions', () => {
       `The payload of happened changed in a way that version 1 does not allow:
   /name is now integer, was string: breaks its subscribers (ledger, audit), which were written for the older payload.
   /name is now integer, was string: breaks stored events, which may be replayed, and producers that still run the older code.
-  Undo the change (only optional fields may be added), or set version: 2 in its catalog row and make
-  its subscribers read both versions.`,
+  Undo the change (only optional fields may be added), or set version: 2 in its catalog row, keep the
+  payload as it was under earlier: { 1: … }, and make its subscribers read both versions.`,
     ]);
   });
 
   test('the kept versions take in any change as the next version', () => {
-    const { versions, breaks } = update(entry(z.object({ name: z.int() }), 2));
+    const { versions, breaks } = update({ ...entry(z.object({ name: z.int() }), 2), earlier: { 1: person } });
     expect(breaks).toEqual([]);
     expect(versions).toEqual({ happened: { 1: schema(person), 2: schema(z.object({ name: z.int() })) } });
+  });
+
+  test.for<[what: string, earlier: Topic['earlier'], said: string]>([
+    ['without the payload of the version before', {}, 'add earlier: { 1: … }'],
+    ['with another payload of the version before', { 1: z.object({ name: z.int() }) }, 'another payload'],
+    ['with a version that never was', { 1: person, 7: person }, '7: … }, which is no earlier version'],
+  ])('the kept versions refuse a next version %s', ([, earlier, said]) => {
+    const { versions, breaks } = update({
+      ...entry(z.object({ name: z.int() }), 2),
+      ...(earlier && { earlier }),
+    });
+    expect(breaks[0]?.message).toContain(said);
+    expect(versions).toEqual(kept);
   });
 
   test('the kept versions refuse a version that skips one or goes back', () => {

@@ -20,7 +20,7 @@ import { seasons } from './seasons.ts';
 import { subscriptions } from './subscriptions.ts';
 import { support } from './support.ts';
 import { tenants } from './tenants.ts';
-import type { Topic as TopicRow } from './topic.ts';
+import type { Topic as TopicRow, Versioned } from './topic.ts';
 import { webhooks } from './webhooks.ts';
 
 /** Every topic of the platform by name. Only these may be emitted, and only to their subscribers. */
@@ -51,8 +51,13 @@ export const catalog = {
 
 export type TopicName = keyof typeof catalog;
 
-/** The payload of a topic's events, as its subscribers read it. */
+/** The payload of a topic's events in the newest version, as its subscribers read it. */
 export type Payload<Name extends TopicName> = z.output<(typeof catalog)[Name]['payload']>;
+
+/** The version and the payload of a topic's events: a union of all versions, which a check of `version` narrows. */
+export type VersionedPayload<Name extends TopicName> = TopicName extends Name
+  ? { readonly version: number; readonly payload: Payload<Name> }
+  : Versioned<(typeof catalog)[Name]>;
 
 /** The payload of a topic's events, as its producer passes it to `emit`. */
 export type PayloadInput<Name extends TopicName> = z.input<(typeof catalog)[Name]['payload']>;

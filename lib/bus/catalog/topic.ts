@@ -1,10 +1,15 @@
 import type { z } from 'zod';
 
+/** Schemas of payloads by version. */
+type Schemas = Readonly<Record<number, z.ZodType>>;
+
 /** A topic as its row of the catalog declares it. */
 interface Row<
   Payload extends z.ZodType,
   Producer extends string,
   Subscribers extends readonly [string, ...string[]],
+  Version extends number,
+  Earlier extends Schemas,
 > {
   /** The component that emits it. */
   readonly producer: Producer;
@@ -17,7 +22,9 @@ interface Row<
   /** A valid payload, for documents and tests. */
   readonly example: z.input<Payload>;
   /** Counts breaking changes of `payload`, from 1. */
-  readonly version: number;
+  readonly version: Version;
+  /** The schemas of the versions before, by number: subscribers still get such events, and handlers read them by `version`. */
+  readonly earlier?: Earlier;
   /** Whether the platform's owner defines this topic; by default we do. */
   readonly listed?: boolean;
   /**
@@ -54,9 +61,28 @@ export interface Topic<
   Payload extends z.ZodType = z.ZodType,
   Producer extends string = string,
   Subscribers extends readonly [string, ...string[]] = readonly [string, ...string[]],
-> extends Row<Payload, Producer, Subscribers> {
+  Version extends number = number,
+  Earlier extends Schemas = Schemas,
+> extends Row<Payload, Producer, Subscribers, Version, Earlier> {
   readonly listed: boolean;
 }
+
+/**
+ * The version and the payload of a topic's events, as subscribers read them. With several versions it is a union: a check of
+ * `version` says which fields there are.
+ */
+export type Versioned<Of extends Topic> = Of extends unknown
+  ?
+      | { readonly version: Of['version']; readonly payload: z.output<Of['payload']> }
+      | Each<NonNullable<Of['earlier']>>
+  : never;
+
+type Each<Earlier extends Schemas> = {
+  readonly [Version in keyof Earlier]: {
+    readonly version: Version;
+    readonly payload: z.output<Earlier[Version]>;
+  };
+}[keyof Earlier];
 
 /** A field of a payload that may hold a text, or a dotted path into a value whose fields the schema does not name. */
 type FieldOf<Payload> = unknown extends Payload
@@ -74,6 +100,11 @@ export function topic<
   Payload extends z.ZodType,
   Producer extends string,
   const Subscribers extends readonly [string, ...string[]],
->(row: Row<Payload, Producer, Subscribers>): Topic<Payload, Producer, Subscribers> {
+  const Version extends number,
+  // oxlint-disable-next-line typescript/no-generated-empty-object-type -- no earlier version
+  const Earlier extends Schemas = Record<never, never>,
+>(
+  row: Row<Payload, Producer, Subscribers, Version, Earlier>,
+): Topic<Payload, Producer, Subscribers, Version, Earlier> {
   return { ...row, listed: row.listed ?? false };
 }

@@ -3,19 +3,19 @@ import { inspect } from 'node:util';
 import type { Transaction } from '../../platform/db/connect.ts';
 import { LONGEST_TIME_LIMIT_MS } from '../../platform/lifetime.ts';
 import { topics } from '../catalog/catalog.ts';
-import type { Payload, Subscriber, TopicName, TopicsOf } from '../catalog/catalog.ts';
+import type { Subscriber, TopicName, TopicsOf, VersionedPayload } from '../catalog/catalog.ts';
 import { defaultsOf } from './defaults.ts';
 import type { Place } from './defaults.ts';
 import { ReplayRefused } from './outcome.ts';
 
 /** An event as handlers receive it. Frozen, because the topic's subscribers share it. */
-export interface BusEvent<Name extends TopicName = TopicName> {
+export type BusEvent<Name extends TopicName = TopicName> = Recorded<Name> & VersionedPayload<Name>;
+
+/** An event without its payload. */
+interface Recorded<Name extends TopicName> {
   /** UUIDv7; the same at every attempt and replay, so that a handler can recognise an event that it has handled. */
   readonly id: string;
   readonly topic: Name;
-  readonly payload: Payload<Name>;
-  /** The version of the schema that the payload was written with. */
-  readonly version: number;
   readonly producer: string;
   /** The database's clock when the event was recorded, cut to milliseconds. */
   readonly createdAt: Date;

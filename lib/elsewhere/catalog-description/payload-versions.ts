@@ -68,7 +68,28 @@ function complaint(
   }
   const was = known[version];
   const broken = was ? breaksBetween(was, current) : [];
-  return broken.length === 0 ? null : explain(topic, row, broken);
+  return broken.length === 0 ? earlierComplaint(topic, row, known) : explain(topic, row, broken);
+}
+
+/** Handlers read the versions that are stored, so their types come from schemas of the same versions. */
+function earlierComplaint(
+  topic: string,
+  { version, earlier = {} }: Topic,
+  known: PayloadVersions[string],
+): string | null {
+  const stored = Object.keys(known).filter((one) => Number(one) < version);
+  const missing = stored.find((one) => !Object.hasOwn(earlier, one));
+  if (missing !== undefined) {
+    return `${topic} has events of version ${missing}, and no schema for them: add earlier: { ${missing}: … }, the payload as it was, to its catalog row.\n  Once none of its events is left, remove version ${missing} from docs/payload-versions.json by hand instead.`;
+  }
+  for (const [one, payload] of Object.entries(earlier)) {
+    const was = known[one];
+    if (!was || !stored.includes(one))
+      return `${topic} has earlier: { ${one}: … }, which is no earlier version of it. Remove it.`;
+    if (breaksBetween(was, jsonSchemaOf(payload, 'draft-07')).length > 0)
+      return `${topic} has in earlier: { ${one}: … } another payload than docs/payload-versions.json. Set it to the payload as it was.`;
+  }
+  return null;
 }
 
 function explain(topic: string, { version, subscribers }: Topic, breaks: readonly Break[]): string {
@@ -82,8 +103,8 @@ function explain(topic: string, { version, subscribers }: Topic, breaks: readonl
   return [
     `The payload of ${topic} changed in a way that version ${version} does not allow:`,
     ...lines,
-    `  Undo the change (only optional fields may be added), or set version: ${version + 1} in its catalog row and make`,
-    '  its subscribers read both versions.',
+    `  Undo the change (only optional fields may be added), or set version: ${version + 1} in its catalog row, keep the`,
+    `  payload as it was under earlier: { ${version}: … }, and make its subscribers read both versions.`,
   ].join('\n');
 }
 

@@ -1,16 +1,15 @@
 import * as z from 'zod';
 
-import type { Payload, TopicName } from '../../bus/catalog/catalog.ts';
+import type { Payload, TopicName, VersionedPayload } from '../../bus/catalog/catalog.ts';
 
 /** An event as the handler of a component elsewhere receives it. */
-export interface ReceivedEvent<Name extends TopicName = TopicName> {
+export type ReceivedEvent<Name extends TopicName = TopicName> = Recorded<Name> & VersionedPayload<Name>;
+
+/** An event without its payload. */
+interface Recorded<Name extends TopicName> {
   /** UUIDv7; the same at every attempt and replay. */
   readonly id: string;
   readonly topic: Name;
-  /** As the bus checked it when the event was emitted. Within its version, a topic may gain optional fields. */
-  readonly payload: Payload<Name>;
-  /** The version of the schema that the payload was written with: that of the installed catalog, or an older one. */
-  readonly version: number;
   readonly producer: string;
   /** The clock of the bus's database when the event was recorded. */
   readonly createdAt: Date;

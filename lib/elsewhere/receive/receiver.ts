@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 
 import { catalog, isTopicName, subscriberNames, topics } from '../../bus/catalog/catalog.ts';
-import type { Subscriber, TopicName, TopicsOf } from '../../bus/catalog/catalog.ts';
+import type { Subscriber, SubscriberOf, TopicName, TopicsOf } from '../../bus/catalog/catalog.ts';
 import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import { PermanentError, RetryAfter } from '../../bus/subscribers/outcome.ts';
 import { nearest } from '../../platform/nearest.ts';
@@ -10,10 +10,24 @@ import { readEvents } from './event.ts';
 import type { ReceivedEvent } from './event.ts';
 import { RECEIVED_TABLE, remember } from './remember.ts';
 import { keysOf, verifiedBody } from './request.ts';
-import { inTransaction, NotBegun, outliveLostConnections, requireDatabase } from './transaction.ts';
+import {
+  databaseOf,
+  inTransaction,
+  NotBegun,
+  outliveLostConnections,
+  requireDatabase,
+} from './transaction.ts';
 import type { ReceiverDatabase, TransactionOf } from './transaction.ts';
 
-export { PermanentError, RECEIVED_TABLE, RetryAfter };
+export {
+  fromKnex,
+  fromKysely,
+  fromPostgresJs,
+  fromPrisma,
+  fromSequelize,
+  fromTypeOrm,
+} from '../emit/adapters.ts';
+export { databaseOf, PermanentError, RECEIVED_TABLE, RetryAfter };
 export type { ReceivedEvent, ReceiverDatabase, TransactionOf };
 
 /** An event that should have come before another one, and did not. Of several topics, one for each. */
@@ -33,24 +47,37 @@ interface GapOf<Name extends TopicName> {
   readonly event: ReceivedEvent<Name>;
 }
 
+/**
+ * A handler for each topic that the catalog lists for the component: a missing one does not compile. For some of them
+ * write `Partial<Handlers<…>>`, or `Pick<Handlers<…>, 'payment.captured'>`.
+ */
+export type Handlers<Name extends Subscriber, Tx = HandlerClient> = {
+  readonly [Topic in keyof Rows as Name extends SubscriberOf<Topic> ? Topic : never]: (
+    event: ReceivedEvent<Topic>,
+    tx: Tx,
+  ) => unknown;
+};
+
+type Rows = typeof catalog;
+
+/** What the clients of `pg` and Neon's driver and the transactions of PGlite have, so that handlers run on each of them. */
+interface HandlerClient {
+  query(text: string, values?: unknown[]): Promise<{ rows: Record<string, unknown>[] }>;
+}
+
 export interface ReceiverOptions<Name extends Subscriber, Database extends ReceiverDatabase> {
   /** The component's name in the catalog. It keeps apart what several components remember in one database. */
   readonly subscriber: Name;
   /** The component's SUBSCRIBER_<NAME>_SECRET at the bus; during a rotation both the old and the new one. */
   readonly secrets: string | readonly string[];
-  /** The component's own database: the pool of `pg` or of Neon's driver, or a Drizzle database. */
+  /** The component's own database: the pool of `pg` or of Neon's driver, a Drizzle database, or what `databaseOf` gives. */
   readonly database: Database;
   /**
    * By topic. A handler writes through the transaction `tx`, which also remembers the event: both are committed, or neither.
    * After a deadlock or a serialization failure it is called again at once, in a new transaction.
    * It refuses an event by throwing: see `PermanentError` and `RetryAfter`; after any other error the bus retries.
    */
-  readonly handlers: {
-    readonly [Topic in TopicsOf<Name>]?: (
-      event: ReceivedEvent<Topic>,
-      tx: TransactionOf<Database>,
-    ) => unknown;
-  };
+  readonly handlers: Partial<Handlers<Name, TransactionOf<Database>>>;
   /**
    * Called before the handler, in its transaction, when the event before this one is missing. What it throws refuses the
    * event. By default the gap is logged as a warning.

@@ -2,9 +2,10 @@ import { EventEmitter } from 'node:events';
 
 import { isConflict, jitterMs, MOST_RUNS } from '../../platform/conflict.ts';
 import { sleep } from '../../platform/time.ts';
+import type { Client } from '../emit/adapters.ts';
 
 /** A database that the receiver can open transactions in, described by what it has, so that no driver is imported. */
-export type ReceiverDatabase = PoolLike | DatabaseLike;
+export type ReceiverDatabase = PoolLike | DrizzleLike | PgliteLike | OtherDatabase;
 
 /** The pool of `pg` or of Neon's driver. */
 interface PoolLike {
@@ -21,9 +22,46 @@ interface Queries {
   query(text: string): PromiseLike<unknown>;
 }
 
-/** A database of Drizzle, or PGlite. Each has a type of transaction of its own; see `TransactionOf`. */
+/** Each has a type of transaction of its own; see `TransactionOf`. */
 interface DatabaseLike {
   transaction(...parameters: never[]): Promise<unknown>;
+}
+
+interface DrizzleLike extends DatabaseLike {
+  execute(query: never): PromiseLike<unknown>;
+  /** Neon's driver over HTTP has batches in place of transactions. */
+  readonly batch?: never;
+}
+
+interface PgliteLike extends DatabaseLike {
+  exec(query: string): Promise<unknown>;
+}
+
+/** A database of another client; see `databaseOf`. */
+interface OtherDatabase extends DatabaseLike {
+  queriesOf(tx: never): Queries;
+}
+
+interface DatabaseOf<Tx> {
+  transaction(run: (tx: Tx) => Promise<void>): Promise<unknown>;
+  queriesOf(tx: Tx): Queries;
+}
+
+/**
+ * Describes the database of another client to the receiver. Handlers get the client's own transaction:
+ * `databaseOf<Transaction<Tables>>((run) => kysely.transaction().execute(run), fromKysely)`.
+ *
+ * @param transaction runs a transaction, which is committed when `run` resolves and rolled back when it rejects.
+ * @param clientOf one of the adapters that `emit` takes such a transaction through.
+ */
+export function databaseOf<Tx>(
+  transaction: (run: (tx: Tx) => Promise<void>) => PromiseLike<unknown>,
+  clientOf: (tx: Tx) => Client,
+): DatabaseOf<Tx> {
+  return {
+    transaction: async (run) => await transaction(run),
+    queriesOf: (tx) => ({ query: (text) => clientOf(tx).query(text, []) }),
+  };
 }
 
 /** The transaction that such a database hands to handlers: Drizzle's, or the pool's client. */
@@ -97,15 +135,20 @@ export function outliveLostConnections(database: ReceiverDatabase): void {
 
 /** @throws TypeError for what is no such database, with an example. */
 export function requireDatabase(database: unknown): void {
-  const has = (name: string) => typeof database === 'object' && database !== null && name in database;
-  if (has('transaction') || has('connect')) return;
+  const given: object = typeof database === 'object' && database !== null ? database : {};
+  const has = (name: string) => typeof Reflect.get(given, name) === 'function';
+  // Neon's driver over HTTP has batches in place of transactions; a client, other than a pool, escapes literals.
+  const isTransactional = has('transaction')
+    ? has('queriesOf') || has('exec') || (has('execute') && !has('batch'))
+    : has('connect') && !has('escapeLiteral');
+  if (isTransactional) return;
   throw new TypeError(
-    "database: expected the Pool of 'pg' or of '@neondatabase/serverless', or a Drizzle database, for example new Pool({ connectionString })",
+    "database: expected the Pool of 'pg' or of '@neondatabase/serverless', or a Drizzle database that has transactions, for example new Pool({ connectionString }). Describe another client's by databaseOf, for example databaseOf((run) => kysely.transaction().execute(run), fromKysely)",
   );
 }
 
 async function inTransactionOf<Result>(
-  database: DatabaseLike,
+  database: Exclude<ReceiverDatabase, PoolLike>,
   body: (open: OpenTransaction) => Promise<Result>,
 ): Promise<Result> {
   let hasBegun = false;
@@ -113,9 +156,11 @@ async function inTransactionOf<Result>(
   try {
     const transactions: Transactions = database;
     await transactions.transaction(async (tx) => {
-      const run = async (text: string) => rowsOf(await execute(tx, text));
-      // PGlite takes no settings of a transaction.
-      if (!('execute' in tx)) await run(`set transaction ${READ_COMMITTED}`);
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the transaction that it began
+      const statements = 'queriesOf' in database ? database.queriesOf(tx as never) : tx;
+      const run = async (text: string) => rowsOf(await execute(statements, text));
+      // Only Drizzle takes settings of a transaction.
+      if (!('execute' in statements)) await run(`set transaction ${READ_COMMITTED}`);
       hasBegun = true;
       result = { of: await body({ tx, run }) };
       // Drizzle does not tell that a commit was answered with a rollback; a statement in such a transaction fails.
