@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
+import { withComments } from './hover.ts';
+
 /** A declaration of types in the package. */
 export interface TypesFile {
   /** From the package's folder. */
@@ -33,7 +35,8 @@ export function typesOf(root: URL, files: readonly string[], installed: readonly
     const add = (path: string) => {
       if (mentioned.has(path)) return;
       // The compiler leaves the names of sources, which are not in the package.
-      const text = read(path).replaceAll(SOURCE, '$1.js$2');
+      const declared = read(path).replaceAll(SOURCE, '$1.js$2');
+      const text = path === 'lib/bus/catalog/catalog.d.ts' ? withComments(declared) : declared;
       mentioned.set(path, { path, text });
       for (const [, name] of text.matchAll(IMPORT)) {
         if (name!.startsWith('.')) add(declarationOf(posix.join(posix.dirname(path), name!)));
