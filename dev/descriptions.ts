@@ -1,6 +1,13 @@
+import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 
+import packageJson from '../package.json' with { type: 'json' };
 import { catalog } from '../lib/bus/catalog/catalog.ts';
+import {
+  catalogVersion,
+  catalogVersionOf,
+  changesBetween,
+} from '../lib/elsewhere/catalog-description/catalog-version.ts';
 import { payloadVersions, updatedVersions } from '../lib/elsewhere/catalog-description/payload-versions.ts';
 import { openApi } from '../lib/platform/http/openapi/openapi.ts';
 import { allOperations } from './operations.ts';
@@ -14,10 +21,20 @@ export function currentVersions() {
   return updatedVersions(payloadVersions.parse(kept), catalog);
 }
 
+/** The catalog as it was when `npm run descriptions` ran last, and as it is. */
+export function catalogVersions() {
+  const kept: unknown = JSON.parse(readFileSync(documentUrl('catalog-version'), 'utf8'));
+  return { kept: catalogVersion.parse(kept), current: catalogVersionOf(catalog, packageJson.version) };
+}
+
 /** Generates the documents of `docs/`: the text of each by its name, and the breaks that forbid writing them. */
 export async function descriptions() {
   const { versions, breaks } = currentVersions();
-  const documents = { openapi: openApi(await allOperations()), 'payload-versions': versions };
+  const documents = {
+    openapi: openApi(await allOperations()),
+    'payload-versions': versions,
+    'catalog-version': catalogVersions().current,
+  };
   return {
     texts: Object.entries(documents).map(([name, value]) => [name, jsonText(value)] as const),
     breaks,
@@ -45,10 +62,32 @@ function jsonLines(value: unknown, indent: string): string {
   return `${open}\n${members.join(',\n')}\n${indent}${close}`;
 }
 
+/** Another catalog is another minor version of the package, so that no version stands for two catalogs. */
+function raiseMinor(changes: readonly string[]): void {
+  const [major, minor] = packageJson.version.split('.').map(Number);
+  const version = `${major}.${minor! + 1}.0`;
+  const edit = (file: string, from: string, to: string) => {
+    const url = new URL(`../${file}`, import.meta.url);
+    writeFileSync(url, readFileSync(url, 'utf8').replace(from, to));
+  };
+  edit('package.json', `"version": "${packageJson.version}"`, `"version": "${version}"`);
+  edit('lib/platform/version.ts', `'${packageJson.version}'`, `'${version}'`);
+  const lines = changes.length === 0 ? ['Two changes of the catalog came together.'] : changes;
+  const section = `## ${version}\n\n${lines.map((line) => `- ${line}`).join('\n')}\n\n`;
+  edit('docs/changelog.md', '## ', `${section}## `);
+  console.log(`The catalog has changed: version ${version}.\n${lines.map((line) => `  ${line}`).join('\n')}`);
+}
+
 /** `npm run descriptions`: writes what is generated in `docs/`, unless a payload has changed without a new version. */
 if (process.argv[1] === import.meta.filename) {
   const { texts, breaks } = await descriptions();
   for (const { message } of breaks) console.error(`${message}\n`);
   if (breaks.length > 0) process.exit(1);
+  const { kept, current } = catalogVersions();
   for (const [name, text] of texts) writeFileSync(documentUrl(name), text);
+  if (kept.fingerprint !== current.fingerprint) {
+    raiseMinor(changesBetween(kept, current));
+    // With the new version, which is in this process already.
+    execFileSync(process.execPath, [...process.execArgv, import.meta.filename], { stdio: 'inherit' });
+  }
 }
