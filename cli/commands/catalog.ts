@@ -5,8 +5,9 @@ import { quantity } from '../../lib/console/kit/words.ts';
 import { printableJson } from '../../lib/platform/visible.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { OfflineCall, OfflineCommand } from '../command.ts';
+import type { Given } from '../arguments.ts';
 import { drawList } from '../draw.ts';
-import { EXIT } from '../failure.ts';
+import { EXIT, misused } from '../failure.ts';
 import { unknownName } from '../nearest.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
@@ -15,17 +16,22 @@ import { wrapTo } from '../text.ts';
 export const command: OfflineCommand = {
   name: 'catalog',
   summary: 'show the topics of this release, without a server',
-  usage: ['catalog [topic]', 'catalog --asyncapi'],
+  usage: ['catalog [topic]', 'catalog --asyncapi [--subscriber <name> | --producer <name>]'],
   notes: [
     'Lists every topic with its version, the component that produces it, its subscribers and the field that orders its events. Events of a topic without such a field are delivered in the order of the whole topic.',
     'With a topic, shows the fields of its payload, an example, and the options of the handlers in this release. npx postbud topics shows the options of a server’s subscriptions.',
   ],
-  options: { asyncapi: { help: 'print the catalog as an AsyncAPI 3.0 document in JSON' } },
+  options: {
+    asyncapi: { help: 'print the catalog as an AsyncAPI 3.0 document in JSON' },
+    subscriber: { value: '<name>', help: 'with --asyncapi: only what this component receives' },
+    producer: { value: '<name>', help: 'with --asyncapi: only what this component posts to /api/events' },
+  },
   isOffline: true,
   examples: [
     ['catalog', 'every topic'],
     ['catalog payment.captured', 'the fields and an example of one topic'],
     ['catalog --asyncapi > asyncapi.json', 'a document for code generators'],
+    ['catalog --asyncapi --subscriber ledger', 'only what ledger receives'],
   ],
   run,
 };
@@ -34,9 +40,11 @@ async function run(call: OfflineCall): Promise<number> {
   const { given, terminal, isJson } = call;
   atMost(given.isSet('asyncapi') ? 0 : 1, given);
   if (given.isSet('asyncapi')) {
-    const { asyncApi } = await import('../../lib/elsewhere/catalog-description/asyncapi.ts');
-    writeJson(call, asyncApi());
+    writeJson(call, await asyncApiFor(given));
     return EXIT.ok;
+  }
+  for (const side of ['subscriber', 'producer']) {
+    if (given.isSet(side)) throw misused(`--${side} goes with --asyncapi.`, 'Add --asyncapi.');
   }
   const { describeCatalog } = await import('../../lib/console/catalog/read.ts');
   const { subscribersOf } = await import('../../lib/components/registry.ts');
@@ -55,6 +63,28 @@ async function run(call: OfflineCall): Promise<number> {
   else if (isJson) writeJson(call, { topics });
   else terminal.out.write(topicTable(topics, terminal.out));
   return EXIT.ok;
+}
+
+/** @throws Failure for an unknown component, with the nearest name. */
+async function asyncApiFor(given: Given): Promise<object> {
+  const [subscriber, producer] = [given.text('subscriber'), given.text('producer')];
+  if (subscriber !== undefined && producer !== undefined) {
+    throw misused('--subscriber and --producer were both given.', 'Ask for one document at a time.');
+  }
+  const { asyncApi, asyncApiOfProducer, asyncApiOfSubscriber } =
+    await import('../../lib/elsewhere/catalog-description/asyncapi.ts');
+  const { subscriberNames, topics } = await import('../../lib/bus/catalog/catalog.ts');
+  const advice = 'npx postbud catalog lists the producers and subscribers.';
+  if (subscriber !== undefined) {
+    const names = subscriberNames();
+    if (!names.includes(subscriber)) throw unknownName('subscriber', subscriber, names, advice);
+    return asyncApiOfSubscriber(subscriber);
+  }
+  if (producer === undefined) return asyncApi();
+  const names = [...new Set(topics().map(([, row]) => row.producer))];
+  if (!names.includes(producer)) throw unknownName('producer', producer, names, advice);
+  const { cloudEvent } = await import('../../lib/edge/events/route.ts');
+  return asyncApiOfProducer(producer, cloudEvent);
 }
 
 /** A topic of this release: who subscribes, and the handlers in the code. Who is attached depends on the server. */

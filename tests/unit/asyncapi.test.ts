@@ -9,7 +9,13 @@ import type { Topic } from '../../lib/bus/catalog/topic.ts';
 import { waitAfter } from '../../lib/bus/subscribers/backoff.ts';
 import { cloudEvent, remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
 import type { BusEvent, DeliveryContext } from '../../lib/bus/subscribers/subscriber.ts';
-import { asyncApi } from '../../lib/elsewhere/catalog-description/asyncapi.ts';
+import { topicsOf } from '../../lib/bus/subscribers/subscriber.ts';
+import { cloudEvent as postedEvent } from '../../lib/edge/events/route.ts';
+import {
+  asyncApi,
+  asyncApiOfProducer,
+  asyncApiOfSubscriber,
+} from '../../lib/elsewhere/catalog-description/asyncapi.ts';
 import { contextOf } from '../../lib/platform/telemetry/continued-trace.ts';
 import { HOUR, MINUTE } from '../../lib/platform/time.ts';
 
@@ -27,19 +33,19 @@ interface Document {
   readonly components: {
     readonly messages: Record<
       string,
-      { readonly payload: { readonly schema: object }; readonly examples: [{ readonly payload: object }] }
+      { readonly payload: object; readonly examples: [{ readonly payload: object }] }
     >;
-    readonly schemas: Record<'CloudEvent' | 'DeliveryHeaders', { readonly properties: object }>;
+    readonly schemas: Record<string, { readonly title: string; readonly properties: object }>;
   };
 }
 const document = JSON.parse(text) as Document;
 
 /** Validates as the document says a message of the topic must be. */
-function validatorOf(topic: string) {
+function validatorOf(topic: string, { components }: Pick<Document, 'components'> = document) {
   const ajv = new Ajv({ strict: false, allErrors: true, formats: { 'idn-email': /@/ } });
   addFormats.default(ajv);
-  const { messages, schemas } = document.components;
-  const validate = ajv.compile({ ...messages[topic]!.payload.schema, components: { schemas } });
+  const { messages, schemas } = components;
+  const validate = ajv.compile({ ...messages[topic]!.payload, components: { schemas } });
   return (value: unknown) => (validate(value) ? [] : validate.errors);
 }
 
@@ -101,6 +107,25 @@ describe('the AsyncAPI document', () => {
     ]);
   });
 
+  test('every schema of which a generator makes a class has a title of its own, and a component is named by its title', () => {
+    const titles: string[] = [];
+    const look = (value: unknown): void => {
+      if (typeof value !== 'object' || value === null) return;
+      if ('enum' in value || ('type' in value && value.type === 'object' && 'properties' in value)) {
+        const isPart = !('title' in value) && JSON.stringify(value).includes('"const":');
+        if (!isPart) titles.push((value as { title: string }).title);
+      }
+      for (const inner of Object.values(value)) look(inner);
+    };
+    const { schemas } = document.components;
+    look(schemas);
+    expect(titles).not.toContain(undefined);
+    expect(titles.length).toBeGreaterThan(200);
+    expect(titles.filter((title, index) => titles.indexOf(title) !== index)).toEqual([]);
+    expect(Object.entries(schemas).map(([, { title }]) => title)).toEqual(Object.keys(schemas));
+    expect(titles).toEqual(expect.arrayContaining(['PaymentCaptured', 'LedgerEntryPostedLinesItem']));
+  });
+
   test('the document marks personal data without our own keyword', () => {
     expect(text.match(/"x-personal-data":true/g)!.length).toBeGreaterThan(20);
     expect(text).not.toContain('"personal"');
@@ -149,7 +174,7 @@ describe('a message', () => {
     const event = cloudEvent(all, { id: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a76', wasSkipped: true });
     expect(validatorOf('payment.captured')(event)).toEqual([]);
     const { data: _, ...attributes } = event;
-    const { properties } = document.components.schemas.CloudEvent;
+    const { properties } = document.components.schemas['CloudEvent']!;
     expect(Object.keys(properties).toSorted()).toEqual(Object.keys(attributes).toSorted());
   });
 
@@ -168,11 +193,11 @@ describe('a message', () => {
     });
     const { 'content-type': type, ...described } = headers;
     expect(type).toMatch(/^application\/cloudevents\+json/);
-    const { properties } = document.components.schemas.DeliveryHeaders;
+    const { properties } = document.components.schemas['DeliveryHeaders']!;
     expect(Object.keys(described).toSorted()).toEqual(Object.keys(properties).toSorted());
     const ajv = new Ajv({ strict: false, allErrors: true });
     addFormats.default(ajv);
-    const validate = ajv.compile(document.components.schemas.DeliveryHeaders);
+    const validate = ajv.compile(document.components.schemas['DeliveryHeaders']!);
     expect(validate(described) ? [] : validate.errors).toEqual([]);
   });
 
@@ -190,5 +215,37 @@ describe('a message', () => {
   test('a message may have fields that nobody knows yet', () => {
     const event = { ...sent['payment.captured'], later: 1 };
     expect(validatorOf('payment.captured')(event)).toEqual([]);
+  });
+});
+
+describe('a document of one component', () => {
+  const parsed = async (own: object) => {
+    const { diagnostics } = await new Parser().parse(JSON.stringify(own));
+    expect(diagnostics.filter(({ code }) => code !== 'asyncapi-latest-version')).toEqual([]);
+    return JSON.parse(JSON.stringify(own)) as Document;
+  };
+
+  test('has what a subscriber receives, and its operations alone', async () => {
+    const own = await parsed(asyncApiOfSubscriber('ledger'));
+    const received = topicsOf('ledger');
+    expect(Object.keys(own.channels)).toEqual(received);
+    expect(Object.keys(own.operations)).toEqual(received.map((topic) => `ledger.receives.${topic}`));
+    expect(own.components.messages['payment.captured']).toEqual(
+      document.components.messages['payment.captured'],
+    );
+    expect(Object.keys(own.components.schemas)).not.toContain('BookingCreated');
+  });
+
+  test('has what a producer posts, as POST /api/events takes it', async () => {
+    const own = await parsed(asyncApiOfProducer('bookings', postedEvent));
+    const produced = rows.flatMap(([topic, { producer }]) => (producer === 'bookings' ? [topic] : []));
+    expect(Object.keys(own.channels)).toEqual(produced);
+    expect(Object.keys(own.operations)).toEqual(produced.map((topic) => `bookings.sends.${topic}`));
+    for (const topic of produced) {
+      const example = own.components.messages[topic]!.examples[0].payload;
+      expect(postedEvent.safeParse(example).success).toBe(true);
+      expect(validatorOf(topic, own)(example)).toEqual([]);
+      expect(validatorOf(topic, own)({ ...example, source: '/postbud/bookings' })).not.toEqual([]);
+    }
   });
 });

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { commandLine } from '../../cli/main.ts';
 import type { Pane } from '../../cli/terminal.ts';
 import { catalog, topics } from '../../lib/bus/catalog/catalog.ts';
-import { asyncApi } from '../../lib/elsewhere/catalog-description/asyncapi.ts';
+import { asyncApi, asyncApiOfSubscriber } from '../../lib/elsewhere/catalog-description/asyncapi.ts';
 
 // Every other command refuses this address before it does anything.
 beforeEach(() => void vi.stubEnv('POSTBUD_URL', 'nowhere'));
@@ -104,6 +104,30 @@ test('the catalog command prints the AsyncAPI document', async () => {
   const { code, out } = await postbud('catalog', '--asyncapi');
   expect(code).toBe(0);
   expect(JSON.parse(out)).toEqual(JSON.parse(JSON.stringify(asyncApi())));
+});
+
+test('the catalog command prints the AsyncAPI document of one component', async () => {
+  const printed = async (...args: string[]) => JSON.parse((await postbud(...args)).out) as object;
+  expect(await printed('catalog', '--asyncapi', '--subscriber', 'ledger')).toEqual(
+    JSON.parse(JSON.stringify(asyncApiOfSubscriber('ledger'))),
+  );
+  expect(await printed('catalog', '--asyncapi', '--producer', 'bookings')).toMatchObject({
+    servers: { bus: { pathname: '/api/events' } },
+    components: { schemas: { CloudEvent: { required: ['specversion', 'id', 'source', 'type'] } } },
+  });
+});
+
+test.each([
+  [['--asyncapi', '--subscriber', 'legder'], "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
+  [['--asyncapi', '--producer', 'booking'], "Unknown producer 'booking'. Did you mean 'bookings'?"],
+  [['--asyncapi', '--subscriber', 'ledger', '--producer', 'bookings'], '--subscriber and --producer were'],
+  [['--subscriber', 'ledger'], '--subscriber goes with --asyncapi.'],
+])('the catalog command refuses %j', async (args, message) => {
+  expect(await postbud('catalog', ...args)).toEqual({
+    code: 2,
+    out: '',
+    err: expect.stringContaining(message),
+  });
 });
 
 test('the catalog command takes no option of a server', async () => {

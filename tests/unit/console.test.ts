@@ -381,6 +381,7 @@ describe('the AsyncAPI document', () => {
     const { channels, operations, components } = JSON.parse(part.replaceAll('&quot;', '"')) as AsyncApi;
     expect(Object.keys(channels)).toEqual(['payment.captured']);
     expect(Object.keys(components.messages)).toEqual(['payment.captured']);
+    expect(Object.keys(components.schemas)).toEqual(['PaymentCapturedEvent', 'PaymentCaptured']);
     expect(Object.keys(operations)).toContain('payments.sends.payment.captured');
     expect(Object.keys(operations)).toContain('ledger.receives.payment.captured');
     // It had 23,000 lines with all topics.

@@ -1,4 +1,5 @@
 import { topics } from '../../bus/catalog/catalog.ts';
+import { schemaNames } from '../../elsewhere/catalog-description/asyncapi.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { COPY_ICON } from '../kit/icons.ts';
@@ -12,7 +13,10 @@ import { quantity } from '../kit/words.ts';
 interface AsyncApi {
   readonly channels: Readonly<Record<string, unknown>>;
   readonly operations: Readonly<Record<string, unknown>>;
-  readonly components: { readonly messages: Readonly<Record<string, unknown>> };
+  readonly components: {
+    readonly messages: Readonly<Record<string, unknown>>;
+    readonly schemas: Readonly<Record<string, unknown>>;
+  };
 }
 
 /**
@@ -47,7 +51,8 @@ function excerpt(document: AsyncApi, topic: string, { url }: PageContext): Html 
 
 function shared(document: AsyncApi): Html {
   const { channels: _, operations: __, components, ...rest } = document;
-  const { messages: ___, ...others } = components;
+  const { messages: ___, schemas, ...others } = components;
+  const { CloudEvent, DeliveryHeaders } = schemas;
   return section({
     id: 'excerpt',
     title: 'What all topics share',
@@ -55,7 +60,9 @@ function shared(document: AsyncApi): Html {
     content: card(
       html`<details class="contract">
         <summary>Show</summary>
-        <div class="in">${code({ ...rest, components: others })}</div>
+        <div class="in">
+          ${code({ ...rest, components: { ...others, schemas: { CloudEvent, DeliveryHeaders } } })}
+        </div>
       </details>`,
     ),
   });
@@ -75,10 +82,14 @@ ${JSON.stringify(part, null, 2)}</pre>`;
 function partOf({ channels, operations, components }: AsyncApi, topic: string): object | null {
   if (!Object.hasOwn(channels, topic)) return null;
   const isAbout = (name: string) => name.endsWith(`.sends.${topic}`) || name.endsWith(`.receives.${topic}`);
+  const names = schemaNames(topic);
+  const schemas = Object.fromEntries(
+    [names.event, names.payload].map((name) => [name, components.schemas[name]]),
+  );
   return {
     channels: { [topic]: channels[topic] },
     operations: Object.fromEntries(Object.entries(operations).filter(([name]) => isAbout(name))),
-    components: { messages: { [topic]: components.messages[topic] } },
+    components: { messages: { [topic]: components.messages[topic] }, schemas },
   };
 }
 

@@ -73,7 +73,7 @@ const asyncApiDocument = z
     info: z.looseObject({ title: z.string() }),
     channels: z.looseObject({}),
     operations: z.looseObject({}),
-    components: z.looseObject({ messages: z.looseObject({}) }),
+    components: z.looseObject({ messages: z.looseObject({}), schemas: z.looseObject({}) }),
   })
   .meta({ description: 'An AsyncAPI 3.0 document.' });
 
@@ -82,7 +82,7 @@ const DOCUMENT = answered({
   info: { title: 'Postbud’s event bus' },
   channels: {},
   operations: {},
-  components: { messages: {} },
+  components: { messages: {}, schemas: {} },
 });
 
 export const showAsyncApi = operatorRoute({

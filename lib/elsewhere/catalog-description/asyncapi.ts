@@ -14,6 +14,7 @@ export interface AsyncApi {
   readonly operations: Readonly<Record<string, object>>;
   readonly components: {
     readonly messages: Readonly<Record<string, object>>;
+    readonly schemas: Readonly<Record<string, object>>;
     readonly [section: string]: unknown;
   };
   readonly [section: string]: unknown;
@@ -28,8 +29,30 @@ export interface AsyncApi {
  * @see https://www.asyncapi.com/docs/reference/specification/v3.0.0
  */
 export function asyncApi(subscriptionOf?: SubscriptionOf): AsyncApi {
-  const document = (described ??= describe());
-  return subscriptionOf ? { ...document, operations: operations(subscriptionOf) } : document;
+  const document = (described ??= describe(topics(), RECEIVED));
+  return subscriptionOf ? { ...document, operations: operations(topics(), subscriptionOf) } : document;
+}
+
+/** Describes the topics that a component receives: their messages, and its operations alone. */
+export function asyncApiOfSubscriber(name: string): AsyncApi {
+  const rows = topics().filter(([, { subscribers }]) => subscribers.includes(name));
+  return withOperations(describe(rows, RECEIVED), `${name}.receives.`);
+}
+
+/**
+ * Describes the topics that a component produces: their messages as it posts them to `POST /api/events`, and its
+ * operations alone.
+ *
+ * @param posted the schema of an event that is posted.
+ */
+export function asyncApiOfProducer(name: string, posted: z.ZodObject): AsyncApi {
+  const rows = topics().filter(([, { producer }]) => producer === name);
+  return withOperations(describe(rows, postedAs(posted)), `${name}.sends.`);
+}
+
+function withOperations(document: AsyncApi, prefix: string): AsyncApi {
+  const own = Object.entries(document.operations).filter(([operation]) => operation.startsWith(prefix));
+  return { ...document, operations: Object.fromEntries(own) };
 }
 
 type SubscriptionOf = (topic: string, subscriber: string) => object;
@@ -37,29 +60,47 @@ type SubscriptionOf = (topic: string, subscriber: string) => object;
 /** Kept, because writing all schemas takes some 50 ms. */
 let described: AsyncApi | undefined;
 
-function describe(): AsyncApi {
-  const rows = topics();
+/** The one or the other side of the bus: how an event looks there, and where it goes. */
+interface Side {
+  readonly description: string;
+  readonly servers: object;
+  readonly signature: string;
+  /** The attributes that are the same for all topics, and the headers. */
+  readonly schemas: { readonly CloudEvent: JsonSchema; readonly DeliveryHeaders?: JsonSchema };
+  readonly sourceOf: (producer: string) => string;
+  readonly example: object;
+}
+
+function describe(rows: readonly (readonly [string, Topic])[], side: Side): AsyncApi {
+  const { description, servers, signature, schemas } = side;
   return {
     asyncapi: '3.0.0',
-    info: { title: 'Postbud’s event bus', version: VERSION, description: DESCRIPTION },
+    info: { title: 'Postbud’s event bus', version: VERSION, description },
     defaultContentType: CONTENT_TYPE,
-    servers: { subscriber: SERVER },
+    servers,
     channels: Object.fromEntries(rows.map(([topic, row]) => [topic, channel(topic, row)])),
-    operations: operations(),
+    operations: operations(rows),
     components: {
-      messages: Object.fromEntries(rows.map(([topic, row]) => [topic, message(topic, row)])),
+      messages: Object.fromEntries(rows.map(([topic, row]) => [topic, message(topic, row, side)])),
       schemas: {
-        CloudEvent: jsonSchemaOf(envelope, 'draft-07'),
-        DeliveryHeaders: jsonSchemaOf(headers, 'draft-07'),
+        ...schemas,
+        ...Object.fromEntries(rows.flatMap(([topic, row]) => schemasOf(topic, row, side))),
       },
-      securitySchemes: { standardWebhooks: SIGNATURE },
+      securitySchemes: {
+        standardWebhooks: {
+          type: 'httpApiKey',
+          in: 'header',
+          name: 'webhook-signature',
+          description: signature,
+        },
+      },
     },
   };
 }
 
 const CONTENT_TYPE = 'application/cloudevents+json';
 
-const DESCRIPTION =
+const RECEIVED_DESCRIPTION =
   `The events of the platform. Every channel is a topic: one component emits its events (\`send\`), and every
 subscriber (\`receive\`) receives each of them at least once, in the order in which they were created, independently of
 the other subscribers. If only events with the same value in a field are ordered, \`x-ordered-by\` names that field.
@@ -81,8 +122,17 @@ A server's document says in \`x-subscription\` where it handles each subscriptio
     ' ',
   );
 
+const POSTED_DESCRIPTION =
+  `The events of a producer, as it posts them to \`POST /api/events\`: one CloudEvent 1.0, or at most 100 as
+\`application/cloudevents-batch+json\`, signed by Standard Webhooks. All events of a request are recorded, in its order,
+or none. After 429, 5xx or no answer send the same request again: an \`id\` that is known is a duplicate. \`data\` is the
+topic's payload. \`x-personal-data\` marks personal data. If only events with the same value in a field are ordered,
+\`x-ordered-by\` names that field.`.replaceAll('\n', ' ');
+
+const SECURITY = [{ $ref: '#/components/securitySchemes/standardWebhooks' }];
+
 /** A subscriber's address is configuration: `SUBSCRIBER_<NAME>_URL`. */
-const SERVER = {
+const SUBSCRIBER_SERVER = {
   host: '{host}',
   pathname: '{path}',
   protocol: 'https',
@@ -91,16 +141,20 @@ const SERVER = {
     host: { description: 'The host.', examples: ['accounting.example.no'] },
     path: { description: 'The path that receives the events of all its topics.', examples: ['/events'] },
   },
-  security: [{ $ref: '#/components/securitySchemes/standardWebhooks' }],
+  security: SECURITY,
 };
 
-const SIGNATURE = {
-  type: 'httpApiKey',
-  in: 'header',
-  name: 'webhook-signature',
-  description:
-    '`v1,` and the base64 HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>` with the subscriber’s secret (SUBSCRIBER_<NAME>_SECRET, base64 after `whsec_`). See https://www.standardwebhooks.com.',
+const BUS_SERVER = {
+  host: '{host}',
+  pathname: '/api/events',
+  protocol: 'https',
+  description: 'The bus.',
+  variables: { host: { description: 'The host of the bus.', examples: ['postbud.example.no'] } },
+  security: SECURITY,
 };
+
+const signatureWith = (secret: string) =>
+  `\`v1,\` and the base64 HMAC-SHA256 of \`<webhook-id>.<webhook-timestamp>.<body>\` with ${secret}, base64 after \`whsec_\`. See https://www.standardwebhooks.com.`;
 
 /** The attributes that are the same for all topics. */
 const envelope = z
@@ -123,20 +177,21 @@ const envelope = z
     causationid: z.string().optional().meta({ description: 'The id of the event that caused this one.' }),
     partitionkey: z.string().optional().meta({ description: 'The ordering key, where the topic has one.' }),
     traceparent: z.string().optional().meta({ description: 'The event’s trace (W3C Trace Context).' }),
+    // Booleans and not the constant `true`, for which generators write wrong code.
     erased: z
-      .literal(true)
+      .boolean()
       .optional()
-      .meta({ description: 'Present where personal data in the payload was overwritten.' }),
+      .meta({ description: 'True where personal data in the payload was overwritten, else absent.' }),
     previousid: z.uuid().optional().meta({
       description:
         'The id of the event just before this one in its order, whatever became of it. Absent for the first one, and where those before it are no longer kept.',
     }),
-    previousskipped: z.literal(true).optional().meta({
+    previousskipped: z.boolean().optional().meta({
       description:
-        'Present where the event before this one was given up: it is a dead letter, or an operator skipped or dismissed it.',
+        'True where the event before this one was given up: it is a dead letter, or an operator skipped or dismissed it. Else absent.',
     }),
   })
-  .meta({ title: 'CloudEvents 1.0 in JSON, without its data' });
+  .meta({ title: 'CloudEvent', description: 'A CloudEvent 1.0 in JSON, without its data.' });
 
 /** The headers of a delivery. */
 const headers = z
@@ -155,7 +210,48 @@ const headers = z
       .optional()
       .meta({ description: 'The trace of this attempt, where traces are kept (W3C Trace Context).' }),
   })
-  .meta({ title: 'Headers of a delivery over HTTP' });
+  .meta({ title: 'DeliveryHeaders', description: 'The headers of a delivery over HTTP.' });
+
+const RECEIVED: Side = {
+  description: RECEIVED_DESCRIPTION,
+  servers: { subscriber: SUBSCRIBER_SERVER },
+  signature: signatureWith('the subscriber’s secret (SUBSCRIBER_<NAME>_SECRET)'),
+  schemas: {
+    CloudEvent: jsonSchemaOf(envelope, 'draft-07'),
+    DeliveryHeaders: jsonSchemaOf(headers, 'draft-07'),
+  },
+  sourceOf: (producer) => `/postbud/${producer}`,
+  example: {
+    id: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
+    time: '2026-02-21T09:30:00.000Z',
+    datacontenttype: 'application/json',
+    sequence: '48213',
+    correlationid: '5f0a4d3c-8a3e-4c55-9a35-0c7c4d0f3b1e',
+  },
+};
+
+function postedAs({ shape }: z.ZodObject): Side {
+  const { properties, required } = jsonSchemaOf(z.object(shape), 'draft-07');
+  // Without the payload, which each topic describes, and without attributes that are refused.
+  const attributes = Object.entries(properties ?? {}).filter(
+    ([name, schema]) => name !== 'data' && isSchema(schema) && schema.not === undefined,
+  );
+  return {
+    description: POSTED_DESCRIPTION,
+    servers: { bus: BUS_SERVER },
+    signature: signatureWith('the producer’s secret (PRODUCER_<NAME>_SECRET)'),
+    schemas: {
+      CloudEvent: {
+        title: 'CloudEvent',
+        type: 'object',
+        properties: Object.fromEntries(attributes),
+        required: required?.filter((name) => name !== 'data') ?? [],
+      },
+    },
+    sourceOf: (producer) => producer,
+    example: { id: '48213-7' },
+  };
+}
 
 function channel(topic: string, row: Topic) {
   const { description, producer, listed, orderedBy } = row;
@@ -171,8 +267,11 @@ function channel(topic: string, row: Topic) {
   };
 }
 
-function operations(subscriptionOf?: SubscriptionOf): Readonly<Record<string, object>> {
-  return Object.fromEntries(topics().flatMap(([topic, row]) => operationsOf(topic, row, subscriptionOf)));
+function operations(
+  rows: readonly (readonly [string, Topic])[],
+  subscriptionOf?: SubscriptionOf,
+): Readonly<Record<string, object>> {
+  return Object.fromEntries(rows.flatMap(([topic, row]) => operationsOf(topic, row, subscriptionOf)));
 }
 
 function operationsOf(
@@ -197,53 +296,96 @@ function operationsOf(
   ];
 }
 
-function message(topic: string, row: Topic) {
+function message(topic: string, row: Topic, side: Side) {
   return {
     name: topic,
     title: topic,
     summary: row.description,
     contentType: CONTENT_TYPE,
-    headers: { $ref: '#/components/schemas/DeliveryHeaders' },
-    payload: { schemaFormat: 'application/schema+json;version=draft-07', schema: payload(topic, row) },
+    ...(side.schemas.DeliveryHeaders && { headers: { $ref: '#/components/schemas/DeliveryHeaders' } }),
+    payload: { $ref: `#/components/schemas/${schemaNames(topic).event}` },
     correlationId: { location: '$message.payload#/correlationid' },
-    examples: [{ name: 'event', summary: row.description, payload: example(topic, row) }],
+    examples: [{ name: 'event', summary: row.description, payload: example(topic, row, side) }],
     'x-schema-version': row.version,
   };
 }
 
-function payload(topic: string, { producer, version, payload: data }: Topic): JsonSchema {
-  return {
+/** Names the schemas of a topic as generators of code name its classes: `PaymentCaptured` and `PaymentCapturedEvent`. */
+export function schemaNames(topic: string): { readonly payload: string; readonly event: string } {
+  const payload = pascalCase(topic);
+  return { payload, event: `${payload}Event` };
+}
+
+function schemasOf(
+  topic: string,
+  { producer, version, payload, description }: Topic,
+  { sourceOf }: Side,
+): readonly (readonly [name: string, schema: JsonSchema])[] {
+  const names = schemaNames(topic);
+  const event: JsonSchema = {
+    title: names.event,
+    description,
     allOf: [
       { $ref: '#/components/schemas/CloudEvent' },
       {
         type: 'object',
         properties: {
-          type: { const: topic },
-          source: { const: `/postbud/${producer}` },
-          schemaversion: { const: version },
-          data: jsonSchemaOf(data, 'draft-07'),
+          type: { type: 'string', const: topic },
+          source: { type: 'string', const: sourceOf(producer) },
+          // As a range, because generators write wrong code for a constant that is a number.
+          schemaversion: { type: 'integer', minimum: version, maximum: version },
+          data: { $ref: `#/components/schemas/${names.payload}` },
         },
         required: ['data'],
       },
     ],
   };
+  return [
+    [names.event, event],
+    [names.payload, titled(jsonSchemaOf(payload, 'draft-07'), names.payload)],
+  ];
 }
 
-/** An event as subscribers elsewhere receive it: the topic's example in an invented envelope. */
-function example(topic: string, row: Topic) {
+/** Gives a title to each schema of which generators of code make a class of its own. */
+function titled(schema: JsonSchema, title: string): JsonSchema {
+  const { properties, items, anyOf } = schema;
+  const isClass = schema.type === 'object' || schema.enum !== undefined || anyOf !== undefined;
+  return {
+    ...(isClass && { title }),
+    ...schema,
+    ...(properties && {
+      properties: Object.fromEntries(
+        Object.entries(properties).map(([name, inner]) => [name, titledIn(inner, title + pascalCase(name))]),
+      ),
+    }),
+    ...(isSchema(items) && { items: titled(items, `${title}Item`) }),
+    ...(anyOf && { anyOf: anyOf.map((inner, index) => titledIn(inner, `${title}${index + 1}`)) }),
+  };
+}
+
+const isSchema = (value: unknown): value is JsonSchema =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function titledIn<Inner>(inner: Inner, title: string): Inner | JsonSchema {
+  return isSchema(inner) ? titled(inner, title) : inner;
+}
+
+function pascalCase(name: string): string {
+  return name.replaceAll(/(?:^|[^A-Za-z0-9]+)([A-Za-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** An event as it looks on this side: the topic's example in an invented envelope. */
+function example(topic: string, row: Topic, { sourceOf, example: attributes }: Side) {
   const { version, producer, example: data } = row;
-  const partitionkey = row.orderingKey?.(row.payload.parse(data));
+  const key = row.orderingKey?.(row.payload.parse(data));
+  const isReceived = 'sequence' in attributes;
   return {
     specversion: '1.0',
-    id: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
-    source: `/postbud/${producer}`,
+    ...attributes,
+    source: sourceOf(producer),
     type: topic,
-    time: '2026-02-21T09:30:00.000Z',
-    datacontenttype: 'application/json',
-    sequence: '48213',
     schemaversion: version,
-    correlationid: '5f0a4d3c-8a3e-4c55-9a35-0c7c4d0f3b1e',
-    ...(partitionkey !== undefined && { partitionkey }),
+    ...(key !== undefined && isReceived && { partitionkey: key }),
     data,
   };
 }
