@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { dataDir, readLocalServer } from '../cli/local-server.ts';
 import type { LocalServer } from '../cli/local-server.ts';
 import { paneOf } from '../cli/terminal.ts';
+import { cutTo } from '../cli/text.ts';
 import { sleep } from '../lib/platform/time.ts';
 import { journey, journeyTable } from './journeys.ts';
 import type { Journey } from './journeys.ts';
@@ -18,17 +19,19 @@ const PATIENCE_MS = 30_000;
 
 /** Sends the demo's traffic to a local server and shows each event's deliveries. */
 export async function demo(server: LocalServer, write: (text: string) => void): Promise<void> {
+  const pane = paneOf(process.stdout, process.env);
   const { seq } = newest.parse(await get(server, '/dev/newest'));
   const sent = await sendTraffic(server);
   write('Requests and their answers:\n');
   for (const { what, status, answer } of sent) {
-    write(`  ${String(status)}  ${what.padEnd(34)} ${answer}`);
+    const line = `  ${String(status)}  ${what.padEnd(34)} ${answer}`;
+    write(pane.columns === null ? line : cutTo(pane.columns, line));
   }
   const mail = mails.parse(await get(server, '/dev/mails')).at(-1);
   if (mail) write(`  mail  to ${mail.to}: ${mail.subject}`);
   const journeys = await arrived(server, seq);
-  write('\nEvents and their deliveries (ms: from the record of the event to the end of the handler):\n');
-  write(journeyTable(journeys, paneOf(process.stdout, process.env), Date.now()));
+  write('\nEvents and their deliveries (ms: from the event’s record to its handler’s end):\n');
+  write(journeyTable(journeys, pane, Date.now()));
   write(`\n${summary(journeys)}\n`);
   if (journeys.some(({ state }) => state === 'dead_lettered')) {
     write('To see the dead letters: npx postbud dead-letters\n');

@@ -2,7 +2,7 @@ import process from 'node:process';
 
 import { dataDir } from '../cli/local-server.ts';
 import { paneOf } from '../cli/terminal.ts';
-import { hang, padTo } from '../cli/text.ts';
+import { hang, padTo, wrapTo } from '../cli/text.ts';
 import { config, subscribers } from '../lib/components/postbud.ts';
 import { providers } from '../lib/platform/config.ts';
 import type { StandIns } from './stand-ins.ts';
@@ -35,7 +35,10 @@ export function greeting(
   if (variables.length > 0) {
     const width = Math.max(...variables.map(([name]) => name.length));
     lines.push(
-      `\nGenerated for development, kept in ${dataDir()}/development.json (to choose a value, set the variable):\n`,
+      wrapTo(
+        columns,
+        `\nGenerated for development, kept in ${dataDir()}/development.json (to choose a value, set the variable):\n`,
+      ),
       ...variables.map(([name, value]) => (isEmbedded() ? `  ${padTo(width, name)}  ${value}` : `  ${name}`)),
     );
   }

@@ -62,35 +62,38 @@ export async function newestSeq(db: Database): Promise<number> {
   return row!.seq;
 }
 
-/** Draws journeys as a table: a line for each delivery, with the event's topic on its first. */
+/** Draws journeys as a table that fits 80 columns: a line for each delivery, with the event's topic on its first. */
 export function journeyTable(journeys: readonly Journey[], pane: Pane, now: number): string {
   const columns = [
     { title: 'topic' },
     { title: 'subscriber' },
-    { title: 'state' },
-    { title: 'attempts', align: 'right' },
     { title: 'ms', align: 'right' },
-    { title: '', isFlexible: true },
+    { title: 'attempts', align: 'right', leftOut: 'early' },
+    { title: 'state', isFlexible: true },
   ] as const;
   const eventIds = new Set(journeys.map(({ eventId }) => eventId));
   const rows = journeys.map((row, index): Cell[] => {
     const { eventId, topic, causationId, subscriber, state, attempts, deliveredAfterMs: ms } = row;
     const isFirst = journeys[index - 1]?.eventId !== eventId;
+    const word = statePhrase(state);
     const indent = causationId !== null && eventIds.has(causationId) ? '└ ' : '';
     return [
       isFirst ? indent + topic : '',
-      subscriber ?? '(not fanned out yet)',
-      statePhrase(state),
-      String(attempts),
+      subscriber ?? '',
       ms === null ? '' : ms.toFixed(ms < 10 ? 1 : 0),
-      { text: note(row, now), style: 'dim' },
+      String(attempts),
+      { ...word, text: [word.text, note(row, now)].filter(Boolean).join(': ') },
     ];
   });
   return table(pane, columns, rows);
 }
 
-function note({ state, isHeldBack, isUnattached, lastError, nextAttemptAtMs }: Journey, now: number): string {
+function note(
+  { subscriber, state, isHeldBack, isUnattached, lastError, nextAttemptAtMs }: Journey,
+  now: number,
+): string {
   if (state === 'delivered') return '';
+  if (subscriber === null) return 'not fanned out yet';
   if (isUnattached) return 'waits until somebody is attached';
   if (isHeldBack && lastError === null) return 'behind an earlier event of its lane';
   const retry =
