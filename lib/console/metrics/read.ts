@@ -279,12 +279,11 @@ function addOldestSnapshot(registry: Registry, { oldestSnapshot: oldest }: Other
     'oldest_snapshot_age_seconds',
     'How long the oldest snapshot has been held, for which Postgres keeps dead rows; 0 without one, NaN if it is not known.',
   ).set(oldest === null ? 0 : (oldest.seconds ?? NaN));
-  if (oldest === null || oldest.seconds !== null) return;
   gauge(
     registry,
     'oldest_snapshot_age_transactions',
-    'Transactions that began since the oldest snapshot, where it is not known how long it has been held.',
-  ).set(oldest.transactions);
+    'Transactions that began since the oldest snapshot, where it is not known how long it has been held; else 0.',
+  ).set(oldest?.seconds === null ? oldest.transactions : 0);
 }
 
 function setStates(
