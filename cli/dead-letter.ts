@@ -15,7 +15,7 @@ import { drawFacts } from './draw.ts';
 import { EXIT } from './failure.ts';
 import type { Pane } from './terminal.ts';
 import { foldTo, hang, padTo, wrapTo } from './text.ts';
-import { TIMES } from './times.ts';
+import { times } from './times.ts';
 
 /** Shows one delivery with all its attempts. */
 export async function showDeadLetter(call: Call, deliveryId: string): Promise<number> {
@@ -64,7 +64,7 @@ function write(view: DeadLetter, history: readonly Moment[], pane: Pane): void {
   const next = isDead
     ? `To deliver it again: npx postbud replay --delivery ${view.deliveryId}. ${dismissal}`
     : '';
-  pane.write(`\n${paint('dim', wrapTo(pane.columns, next + TIMES))}`);
+  pane.write(`\n${paint('dim', wrapTo(pane.columns, next + times()))}`);
 }
 
 function timeline(history: readonly Moment[], now: string, { paint, columns }: Pane): string {

@@ -4,9 +4,10 @@ export const EXIT = {
   /** The doctor found a broken promise, or the request was not carried out. */
   failed: 1,
   usage: 2,
+  /** No answer from the server, or from its database. */
+  unreachable: 3,
   /** No valid token, or one without the required scope. */
-  denied: 3,
-  unreachable: 4,
+  denied: 4,
 } as const;
 
 /** Ends a command with a message, advice and an exit code. */

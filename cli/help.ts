@@ -11,8 +11,8 @@ const EXIT_CODES = [
     'the doctor found a broken promise, the request was not carried out, or what --wait followed did not end well',
   ],
   ['2', 'the command line is wrong, or names an unknown topic or subscriber'],
-  ['3', 'no valid token, or one without the required scope'],
-  ['4', 'the server can’t be reached or does not answer'],
+  ['3', 'no answer from the server, or from its database'],
+  ['4', 'no valid token, or one without the required scope'],
 ] as const;
 
 /** Help goes to pagers too, which show no width. */

@@ -2,6 +2,7 @@ import { readdirSync } from 'node:fs';
 import process from 'node:process';
 
 import { parse } from './arguments.ts';
+import { showTimesIn } from '../lib/console/kit/instants.ts';
 import { busAt } from './bus.ts';
 import type { Command } from './command.ts';
 import { EXIT, misused } from './failure.ts';
@@ -11,6 +12,7 @@ import { report } from './program.ts';
 import { commonOptionsOf, readSettings } from './settings.ts';
 import { ownTerminal } from './terminal.ts';
 import type { Terminal } from './terminal.ts';
+import { ownZone } from './times.ts';
 
 /** Each file in this folder is the command of its name. */
 const FOLDER = new URL('commands/', import.meta.url);
@@ -55,6 +57,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
     );
   }
   const given = parse(rest, { ...command.options, ...commonOptionsOf(command) });
+  showTimesIn(given.isSet('utc') ? 'UTC' : ownZone());
   const call = { given, terminal, isJson: given.isSet('json') };
   if (command.isOffline) return await command.run(call);
   return await command.run({ ...call, bus: busAt(await readSettings(given, terminal)) });

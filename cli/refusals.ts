@@ -1,7 +1,8 @@
-import { OSLO, duration, timeOfDay } from '../lib/console/kit/instants.ts';
+import { duration, timeOfDay } from '../lib/console/kit/instants.ts';
 import type { problem as problemSchema } from '../lib/platform/http/problem-shape.ts';
 import { DAY, SECOND } from '../lib/platform/time.ts';
 import { EXIT, Failure, misused } from './failure.ts';
+import { inZone } from './times.ts';
 import { unknownSubscriber, unknownTopic } from './known-names.ts';
 
 type Problem = (typeof problemSchema)['_output'];
@@ -49,7 +50,8 @@ export async function refusal(refused: Refused): Promise<Failure> {
   if (status === 403) return denied(said, scopeAdvice(headers));
   if (status === 429 || (status >= 500 && status !== 501)) {
     const retryAfterMs = retryAfterOf(headers);
-    return new Unavailable(EXIT.failed, said, tryAgain(retryAfterMs, problem), retryAfterMs);
+    const exitCode = problem?.code === 'database_unavailable' ? EXIT.unreachable : EXIT.failed;
+    return new Unavailable(exitCode, said, tryAgain(retryAfterMs, problem), retryAfterMs);
   }
   const location = headers.get('location');
   if (status >= 300 && status < 400 && location !== null) return elsewhere(url, location);
@@ -111,7 +113,7 @@ function tryAgain(retryAfterMs: number | null, problem: Problem | null): string 
     return problem ? requestLine(problem) : 'A proxy in front of Postbud says so. Is Postbud running?';
   }
   const at = timeOfDay(new Date(Date.now() + retryAfterMs).toISOString());
-  return `Try again in ${duration(retryAfterMs)}, at ${at} ${OSLO}.`;
+  return `Try again in ${duration(retryAfterMs)}, at ${inZone(at)}.`;
 }
 
 /** Reads seconds or a date. More than a day counts as none: nobody waits that long. */

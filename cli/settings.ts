@@ -26,6 +26,7 @@ export const COMMON_OPTIONS = {
     value: '<file>',
     help: 'read the token from a file, or from standard input with - (default: POSTBUD_TOKEN)',
   },
+  utc: { help: 'show times in UTC (default: the zone of TZ or of this machine)' },
   json: { help: 'print the server’s answer as JSON' },
   help: { help: 'show this help; also -h' },
 } satisfies Options;

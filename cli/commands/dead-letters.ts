@@ -10,7 +10,7 @@ import { EXIT, misused } from '../failure.ts';
 import { gather } from '../gather.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
-import { TIMES } from '../times.ts';
+import { times } from '../times.ts';
 
 /** A screenful. */
 const LISTED = 20;
@@ -98,7 +98,7 @@ function write(view: DeadLetterPage, isFiltered: boolean, pane: Pane): void {
   const rest = total - items.length;
   const more = rest > 0 ? `${count(rest)} older: add --limit ${Math.min(total, 10_000)}. ` : '';
   const details = `Details: npx postbud dead-letters ${items[0]!.deliveryId}`;
-  pane.write(`\n${pane.paint('dim', wrapTo(pane.columns, `${more}${details}. ${TIMES}`))}`);
+  pane.write(`\n${pane.paint('dim', wrapTo(pane.columns, `${more}${details}. ${times()}`))}`);
 }
 
 function nothing(

@@ -7,7 +7,7 @@ import { EXIT } from '../failure.ts';
 import { gather } from '../gather.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
-import { TIMES } from '../times.ts';
+import { times } from '../times.ts';
 
 /** A screenful. */
 const LISTED = 20;
@@ -67,7 +67,7 @@ function write(view: EventList, pane: Pane): void {
     pane.write(drawList(pane, itemList(view)));
     const more = nextCursor === null ? '' : `There are older ones: add --limit ${items.length * 5}. `;
     pane.write(
-      `\n${pane.paint('dim', wrapTo(pane.columns, `${more}Details: npx postbud why ${items[0]!.eventId}. ${TIMES}`))}`,
+      `\n${pane.paint('dim', wrapTo(pane.columns, `${more}Details: npx postbud why ${items[0]!.eventId}. ${times()}`))}`,
     );
   }
   for (const { text } of reachNotes(view)) pane.write(wrapTo(pane.columns, text));

@@ -10,7 +10,7 @@ import { EXIT, misused } from '../failure.ts';
 import { unknownName } from '../nearest.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
-import { TIMES } from '../times.ts';
+import { times } from '../times.ts';
 
 export const command: Command = {
   name: 'health',
@@ -72,5 +72,5 @@ function write(view: SubscriberHealth, pane: Pane): void {
   if (actions.length > 0) pane.write(`\nOperators’ actions:\n\n${drawList(pane, actionList(view))}`);
   const day = span === 'days' ? ' A day begins at midnight UTC.' : '';
   const quantiles = hasValues ? ' Of two times the first is p50, the second p95.' : '';
-  pane.write(`\n${pane.paint('dim', wrapTo(pane.columns, `${TIMES}${day}${quantiles}`))}`);
+  pane.write(`\n${pane.paint('dim', wrapTo(pane.columns, `${times()}${day}${quantiles}`))}`);
 }

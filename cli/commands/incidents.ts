@@ -13,7 +13,7 @@ import { EXIT, misused } from '../failure.ts';
 import { requireIncidentId } from '../incident-id.ts';
 import type { Pane } from '../terminal.ts';
 import { hang, wrapTo } from '../text.ts';
-import { TIMES } from '../times.ts';
+import { times } from '../times.ts';
 
 const FILTERS = {
   state: { value: '<state>', help: 'only happening, owed or closed ones' },
@@ -66,7 +66,7 @@ async function list(call: Call): Promise<number> {
   const totals = `${count(happening)} happening now, ${count(owed)} over with dead letters left.`;
   out.write(wrapTo(out.columns, items.length === 0 ? 'No incidents.' : totals));
   for (const incident of items) out.write(summaryOf(incident, now, out));
-  if (items.length > 0) out.write(`\n${out.paint('dim', TIMES)}`);
+  if (items.length > 0) out.write(`\n${out.paint('dim', times())}`);
   return EXIT.ok;
 }
 
@@ -118,7 +118,7 @@ function write(view: IncidentView, pane: Pane): void {
         columns,
       ),
     );
-  line(`\n${paint('dim', [...adviceOf(view), TIMES].map((advice) => wrapTo(columns, advice)).join('\n'))}`);
+  line(`\n${paint('dim', [...adviceOf(view), times()].map((advice) => wrapTo(columns, advice)).join('\n'))}`);
 }
 
 function writeList<Row>(title: string, list: List<Row>, pane: Pane): void {

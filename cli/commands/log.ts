@@ -9,7 +9,7 @@ import { EXIT } from '../failure.ts';
 import { gather } from '../gather.ts';
 import type { Pane } from '../terminal.ts';
 import { hang, padTo, wrapTo } from '../text.ts';
-import { TIMES } from '../times.ts';
+import { times } from '../times.ts';
 
 /** A screenful. */
 const LISTED = 20;
@@ -77,7 +77,7 @@ function write(view: OperatorLog, isFiltered: boolean, pane: Pane): void {
     pane.write(entryText(start, ' '.repeat(timeWidth + actionWidth + 4), entry, pane));
   }
   const more = view.nextCursor === null ? '' : `There are older entries: add --limit ${entries.length * 5}. `;
-  pane.write(`\n${pane.paint('dim', wrapTo(pane.columns, `${more}${TIMES}`))}`);
+  pane.write(`\n${pane.paint('dim', wrapTo(pane.columns, `${more}${times()}`))}`);
 }
 
 /** On a terminal as a paragraph; elsewhere in one line, for `grep`. */

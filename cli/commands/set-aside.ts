@@ -7,7 +7,7 @@ import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
 import type { Pane } from '../terminal.ts';
 import { hang, wrapTo } from '../text.ts';
-import { TIMES } from '../times.ts';
+import { times } from '../times.ts';
 
 export const command: Command = {
   name: 'set-aside',
@@ -32,7 +32,7 @@ async function run(call: Call): Promise<number> {
   const { items, open, generatedAt: now } = view;
   out.write(wrapTo(out.columns, items.length === 0 ? 'Nothing is set aside.' : `${count(open)} to repair.`));
   for (const item of items) out.write(summaryOf(item, now, out));
-  if (items.length > 0) out.write(`\n${out.paint('dim', TIMES)}`);
+  if (items.length > 0) out.write(`\n${out.paint('dim', times())}`);
   return EXIT.ok;
 }
 

@@ -23,7 +23,7 @@ import type { Happening } from '../happenings.ts';
 import { Unavailable } from '../refusals.ts';
 import type { Pane } from '../terminal.ts';
 import { cutMiddle, cutTo, padTo } from '../text.ts';
-import { TIMES } from '../times.ts';
+import { times } from '../times.ts';
 
 const DEFAULT_SECONDS = 2;
 
@@ -66,7 +66,7 @@ async function run(call: Call): Promise<number> {
   try {
     // A server that can't be reached at first is probably the wrong one: no retries.
     let happened = await look();
-    if (!isJson) err.write(err.paint('dim', `Following ${bus.url.origin}. ${TIMES} Press Ctrl-C to stop.`));
+    if (!isJson) err.write(err.paint('dim', `Following ${bus.url.origin}. ${times()} Press Ctrl-C to stop.`));
     for (;;) {
       for (const one of happened) out.write(isJson ? printableJson(one) : lineOf(one, out));
       await sleep(everyMs, signal);

@@ -19,7 +19,7 @@ import { EXIT, misused } from '../failure.ts';
 import type { Failure } from '../failure.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
-import { TIMES } from '../times.ts';
+import { times } from '../times.ts';
 
 export const command: Command = {
   name: 'topics',
@@ -63,7 +63,7 @@ async function run(call: Call): Promise<number> {
     if (subscriptions !== null) out.write(`\n${subscriptions}`);
   }
   const quiet = text === '' ? quietWords(view, shown.length) : '';
-  out.write(`\n${out.paint('dim', wrapTo(out.columns, `${quiet}${TIMES}`))}`);
+  out.write(`\n${out.paint('dim', wrapTo(out.columns, `${quiet}${times()}`))}`);
   return EXIT.ok;
 }
 

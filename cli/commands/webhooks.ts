@@ -15,7 +15,7 @@ import { EXIT } from '../failure.ts';
 import { unknownName } from '../nearest.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
-import { TIMES } from '../times.ts';
+import { times } from '../times.ts';
 
 /** A screenful of each list. */
 const LISTED = 10;
@@ -66,7 +66,7 @@ function writeAll(view: WebhookPage, pane: Pane): void {
   part('Refused in the last 30 days', reasonList(view), 'none');
   part('The newest refusals', refusalList(view));
   part('Set aside until their payment intent is recorded', setAsideList(view));
-  pane.write(`\n${pane.paint('dim', TIMES)}`);
+  pane.write(`\n${pane.paint('dim', times())}`);
 
   /** @param none says that the list is empty; without it an empty list is left out. */
   function part<Row>(title: string, list: List<Row>, none?: string): void {

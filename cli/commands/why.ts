@@ -14,7 +14,7 @@ import { EXIT, Failure, misused } from '../failure.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
-import { TIMES } from '../times.ts';
+import { times } from '../times.ts';
 
 export const command: Command = {
   name: 'why',
@@ -100,7 +100,7 @@ function write(view: EventView, pane: Pane): void {
   pane.write(`\n${drawFacts(pane, eventFacts(view))}`);
   if (deliveries.length > 0) pane.write(`\n${deliveryTable(deliveries, view.generatedAt, pane)}`);
   const next = nextStep(view);
-  pane.write(`\n${pane.paint('dim', wrapTo(pane.columns, `${next}${TIMES}`))}`);
+  pane.write(`\n${pane.paint('dim', wrapTo(pane.columns, `${next}${times()}`))}`);
 }
 
 /** A line for each delivery: to whom, in which state, since when or why. */

@@ -13,6 +13,7 @@ import { authenticate, requireOwnPage, requireScope, sessionToken } from './acce
 import { bouncePage } from './access/bounce.ts';
 import { signInPage } from './access/page.ts';
 import { readCarried, readUnsent } from './access/unsent.ts';
+import { databaseAwaySince, withDatabase } from './kit/database-away.ts';
 import { followIn } from './kit/following.ts';
 import type { Followed, Follower } from './kit/following.ts';
 import { handlingOf } from './kit/handling.ts';
@@ -20,7 +21,7 @@ import type { Badges, Html, PageContext } from './kit/layout.ts';
 import { HOME } from './kit/links.ts';
 import { nextPath } from './kit/next-path.ts';
 import type { Operator } from './kit/operator.ts';
-import { problemPage } from './kit/problem-page.ts';
+import { databaseAwayPage, problemPage } from './kit/problem-page.ts';
 import type { Answer, Bus, OperatorRoute, PageAnswer, PublicRoute, Route } from './kit/route.ts';
 import { UNSENT, unsentPanel } from './kit/unsent.ts';
 import type { Unsent } from './kit/unsent.ts';
@@ -149,7 +150,10 @@ async function answer(asked: Asked, { route, parameters }: PlaceAt, requestId: s
   if (asked.isShownAgain) asked.unsent = await readCarried(request);
   const operator = await admit(asked, route);
   const follow = asked.wantsHtml ? followIn(url, declaration.followers) : null;
-  const given = await route.handle({ ...visit, operator });
+  const isAction = route.method !== 'get';
+  const given = await withDatabase(bus, { requestId, isAction }, (own) =>
+    route.handle({ ...visit, bus: own, operator }),
+  );
   if (!isPage(asked, given)) return otherResponse(asked, given);
   const [badges, following] = await Promise.all([
     orNull('the dead letters and incidents could not be counted', requestId, () => declaration.badges()),
@@ -180,7 +184,7 @@ async function admit(asked: Asked, route: OperatorRoute): Promise<Operator> {
 function problemAnswer(asked: Asked, problem: Problem, requestId: string): Response {
   if (!asked.wantsHtml) return problemResponse(problem, requestId);
   const { status, code, detail, issues = [] } = problem;
-  const { unsent } = asked;
+  const { request, unsent } = asked;
   if (status === 401 || (code === 'insufficient_scope' && unsent)) {
     // Who has no token, or no longer a valid one, made no mistake, so the form shows no error.
     const isMistake = status === 403 || (code !== 'unauthorized' && !unsent);
@@ -189,6 +193,9 @@ function problemAnswer(asked: Asked, problem: Problem, requestId: string): Respo
   }
   const title = STATUS_CODES[status] ?? `${status}`;
   const context = asked.operator && contextOf(asked, asked.operator, null);
+  const since = databaseAwaySince();
+  if (code === 'database_unavailable' && context && since !== null)
+    return pageResponse(databaseAwayPage(since, request.method === 'GET', requestId, context), problem);
   return pageResponse(problemPage({ status, title, code, detail, requestId, issues }, context), problem);
 }
 

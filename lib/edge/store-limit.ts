@@ -41,13 +41,13 @@ export function unstored(
   said: {
     readonly message: string;
     readonly fields: NonNullable<Parameters<typeof logError>[2]>;
-    readonly detail?: string;
+    readonly detail: string;
   },
 ): unknown {
   if (error instanceof InvalidConfiguration || isOurMistake(error)) return error;
   logError(said.message, error, said.fields);
   return new Problem('database_unavailable', {
-    ...(said.detail !== undefined && { detail: said.detail }),
+    detail: said.detail,
     retryAfterSeconds: DATABASE_RETRY_SECONDS,
     cause: error,
   });

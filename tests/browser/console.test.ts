@@ -108,7 +108,7 @@ describe('an operator in a browser', () => {
       await page.waitForURL('**/topics/payment.captured?done=retry*');
       await expect
         .poll(() => words(page))
-        .toMatch(/Retried payment\.captured to accounting: delivered \d\d:\d\d:\d\d after \d/);
+        .toMatch(/Retried payment\.captured to accounting: delivered \d\d:\d\d:\d\d( UTC)? after \d/);
       expect(await words(page)).not.toContain('Held by');
       await nav(page, 'Overview').click();
       await expect.poll(() => words(page)).toContain('All quiet');
@@ -131,13 +131,13 @@ describe('an operator in a browser', () => {
     await page.getByLabel('Reason').fill('the period is open again');
     await page.getByRole('button', { name: 'Replay 1 dead letter' }).click();
     await page.waitForURL('**/incidents/*');
-    await expect.poll(() => words(page)).toMatch(/Confirmed \d\d:\d\d, 1 of 1 All are delivered/);
+    await expect.poll(() => words(page)).toMatch(/Confirmed \d\d:\d\d( UTC)?, 1 of 1 All are delivered/);
 
     await nav(page, 'Overview').click();
     await page.getByRole('link', { name: /1 lane is blocked/ }).click();
     await page.getByRole('button', { name: 'Retry 1 lane now' }).click();
     await expect.poll(() => words(page)).toMatch(/Retried 1 lane: 1 deliver again/);
-    await expect.poll(() => words(page)).toMatch(/Confirmed \d\d:\d\d Every lane delivers again/);
+    await expect.poll(() => words(page)).toMatch(/Confirmed \d\d:\d\d( UTC)? Every lane delivers again/);
     await runProgram('dev/demo.ts', { DATA_DIR: folder });
   }, 300_000);
 

@@ -164,7 +164,7 @@ describe('a delivery that waits for something wider than its lane', () => {
     expect(await why(bus, eventId!, { now: START + 2 * MINUTE + 1 })).toMatchObject({
       code: 'relay_stopped',
       since: iso(START),
-      text: 'No relay has run since 12:00:00.',
+      text: 'No relay has run since 10:00:00 UTC.',
       also: [],
     });
   });
@@ -225,7 +225,7 @@ describe('a delivery behind another', () => {
       },
     });
     expect(to(view).why!.text).toMatch(
-      /^Third behind intent pi_1, which failed with Error: the ledger is down; next try 12:01:00\.$/,
+      /^Third behind intent pi_1, which failed with Error: the ledger is down; next try 10:01:00 UTC\.$/,
     );
     // The second is about the same payment, so that its name would tell nothing.
     expect((await why(bus, ids[1]!)).text).toMatch(/^Next behind [\da-f]{8}-[\da-f]{4}…, which/);
@@ -242,7 +242,7 @@ describe('a delivery behind another', () => {
       throw Object.assign(new Error('the subscriber answered 500'), { code: 'http_500', answer });
     });
     await drain(bus.db, [refusing]);
-    expect((await why(bus, ids[1]!)).text).toContain(`, which answered ${quoted}; next try 12:01:00.`);
+    expect((await why(bus, ids[1]!)).text).toContain(`, which answered ${quoted}; next try 10:01:00 UTC.`);
   });
 
   test('of the same key waits for that key alone, in a shared lane and in a lane of its own', async ({
@@ -310,11 +310,11 @@ describe('the first delivery of a lane', () => {
         code: 'backoff',
         until: iso(START + MINUTE),
         lastError: { kind: 'Error', message: 'the ledger is down' },
-        text: 'It failed with Error: the ledger is down; next try 12:01:00.',
+        text: 'It failed with Error: the ledger is down; next try 10:01:00 UTC.',
       },
     });
     expect(view.verdict).toMatch(
-      /^Not delivered to ledger: it failed with Error: the ledger is down; next try 12:01:00; /,
+      /^Not delivered to ledger: it failed with Error: the ledger is down; next try 10:01:00 UTC; /,
     );
   });
 
@@ -327,9 +327,9 @@ describe('the first delivery of a lane', () => {
     expect(await why(bus, first!)).toMatchObject({
       code: 'backoff',
       lastError: null,
-      text: 'It asked to wait until 12:00:10.',
+      text: 'It asked to wait until 10:00:10 UTC.',
     });
-    expect((await why(bus, second!)).text).toMatch(/, which waits until 12:00:10\.$/);
+    expect((await why(bus, second!)).text).toMatch(/, which waits until 10:00:10 UTC\.$/);
   });
 
   test('is being delivered: leased, until the lease ends', async ({ bus }) => {
@@ -409,7 +409,7 @@ describe('a delivery behind a dead letter that halts its lane', () => {
       also: [],
     });
     expect(third.text).toMatch(
-      /^Halted behind intent pi_1, which was dead-lettered at 12:00:0\d, because it rejected the event: refused; it goes on when dead letter \d+-\d+ is replayed or dismissed\.$/,
+      /^Halted behind intent pi_1, which was dead-lettered at 10:00:0\d UTC, because it rejected the event: refused; it goes on when dead letter \d+-\d+ is replayed or dismissed\.$/,
     );
     expect((await why(bus, ids[1]!, { attached })).behind).toMatchObject({ count: 1 });
     const view = await read(bus, ids[0]!, { attached });
@@ -477,7 +477,7 @@ test('A delivery waits until older ones are backfilled: backfill, by whom, since
     by: 'kari',
     reason: 'The ledger is new.',
     since: iso(START),
-    text: 'Older events come first: kari has been backfilling them since 12:00:00 (The ledger is new).',
+    text: 'Older events come first: kari has been backfilling them since 10:00:00 UTC (The ledger is new).',
   });
   await rows(bus.db, 'update backfills set ended_at = now()');
   expect(await why(bus, eventId!)).toMatchObject({ code: 'due' });
@@ -515,7 +515,7 @@ describe('a delivery to a subscriber that does not answer', () => {
       behind: null,
       also: [],
     });
-    expect(reason.text).toMatch(/^It has been unreachable since 12:00:0\d; next probe 12:01:0\d\.$/);
+    expect(reason.text).toMatch(/^It has been unreachable since 10:00:0\d UTC; next probe 10:01:0\d UTC\.$/);
     // One that has failed is not tried at its own time, and one behind it waits for both.
     expect(await why(bus, ids[0]!, { attached })).toMatchObject({ code: 'outage', also: [] });
     expect((await why(bus, ids[4]!, { attached })).also).toMatchObject([{ code: 'behind' }]);
@@ -523,7 +523,7 @@ describe('a delivery to a subscriber that does not answer', () => {
     expect(await why(bus, ids[3]!, { attached, now: START + 2 * MINUTE })).toMatchObject({
       code: 'outage',
       outage: { probes: 1 },
-      text: expect.stringMatching(/; 1 probe without an answer, next probe 12:07:0\d\.$/),
+      text: expect.stringMatching(/; 1 probe without an answer, next probe 10:07:0\d UTC\.$/),
     });
     await drain(bus.db, [waiting(() => undefined)], { now: START + 10 * MINUTE });
     expect(to(await read(bus, ids[3]!, { attached }))).toMatchObject({ state: 'delivered', why: null });
@@ -610,7 +610,7 @@ describe('the verdict', () => {
     const { verdict, deliveries, event } = await read(bus, eventId!, { attached });
     expect(event.state).toBe('delivered');
     expect(deliveries.every(({ why: reason }) => reason === null)).toBe(true);
-    expect(verdict).toMatch(/^Delivered to .*, .* and .*, the last at 12:00:0\d\.$/);
+    expect(verdict).toMatch(/^Delivered to .*, .* and .*, the last at 10:00:0\d UTC\.$/);
   });
 
   test('says who gave it up, when and why, and which operator skipped it', async ({ bus }) => {
@@ -618,7 +618,7 @@ describe('the verdict', () => {
     const attached = everyone((number) => (number === 1 ? refuse() : fail()));
     await drain(bus.db, attached);
     expect((await read(bus, refused!, { attached })).verdict).toMatch(
-      /^Dead-lettered for ledger at 12:00:0\d: it rejected the event: refused\.$/,
+      /^Dead-lettered for ledger at 10:00:0\d UTC: it rejected the event: refused\.$/,
     );
     const delivery = (await deliveriesOf(bus.db, 'ledger')).find(({ eventId }) => eventId === skipped);
     await skip(bus.db, {
@@ -628,7 +628,7 @@ describe('the verdict', () => {
       now: new Date(START),
     });
     expect((await read(bus, skipped!, { attached })).verdict).toBe(
-      'Dead-lettered for ledger at 12:00:00: skipped by kari.',
+      'Dead-lettered for ledger at 10:00:00 UTC: skipped by kari.',
     );
   });
 
@@ -664,7 +664,7 @@ describe('the verdict', () => {
     attached.push(failing('ledger'), failing('accounting'));
     await drain(bus.db, attached);
     expect((await read(bus, eventId!, { attached })).verdict).toMatch(
-      /^Not delivered to accounting: it failed with [^;]+; next try 12:01:00; not delivered to ledger: it failed with [^;]+; next try 12:01:00\.$/,
+      /^Not delivered to accounting: it failed with [^;]+; next try 10:01:00 UTC; not delivered to ledger: it failed with [^;]+; next try 10:01:00 UTC\.$/,
     );
   });
 

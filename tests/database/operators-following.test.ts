@@ -51,7 +51,7 @@ describe('after a retry, the page', () => {
     await drainLive(bus.db, [ledger()]);
     expect(await region(operators, page)).toEqual({
       says: expect.stringMatching(
-        /^Retried payment\.captured to ledger: delivered \d\d:\d\d:\d\d after \d+ ms\.$/,
+        /^Retried payment\.captured to ledger: delivered \d\d:\d\d:\d\d UTC after \d+ ms\.$/,
       ),
       ...SETTLED,
     });
@@ -63,7 +63,7 @@ describe('after a retry, the page', () => {
     await drainLive(bus.db, [ledger(fail)]);
     expect(await region(operators, page)).toEqual({
       says: expect.stringMatching(
-        /^Retried payment\.captured to ledger: failed again: the ledger is down, next try \d\d:\d\d:\d\d\.$/,
+        /^Retried payment\.captured to ledger: failed again: the ledger is down, next try \d\d:\d\d:\d\d UTC\.$/,
       ),
       ...SETTLED,
     });
@@ -116,7 +116,9 @@ describe('after a skip, the page', () => {
     });
     await drainLive(bus.db, [ledger()]);
     expect(await region(operators, page)).toEqual({
-      says: expect.stringMatching(/ The next delivery in its lane: delivered \d\d:\d\d:\d\d after \d+ ms\.$/),
+      says: expect.stringMatching(
+        / The next delivery in its lane: delivered \d\d:\d\d:\d\d UTC after \d+ ms\.$/,
+      ),
       ...SETTLED,
     });
   });
@@ -139,19 +141,19 @@ describe('after a pause or its end, the page', () => {
     const paused = await act(operators, '/subscribers/ledger/pause', { topic, reason: 'maintenance' });
     expect(await region(operators, paused)).toEqual({
       says: expect.stringMatching(
-        /^Paused ledger on payment\.captured at \d\d:\d\d:\d\d, by .+\. 2 deliveries wait until someone resumes it\.$/,
+        /^Paused ledger on payment\.captured at \d\d:\d\d:\d\d UTC, by .+\. 2 deliveries wait until someone resumes it\.$/,
       ),
       ...SETTLED,
     });
     const resumed = await act(operators, '/subscribers/ledger/resume', { topic });
     expect((await region(operators, paused)).says).toBe('');
     expect(await region(operators, resumed)).toEqual({
-      says: expect.stringMatching(/^Resumed ledger on .+ at \d\d:\d\d:\d\d: 2 deliveries waiting …$/),
+      says: expect.stringMatching(/^Resumed ledger on .+ at \d\d:\d\d:\d\d UTC: 2 deliveries waiting …$/),
       ...FOLLOWED,
     });
     await drainLive(bus.db, [ledger()]);
     expect(await region(operators, resumed)).toEqual({
-      says: expect.stringMatching(/: nothing waits, the last delivery at \d\d:\d\d:\d\d\.$/),
+      says: expect.stringMatching(/: nothing waits, the last delivery at \d\d:\d\d:\d\d UTC\.$/),
       ...SETTLED,
     });
   });
@@ -207,7 +209,7 @@ describe('after a replay, any page', () => {
     await drainLive(bus.db, [ledger()]);
     expect(await region(operators, page)).toEqual({
       says: expect.stringMatching(
-        /^Replayed: 3 of 3 delivered, the last at \d\d:\d\d:\d\d\. See the replay\.$/,
+        /^Replayed: 3 of 3 delivered, the last at \d\d:\d\d:\d\d UTC\. See the replay\.$/,
       ),
       ...SETTLED,
     });
@@ -226,7 +228,7 @@ describe('after what is settled at once, the page', () => {
     const acknowledged = await act(operators, `${incident}/acknowledge`, { note: 'the supplier is told' });
     expect(await region(operators, acknowledged)).toEqual({
       says: expect.stringMatching(
-        /^Acknowledged at \d\d:\d\d:\d\d, by .+\. It stays open until nothing is left of it\.$/,
+        /^Acknowledged at \d\d:\d\d:\d\d UTC, by .+\. It stays open until nothing is left of it\.$/,
       ),
       ...SETTLED,
     });

@@ -246,13 +246,13 @@ describe('the views of a subscriber that does not answer', () => {
     await downNow(bus);
     const topic = await shown(operators, '/topics/payment.captured');
     expect(topic).toContain('does not answer');
-    expect(topic).toMatch(/has been unreachable since \d\d:\d\d ?; next probe in \d+ s/);
+    expect(topic).toMatch(/has been unreachable since \d\d:\d\d UTC ?; next probe in \d+ s/);
     expect((await operators.ask('/subscribers/ledger')).json).toMatchObject({
       outage: { kind: 'unreachable' },
       waiting: 5,
     });
     expect(await shown(operators, '/subscribers/ledger')).toMatch(
-      /ledger has been unreachable since \d\d:\d\d ?\. 5 deliveries wait, without using up attempts\. Next probe in \d+ s/,
+      /ledger has been unreachable since \d\d:\d\d UTC ?\. 5 deliveries wait, without using up attempts\. Next probe in \d+ s/,
     );
   });
 });
@@ -278,7 +278,7 @@ describe('an operator', () => {
     await drainLive(bus.db, [waiting((number) => (handed.push(number), nobody()))]);
     expect(handed).toHaveLength(1);
     expect(await shown(operators, followed)).toMatch(
-      /Probing ledger: no answer\. It has been unreachable since [\d:]+ ; next probe [\d:]+ \./,
+      /Probing ledger: no answer\. It has been unreachable since [\d:]+ UTC ; next probe [\d:]+ UTC \./,
     );
     await operators.ask(path, { json: { reason: 'The ledger is back.' } });
     await drainLive(bus.db, [waiting(() => undefined)]);
@@ -326,7 +326,7 @@ describe('an operator', () => {
     await operators.ask('/subscribers/ledger/pause', { json: { reason: 'moving' } });
     await operators.ask('/subscribers/ledger/resume', { json: {} });
     expect(await shown(operators, '?done=resume&done.subscriber=ledger')).toMatch(
-      /Resumed ledger at [\d:]+ ?: it does not answer; 5 deliveries waiting, next probe [\d:]+ ?\./,
+      /Resumed ledger at [\d:]+ UTC ?: it does not answer; 5 deliveries waiting, next probe [\d:]+ UTC ?\./,
     );
   });
 

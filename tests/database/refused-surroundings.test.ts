@@ -176,7 +176,7 @@ test('a style of dates other than ISO is refused by npm run migrate in one sente
   const at = await ourTables();
   await opened(at, inThisDatabase("datestyle = ''SQL, DMY''"));
   expect(await runProgram('dev/migrate.ts', { DATABASE_URL: at })).toEqual({
-    code: 4,
+    code: 3,
     output:
       "DATABASE_URL must lead to a role whose DateStyle is ISO, not SQL, DMY: alter role postgres set datestyle = 'ISO, MDY'\n",
   });

@@ -216,8 +216,10 @@ describe('the page of a subscriber', () => {
     expect(page).not.toContain('maintenance <b>');
   });
 
-  test('says that days are those of UTC, and hours in Oslo', async ({ operators }) => {
-    expect(await pageOf(operators)).toContain('times in Europe/Oslo');
+  test('says that days are those of UTC, and that hours are in UTC until the script writes them anew', async ({
+    operators,
+  }) => {
+    expect(await pageOf(operators)).toContain('hours in <span data-zone-name>UTC</span>');
     expect(await pageOf(operators, '?span=days')).toContain('a day begins at midnight UTC');
   });
 });

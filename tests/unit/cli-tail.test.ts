@@ -1,5 +1,5 @@
 import stringWidth from 'string-width';
-import { describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { lineOf } from '../../cli/commands/tail.ts';
 import {
@@ -10,9 +10,13 @@ import {
   haveFailuresChanged,
 } from '../../cli/happenings.ts';
 import type { DeadLetterItem } from '../../lib/console/dead-letters/fields.ts';
+import { showTimesIn } from '../../lib/console/kit/instants.ts';
 import type { HeldLane } from '../../lib/console/lanes/read.ts';
 import type { Overview } from '../../lib/console/overview/read.ts';
 import { HOUR } from '../../lib/platform/time.ts';
+
+beforeAll(() => showTimesIn('UTC'));
+afterAll(() => showTimesIn(null));
 
 describe('what tail tells', () => {
   const NOW = '2026-11-21T14:30:00.000Z';
@@ -156,16 +160,16 @@ describe('what tail tells', () => {
     const pane = (columns: number | null) => ({ columns, paint: (_: string, text: string) => text });
     const happening = { at: NOW, type: 'failing_lane', topic: 'payment.captured', ...lane(1) } as const;
     expect(lineOf(happening, pane(null))).toBe(
-      '15:30:00  ! failing        3-4  payment.captured → ledger  attempt 1: 503 Service Unavailable; next in 1 min, 2 behind it',
+      '14:30:00  ! failing        3-4  payment.captured → ledger  attempt 1: 503 Service Unavailable; next in 1 min, 2 behind it',
     );
     const narrow = lineOf(happening, pane(60));
-    expect(narrow).toMatch(/^15:30:00 .* 3-4 {2}payment\.captured → ledger.*…$/);
+    expect(narrow).toMatch(/^14:30:00 .* 3-4 {2}payment\.captured → ledger.*…$/);
     const long = { ...happening, topic: 'notification.preference.of.a.municipality.updated' };
     expect(lineOf(long, pane(60))).toMatch(/ 3-4 {2}notifica…updated → /);
     expect(stringWidth(narrow)).toBeLessThanOrEqual(60);
     const counts = { at: NOW, type: 'counts', pending: 1, failing: 0, deadLettered: 1204 } as const;
     expect(lineOf({ ...counts, deliveriesPerSecond: 0 }, pane(null))).toBe(
-      '15:30:00  · counts         1 event pending, 0 failing, 1,204 dead-lettered',
+      '14:30:00  · counts         1 event pending, 0 failing, 1,204 dead-lettered',
     );
     expect(lineOf({ ...counts, deliveriesPerSecond: 48.5 }, pane(null))).toContain('; 48.5 deliveries/s');
   });

@@ -1,5 +1,5 @@
 import stringWidth from 'string-width';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 
 import { parse } from '../../cli/arguments.ts';
 import { commandLine } from '../../cli/main.ts';
@@ -7,7 +7,7 @@ import { facts, table } from '../../cli/table.ts';
 import { paneOf, takesColours } from '../../cli/terminal.ts';
 import type { Pane } from '../../cli/terminal.ts';
 import { cutMiddle, cutTo, hang, padTo, printable, wrapTo } from '../../cli/text.ts';
-import { timeText } from '../../lib/console/kit/instants.ts';
+import { showTimesIn, timeText } from '../../lib/console/kit/instants.ts';
 import { nearest } from '../../lib/platform/nearest.ts';
 import { printableJson } from '../../lib/platform/visible.ts';
 
@@ -261,7 +261,9 @@ describe('colours', () => {
   });
 });
 
-test('times are in Oslo, with the day where it is another', () => {
+test('times are in the zone of the terminal, with the day where it is another', () => {
+  onTestFinished(() => showTimesIn(null));
+  showTimesIn('Europe/Oslo');
   expect(timeText('2026-11-21T13:32:07.000Z', '2026-11-21T20:00:00.000Z')).toBe('14:32:07');
   expect(timeText('2026-07-01T13:32:07.000Z', '2026-07-01T20:00:00.000Z')).toBe('15:32:07');
   // Just past midnight in Oslo, and not yet in UTC.

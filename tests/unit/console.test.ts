@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import * as z from 'zod';
 
 import { topics } from '../../lib/bus/catalog/catalog.ts';
@@ -24,7 +24,7 @@ import type { Incident } from '../../lib/console/incidents/incident.ts';
 import { incidentsPage } from '../../lib/console/incidents/page.ts';
 import { incidentList } from '../../lib/console/incidents/read.ts';
 import { reasonField } from '../../lib/console/kit/actions.ts';
-import { ago, duration, span, time, until } from '../../lib/console/kit/instants.ts';
+import { ago, duration, showTimesIn, span, time, until } from '../../lib/console/kit/instants.ts';
 import type { Html, PageContext } from '../../lib/console/kit/layout.ts';
 import { problemPage } from '../../lib/console/kit/problem-page.ts';
 import { requiredReason } from '../../lib/console/kit/shapes.ts';
@@ -468,12 +468,14 @@ describe('every page', () => {
 
 describe('instants', () => {
   test('an instant is a time today, with its weekday this week, and with its date before', () => {
-    expect(textOf(time('2026-11-19T13:31:40Z', NOW))).toBe('14:31:40');
-    expect(textOf(time('2026-11-18T17:41:00Z', NOW))).toBe('Wed 18:41');
-    expect(textOf(time('2025-11-12T17:41:00Z', NOW))).toBe('12 Nov 2025 18:41');
+    expect(textOf(time('2026-11-19T13:31:40Z', NOW))).toBe('13:31:40 UTC');
+    expect(textOf(time('2026-11-18T17:41:00Z', NOW))).toBe('Wed 17:41 UTC');
+    expect(textOf(time('2025-11-12T17:41:00Z', NOW))).toBe('12 Nov 2025 17:41 UTC');
   });
 
-  test('instants are in Oslo, around midnight and the change to summer time', () => {
+  test('instants are in the zone of a terminal, around midnight and the change to summer time', () => {
+    onTestFinished(() => showTimesIn(null));
+    showTimesIn('Europe/Oslo');
     expect(textOf(time('2026-11-18T23:05:00Z', NOW))).toBe('00:05:00');
     expect(textOf(time('2026-11-18T22:55:00Z', NOW))).toBe('Wed 23:55');
     expect(textOf(time('2026-03-29T00:59:59Z', '2026-03-29T10:00:00Z'))).toBe('01:59:59');
@@ -506,9 +508,13 @@ describe('instants', () => {
   });
 
   test('a span names a common day only once', () => {
-    expect(textOf(span('2026-11-18T17:41:00Z', '2026-11-18T18:02:00Z', NOW))).toBe('Wed 18:41 – 19:02');
-    expect(textOf(span('2026-11-18T17:41:00Z', '2026-11-19T13:12:00Z', NOW))).toBe('Wed 18:41 – today 14:12');
-    expect(textOf(span(EARLIER, EARLIER, NOW))).toBe('14:31');
+    expect(textOf(span('2026-11-18T17:41:00Z', '2026-11-18T18:02:00Z', NOW))).toBe(
+      'Wed 17:41 UTC – 18:02 UTC',
+    );
+    expect(textOf(span('2026-11-18T17:41:00Z', '2026-11-19T13:12:00Z', NOW))).toBe(
+      'Wed 17:41 UTC – today 13:12 UTC',
+    );
+    expect(textOf(span(EARLIER, EARLIER, NOW))).toBe('13:31 UTC');
   });
 });
 
@@ -522,7 +528,7 @@ describe('the overview', () => {
   test('the overview says that this deployment does not relay', () => {
     const view = { ...quietOverview(), relay: { ...quietOverview().relay, runsHere: false } };
     expect(textOf(overviewPage(view, contextOf()))).toContain(
-      'This deployment does not run the relay. Another deployment delivers from this database; its relay ran last at 14:32. To deliver from here, set RELAY=on.',
+      'This deployment does not run the relay. Another deployment delivers from this database; its relay ran last at 13:32 UTC. To deliver from here, set RELAY=on.',
     );
   });
 
@@ -548,7 +554,7 @@ describe('the overview', () => {
       lagSeconds: 1627,
     } as const;
     expect(textOf(overviewPage({ ...quietOverview(), relay }, contextOf()))).toContain(
-      'The relay has not run since 14:05. Events are saved but not delivered. Check the cron that calls /api/cron/relay',
+      'The relay has not run since 13:05 UTC. Events are saved but not delivered. Check the cron that calls /api/cron/relay',
     );
   });
 
@@ -724,7 +730,7 @@ describe('one dead letter', () => {
     const payload = { name: 'Kari Lunde' };
     const page = drawDeadLetter(deadLetterOf({ ...REVEALED, payload }), contextOf());
     expect(textOf(page)).toContain('Kari Lunde');
-    expect(textOf(page)).toContain('personal data shown until 14:32:48');
+    expect(textOf(page)).toContain('personal data shown until 13:32:48 UTC');
     expect(textOf(page)).not.toContain('1 value hidden');
     expect(page.toString()).toContain('href="/platform/event-bus/dead-letters/12-3">Hide personal data');
   });
@@ -797,7 +803,7 @@ describe('a replay', () => {
     const drawn = (fields: Partial<ReplayProgress>) => replayPage({ ...done, ...fields }, contextOf());
     expect(drawn({}).toString()).toContain('data-refresh="15"');
     expect(textOf(drawn({}))).toContain(
-      'Replayed: 7 of 7 delivered, the last at 14:31:40. 2 were no longer dead-lettered when the replay started.',
+      'Replayed: 7 of 7 delivered, the last at 13:31:40 UTC. 2 were no longer dead-lettered when the replay started.',
     );
 
     const progress = { ...NONE, delivered: 5, pending: 1, failing: 1, replayedAgain: 0 };

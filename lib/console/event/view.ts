@@ -8,9 +8,9 @@ import { computed, field, instant, instantOrNull, shapesOf } from '../kit/fields
 import { preparedTransaction } from '../kit/prepared.ts';
 import * as shape from '../kit/shapes.ts';
 
-/** Times in a text are those of Europe/Oslo. The fields beside it have them in UTC. */
+/** Times in a text are to the second, in UTC, like the fields beside it. */
 const text = z.string().meta({
-  description: 'The same in words, for people. Times in it are Europe/Oslo, and the fields have them in UTC.',
+  description: 'The same in words, for people. Times in it are UTC.',
 });
 
 const whyCode = z

@@ -2,25 +2,49 @@ import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { DAY, HOUR, MINUTE, SECOND } from '../../platform/time.ts';
 
-/** The time zone of all times that operators see. */
-export const OSLO = 'Europe/Oslo';
+/**
+ * Where times are shown. A server writes UTC, and the word with it: who reads a page without its script, an answer or a log
+ * may be anywhere. The page's script writes them anew in the zone of the browser. A terminal has its own zone, and names it
+ * once.
+ */
+interface Shown {
+  readonly zone: string;
+  /** After each time of day. */
+  readonly suffix: string;
+  readonly parts: Intl.DateTimeFormat;
+  /** Its days are not the host's, and not always 24 hours long. */
+  readonly calendar: Intl.DateTimeFormat;
+}
 
-const parts = new Intl.DateTimeFormat('en-GB', {
-  timeZone: OSLO,
-  weekday: 'short',
-  day: 'numeric',
-  month: 'short',
-  year: 'numeric',
-  hour: '2-digit',
-  minute: '2-digit',
-  second: '2-digit',
-  hourCycle: 'h23',
-});
+function shownIn(zone: string, suffix: string): Shown {
+  const parts = new Intl.DateTimeFormat('en-GB', {
+    timeZone: zone,
+    weekday: 'short',
+    day: 'numeric',
+    month: 'short',
+    year: 'numeric',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+    hourCycle: 'h23',
+  });
+  return { zone, suffix, parts, calendar: new Intl.DateTimeFormat('en-CA', { timeZone: zone }) };
+}
 
-/** Dates in Oslo: its days are not the host's, and not always 24 hours long. */
-const calendar = new Intl.DateTimeFormat('en-CA', { timeZone: OSLO });
+const AS_A_SERVER = shownIn('UTC', ' UTC');
+let shown = AS_A_SERVER;
 
-/** The time of day in Oslo, after its day where that is not today: `14:31:40`, `Wed 18:41`. */
+/** Shows all times of this process in a zone, without its name: a terminal has it below them. @param zone null: as a server. */
+export function showTimesIn(zone: string | null): void {
+  shown = zone === null ? AS_A_SERVER : shownIn(zone, '');
+}
+
+/** The zone of the times that this process shows, such as `Europe/Oslo`. */
+export function shownZone(): string {
+  return shown.zone;
+}
+
+/** The time of day, after its day where that is not today: `14:31:40 UTC`, `Wed 18:41 UTC`. */
 export function time(instant: string, now: string): Html {
   return timeElement(instant, timeText(instant, now));
 }
@@ -30,14 +54,14 @@ export function timeText(instant: string, now: string): string {
   return day(instant, now) === '' ? timeOfDay(instant) : shortText(instant, now);
 }
 
-/** The time of day in Oslo, to the second. */
+/** The time of day, to the second. */
 export function timeOfDay(instant: string): string {
-  return clock(instant, 'seconds');
+  return clock(instant, 'seconds') + shown.suffix;
 }
 
 /** As `time` without seconds, for sentences: `since 04:36`. */
 export function timeToMinute(instant: string, now: string): Html {
-  return timeElement(instant, shortText(instant, now));
+  return timeElement(instant, shortText(instant, now), 'minute');
 }
 
 /** As `time`, and how long ago below it. */
@@ -49,19 +73,19 @@ export function timeAndAgo(instant: string, now: string): Html {
 export function span(from: string, to: string, now: string): Html {
   const start = timeToMinute(from, now);
   if (shortText(from, now) === shortText(to, now)) return start;
-  if (day(to, now) === day(from, now)) return html`${start} – ${timeElement(to, clock(to))}`;
+  if (day(to, now) === day(from, now))
+    return html`${start} – ${timeElement(to, clock(to) + shown.suffix, 'clock')}`;
   return html`${start} – ${day(to, now) === '' && 'today '}${timeToMinute(to, now)}`;
 }
 
-/** The weekday and the time of day in Oslo, also for today: `Sat 14:00`. */
+/** The weekday and the time of day, also for today: `Sat 14:00`. */
 export function weekdayAndTime(instant: string): string {
   return `${partsOf(instant).weekday} ${clock(instant)}`;
 }
 
-/** The day and the month in Oslo: `21 Nov`. */
+/** The day and the month of a day that begins at midnight UTC, wherever it is shown: `21 Nov`. */
 export function dayAndMonth(instant: string): string {
-  const { day: date, month } = partsOf(instant);
-  return `${date} ${month}`;
+  return new Date(instant).toLocaleDateString('en-GB', { timeZone: 'UTC', day: 'numeric', month: 'short' });
 }
 
 /** How long ago, in its largest unit: `27 s ago`. */
@@ -103,17 +127,23 @@ function largestUnit(ms: number): string {
   return `${Math.floor(ms / DAY)} d`;
 }
 
-function timeElement(instant: string, text: string): Html {
-  return html`<time datetime="${instant}" title="${fullText(instant)}">${text}</time>`;
+/** @param to what the script writes, where it is not the day, if another, and the time to the second. */
+function timeElement(instant: string, text: string, to?: 'minute' | 'clock'): Html {
+  return html`<time
+    datetime="${instant}"
+    ${to !== undefined && html` data-to="${to}"`}
+    title="${fullText(instant)}"
+    >${text}</time
+  >`;
 }
 
 function shortText(instant: string, now: string): string {
-  return `${day(instant, now)} ${clock(instant)}`.trimStart();
+  return `${day(instant, now)} ${clock(instant)}${shown.suffix}`.trimStart();
 }
 
 function fullText(instant: string): string {
   const { weekday, day: date, month, year } = partsOf(instant);
-  return `${weekday} ${date} ${month} ${year}, ${timeOfDay(instant)}, ${OSLO}`;
+  return `${weekday} ${date} ${month} ${year}, ${clock(instant, 'seconds')}, ${shown.zone}`;
 }
 
 function clock(instant: string, to: 'minutes' | 'seconds' = 'minutes'): string {
@@ -129,11 +159,13 @@ function day(instant: string, now: string): string {
   return Math.abs(days) < 7 ? `${weekday}` : `${date} ${month} ${year}`;
 }
 
-/** The instant's date in Oslo at midnight UTC: days of UTC all have 24 hours. */
+/** The instant's date at midnight UTC: days of UTC all have 24 hours. */
 function midnight(instant: string): number {
-  return Date.parse(`${calendar.format(new Date(instant))}T00:00:00Z`);
+  return Date.parse(`${shown.calendar.format(new Date(instant))}T00:00:00Z`);
 }
 
 function partsOf(instant: string): Partial<Record<Intl.DateTimeFormatPartTypes, string>> {
-  return Object.fromEntries(parts.formatToParts(new Date(instant)).map(({ type, value }) => [type, value]));
+  return Object.fromEntries(
+    shown.parts.formatToParts(new Date(instant)).map(({ type, value }) => [type, value]),
+  );
 }

@@ -57,7 +57,7 @@ type Section =
   | 'doctor';
 
 interface Page {
-  /** The title of the tab: without personal data, since browsers keep it. */
+  /** The title of the tab, after the number of incidents that happen now: without personal data, since browsers keep it. */
   readonly title: string;
   /** The entry of the navigation that is marked; null: none. */
   readonly section: Section | null;
@@ -65,18 +65,21 @@ interface Page {
   readonly refreshSeconds?: number | null;
   /** An action that the page is about: its content has the region that follows it. */
   readonly following?: Following;
+  /** Whether a browser without script loads the page again by itself. */
+  readonly isReloaded?: boolean;
   readonly content: Child;
 }
 
 /** Draws a page for someone who is signed in. */
 export function layout(
-  { title, section, refreshSeconds = null, following: own, content }: Page,
+  { title, section, refreshSeconds = null, following: own, isReloaded = false, content }: Page,
   context: PageContext,
 ): Html {
   const following = own ?? context.following ?? null;
   const isWatched = following !== null && isFollowed(following);
+  const happening = context.badges?.happening ?? 0;
   return document(
-    title,
+    happening > 0 ? `(${count(happening)}) ${title}` : title,
     html`<a class="skip" href="#content">Skip to content</a>
       <header class="top">
         <a class="brand" href="${HOME}">${BUS_ICON}Event bus</a>
@@ -88,10 +91,14 @@ export function layout(
         ${own === undefined && followingRegion(following, following && followingActions(context.url, isWatched))}
         ${content}
       </main>
+      <footer class="foot muted small">
+        <span>Times are in <span data-zone-name>UTC</span>.</span>
+        <button class="btn sm quiet" type="button" data-js data-zone>Show UTC</button>
+      </footer>
       <p id="said" class="vh" role="status"></p>
       ${keys()}`,
     // A reload would lose the form.
-    isWatched && following.isLong !== true && !context.unsent,
+    isReloaded || (isWatched && following.isLong !== true && !context.unsent),
   );
 }
 
@@ -152,7 +159,7 @@ function document(title: string, body: Html, isWatched = false): Html {
         <meta name="color-scheme" content="light dark" />
         <meta name="robots" content="noindex" />
         ${isWatched && html`<noscript><meta http-equiv="refresh" content="${UNSCRIPTED_SECONDS}" /></noscript>`}
-        <title>${title} · Event bus</title>
+        <title>${title} · Postbud</title>
         <link rel="icon" href="data:," />
         <link rel="stylesheet" href="${HOME}/console.css" />
         <script src="${HOME}/console.js" defer blocking="render"></script>

@@ -1,9 +1,12 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { layout, plainLayout } from './layout.ts';
+import { IN_DOUBT } from './database-away.ts';
+import { DEAD_ICON } from './icons.ts';
+import { time } from './instants.ts';
+import { heading as pageHeading, layout, liveness, plainLayout } from './layout.ts';
 import type { PageContext } from './layout.ts';
 import { doctorPath, eventsPath, HOME } from './links.ts';
-import { factList } from './sections.ts';
+import { alert, card, factList } from './sections.ts';
 import { truncate } from './words.ts';
 
 /** A problem of RFC 9457, for a browser. */
@@ -44,6 +47,50 @@ export function problemPage(problem: Problem, context: PageContext | null): Html
   return context === null
     ? plainLayout(heading, content)
     : layout({ title: heading, section: null, content }, context);
+}
+
+const AWAY_REFRESH_SECONDS = 5;
+
+/**
+ * Says since when there is no answer from the database, in the place of figures that may no longer be true.
+ *
+ * @param isRead whether asking again does no harm: the page does so by itself, and is what it was once there is an answer.
+ */
+export function databaseAwayPage(
+  since: string,
+  isRead: boolean,
+  requestId: string,
+  context: PageContext,
+): Html {
+  const now = new Date().toISOString();
+  const title = 'No answer from the database';
+  const content = html`${pageHeading({
+      title,
+      lead: 'What this page usually shows is not known at the moment.',
+      live: isRead && liveness(now, AWAY_REFRESH_SECONDS, context.url),
+    })}
+    ${alert(
+      'dead',
+      DEAD_ICON,
+      html`<b data-away>No answer from the database since ${time(since, now)}.</b>
+        ${isRead ? 'The page asks every 5 seconds, and shows its figures again as soon as there is an answer.' : IN_DOUBT}`,
+      html`<a class="btn" href="${HOME}">Overview</a>`,
+    )}
+    <p class="muted">
+      Events wait in the outbox of a database that comes back. Check that it runs and that
+      <code>DATABASE_URL</code> is right; the log has the driver’s error under the request id.
+    </p>
+    ${card(factList([['Request id', html`<span class="mono">${requestId}</span>`]], 'roomy'))}`;
+  return layout(
+    {
+      title,
+      section: null,
+      refreshSeconds: isRead ? AWAY_REFRESH_SECONDS : null,
+      isReloaded: isRead,
+      content,
+    },
+    context,
+  );
 }
 
 /** Says what to do next, which the problem itself does not. */

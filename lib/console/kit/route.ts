@@ -265,6 +265,7 @@ const PROBLEMS: readonly ProblemCode[] = [
   'not_acceptable',
   'operators_not_configured',
   'key_server_unavailable',
+  'database_unavailable',
 ];
 
 const BODY_PROBLEMS: readonly ProblemCode[] = [

@@ -46,7 +46,7 @@ function leadOf({ topics }: Overview): string {
   const subscribers = new Set(
     topics.flatMap((topic) => topic.subscribers.map(({ subscriber }) => subscriber)),
   );
-  return `${quantity(topics.length, 'topic')}, ${quantity(subscribers.size, 'subscriber')}. A delivery is one event on its way to one subscriber. Times are in Europe/Oslo.`;
+  return `${quantity(topics.length, 'topic')}, ${quantity(subscribers.size, 'subscriber')}. A delivery is one event on its way to one subscriber.`;
 }
 
 function topicsSection(view: Overview, context: PageContext): Html {

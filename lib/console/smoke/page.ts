@@ -1,9 +1,9 @@
 import { html } from '../../platform/markup.ts';
-import type { Html } from '../../platform/markup.ts';
+import type { Child, Html } from '../../platform/markup.ts';
 import { mayReplay } from '../kit/actions.ts';
 import { listTable } from '../kit/document.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, WARNING_ICON } from '../kit/icons.ts';
-import { timeText } from '../kit/instants.ts';
+import { time } from '../kit/instants.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { smokePath } from '../kit/links.ts';
@@ -52,10 +52,10 @@ export function smokePage(view: SmokeTest, context: PageContext): Html {
   return layout({ title: 'Smoke test', section: 'doctor', refreshSeconds, content }, context);
 }
 
-function leadOf(view: SmokeTest): string {
+function leadOf(view: SmokeTest): Child {
   const { test, generatedAt } = view;
   if (test === null) return `Sends a test through every endpoint and subscriber. ${topicWords(view)}`;
-  return `Started ${timeText(test.startedAt, generatedAt)} by ${test.startedBy}. ${topicWords(view)}`;
+  return html`Started ${time(test.startedAt, generatedAt)} by ${test.startedBy}. ${topicWords(view)}`;
 }
 
 function startForm(isAgain: boolean): Html {

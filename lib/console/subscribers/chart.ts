@@ -11,12 +11,18 @@ export interface TimeAxis {
   readonly marks: readonly number[];
 }
 
-interface AxisLabel {
+interface AxisLabel extends Interval {
   /** Of the interval that it stands at the beginning of. */
   readonly index: number;
-  readonly words: string;
   /** Whether it is left out where there is little room. */
   readonly isMinor: boolean;
+}
+
+/** An interval in words, which begin with its time. */
+export interface Interval {
+  readonly words: string;
+  /** The instant that the script writes in the browser's zone; null for a day, which is one of UTC. */
+  readonly at: string | null;
 }
 
 /** Actions that are so close to each other that they share a label. */
@@ -38,7 +44,7 @@ interface Chart {
   /** For each interval its shapes, from the back to the front. */
   readonly shapes: readonly (readonly Shape[])[];
   /** For each interval its values in words, shown under the pointer. */
-  readonly words: readonly string[];
+  readonly words: readonly Interval[];
   /** In place of the chart, when it has no shapes. */
   readonly empty: string;
 }
@@ -84,7 +90,7 @@ export function chart(
       ${axis.labels.map((label) => timeLabel(label, axis.number))}
       ${shapes.map((ofInterval, index) => ofInterval.map((shape) => bar(shape, index, scale, axis.number)))}
       ${axis.marks.map((at) => html`<line class="mark" x1="${percent(at)}" x2="${percent(at)}" y1="0" y2="${HEIGHT}" />`)}
-      ${words.map((text, index) => pointerArea(text, index, axis.number))}
+      ${words.map((one, index) => pointerArea(one, index, axis.number))}
     </svg>`;
   }
 }
@@ -108,13 +114,14 @@ function gridLine(y: number, words: string): Html {
     >`;
 }
 
-function timeLabel({ index, words, isMinor }: AxisLabel, number: number): Html {
+function timeLabel({ index, words, at, isMinor }: AxisLabel, number: number): Html {
   const x = percent(index / number);
   return html`<line class="tick" x1="${x}" x2="${x}" y1="${HEIGHT}" y2="${HEIGHT + 5}" /><text
       class="${isMinor ? 'minor' : ''}"
       x="${x}"
       y="${HEIGHT + 19}"
       text-anchor="middle"
+      ${at !== null && html`data-at="${at}" data-to="axis"`}
       >${words}</text
     >`;
 }
@@ -138,7 +145,7 @@ function bar({ tone, from, to, across = [0, 1] }: Shape, index: number, scale: S
 }
 
 /** The whole height of an interval, so that small bars have their values under the pointer too. */
-function pointerArea(words: string, index: number, number: number): Html {
+function pointerArea({ words, at }: Interval, index: number, number: number): Html {
   return html`<rect
     class="over"
     x="${percent(index / number)}"
@@ -146,7 +153,7 @@ function pointerArea(words: string, index: number, number: number): Html {
     y="0"
     height="${HEIGHT}"
   >
-    <title>${words}</title>
+    <title ${at !== null && html`data-at="${at}" data-to="weekday"`}>${words}</title>
   </rect>`;
 }
 

@@ -5,7 +5,7 @@ import { dayAndMonth, weekdayAndTime } from '../kit/instants.ts';
 import { count, quantity } from '../kit/words.ts';
 import { marksOf, placesOf } from './actions.ts';
 import { chart, markStrip } from './chart.ts';
-import type { Shape, TimeAxis } from './chart.ts';
+import type { Interval, Shape, TimeAxis } from './chart.ts';
 import { ageWords, intervalWords, spanWords, timeWords, timesWords } from './figures.ts';
 import type { HealthInterval, SubscriberHealth, Times } from './read.ts';
 import { countScale, timeScale } from './scales.ts';
@@ -175,22 +175,35 @@ function summaryOf(title: string, { span }: SubscriberHealth, words: string): st
   return `${title} in ${spanWords(span)}: ${words}. The table below has the values.`;
 }
 
-function wordsOf({ intervals, span }: SubscriberHealth, of: (interval: HealthInterval) => string): string[] {
-  return intervals.map((interval) => `${intervalWords(interval.startsAt, span)}: ${of(interval)}`);
+function wordsOf(
+  { intervals, span }: SubscriberHealth,
+  of: (interval: HealthInterval) => string,
+): Interval[] {
+  return intervals.map((interval) => ({
+    at: span === 'hours' ? interval.startsAt : null,
+    words: `${intervalWords(interval.startsAt, span)}: ${of(interval)}`,
+  }));
 }
 
-/** Hours are labelled every six hours of Oslo, and midnight with its day; days every fifth. */
+/** Hours are labelled every six hours, and midnight with its day; days every fifth. */
 function axisOf(view: SubscriberHealth): TimeAxis {
   const { intervals, span } = view;
-  const labels = intervals.flatMap(({ startsAt }, index) => {
+  const labels = intervals.flatMap(({ startsAt }, index): TimeAxis['labels'] => {
     if (span === 'days')
       return (intervals.length - 1 - index) % 5 === 0
-        ? [{ index, words: dayAndMonth(startsAt), isMinor: (intervals.length - 1 - index) % 10 !== 0 }]
+        ? [
+            {
+              index,
+              at: null,
+              words: dayAndMonth(startsAt),
+              isMinor: (intervals.length - 1 - index) % 10 !== 0,
+            },
+          ]
         : [];
     const [weekday = '', clock = ''] = weekdayAndTime(startsAt).split(' ');
     const hour = Number(clock.slice(0, 2));
     if (hour % 6 !== 0) return [];
-    return [{ index, words: hour === 0 ? weekday : clock, isMinor: hour % 12 !== 0 }];
+    return [{ index, at: startsAt, words: hour === 0 ? weekday : clock, isMinor: hour % 12 !== 0 }];
   });
   return { number: intervals.length, labels, marks: placesOf(view) };
 }

@@ -20,7 +20,10 @@ export function valueList({ intervals, span }: SubscriberHealth): List<HealthInt
         look: 'nowrap',
         cell: ({ startsAt }) => {
           const text = intervalWords(startsAt, span);
-          return { html: html`<time datetime="${startsAt}">${text}</time>`, text };
+          // Days are those of UTC.
+          const day =
+            span === 'days' ? text : html`<time datetime="${startsAt}" data-to="weekday">${text}</time>`;
+          return { html: day, text };
         },
       },
       countColumn('Delivered', ({ delivered }) => delivered),

@@ -1,5 +1,5 @@
 import { html } from '../../platform/markup.ts';
-import type { Html } from '../../platform/markup.ts';
+import type { Child, Html } from '../../platform/markup.ts';
 import { gapsSection } from '../backfills/gaps-section.ts';
 import { actionForm, hiddenField, mayReplay } from '../kit/actions.ts';
 import { listTable, phraseOf } from '../kit/document.ts';
@@ -63,10 +63,8 @@ function leadOf({ inCatalog, topic, topics }: SubscriberHealth): Html {
   apart.${!inCatalog && ' This release’s catalog does not list the subscriber.'}`;
 }
 
-function zoneWords({ span }: SubscriberHealth): string {
-  return span === 'hours'
-    ? 'times in Europe/Oslo'
-    : 'a day begins at midnight UTC, which is 01:00 or 02:00 in Oslo';
+function zoneWords({ span }: SubscriberHealth): Child {
+  return span === 'hours' ? html`hours in <span data-zone-name>UTC</span>` : 'a day begins at midnight UTC';
 }
 
 function chooser({ subscriber, span, topic, topics }: SubscriberHealth, { url }: PageContext): Html {

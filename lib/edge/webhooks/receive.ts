@@ -152,7 +152,11 @@ async function store(intake: WebhookIntake, webhook: Webhook): Promise<Stored> {
     });
   } catch (error) {
     const fields = { provider, eventId, requestId: intake.requestId };
-    throw unstored(error, { message: 'a webhook was not stored', fields });
+    throw unstored(error, {
+      message: 'a webhook was not stored',
+      fields,
+      detail: 'The webhook could not be stored. Send it again.',
+    });
   }
 }
 

@@ -221,7 +221,7 @@ export const problemCodes = {
   },
   operators_not_configured: { status: 503, detail: 'No key for operators’ tokens is configured.' },
   key_server_unavailable: { status: 503, detail: 'The key server does not answer.' },
-  database_unavailable: { status: 503, detail: 'The webhook could not be stored. Send it again.' },
+  database_unavailable: { status: 503, example: 'No answer from the database since 01:12:30 UTC.' },
   misconfigured: { status: 503, detail: 'The server is not set up correctly. Its log names the variable.' },
 } as const satisfies Readonly<Record<string, Described>>;
 

@@ -11,6 +11,7 @@ const all = (selector, from = document) => [...from.querySelectorAll(selector)];
 const main = find('main');
 let isPaused = false;
 let isSignedOut = false;
+let wasHeld = false;
 let fetchedAt = Date.now();
 
 // Refreshing
@@ -20,7 +21,7 @@ const isDirty = (field) =>
     ? field.checked !== field.defaultChecked
     : field.type !== 'hidden' && field.value !== field.defaultValue;
 
-const isHeld = () => isPaused || document.hidden || isBusy();
+const isHeld = () => isPaused || isBusy();
 
 /** Whether someone is typing, selecting or filling a form, which a refresh would undo. */
 function isBusy() {
@@ -43,13 +44,10 @@ function showStale(reason) {
   const live = find('[data-live]');
   if (!live) return;
   live.closest('.live').classList.add('held');
-  live.dataset.at ??= find('time', live).textContent;
-  const words = `${reason}, as of ${live.dataset.at}`;
+  live.dataset.drawn ??= find('time', live).textContent;
+  const words = `${reason}, as of ${live.dataset.drawn}`;
   if (live.textContent !== words) live.textContent = words;
 }
-
-/** Whether the page waits for an action to end, which it asks each second. */
-const isFollowing = () => main.dataset.refresh === '1';
 
 /** A server that takes longer does not answer: the page says so instead of looking fresh. */
 const LONGEST_ANSWER_MS = 10_000;
@@ -60,12 +58,16 @@ async function refresh(isForced = false) {
   const signal = AbortSignal.timeout(LONGEST_ANSWER_MS);
   const response = await fetch(location.href, { headers: { accept: 'text/html' }, signal }).catch(() => null);
   if (response?.status === 401) return showSignedOut();
-  if (!response?.ok) return showStale('Not updated: the server did not answer');
-  const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
+  const fresh = new DOMParser().parseFromString((await response?.text()) ?? '', 'text/html');
+  const away = find('[data-away]', fresh);
+  if (!response?.ok && !away) return showStale('Not updated: the server did not answer');
   if (!find('#navigation', fresh)) return showSignedOut();
+  showTimes(fresh);
+  document.title = fresh.title;
   // Someone may have begun to type or to select meanwhile.
-  if (isForced ? !isBusy() : !isHeld()) swap(fresh);
-  else if (!isPaused) follow(fresh);
+  if (isForced ? !isBusy() : !isHeld()) return swap(fresh);
+  showStale(away ? away.textContent.trim().replace(/\.$/, '') : 'Not refreshing');
+  if (!isPaused && !away) follow(fresh);
 }
 
 /** Says how the action goes on, in the region that is there already: screen readers hear what changes in it. */
@@ -110,17 +112,73 @@ function replaceAround(region, news) {
   region.after(...nodes.slice(nodes.indexOf(news) + 1));
 }
 
+const HIDDEN_SECONDS = 60;
+
 setInterval(() => {
   const seconds = Number(main.dataset.refresh ?? 0);
   if (seconds === 0 || isSignedOut) return;
-  if (isHeld() && !(isFollowing() && isBusy() && !isPaused)) {
-    // The page is refreshed as soon as nothing holds it.
-    fetchedAt = 0;
-    return showStale('Not refreshing');
-  }
-  // A timer may fire a little early.
-  if (Date.now() - fetchedAt >= seconds * 1000 - 100) void refresh();
+  if (isHeld() && !wasHeld) showStale('Not refreshing');
+  // The page is refreshed as soon as nothing holds it.
+  if (wasHeld && !isHeld()) fetchedAt = 0;
+  wasHeld = isHeld();
+  if (isPaused) return;
+  // While someone types, it is asked all the same whether the database is there and how an action goes on.
+  // Nobody looks, but the title says how many incidents happen now. A timer may fire a little early.
+  const pause = document.hidden ? Math.max(seconds, HIDDEN_SECONDS) : seconds;
+  if (Date.now() - fetchedAt >= pause * 1000 - 100) void refresh();
 }, 1000);
+
+// Times
+
+const ownZone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+/** Writes the times of a page, which the server has in UTC, in the browser’s zone, or in UTC where that was chosen. */
+function showTimes(page) {
+  const timeZone = localStorage.zone === 'UTC' ? 'UTC' : ownZone;
+  const name = timeZone === 'UTC' ? ' UTC' : '';
+  const two = '2-digit';
+  const format = new Intl.DateTimeFormat('en-GB', {
+    timeZone,
+    weekday: 'short',
+    day: 'numeric',
+    month: 'short',
+    year: 'numeric',
+    hour: two,
+    minute: two,
+    second: two,
+    hourCycle: 'h23',
+  });
+  const calendar = new Intl.DateTimeFormat('en-CA', { timeZone });
+  const dayOf = (at) => Date.parse(calendar.format(at)) / 86_400_000;
+  for (const element of all('time, [data-at]', page)) {
+    const at = new Date(element.dataset.at ?? element.dateTime);
+    const is = Object.fromEntries(format.formatToParts(at).map(({ type, value }) => [type, value]));
+    const [date, clock] = [`${is.day} ${is.month} ${is.year}`, `${is.hour}:${is.minute}`];
+    const days = Math.abs(dayOf(new Date()) - dayOf(at));
+    const day = days === 0 ? '' : days < 7 ? `${is.weekday} ` : `${date} `;
+    const words = {
+      second: day + clock + (day === '' ? `:${is.second}` : '') + name,
+      minute: day + clock + name,
+      clock: clock + name,
+      weekday: `${is.weekday} ${clock}`,
+      // Of a chart: one of its labels of each day has the weekday.
+      axis: is.hour === '00' ? is.weekday : is.hour < '06' ? `${is.weekday} ${clock}` : clock,
+    }[element.dataset.to ?? 'second'];
+    element.textContent = element.dateTime ? words : element.textContent.replace(LEADING_TIME, words);
+    if (element.title) element.title = `${is.weekday} ${date}, ${clock}:${is.second}, ${timeZone}`;
+  }
+  for (const element of all('[data-zone-name]', page)) element.textContent = timeZone;
+  const button = find('[data-zone]', page);
+  if (button) button.textContent = timeZone === 'UTC' ? `Show ${ownZone}` : 'Show UTC';
+}
+
+const LEADING_TIME = /^(?:[A-Z][a-z]{2} ?)?(?:\d\d:\d\d)?/;
+
+function toggleZone() {
+  localStorage.zone = localStorage.zone === 'UTC' ? 'own' : 'UTC';
+  showTimes(document);
+  announce(find('[data-zone]').previousElementSibling.textContent);
+}
 
 // Filtering and selecting
 
@@ -195,6 +253,7 @@ function togglePause() {
 document.addEventListener('click', (event) => {
   const clicked = (selector) => event.target.closest(selector);
   if (clicked('[data-theme-toggle]')) toggleTheme();
+  if (clicked('[data-zone]')) toggleZone();
   if (clicked('[data-pause]')) togglePause();
   if (clicked('[data-keys]')) find('#keys').showModal();
   if (clicked('[data-copy]')) void copy(clicked('[data-copy]'));
@@ -252,6 +311,8 @@ if (useKeys) {
 }
 
 // Loading
+
+showTimes(document);
 
 /**
  * Takes the token from the sign-in link of `npm start`: it is after the #, which the browser sends to no server. On the
