@@ -83,7 +83,7 @@ export interface Settled {
   readonly deadLettered: number;
   /** The lanes that this relay still held. Nothing of the others was changed. */
   readonly held: ReadonlySet<string>;
-  /** The new lane of each key that left, by `<shared lane> <key>`. */
+  /** The new lane of each key that left and is kept, by `<shared lane> <key>`; also if it left in an earlier call. */
   readonly leftFor: ReadonlyMap<string, string>;
 }
 

@@ -4,9 +4,7 @@ import { SECOND, sleep } from '../../platform/time.ts';
 import type { ClaimedLane } from '../deliveries/claim.ts';
 import { endOutages } from '../deliveries/end-outages.ts';
 import { giveBack } from '../deliveries/give-back.ts';
-import { lanesLeftFor } from '../deliveries/lanes-left-for.ts';
 import { hasLostClaims, releaseLostClaims } from '../deliveries/lost-claims.ts';
-import type { Settled } from '../deliveries/settle.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
 import { takeBackTimes } from '../deliveries/take-back-times.ts';
 import { tidy } from '../deliveries/tidy.ts';
@@ -164,7 +162,7 @@ export class ClaimLoop {
     const { lanes, fannedOut } = taken;
     report.fannedOut += fannedOut;
     onTurn?.();
-    this.#runs.confirm(yielded, taken.settled && (await this.#knowLeft(yielded, taken.settled)));
+    this.#runs.confirm(yielded, taken.settled);
     if (lanes.length > 0 || fannedOut > 0) this.#pace.foundWork();
     if (taken.hasFoundDue) this.#relaying.dueLooks.owe();
     // The database read its clock between the two, which are far apart if the turn had to wait for a connection.
@@ -206,19 +204,6 @@ export class ClaimLoop {
     if (this.#failures === 1)
       logError('a turn of the relay failed; its outcomes are kept and sent again', error);
     await sleep(Math.min(this.#failures * TRY_AGAIN_MS, TRY_AGAIN_LIMIT_MS));
-  }
-
-  /** Adds the lanes of keys that left in a settlement whose answer was lost. */
-  async #knowLeft(yielded: readonly Yielded[], settled: Settled): Promise<Settled> {
-    const unknown = yielded.filter(
-      ({ isRepeated, outcome }) => isRepeated && outcome.leaving.length > 0 && !settled.held.has(outcome.id),
-    );
-    if (unknown.length === 0) return settled;
-    const left = await lanesLeftFor(
-      this.#relaying.db,
-      unknown.map(({ outcome }) => outcome),
-    );
-    return { ...settled, leftFor: new Map([...settled.leftFor, ...left]) };
   }
 
   /**
