@@ -68,6 +68,7 @@ export const LAYERS = [
     'lib/platform/webhook-settings.ts',
   ],
   [
+    'lib/platform/answer.ts',
     'lib/platform/environment.ts',
     'lib/platform/origin-pattern.ts',
     'lib/platform/lifetime.ts',

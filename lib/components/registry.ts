@@ -1,6 +1,5 @@
 import type { Subscriber } from '../bus/catalog/catalog.ts';
 import { remoteSubscriber } from '../bus/subscribers/http.ts';
-import { requireTopics, topicsSentOut } from '../bus/subscribers/sent-out.ts';
 import { topicsOf } from '../bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../bus/subscribers/subscriber.ts';
 import { readable } from '../platform/config.ts';
@@ -12,6 +11,7 @@ import { identity } from './identity.ts';
 import { journalFor } from './journal.ts';
 import { notificationsBy } from './notifications.ts';
 import { payments } from './payments.ts';
+import { requireTopics, topicsSentOut } from './sent-out.ts';
 
 type Settings = Pick<Config, 'remoteSubscribers' | 'database'> & Partial<Pick<Config, 'mail' | 'standIns'>>;
 

@@ -1,12 +1,11 @@
 import { createHash, createHmac } from 'node:crypto';
 
+import { beginningOf, refusalIn } from '../../platform/answer.ts';
 import type { RemoteSubscriber } from '../../platform/config.ts';
 import { DAY, SECOND } from '../../platform/time.ts';
 import { traceparent } from '../../platform/trace-context.ts';
-import { beginningOf, refusalIn } from './answer.ts';
 import { PermanentError, RetryAfter } from './outcome.ts';
-import { topicsSentOut } from './sent-out.ts';
-import { attach, attachBatches } from './subscriber.ts';
+import { attach, attachBatches, topicsOf } from './subscriber.ts';
 import type {
   AttachedSubscriber,
   BatchContext,
@@ -33,7 +32,7 @@ const ANSWER_BYTES = 4096;
  * answer applies to the first event. What a refusal says is kept with the attempt.
  *
  * @param send in place of `fetch`: a test has the receiver in its own process.
- * @throws InvalidConfiguration for a wrong variable, and when the catalog has no such subscriber or topic of it.
+ * @throws TypeError for a topic that the catalog does not list the component for.
  * @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/http-protocol-binding.md#32-structured-content-mode
  * @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/formats/json-format.md#4-json-batch-format
  * @see https://www.standardwebhooks.com
@@ -42,8 +41,7 @@ export function remoteSubscriber(
   component: RemoteSubscriber,
   send: Send = (url, init) => fetch(url, init),
 ): AttachedSubscriber {
-  const { name, url, secret, isBatch, outage } = component;
-  const topics = topicsSentOut(component);
+  const { name, url, secret, isBatch, outage, topics = topicsOf(component.name) } = component;
   const receiver = { url, key: Buffer.from(secret.replace(/^whsec_/, ''), 'base64'), send };
   const toAll = <Handler>(handler: Handler) => Object.fromEntries(topics.map((topic) => [topic, handler]));
   const options = { place: 'elsewhere', outage } as const;

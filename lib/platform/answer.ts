@@ -1,6 +1,12 @@
-import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
-import { SECOND } from '../../platform/time.ts';
-import type { BusEvent } from './subscriber.ts';
+import { maskPersonalData, personalTexts } from './masking/personal.ts';
+import { SECOND } from './time.ts';
+
+/** An event whose personal data an answer may repeat. */
+interface Sent {
+  readonly topic: string;
+  readonly payload: unknown;
+  readonly version: number;
+}
 
 /** Enough for a sentence, a JSON problem or the top of a stack; an operator who needs more looks into that component. */
 const KEPT_BYTES = 2048;
@@ -18,18 +24,13 @@ const READ_MS = 1 * SECOND;
  * @param events all events of the request: an answer to a batch may repeat any of them.
  * @returns null for an answer without a body.
  */
-export async function refusalIn(response: Response, events: readonly BusEvent[]): Promise<string | null> {
+export async function refusalIn(response: Response, events: readonly Sent[]): Promise<string | null> {
   const { bytes, isWhole } = await beginningOf(response, READ_BYTES, READ_MS);
   return bytes.byteLength === 0 ? null : keptText(response.headers, bytes, isWhole, events);
 }
 
 /** Turns the first bytes of a body into the text that is kept. */
-function keptText(
-  headers: Headers,
-  bytes: Uint8Array,
-  isWhole: boolean,
-  events: readonly BusEvent[],
-): string {
+function keptText(headers: Headers, bytes: Uint8Array, isWhole: boolean, events: readonly Sent[]): string {
   const type = headers.get('content-type') ?? '';
   const text = decoded(bytes, type);
   if (BINARY_TYPE.test(type) || isBinary(text)) return binaryWords(type, headers, bytes, isWhole);

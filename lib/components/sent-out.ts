@@ -1,9 +1,9 @@
-import { InvalidConfiguration } from '../../platform/config.ts';
-import type { RemoteSubscriber } from '../../platform/config.ts';
-import { nearest } from '../../platform/nearest.ts';
-import { variableOf } from '../../platform/remote-subscribers.ts';
-import { isTopicName, subscriberNames } from '../catalog/catalog.ts';
-import { topicsOf } from './subscriber.ts';
+import { isTopicName, subscriberNames } from '../bus/catalog/catalog.ts';
+import { topicsOf } from '../bus/subscribers/subscriber.ts';
+import { InvalidConfiguration } from '../platform/config.ts';
+import type { RemoteSubscriber } from '../platform/config.ts';
+import { nearest } from '../platform/nearest.ts';
+import { variableOf } from '../platform/remote-subscribers.ts';
 
 /**
  * Lists the topics of a component that are sent elsewhere: those it names, or else all that the catalog lists it for.
