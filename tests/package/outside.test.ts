@@ -1,14 +1,20 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { SourceMap } from 'node:module';
+import type { SourceMapPayload } from 'node:module';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
+import { build } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 
+import { writePackage } from '../../dev/build/package/write.ts';
 import { startNeonProxy } from '../../dev/serve-output/neon-proxy.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
+import packageJson from '../../package.json' with { type: 'json' };
 import { rows } from '../support/bus.ts';
+import { hoverIn } from '../support/hover.ts';
 import { startLocalServer } from '../support/local-server.ts';
 import { makeOutside } from '../support/outside.ts';
 import type { Outside } from '../support/outside.ts';
@@ -53,6 +59,111 @@ describe('the package in a repository outside this one', () => {
     });
     const { packages } = read('package-lock.json') as { packages: Record<string, { dependencies?: object }> };
     expect(Object.keys(packages['node_modules/postbud']!.dependencies!)).toEqual(['zod']);
+  });
+
+  test('has exports that are right for nodenext, bundlers and require', async () => {
+    await outside.run('publint', ['run', join(outside.folder, 'node_modules/postbud'), '--strict']);
+    // Every supported Node can require a module, and says so to the compiler by `nodenext`.
+    const judged = ['--profile', 'node16', '--ignore-rules', 'cjs-resolves-to-esm'];
+    await outside.run('attw', [outside.built.tarball, ...judged]);
+    write(
+      'required.cts',
+      `import emitting = require('postbud/emit');
+      import catalog = require('postbud/catalog');
+      import outbox = require('postbud/outbox');
+      import receiving = require('postbud/receive');
+      import testing = require('postbud/testing');
+      const all = [emitting.emit, catalog.isTopicName, outbox.record, receiving.receiver, testing.testBus];
+      console.log(all.map((each) => typeof each).join());`,
+    );
+    expect(await outside.compile({ types: ['node'] }, ['required.cts'])).toBe('');
+    const { found } = await outside.start('required.cjs', {}, [], /(.*)\n/);
+    expect(found[1]).toBe('function,function,function,function,function');
+  });
+
+  test.for([
+    { name: 'RetryAfter', from: 'postbud/receive', limit: 2000 },
+    { name: 'createKick', from: 'postbud/emit', limit: 8000 },
+  ])('gives a bundle that needs $name alone less than $limit bytes', async ({ name, from, limit }) => {
+    const { outputFiles } = await build({
+      stdin: {
+        contents: `import { ${name} } from '${from}'; console.log(${name});`,
+        resolveDir: outside.folder,
+      },
+      bundle: true,
+      minify: true,
+      write: false,
+      platform: 'node',
+      format: 'esm',
+    });
+    expect(outputFiles[0]!.contents.length).toBeLessThan(limit);
+    expect(outputFiles[0]!.text).toContain(name === 'createKick' ? '/api/kick' : 'retry_after');
+  });
+
+  test('is private, and has its licence, its changelog and its sources', async () => {
+    const folder = join(outside.folder, 'node_modules/postbud');
+    const read = (path: string) => readFileSync(join(folder, path), 'utf8');
+    expect(JSON.parse(read('package.json'))).toMatchObject({ private: true, version: packageJson.version });
+    expect(read('CHANGELOG.md')).toContain(`\n## ${packageJson.version}\n`);
+    expect(read('LICENSE')).toContain('All rights reserved');
+    // Nobody listens there.
+    const nowhere = [
+      '--fetch-retries',
+      '0',
+      '--registry',
+      'http://127.0.0.1:9',
+      '--//127.0.0.1:9/:_authToken=none',
+    ];
+    const publishing = run('npm', ['publish', outside.built.tarball, ...nowhere], { cwd: outside.folder });
+    await expect(publishing).rejects.toMatchObject({ stderr: expect.stringContaining('EPRIVATE') });
+    const map = new SourceMap(JSON.parse(read('lib/elsewhere/emit/kick.js.map')) as SourceMapPayload);
+    const lines = read('lib/elsewhere/emit/kick.js').split('\n');
+    const line = lines.findIndex((text) => text.startsWith('function createKick('));
+    expect(map.findEntry(line, 0)).toMatchObject({ originalSource: 'kick.ts' });
+  });
+
+  test('has the name of another registry in all of its documents and types', async () => {
+    const into = join(outside.folder, 'named');
+    const origin = { GIT_CONFIG_COUNT: '1', GIT_CONFIG_KEY_0: 'remote.origin.url' };
+    vi.stubEnv('GIT_CONFIG_VALUE_0', 'https://git.example.no/postbud.git');
+    for (const [name, value] of Object.entries(origin)) vi.stubEnv(name, value);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const registry = { name: '@bergen/postbud', url: 'https://npm.example.no' };
+    const { tarball } = await writePackage(new URL('../../', import.meta.url), into, registry);
+    expect(tarball).toContain('bergen-postbud-');
+    const read = (path: string) => readFileSync(join(into, 'package', path), 'utf8');
+    const manifest = JSON.parse(read('package.json')) as object;
+    expect(manifest).toMatchObject({
+      name: '@bergen/postbud',
+      publishConfig: { registry: 'https://npm.example.no', access: 'restricted' },
+      repository: { type: 'git', url: 'https://git.example.no/postbud.git' },
+    });
+    expect(manifest).not.toHaveProperty('private');
+    expect(read('README.md')).toContain('`@bergen/postbud/emit`');
+    const files = readdirSync(join(into, 'package'), { recursive: true, encoding: 'utf8' });
+    const texts = files.filter((name) => /\.(?:md|js|d\.ts)$/.test(name)).map(read);
+    expect(texts.length).toBeGreaterThan(20);
+    expect(texts.join('\n')).not.toMatch(/(?<!@bergen\/)postbud\/(emit|outbox|receive|catalog|testing)\b/);
+  });
+
+  test('shows each topic and field in editors with its meaning and an example', () => {
+    const hover = hoverIn(
+      outside.folder,
+      `import { emit } from 'postbud/emit';
+      import type { Handlers } from 'postbud/receive';
+      declare const tx: { query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }> };
+      export const handlers: Partial<Handlers<'ledger'>> = {
+        'payment.captured': (event) => event.payload.amountMinor,
+      };
+      export const sent = emit(tx, 'payment.link.sent', { payUntil: '' });`,
+    );
+    expect(hover("'payment.captured'")).toContain('A payment is complete and ready for payout.');
+    expect(hover("'payment.captured'")).toContain('"intentId": "pi_3QxSolvik48213"');
+    expect(hover('amountMinor')).toMatch(/^An amount of money in the smallest unit [^]*@example 62500$/);
+    expect(hover('payUntil')).toMatch(
+      /^An instant as an ISO 8601 string in UTC[^]*@example "2026-02-23T22:59:59Z"$/,
+    );
+    expect(hover('emit(tx')).toContain('Records an event in the outbox');
   });
 
   test.for([

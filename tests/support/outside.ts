@@ -61,6 +61,8 @@ export interface Outside {
   compile(settings: object, files: readonly string[]): Promise<string>;
   /** Writes `src/generated/client.ts`, the client of a table `effects`. */
   generatePrismaClient(): Promise<void>;
+  /** Runs a program of an installed package. @returns what it wrote. */
+  run(program: string, args: readonly string[]): Promise<string>;
   /** Starts a compiled file. @returns when it has written something that fits. */
   start(
     file: string,
@@ -126,6 +128,13 @@ export async function makeOutside(): Promise<Outside> {
       const env = { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: '/bin/true', CHECKPOINT_DISABLE: '1' };
       const prisma = join(folder, 'node_modules/prisma/build/index.js');
       await run(process.execPath, [prisma, 'generate', '--schema', 'schema.prisma'], { cwd: folder, env });
+    },
+    async run(program, args) {
+      const path = join(folder, 'node_modules/.bin', program);
+      const { stdout } = await run(path, args, { cwd: folder }).catch((error: unknown) => {
+        throw new Error(`${program} failed: ${(error as { stdout: string }).stdout}`, { cause: error });
+      });
+      return stdout;
     },
     start: async (file, variables, args, written) => await startIn(folder, file, variables, args, written),
     remove: () => rmSync(folder, { recursive: true, force: true }),

@@ -4,7 +4,9 @@ import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import type { Metafile, Plugin } from 'esbuild';
 
-/** A file of JavaScript in the package. */
+import { subscriberNames } from '../../../lib/bus/catalog/catalog.ts';
+
+/** A file of JavaScript in the package, or its source map. */
 export interface CodeFile {
   /** From the package's folder. */
   readonly path: string;
@@ -34,6 +36,21 @@ const IN_PLACE_OF: Readonly<Record<string, string>> = {
   'lib/bus/outbox/insert.ts': 'lib/bus/outbox/call.ts',
 };
 
+/** The package has a list in place of this module, which would load the whole catalog. */
+const KNOWN_SUBSCRIBERS = 'lib/elsewhere/emit/known-subscribers.ts';
+
+/**
+ * Modules with a file of their own, because somebody's bundle may need nothing else: what is left of a module beside them
+ * is not loaded.
+ */
+const ALONE = [
+  'lib/bus/outbox/emit.ts',
+  'lib/bus/subscribers/outcome.ts',
+  'lib/elsewhere/emit/adapters.ts',
+  'lib/elsewhere/emit/kick.ts',
+  'lib/elsewhere/receive/endpoint.ts',
+];
+
 /**
  * Bundles each entry with what it needs, as modules for the oldest Node that the package supports. They stay readable:
  * those who install the package read them in stack traces and reviews.
@@ -52,7 +69,8 @@ export async function codeOf(
   installed: readonly string[],
   plugins: readonly Plugin[] = [],
 ): Promise<CodeFile[]> {
-  const bundled = await Promise.all(files.map((file) => bundleOf(root, file, files, installed, plugins)));
+  const all = [...new Set([...files, ...ALONE])];
+  const bundled = await Promise.all(all.map((file) => bundleOf(root, file, all, installed, plugins)));
   return bundled.flat();
 }
 
@@ -74,20 +92,34 @@ async function bundleOf(
     write: false,
     bundle: true,
     metafile: true,
+    sourcemap: 'linked',
     platform: 'node',
     target: 'node20.19',
     format: 'esm',
     mainFields: ['module', 'main'],
     external: installed.flatMap((name) => [name, `${name}/*`]),
-    plugins: [...plugins, otherEntries(root, file, entries), putInPlace(root), leaveOut],
+    plugins: [
+      ...plugins,
+      otherEntries(root, file, entries),
+      putInPlace(root),
+      listSubscribers(root),
+      leaveOut,
+    ],
     logLevel: 'warning',
   });
   const reached = reachedFrom(file.replace(/\.ts$/, '.js'), metafile);
+  const requiring = new Set(outputFiles.flatMap(({ path, text }) => (text.includes(NO_REQUIRE) ? path : [])));
   return outputFiles.flatMap(({ path, text }) => {
     const name = relative(folder, path);
-    if (!reached.has(name)) return [];
-    const code = text.includes(NO_REQUIRE) ? REQUIRE + text : text;
-    return { path: name, code, imports: importsOf(name, metafile.outputs[name]) };
+    const isMap = name.endsWith('.map');
+    const of = (file: string) => (isMap ? file.replace(/\.map$/, '') : file);
+    if (!reached.has(of(name))) return [];
+    const code = requiring.has(of(path)) && !isMap ? REQUIRE + text : text;
+    return {
+      path: name,
+      code: requiring.has(of(path)) && isMap ? movedDown(text) : code,
+      imports: importsOf(name, metafile.outputs[name]),
+    };
   });
 }
 
@@ -95,6 +127,12 @@ async function bundleOf(
 const NO_REQUIRE = 'Dynamic require of';
 const REQUIRE =
   "import { createRequire as requireOf } from 'node:module';\nconst require = requireOf(import.meta.url);\n";
+
+/** A source map for code that `REQUIRE` stands before: each of its lines is a semicolon. */
+function movedDown(map: string): string {
+  const lines = REQUIRE.replaceAll(/[^\n]/g, '').length;
+  return map.replace('"mappings": "', `"mappings": "${';'.repeat(lines)}`);
+}
 
 /** The outputs that load with one, at once or on demand: esbuild also writes those that only left-out code loads. */
 function reachedFrom(entry: string, { outputs }: Metafile): ReadonlySet<string> {
@@ -154,6 +192,17 @@ function putInPlace(root: URL): Plugin {
         const other = places.get(resolve(resolveDir, path));
         return other === undefined ? undefined : { path: other };
       });
+    },
+  };
+}
+
+function listSubscribers(root: URL): Plugin {
+  const file = fileURLToPath(new URL(KNOWN_SUBSCRIBERS, root));
+  const contents = `export const subscriberNames = () => ${JSON.stringify(subscriberNames())};`;
+  return {
+    name: 'known-subscribers',
+    setup(build) {
+      build.onLoad({ filter: /known-subscribers/ }, ({ path }) => (path === file ? { contents } : undefined));
     },
   };
 }

@@ -1,5 +1,5 @@
-import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 import { bytesOf, codeOf } from './code.ts';
@@ -7,7 +7,14 @@ import { entriesOf, INSTALLED, readPackageJson } from './entries.ts';
 import type { PackageJson } from './entries.ts';
 import { typesOf } from './types.ts';
 
+/** Where the package may be published, and the name that it has there. */
+export interface Registry {
+  readonly name: string;
+  readonly url: string;
+}
+
 export interface BuiltPackage {
+  readonly name: string;
   /** The path of the tarball. */
   readonly tarball: string;
   /** The entries, and the bytes that importing each loads from the package. */
@@ -20,42 +27,74 @@ export interface BuiltPackage {
  *
  * @param root the project's folder.
  * @param into the folder to write to. The package is also there as a folder, `package`.
+ * @param registry null makes a private package, which npm does not publish.
  */
-export async function writePackage(root: URL, into: string): Promise<BuiltPackage> {
+export async function writePackage(
+  root: URL,
+  into: string,
+  registry: Registry | null = null,
+): Promise<BuiltPackage> {
   const packageJson = readPackageJson(root);
+  const name = registry?.name ?? packageJson.name;
   const entries = entriesOf(packageJson);
   const files = entries.map(({ file }) => file);
   const installed = Object.keys(INSTALLED);
   const folder = join(into, 'package');
   rmSync(folder, { recursive: true, force: true });
   const code = await codeOf(root, files, installed);
-  for (const { path, code: text } of code) write(folder, path, text);
-  for (const { path, text } of typesOf(root, files, installed)) write(folder, path, text);
+  const naming = (text: string) => text.replaceAll(OWN_NAME, name);
+  for (const { path, code: text } of code) write(folder, path, naming(text));
+  for (const { path, text } of typesOf(root, files, installed)) write(folder, path, naming(text));
   copyMigrations(root, folder);
-  write(folder, 'package.json', `${JSON.stringify(manifestOf(packageJson), null, 2)}\n`);
-  cpSync(new URL('dev/build/package/README.md', root), join(folder, 'README.md'));
+  write(folder, 'package.json', `${JSON.stringify(manifestOf(root, packageJson, registry), null, 2)}\n`);
+  cpSync(new URL('dev/build/package/LICENSE', root), join(folder, 'LICENSE'));
+  const document = (from: string) => naming(readFileSync(new URL(from, root), 'utf8'));
+  write(folder, 'README.md', document('dev/build/package/README.md'));
+  write(folder, 'CHANGELOG.md', document('docs/changelog.md'));
+  // Its links to the bus's other documents would lead nowhere.
+  write(
+    folder,
+    'docs/elsewhere.md',
+    document('docs/elsewhere.md')
+      .replaceAll(LINK_TO_DOCUMENT, '$1')
+      .replaceAll('(#postbud', `(#${name.replaceAll(/[@/]/g, '')}`),
+  );
   const packed = execFileSync('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', '..'], {
     cwd: folder,
     encoding: 'utf8',
   });
   return {
+    name,
     tarball: join(into, packed.trim().split('\n').at(-1)!),
     entries: entries.map(({ name, file }) => ({ name, bytes: bytesOf(code, file.replace(/\.ts$/, '.js')) })),
   };
 }
 
+/** The name of this package where it is imported, installed or titled, and nowhere else that `postbud` stands. */
+const OWN_NAME = /(?<=^# |["'`*[ ])postbud(?=\/(?:emit|outbox|receive|catalog|testing)\b| package\b|`|$)/gm;
+
+const LINK_TO_DOCUMENT = /\[([^\]]+)\]\((?!#|https?:)[^)]+\)/g;
+
 /** The package's own `package.json`. */
-function manifestOf({ name, version, license, engines, ...own }: PackageJson) {
+function manifestOf(root: URL, packageJson: PackageJson, registry: Registry | null) {
+  const { name, version, license, engines, ...own } = packageJson;
+  const { stdout: origin } = spawnSync('git', ['config', '--get', 'remote.origin.url'], {
+    cwd: root,
+    encoding: 'utf8',
+  });
   return {
-    name,
+    ...(registry === null
+      ? { name, private: true }
+      : { name: registry.name, publishConfig: { registry: registry.url, access: 'restricted' } }),
     version,
     description: 'Emits events to Postbud, receives them, and tests what does, in a repository of its own.',
     license,
+    ...(origin && { repository: { type: 'git', url: origin.trim() } }),
     type: 'module',
     sideEffects: false,
     engines,
     exports: Object.fromEntries(
-      entriesOf({ name, version, license, engines, ...own }).map((entry) => {
+      entriesOf(packageJson).map((entry) => {
         const path = `./${entry.file.replace(/\.ts$/, '')}`;
         return [`./${entry.name}`, { types: `${path}.d.ts`, default: `${path}.js` }];
       }),

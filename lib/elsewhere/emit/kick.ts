@@ -1,9 +1,9 @@
 import { createHmac, randomUUID } from 'node:crypto';
 
-import { subscriberNames } from '../../bus/catalog/catalog.ts';
 import type { Subscriber } from '../../bus/catalog/catalog.ts';
 import { nearest } from '../../platform/nearest.ts';
 import { SECOND } from '../../platform/time.ts';
+import { subscriberNames } from './known-subscribers.ts';
 
 export interface RemoteKickOptions {
   /** The bus's address, `https://bus.example.no`. One with a path is called as it is. */
