@@ -29,6 +29,7 @@ import { overviewRoutes } from '../lib/console/overview/routes.ts';
 import { previewReplay } from '../lib/console/replays/preview.ts';
 import { readSubscriberHealth } from '../lib/console/subscribers/read.ts';
 import { subscriberRoutes } from '../lib/console/subscribers/routes.ts';
+import { readStandings } from '../lib/console/subscribers/standing.ts';
 import { webhookQuery } from '../lib/console/webhooks/query.ts';
 import { readWebhooks } from '../lib/console/webhooks/read.ts';
 import { endpointsOf } from '../lib/edge/webhooks/endpoints.ts';
@@ -295,8 +296,9 @@ async function views(db: Database): Promise<Figure[]> {
     await read('an event behind thousands of others', () => readOne(db, blocked), OVERVIEW_GOAL_MS),
     await read('a busy topic', () => readTopic(db, subscribers, 'payment.captured')),
     await read('a topic with thousands of lanes', () => readTopic(db, subscribers, 'user.profile.updated')),
-    await read('a subscriber’s health, 48 hours', () => readHealth(db, 'hours'), OVERVIEW_GOAL_MS),
-    await read('a subscriber’s health, 30 days', () => readHealth(db, 'days'), OVERVIEW_GOAL_MS),
+    await read('all subscribers', () => readStandings(db, subscribers), OVERVIEW_GOAL_MS),
+    await read('one subscriber and its health, 48 hours', () => readHealth(db, 'hours'), OVERVIEW_GOAL_MS),
+    await read('one subscriber and its health, 30 days', () => readHealth(db, 'days'), OVERVIEW_GOAL_MS),
     await read('sample of every backlog’s age', () => sampleBacklog(db)),
     ...(await webhooks(db)),
     await read(`preview of a replay of ${PREVIEWED.toLocaleString('en')}`, async () => {

@@ -68,9 +68,10 @@ export const ofSubscriber = {
       const { showSubscriber } = await import('../lib/console/subscribers/routes.ts');
       return await bus.ask(showSubscriber, { parameters });
     },
-    isSettled: ({ outage }, before) => outage === null || outage.probes > (before.outage?.probes ?? 0),
+    isSettled: ({ items: [{ outage }] }, { items: [before] }) =>
+      outage === null || outage.probes > (before.outage?.probes ?? 0),
     waiting: ({ subscriber }) => `Waiting for the answer of ${subscriber}…`,
-    ends: (now) => ({ isGood: now.outage === null, words: answerWords(now) }),
+    ends: (now) => ({ isGood: now.items[0].outage === null, words: answerWords(now) }),
   },
 } satisfies Kind<unknown, SubscriberHealth>;
 
@@ -125,7 +126,7 @@ function incidentWords(view: IncidentView): string {
   return `${quantityOfLanes(view.blockedLanes)} blocked, last error ${failureText(view.lastError)}${next}.`;
 }
 
-function answerWords({ subscriber, outage, generatedAt: now }: SubscriberHealth): string {
+function answerWords({ subscriber, items: [{ outage }], generatedAt: now }: SubscriberHealth): string {
   if (outage === null) return `${subscriber} answers again. Its deliveries follow, in order.`;
   const { kind, since, nextProbeAt } = outage;
   return `No answer: ${subscriber} ${silenceWords(kind)} since ${timeText(since, now)}. Next probe ${until(nextProbeAt, now)}.`;

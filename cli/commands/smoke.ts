@@ -19,9 +19,9 @@ const DEFAULT_SECONDS = 30;
 export const command: Command = {
   name: 'smoke',
   summary: 'test a deployment: each webhook endpoint and each attached subscriber',
-  usage: ['smoke [--timeout <seconds>]'],
+  usage: ['smoke [<subscriber>] [--timeout <seconds>]'],
   notes: [
-    'Sends a signed test webhook to the endpoint of each configured provider, and a test event to each attached subscriber, and shows what arrived where and after what time. Then it lists the subscribers that are not attached, with what waits for them.',
+    'Sends a signed test webhook to the endpoint of each configured provider, and a test event to each attached subscriber, and shows what arrived where and after what time. Then it lists the subscribers that are not attached, with what waits for them. With a subscriber, it sends the test event to that one alone, and no webhooks.',
     'Needs the scopes event-bus:replay and event-bus:read. Exits with 1 if something did not arrive in time, or a variable is wrong. No figure counts the test event; a test webhook is recorded like any other.',
   ],
   options: {
@@ -32,6 +32,7 @@ export const command: Command = {
   },
   examples: [
     ['smoke', 'after a deployment'],
+    ['smoke ledger', 'a test event to the ledger alone'],
     ['smoke --json --timeout 60', 'for a pipeline'],
   ],
   run,
@@ -39,15 +40,17 @@ export const command: Command = {
 
 async function run(call: Call): Promise<number> {
   const { given, bus } = call;
-  atMost(0, given);
+  atMost(1, given);
+  const [subscriber] = given.positionals;
   const seconds = given.wholeNumber('timeout', 1, 600) ?? DEFAULT_SECONDS;
   const { beginSmokeTest, showSmokeTest } = await import('../../lib/console/smoke/routes.ts');
-  const { view: begun } = await bus.ask(beginSmokeTest, { body: {} });
+  const { view: begun } = await bus.ask(beginSmokeTest, { body: { subscriber } });
   const parameters = { smokeTestId: begun.test?.smokeTestId ?? '' };
   const smokeTest: Followed<SmokeTest> = {
     isSettled: ({ test }) => test?.state !== 'waiting',
     words: outcomeWords,
-    drawEnd: write,
+    drawEnd: (view, pane) =>
+      subscriber === undefined ? write(view, pane) : writeOne(view, subscriber, pane),
     ends: (view) => ({ isGood: view.test?.state === 'arrived', words: endWords(view, seconds) }),
   };
   return await followToItsEnd(
@@ -74,6 +77,13 @@ function write(view: SmokeTest, pane: Pane): void {
   }
   pane.write(`${wrapTo(pane.columns, topicWords(view))}\n`);
   if (!view.relay.runsHere) pane.write(wrapTo(pane.columns, NO_RELAY));
+}
+
+/** Writes what became of a test event to one subscriber. */
+function writeOne(view: SmokeTest, subscriber: string, pane: Pane): void {
+  const subscribers = view.subscribers.filter((one) => one.subscriber === subscriber);
+  pane.write(drawList(pane, attachedList({ ...view, subscribers })));
+  writeProblems(subscribers, pane);
 }
 
 function endWords(view: SmokeTest, seconds: number): string {

@@ -27,7 +27,7 @@ export function withSmokeTests(attached: readonly AttachedSubscriber[]): readonl
   return [...attached, ...tested];
 }
 
-function takingTests({ name, place, batch, handlers }: AttachedSubscriber): AttachedSubscriber {
+function takingTests({ name, place, host, batch, handlers }: AttachedSubscriber): AttachedSubscriber {
   // A component elsewhere has one handler, which sends any event.
   const [send] = handlers.values();
   const handler = place === 'elsewhere' && send ? testing(send, batch !== null) : () => undefined;
@@ -35,6 +35,7 @@ function takingTests({ name, place, batch, handlers }: AttachedSubscriber): Atta
     ...defaultsOf(place),
     name,
     place,
+    host,
     handlers: new Map([[SMOKE_TEST.topic, handler]]),
     transactional: false,
     sharesCommits: false,

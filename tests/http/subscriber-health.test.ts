@@ -166,7 +166,7 @@ describe('the health of a subscriber', () => {
     );
     expect(await operators.ask('/subscribers/postcards')).toMatchObject({
       status: 200,
-      json: { inCatalog: false, topics: ['postcard.sent'] },
+      json: { items: [{ inCatalog: false }], topics: ['postcard.sent'] },
     });
   });
 });

@@ -1,6 +1,7 @@
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { Refusal } from '../../lib/components/registry.ts';
+import { countBadges } from '../../lib/console/dead-letters/count.ts';
 import { onDue } from '../../lib/platform/db/commits.ts';
 import type { Endpoint } from '../../lib/platform/http/guarded-endpoint.ts';
 import { test as busTest } from './bus-test.ts';
@@ -64,6 +65,7 @@ export class Operators {
     const { fetch } = operatorFunction({
       settings: operatorSettings,
       db: () => bus.db,
+      badges: async () => await countBadges(bus.db),
       subscribers: () => this.attached,
       refusals: () => this.refusals,
       ownUrl: () => this.ownUrl,

@@ -119,7 +119,7 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
     url: new URL(
       `http://localhost/platform/event-bus?q=${encodeURIComponent(text)}&sort=${encodeURIComponent(text)}`,
     ),
-    badges: { deadLetters: 3, happening: 1 },
+    badges: { deadLetters: 3, happening: 1, pauses: [] },
     refusesReplay: () => false,
     handling: () => ({ maxAttempts: 5 }),
   };

@@ -44,7 +44,7 @@ export function remoteSubscriber(
   const { name, url, secret, isBatch, outage, topics = topicsOf(component.name) } = component;
   const receiver = { url, key: Buffer.from(secret.replace(/^whsec_/, ''), 'base64'), send };
   const toAll = <Handler>(handler: Handler) => Object.fromEntries(topics.map((topic) => [topic, handler]));
-  const options = { place: 'elsewhere', outage } as const;
+  const options = { place: 'elsewhere', host: new URL(url).host, outage } as const;
   if (!isBatch) {
     const deliver = (event: BusEvent, context: DeliveryContext & PreviousOfEvent) =>
       postEvent(receiver, event, context);

@@ -112,6 +112,8 @@ interface SharesCommits {
 export interface AttachedSubscriber {
   readonly name: string;
   readonly place: Place;
+  /** The host of its endpoint; null for one in this process. */
+  readonly host: string | null;
   readonly handlers: ReadonlyMap<string, Handler>;
   readonly transactional: boolean;
   /** Whether consecutive deliveries are handled in one transaction. */
@@ -207,6 +209,7 @@ type AnyOptions = {
 } & SharesCommits & {
     readonly transactional?: boolean;
     readonly place?: Place;
+    readonly host?: string;
   };
 
 /** Attaches a component whose name and topics only the running program knows. @throws TypeError as `subscriber` */
@@ -234,7 +237,7 @@ function attachHandlers(
   options: AnyOptions,
   batch: BatchLimits | null,
 ): AttachedSubscriber {
-  const { place = 'in_process', transactional = false, sharesCommits = true } = options;
+  const { place = 'in_process', host = null, transactional = false, sharesCommits = true } = options;
   const byDefault = defaultsOf(place);
   const { timeoutMs = byDefault.timeoutMs, maxAttempts = byDefault.maxAttempts } = options;
   const { afterDeadLetter = byDefault.afterDeadLetter, outage = byDefault.outage } = options;
@@ -263,6 +266,7 @@ function attachHandlers(
   return {
     name,
     place,
+    host,
     handlers: byTopic,
     transactional,
     sharesCommits,

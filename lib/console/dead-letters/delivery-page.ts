@@ -13,6 +13,7 @@ import { timeToMinute } from '../kit/instants.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { deadLetterPath, deadLettersPath } from '../kit/links.ts';
+import { pauseAlerts } from '../kit/pause-alerts.ts';
 import { alert, card } from '../kit/sections.ts';
 import { subscriberLink } from '../kit/subscriber-link.ts';
 import { attemptTimeline } from './attempts.ts';
@@ -33,7 +34,8 @@ export function deadLetterPage(view: DeadLetter, context: PageContext): Html {
       actions: actions(view, context),
       live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
     })}
-    ${haltAlert(view)} ${missingReplayScope(context.operator)}
+    ${haltAlert(view)} ${view.state !== 'delivered' && pauseAlerts(view, view.generatedAt, context)}
+    ${missingReplayScope(context.operator)}
     ${card(
       html`<div class="detail">
         <section aria-labelledby="h-attempts">

@@ -8,6 +8,7 @@ import { time } from '../kit/instants.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { eventPath, eventsPath } from '../kit/links.ts';
+import { pauseAlerts } from '../kit/pause-alerts.ts';
 import { alert, card, section } from '../kit/sections.ts';
 import { stateLabel } from '../kit/states.ts';
 import { deliveryList } from './delivery-list.ts';
@@ -29,7 +30,7 @@ export function eventPage(view: EventView, context: PageContext): Html {
       ${time(event.createdAt, generatedAt)}`,
       live: liveness(generatedAt, REFRESH_SECONDS, context.url),
     })}
-    ${verdictAlert(view)} ${missingReplayScope(context.operator)}
+    ${verdictAlert(view)} ${pausesOf(view, context)} ${missingReplayScope(context.operator)}
     ${section({
       id: 'deliveries',
       title: 'Deliveries',
@@ -60,6 +61,13 @@ const TONES = {
   failing: ['fail', WARNING_ICON],
   dead_lettered: ['dead', DEAD_ICON],
 } as const;
+
+/** Of what is not delivered; a delivery that waits has the pause beside it. */
+function pausesOf({ event, deliveries, generatedAt }: EventView, context: PageContext): Html {
+  const held = deliveries.filter(({ state, why }) => state !== 'delivered' && why?.code !== 'paused');
+  const { topic } = event;
+  return html`${held.map(({ subscriber }) => pauseAlerts({ subscriber, topic }, generatedAt, context))}`;
+}
 
 function verdictAlert({ event, deliveries, generatedAt }: EventView): Html {
   const [tone, icon] = TONES[event.state];

@@ -16,6 +16,7 @@ import {
   subscriberPath,
   topicPath,
 } from '../kit/links.ts';
+import { pauseAlerts } from '../kit/pause-alerts.ts';
 import { alert, card, emptyLine, factList, section } from '../kit/sections.ts';
 import { failureLabel, failureTag } from '../kit/states.ts';
 import { capitalize, count, countOfLanes, quantity } from '../kit/words.ts';
@@ -43,9 +44,11 @@ export function incidentPage(view: IncidentView, context: PageContext): Html {
       lead: html`${failureTag(view.lastError.kind)} since ${timeToMinute(view.openedAt, generatedAt)}`,
       live: liveness(generatedAt, refreshSeconds, context.url),
     })}
-    ${sentenceAlert(view)} ${missingReplayScope(context.operator)} ${actions(view, context)}
-    ${recoverySection(view, context)} ${waitingTopics(view)} ${haltsSection(view, context)}
-    ${lanesSection(view, context)} ${deadLettersSection(view)} ${factsSection(view)} ${actionsSection(view)}`;
+    ${sentenceAlert(view)} ${missingReplayScope(context.operator)}
+    ${view.state !== 'closed' && pauseAlerts({ subscriber, topic }, generatedAt, context)}
+    ${actions(view, context)} ${recoverySection(view, context)} ${waitingTopics(view)}
+    ${haltsSection(view, context)} ${lanesSection(view, context)} ${deadLettersSection(view)}
+    ${factsSection(view)} ${actionsSection(view)}`;
   return layout(
     {
       title: `${subscriber} ${topic === null ? 'does not answer' : `on ${topic}`}`,
@@ -130,7 +133,6 @@ function factsSection(view: IncidentView): Html {
           ['Waiting in them', quantity(view.waiting, 'delivery')],
           topic !== null && ['Dead letters', deadLetterCount(view)],
           dismissed > 0 && ['Dismissed', quantity(dismissed, 'dead letter')],
-          view.paused && ['Paused', 'yes: its deliveries wait until someone resumes it'],
           !view.inCatalog && ['Catalog', 'This release’s catalog does not list the subscription.'],
         ],
         'roomy',

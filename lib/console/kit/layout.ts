@@ -16,6 +16,7 @@ import {
   withParameters,
 } from './links.ts';
 import type { Operator } from './operator.ts';
+import type { PauseOf } from './pauses.ts';
 import { factList } from './sections.ts';
 import { count } from './words.ts';
 
@@ -44,12 +45,15 @@ export interface Badges {
   readonly deadLetters: number;
   /** Incidents that are happening now. */
   readonly happening: number;
+  /** All pauses, which pages show that concern what they stop. */
+  readonly pauses: readonly PauseOf[];
 }
 
 type Section =
   | 'overview'
   | 'incidents'
   | 'events'
+  | 'subscribers'
   | 'dead-letters'
   | 'replays'
   | 'webhooks'

@@ -13,6 +13,8 @@ export const topicPath = (topic: string) => `${HOME}/topics/${encodeURIComponent
 export const asyncApiPath = (topic: string | null = null) =>
   withQuery(`${HOME}/catalog/asyncapi`, { topic }) + (topic === null ? '' : '#excerpt');
 
+export const subscribersPath = () => `${HOME}/subscribers`;
+
 export const subscriberPath = (subscriber: string, query: Query = {}) =>
   withQuery(`${HOME}/subscribers/${encodeURIComponent(subscriber)}`, query);
 

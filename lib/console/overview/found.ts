@@ -1,5 +1,3 @@
-import * as z from 'zod';
-
 import { topics } from '../../bus/catalog/catalog.ts';
 import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import { LANES_COUNTED, halting } from '../../bus/deliveries/halts.ts';
@@ -12,8 +10,10 @@ import { INCIDENT, WORST_FIRST } from '../incidents/incident.ts';
 import type { FoundIncident } from '../incidents/incident.ts';
 import { outageFields } from '../incidents/outage.ts';
 import type { Outage } from '../incidents/outage.ts';
-import { field, instant, instantOrNull, jsonOf } from '../kit/fields.ts';
+import { field, instantOrNull, jsonOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
+import { pauseFields } from '../kit/pauses.ts';
+import type { Pause } from '../kit/pauses.ts';
 import * as shape from '../kit/shapes.ts';
 import { OLDEST_SNAPSHOT } from './snapshot.ts';
 import type { FoundSnapshot } from './snapshot.ts';
@@ -28,13 +28,6 @@ export const countFields = {
 export const lastFields = {
   lastDeliveredAt: instantOrNull('last_delivered_at'),
   lastFailedAt: instantOrNull('last_failed_at'),
-};
-
-export const pauseFields = {
-  topic: field(shape.topic.nullable(), "nullif(topic, '')", 'Null: all topics of the subscriber.'),
-  pausedAt: instant('paused_at'),
-  pausedBy: field(z.string(), 'paused_by'),
-  reason: field(z.string(), 'reason'),
 };
 
 /** The statement's result. Numbers for times are epoch milliseconds; `hours` counts back from the current hour. */
@@ -66,7 +59,7 @@ export interface Found {
   readonly outages: readonly (Outage & { readonly subscriber: string })[];
   /** How many lanes a dead letter halts, up to `LANES_COUNTED` of a subscription. */
   readonly halts: readonly { topic: string; subscriber: string; lanes: number }[];
-  readonly pauses: readonly { topic: string; subscriber: string; pause: Row<typeof pauseFields> }[];
+  readonly pauses: readonly { topic: string; subscriber: string; pause: Pause }[];
   readonly hours: readonly {
     topic: string;
     ago: number;

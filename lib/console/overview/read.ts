@@ -8,10 +8,11 @@ import { MINUTE, SECOND, instantOf, instantOrNull } from '../../platform/time.ts
 import { incident, incidentOf } from '../incidents/incident.ts';
 import { heedlessOf, outage } from '../incidents/outage.ts';
 import { shapesOf } from '../kit/fields.ts';
+import { pause } from '../kit/pauses.ts';
 import { preparedOf, preparedTransaction } from '../kit/prepared.ts';
 import * as shape from '../kit/shapes.ts';
 import type { Counts } from '../kit/shapes.ts';
-import { INCIDENTS, countFields, findOverview, lastFields, pauseFields } from './found.ts';
+import { INCIDENTS, countFields, findOverview, lastFields } from './found.ts';
 import type { Found } from './found.ts';
 import { oldSnapshot, oldSnapshotOf } from './old-snapshot.ts';
 
@@ -43,7 +44,7 @@ const subscriberOverview = z
       description: 'Whether the subscriber has a handler or an endpoint. Otherwise its deliveries wait.',
     }),
     paused: z.boolean(),
-    pause: z.object(shapesOf(pauseFields)).meta({ id: 'Pause' }).nullable(),
+    pause: pause.nullable(),
     outage: outage.nullable().meta({ description: 'While the subscriber does not answer.' }),
     haltedLanes: shape.count.meta({
       description: `Lanes that wait until a dead letter is replayed or dismissed; counted up to ${LANES_COUNTED}.`,
@@ -208,14 +209,14 @@ function topicsOf(
   const unlisted = unlistedOf(found);
   const subscriberOf = (topic: string, subscriber: string): SubscriberOverview => {
     const key = `${topic} ${subscriber}`;
-    const { pause = null } = pauses.get(key) ?? pauses.get(` ${subscriber}`) ?? {};
+    const { pause: held = null } = pauses.get(key) ?? pauses.get(` ${subscriber}`) ?? {};
     const attached = handled.has(key);
     const down = heedless.has(key) ? null : (silent.get(subscriber) ?? null);
-    const flows = attached && !pause && !down;
+    const flows = attached && !held && !down;
     const waiting = awaiting.get(key);
     const total = totals.get(key);
     const counts = countsOf(total, waiting?.events);
-    const nextProbe = attached && !pause && counts.pending + counts.failing > 0 ? down?.nextProbeAt : null;
+    const nextProbe = attached && !held && counts.pending + counts.failing > 0 ? down?.nextProbeAt : null;
     const wait = waits.get(key);
     const dueSince = flows ? earliest(wait?.due_since, waiting?.oldest) : null;
     return {
@@ -224,8 +225,8 @@ function topicsOf(
       neededVersion: wait?.needed_version ?? null,
       ...counts,
       attached,
-      paused: pause !== null,
-      pause,
+      paused: held !== null,
+      pause: held,
       outage: down,
       haltedLanes: halts.get(key)?.lanes ?? 0,
       oldestDueAgeSeconds: dueSince === null ? null : tenths(Math.max(0, (found.now - dueSince) / SECOND)),

@@ -1,13 +1,16 @@
 import * as z from 'zod';
 
 import { answered, refused } from '../../platform/http/operation.ts';
+import { Problem } from '../../platform/http/problem.ts';
 import { HOME, smokePath, smokeTestPath } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
 import type { Bus } from '../kit/route.ts';
+import * as shape from '../kit/shapes.ts';
 import { smokeTestExample } from './example.ts';
 import { smokePage } from './page.ts';
 import { readSmokeTest, recipientsOf } from './read.ts';
 import { startSmokeTest } from './start.ts';
+import type { SmokeTestPlan } from './start.ts';
 import { smokeTest } from './view.ts';
 
 const UNKNOWN = 'Unknown smoke test. Tests are kept for a month.';
@@ -37,8 +40,13 @@ export const beginSmokeTest = operatorRoute({
   summary: 'Send a test through every configured endpoint and every attached subscriber',
   description:
     'Signs a test webhook for each configured provider and sends it to this deployment’s own address, and emits a test event for each attached subscriber that is not paused. Answers when the webhooks are answered, within 10 seconds; ask for the test by its id until everything has arrived. The test webhooks are receipts like others, of the type `postbud.smoke_test`; no figure counts the test event.',
-  body: z.object({}),
+  body: z.object({
+    subscriber: shape.subscriberName
+      .optional()
+      .meta({ description: 'Sends the test event to this subscriber alone, and no webhooks.' }),
+  }),
   answer: smokeTest,
+  problems: ['unattached'],
   links: {
     progress: {
       operationId: 'readSmokeTest',
@@ -48,15 +56,38 @@ export const beginSmokeTest = operatorRoute({
   },
   examples: {
     'of-a-deployment': { summary: 'A smoke test', json: {}, answer: answered(smokeTestExample) },
+    'nobody-to-test': {
+      summary: 'A test event to a subscriber that is not attached',
+      json: { subscriber: 'postcards' },
+      answer: refused('unattached', { detail: notTestable('postcards') }),
+    },
   },
-  handle: async ({ bus, operator, url }) => {
-    const id = await start(bus, operator.subject, bus.ownUrl(url));
+  handle: async ({ bus, operator, url, body: { subscriber } }) => {
+    const db = await bus.database();
+    // Where nobody relays it, it would wait for ever.
+    const all = bus.relays() ? await recipientsOf(db, bus.subscribers()) : [];
+    if (subscriber !== undefined && !all.includes(subscriber))
+      throw new Problem('unattached', { detail: notTestable(subscriber) });
+    const by = operator.subject;
+    const id =
+      subscriber === undefined
+        ? await start(bus, { by, origin: bus.ownUrl(url), subscribers: all })
+        : await startSmokeTest(db, { by, origin: url.origin, subscribers: [subscriber], send: noWebhooks });
     return await readSmokeTest(bus, id);
   },
   redirectTo: ({ test }) => (test === null ? null : smokeTestPath(test.smokeTestId)),
 });
 
-async function start(bus: Bus, by: string, origin: string | null): Promise<string> {
+const noWebhooks = async () => await Promise.resolve([]);
+
+function notTestable(subscriber: string): string {
+  return `${subscriber} is paused, or this deployment does not deliver to it, so a test event would wait. Nothing was sent.`;
+}
+
+async function start(
+  bus: Bus,
+  { by, origin, subscribers }: Pick<SmokeTestPlan, 'by' | 'origin' | 'subscribers'>,
+): Promise<string> {
   const db = await bus.database();
   const { canSign, send } = bus.testWebhooks();
   const tested = bus
@@ -65,8 +96,7 @@ async function start(bus: Bus, by: string, origin: string | null): Promise<strin
   return await startSmokeTest(db, {
     by,
     origin,
-    // Where nobody relays it, it would wait for ever.
-    subscribers: bus.relays() ? await recipientsOf(db, bus.subscribers()) : [],
+    subscribers,
     send: async (smokeTestId) => {
       if (origin === null) return [];
       return await Promise.all(

@@ -5,6 +5,22 @@ import { until } from '../kit/instants.ts';
 import { count, deliveriesWait, quantity } from '../kit/words.ts';
 import { ageWords, shareWords, timesWords } from './figures.ts';
 import type { SubscriberHealth } from './read.ts';
+import { deadLetterPhrase, orNever, placeWords, statePhrase } from './standing-list.ts';
+
+/** How the subscriber is now. */
+export function standingFacts({ items: [one], generatedAt: now }: SubscriberHealth): Facts {
+  const { pending, failing, lastAnswer } = one;
+  const failed = orNever(one.lastFailedAt, now);
+  return [
+    ['State', statePhrase(one)],
+    ['Runs', placeWords(one)],
+    ['Waiting', counted(pending)],
+    ['Failing', counted(failing, 'yellow')],
+    ['Dead letters', deadLetterPhrase(one)],
+    ['Last delivered', orNever(one.lastDeliveredAt, now)],
+    ['Last failed', lastAnswer === null ? failed : say`${failed}: ${lastAnswer}`],
+  ];
+}
 
 /** The figures of the whole span. */
 export function healthFacts({ whole }: SubscriberHealth): Facts {
@@ -26,8 +42,7 @@ export function healthFacts({ whole }: SubscriberHealth): Facts {
 
 /** Says since when the subscriber does not answer, what waits, and when it is probed. @returns null if it answers. */
 export function outageSentence({
-  outage,
-  waiting,
+  items: [{ outage, pending, failing }],
   subscriber,
   generatedAt: now,
 }: SubscriberHealth): Phrase | null {
@@ -35,5 +50,5 @@ export function outageSentence({
   const { kind, since, probes, nextProbeAt } = outage;
   const silent = strong(say`${subscriber} ${silenceWords(kind)} since ${toMinute(since, now)}.`);
   const probed = probes > 0 && `, ${quantity(probes, 'probe')} without an answer`;
-  return say`${silent} ${deliveriesWait(waiting)}, without using up attempts. Next probe ${until(nextProbeAt, now)}${probed}.`;
+  return say`${silent} ${deliveriesWait(pending + failing)}, without using up attempts. Next probe ${until(nextProbeAt, now)}${probed}.`;
 }

@@ -2,8 +2,8 @@ import * as z from 'zod';
 
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
-import { outageFields } from '../incidents/outage.ts';
-import type { Outage } from '../incidents/outage.ts';
+import { INCIDENT, WORST_FIRST } from '../incidents/incident.ts';
+import type { FoundIncident } from '../incidents/incident.ts';
 import { field, instant, instantSql, jsonOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
@@ -33,9 +33,8 @@ export interface Found {
   /** Topics with deliveries to the subscriber. */
   readonly topics: readonly string[];
   readonly left: readonly Row<typeof leftFields>[];
-  readonly outage: Outage | null;
-  /** Unfinished deliveries. */
-  readonly waiting: number;
+  /** Those that are not closed. */
+  readonly incidents: readonly FoundIncident[];
   readonly periods: readonly FoundPeriod[];
   readonly actions: readonly Row<typeof actionFields>[];
 }
@@ -77,6 +76,9 @@ export async function findHealth(
 }
 
 const LISTED_ACTIONS = 100;
+
+/** More are on the page of incidents. */
+export const INCIDENTS = 20;
 
 // Hours are never older than three days, and days never newer than two, so that none is counted twice. Replays of earlier
 // releases have no recipients: such a replay concerns the subscriber if its request names it, or nobody. A reveal only
@@ -130,11 +132,10 @@ const HEALTH = `
       select coalesce(json_agg(${jsonOf(leftFields)} order by topic), '[]')
       from known where waiting > 0 or dead_lettered > 0
     ),
-    'outage', (
-      select ${jsonOf(outageFields)} from outages where subscriber = $1::text and recovered_at is null
-    ),
-    'waiting', (
-      select coalesce(sum(pending) + sum(failing), 0) from backlog where subscriber = $1::text
+    'incidents', (
+      select coalesce(json_agg(${INCIDENT} order by ${WORST_FIRST}), '[]') from (
+        select * from incidents where closed_at is null and subscriber = $1::text order by ${WORST_FIRST} limit ${INCIDENTS}
+      ) as incidents
     ),
     'periods', (select coalesce(json_agg(period), '[]') from period),
     'actions', (select coalesce(json_agg(${jsonOf(actionFields)} order by at desc), '[]') from acted)

@@ -1,18 +1,20 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { gapsSection } from '../backfills/gaps-section.ts';
-import { actionForm, hiddenField, mayReplay } from '../kit/actions.ts';
-import { listTable, phraseOf } from '../kit/document.ts';
+import { incidentItems } from '../incidents/list.ts';
+import { actionForm, hiddenField, mayReplay, missingReplayScope } from '../kit/actions.ts';
+import { factsOf, listTable, phraseOf } from '../kit/document.ts';
 import type { Part, Style } from '../kit/document.ts';
 import { SILENT_ICON } from '../kit/icons.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { HOME, subscriberPath, topicPath, withParameters } from '../kit/links.ts';
+import { smokePath, subscriberPath, subscribersPath, topicPath, withParameters } from '../kit/links.ts';
+import { pauseAlerts } from '../kit/pause-alerts.ts';
 import { alert, card, emptyLine, section } from '../kit/sections.ts';
 import { quantity } from '../kit/words.ts';
 import { actionsSection } from './actions.ts';
 import { chartsOf } from './charts.ts';
-import { healthFacts, outageSentence } from './facts.ts';
+import { healthFacts, outageSentence, standingFacts } from './facts.ts';
 import { spanWords } from './figures.ts';
 import { leavingSection } from './leaving.ts';
 import { valueList } from './lists.ts';
@@ -21,16 +23,21 @@ import { subscriptionsSection } from './subscriptions.ts';
 
 const REFRESH_SECONDS = 60;
 
-/** Draws the health of one subscriber over time: figures, charts, the same values as a table, operators' actions. */
+/** Draws one subscriber: how it is now, what can be done, and its health over time. */
 export function subscriberPage(view: SubscriberHealth, context: PageContext): Html {
   const { subscriber, generatedAt } = view;
-  const content = html`<p class="back"><a href="${HOME}">← Overview</a></p>
+  const content = html`<p class="back"><a href="${subscribersPath()}">← Subscribers</a></p>
     ${heading({
       title: html`<span class="mono">${subscriber}</span>`,
-      lead: leadOf(view),
+      lead: 'A component that receives events.',
+      actions: mayReplay(context.operator) && standingActions(view, context),
       live: liveness(generatedAt, REFRESH_SECONDS, context.url),
     })}
-    ${outageAlert(view, context)} ${leavingSection(view, context)} ${chooser(view, context)} ${figures(view)}
+    ${missingReplayScope(context.operator)} ${pauseAlerts({ subscriber, topic: null }, generatedAt, context)}
+    ${outageAlert(view, context)} ${nowSection(view)} ${leavingSection(view, context)}
+    <h2 class="gap">Health</h2>
+    <p class="muted small">${leadOf(view)}</p>
+    ${chooser(view, context)} ${figures(view)}
     ${section({
       id: 'over-time',
       title: view.span === 'hours' ? 'Hour by hour' : 'Day by day',
@@ -40,9 +47,36 @@ export function subscriberPage(view: SubscriberHealth, context: PageContext): Ht
     ${gapsSection({ gaps: view.gaps, isOfTopic: false, now: generatedAt })} ${subscriptionsSection(view)}
     ${actionsSection(view)}`;
   return layout(
-    { title: subscriber, section: 'overview', refreshSeconds: REFRESH_SECONDS, content },
+    { title: subscriber, section: 'subscribers', refreshSeconds: REFRESH_SECONDS, content },
     context,
   );
+}
+
+/** What can be done with all that it receives. Pauses, outages and what goes wrong have their buttons beside them. */
+function standingActions({ subscriber, items: [one] }: SubscriberHealth, context: PageContext): Html {
+  const isPaused = one.pauses.some(({ topic }) => topic === null);
+  return html`<div class="acts">
+    ${one.inCatalog && !isPaused && actionForm('pause', { subscriber }, { of: subscriber }, context)}
+    ${
+      one.place !== 'unattached' &&
+      !isPaused &&
+      html`<form method="post" action="${smokePath()}">
+        ${hiddenField('subscriber', subscriber)}
+        <button class="btn sm">Send a test event<span class="vh"> to ${subscriber}</span></button>
+      </form>`
+    }
+  </div>`;
+}
+
+/** How it is now, and what goes wrong, each with the way to its end. */
+function nowSection(view: SubscriberHealth): Html {
+  const { incidents, generatedAt } = view;
+  return section({
+    id: 'now',
+    title: 'Now',
+    content: html`${card(factsOf(standingFacts(view), 'roomy'))}
+    ${incidents.length > 0 && incidentItems(incidents, generatedAt)}`,
+  });
 }
 
 function outageAlert(view: SubscriberHealth, context: PageContext): Html | null {
@@ -54,13 +88,12 @@ function outageAlert(view: SubscriberHealth, context: PageContext): Html | null 
   return alert('dead', SILENT_ICON, sentence.html, action);
 }
 
-function leadOf({ inCatalog, topic, topics }: SubscriberHealth): Html {
+function leadOf({ topic, topics }: SubscriberHealth): Html {
   const of =
     topic === null
       ? html`Deliveries of ${quantity(topics.length, 'topic')}.`
       : html`Deliveries of <a class="mono" href="${topicPath(topic)}">${topic}</a>.`;
-  return html`${of} Counts are approximate and a few seconds late; replays are counted
-  apart.${!inCatalog && ' This release’s catalog does not list the subscriber.'}`;
+  return html`${of} Counts are approximate and a few seconds late; replays are counted apart.`;
 }
 
 function zoneWords({ span }: SubscriberHealth): Child {

@@ -1,17 +1,18 @@
 import * as z from 'zod';
 
-import { subscriberNames, topics as catalogTopics } from '../../bus/catalog/catalog.ts';
+import { topics as catalogTopics } from '../../bus/catalog/catalog.ts';
 import { addHistograms, quantileMs } from '../../components/subscriber-health/buckets.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { DAY, HOUR, SECOND, instantOf } from '../../platform/time.ts';
 import { gap, readGaps } from '../backfills/gaps.ts';
-import { outage } from '../incidents/outage.ts';
+import { incident, incidentOf } from '../incidents/incident.ts';
 import { shapesOf } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
 import { subscriptionFields, subscriptionsIn } from '../kit/subscription.ts';
 import type { Attachments } from '../kit/subscription.ts';
-import { actionFields, findHealth, leftFields } from './found.ts';
+import { actionFields, findHealth, INCIDENTS, leftFields } from './found.ts';
 import type { Found, FoundPeriod } from './found.ts';
+import { readStandings, subscriberStanding } from './standing.ts';
 
 export const spans = z.enum(['hours', 'days']);
 export type Span = z.output<typeof spans>;
@@ -59,8 +60,8 @@ const action = z
 export const subscriberHealth = z
   .object({
     generatedAt: shape.instant,
+    items: z.tuple([subscriberStanding]).meta({ description: 'The subscriber as it is now.' }),
     subscriber: z.string(),
-    inCatalog: z.boolean().meta({ description: 'Whether this release’s catalog lists the subscriber.' }),
     topic: shape.topic.nullable().meta({ description: 'Null: all its topics.' }),
     topics: z.array(shape.topic).meta({ description: 'The topics that it subscribes to, or did.' }),
     unlisted: z.array(z.object(shapesOf(leftFields))).meta({
@@ -69,8 +70,10 @@ export const subscriberHealth = z
     subscriptions: z
       .array(z.object({ topic: shape.topic, ...subscriptionFields }))
       .meta({ description: 'The topics that this release’s catalog lists the subscriber for.' }),
-    outage: outage.nullable().meta({ description: 'While the subscriber does not answer.' }),
-    waiting: shape.count.meta({ description: 'Its unfinished deliveries now, of all its topics.' }),
+    incidents: z
+      .array(incident)
+      .max(INCIDENTS)
+      .meta({ description: 'What goes wrong with it now, and what is over with dead letters left.' }),
     span: spans,
     whole: z.object(measured).meta({ description: 'The whole span.' }),
     intervals: z.array(interval).meta({
@@ -79,7 +82,7 @@ export const subscriberHealth = z
     actions: z.array(action).meta({ description: 'Newest first, at most 100.' }),
     gaps: z.array(gap).meta({ description: 'Its topics of which it lacks older events.' }),
   })
-  .meta({ id: 'SubscriberHealth', description: 'The health of a subscriber over time.' });
+  .meta({ id: 'SubscriberHealth', description: 'A subscriber as it is now, and its health over time.' });
 
 export type SubscriberHealth = z.output<typeof subscriberHealth>;
 export type HealthInterval = z.output<typeof interval>;
@@ -97,7 +100,7 @@ export interface HealthRequest {
 }
 
 /**
- * Reads how a subscriber did in the last 48 hours or 30 days, and what it lacks. The cost does not grow with the number
+ * Reads how a subscriber is, how it did in the last 48 hours or 30 days, and what it lacks. The cost does not grow with the number
  * of deliveries.
  *
  * @param now overrides the database's clock in tests.
@@ -112,27 +115,27 @@ export async function readSubscriberHealth(
     subscribers.some((one) => one === subscriber) ? [name] : [],
   );
   const asked = listed.filter((name) => topic === undefined || name === topic);
-  const [found, gaps] = await Promise.all([
+  const [found, standings, gaps] = await Promise.all([
     findHealth(db, { subscriber, topic: topic ?? '', listed, ...SPANS[span] }, now),
+    readStandings(db, attachments.subscribers(), subscriber),
     readGaps(
       db,
       asked.map((name) => ({ topic: name, subscriber })),
     ),
   ]);
-  const inCatalog = subscriberNames().some((name) => name === subscriber);
   const topics = [...new Set([...listed, ...found.topics])].toSorted();
-  if (!inCatalog && topics.length === 0) return null;
+  const [standing] = standings.items;
+  if (!standing) return null;
   const subscriptionOf = subscriptionsIn(attachments);
   return {
     generatedAt: found.generatedAt,
+    items: [standing],
     subscriber,
-    inCatalog,
     topic: topic ?? null,
     topics,
     unlisted: found.left.filter((left) => !listed.some((name) => name === left.topic)),
     subscriptions: listed.map((name) => ({ topic: name, ...subscriptionOf(name, subscriber) })),
-    outage: found.outage,
-    waiting: found.waiting,
+    incidents: found.incidents.map((one) => incidentOf(one)),
     span,
     whole: measuredOf(found.periods),
     intervals: intervalsOf(found, SPANS[span]),

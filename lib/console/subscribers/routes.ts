@@ -1,18 +1,21 @@
 import * as z from 'zod';
 
 import { probe } from '../../bus/deliveries/operations/probe.ts';
+import { watchIncidents } from '../../components/incidents/watch.ts';
 import { topicText } from '../kit/replay-request.ts';
 import { answered, HTML_TYPE, invalid, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { requireValid } from '../../platform/http/validated.ts';
 import { actionRoute } from '../kit/action-route.ts';
-import { HOME, subscriberPath } from '../kit/links.ts';
+import { HOME, subscriberPath, subscribersPath } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
+import { subscribersPage } from './list-page.ts';
 import { subscriberPage } from './page.ts';
 import { readSubscriberHealth, spans, subscriberHealth } from './read.ts';
 import type { SubscriberHealth } from './read.ts';
 import { renameSubscriber } from './rename.ts';
+import { readStandings, subscriberStandings } from './standing.ts';
 
 const UNKNOWN =
   'Unknown subscriber. The catalog lists the subscribers of each topic: /platform/event-bus/catalog.';
@@ -60,6 +63,66 @@ const ELSEWHERE = {
   onReplay: 'run',
 } as const;
 
+const DELIVERING = {
+  subscriber: 'accounting',
+  inCatalog: true,
+  topics: { listed: 2, attached: 2 },
+  place: 'elsewhere',
+  host: 'accounting.example.com',
+  state: 'delivering',
+  pausedBy: null,
+  pauses: [],
+  outage: null,
+  pending: 0,
+  failing: 0,
+  deadLettered: 1,
+  lastDeliveredAt: '2026-02-21T09:30:58.412Z',
+  lastFailedAt: '2026-02-21T08:44:12.003Z',
+  lastAnswer: '500 licence expired',
+} as const;
+
+const PAUSE = {
+  topic: null,
+  pausedAt: '2026-02-21T09:12:40.000Z',
+  pausedBy: 'kari',
+  reason: 'The ledger is being moved.',
+};
+
+export const listSubscribers = operatorRoute({
+  id: 'listSubscribers',
+  path: subscribersPath(),
+  scope: 'event-bus:read',
+  summary: 'See where each subscriber runs, how it is, and what waits for it',
+  answer: subscriberStandings,
+  examples: {
+    'as-json': {
+      summary: 'All subscribers',
+      answer: answered({
+        generatedAt: '2026-02-21T09:31:00.000Z',
+        items: [
+          {
+            ...DELIVERING,
+            subscriber: 'ledger',
+            host: 'ledger.example.com',
+            state: 'paused',
+            pausedBy: 'kari',
+            pauses: [PAUSE],
+            pending: 12,
+          },
+          DELIVERING,
+        ],
+      }),
+    },
+    'as-a-page': { summary: 'The same as a page', answer: { status: 200, type: HTML_TYPE } },
+  },
+  handle: async ({ bus }) => {
+    const db = await bus.database();
+    await watchIncidents(db);
+    return await readStandings(db, bus.subscribers());
+  },
+  page: subscribersPage,
+});
+
 const BY_NAME = {
   subscriber: z
     .string()
@@ -71,9 +134,9 @@ export const showSubscriber = operatorRoute({
   id: 'readSubscriberHealth',
   path: `${HOME}/subscribers/{subscriber}`,
   scope: 'event-bus:read',
-  summary: 'See the health of a subscriber over time',
+  summary: 'See how a subscriber is, and its health over time',
   description:
-    'Counts and times are approximate: a process that is killed loses those of its last seconds. The exact totals are in the metrics.',
+    'Figures over time are approximate: a process that is killed loses those of its last seconds. The exact totals are in the metrics.',
   parameters: BY_NAME,
   query,
   answer: subscriberHealth,
@@ -85,8 +148,8 @@ export const showSubscriber = operatorRoute({
       parameters: { subscriber: 'accounting', span: 'hours' },
       answer: answered({
         generatedAt: '2026-02-21T09:31:00.000Z',
+        items: [DELIVERING],
         subscriber: 'accounting',
-        inCatalog: true,
         topic: null,
         topics: ['invoice.issued', 'payment.captured'],
         unlisted: [],
@@ -94,8 +157,7 @@ export const showSubscriber = operatorRoute({
           { topic: 'invoice.issued', place: 'elsewhere', options: ELSEWHERE, invalidVariable: null },
           { topic: 'payment.captured', place: 'elsewhere', options: ELSEWHERE, invalidVariable: null },
         ],
-        outage: null,
-        waiting: 0,
+        incidents: [],
         span: 'hours',
         whole: BUSY,
         intervals: [
@@ -133,7 +195,9 @@ export const showSubscriber = operatorRoute({
     },
   },
   handle: async ({ parameters, query: { span, topic }, bus }) => {
-    const health = await readSubscriberHealth(await bus.database(), {
+    const db = await bus.database();
+    await watchIncidents(db);
+    const health = await readSubscriberHealth(db, {
       ...parameters,
       topic,
       span,
@@ -202,4 +266,4 @@ function notSilent(subscriber: string): string {
   return `${subscriber} has no outage: there is nothing to probe. Its deliveries are retried as they are due.`;
 }
 
-export const subscriberRoutes = [showSubscriber, probeSubscriber, renameSubscriber];
+export const subscriberRoutes = [listSubscribers, showSubscriber, probeSubscriber, renameSubscriber];

@@ -1,0 +1,110 @@
+import { html } from '../../platform/markup.ts';
+import { silenceWords } from '../incidents/outage.ts';
+import { below, countColumn, muted, say, subscriberPhrase, toMinute, when } from '../kit/document.ts';
+import type { List, Part, Phrase, Style } from '../kit/document.ts';
+import { CHECK_ICON, CLOCK_ICON, PAUSE_ICON, RETRY_ICON, SILENT_ICON } from '../kit/icons.ts';
+import { until } from '../kit/instants.ts';
+import { deadLettersPath } from '../kit/links.ts';
+import { pauseClause } from '../kit/pauses.ts';
+import { count } from '../kit/words.ts';
+import type { SubscriberStanding, SubscriberStandings } from './standing.ts';
+
+/** All subscribers, those in trouble first. */
+export function standingList({ items, generatedAt: now }: SubscriberStandings): List<SubscriberStanding> {
+  return {
+    name: 'Subscribers',
+    caption: 'Subscribers, those in trouble first',
+    columns: [
+      {
+        label: 'Subscriber',
+        isRowHeader: true,
+        cell: (one) => say`${subscriberPhrase(one.subscriber)}${{ ...below(placeWords(one)), text: '' }}`,
+      },
+      { label: 'Runs', only: 'terminal', terminal: { isFlexible: true, leftOut: 'late' }, cell: placeWords },
+      {
+        label: 'State',
+        look: 'message',
+        cell: (one) => {
+          const state = statePhrase(one);
+          return { ...state, html: [state.html, whyOf(one, now).map((why) => below(why).html)] };
+        },
+      },
+      countColumn('Waiting', ({ pending }) => pending),
+      countColumn('Failing', ({ failing }) => failing, { style: 'yellow' }),
+      {
+        ...countColumn('Dead letters', ({ deadLettered }) => deadLettered, { title: 'dead' }),
+        cell: deadLetterPhrase,
+      },
+      {
+        label: 'Last delivered',
+        look: 'nowrap',
+        terminal: { title: 'delivered' },
+        cell: ({ lastDeliveredAt: at }) => orNever(at, now),
+      },
+      {
+        label: 'Last failed',
+        look: 'message',
+        terminal: { title: 'failed' },
+        cell: ({ lastFailedAt: at, lastAnswer }) => {
+          const phrase = orNever(at, now);
+          return { ...phrase, html: [phrase.html, below(lastAnswer).html] };
+        },
+      },
+    ],
+    rows: items,
+  };
+}
+
+/** Where it runs: `here`, `at ledger.example.com`, `not attached`; and how many topics are not attached. */
+export function placeWords({ place, host, topics, inCatalog }: SubscriberStanding): string {
+  if (!inCatalog) return 'not in this release’s catalog';
+  if (place === 'unattached') return 'not attached';
+  const where = host === null ? 'here' : `at ${host}`;
+  return topics.attached === topics.listed
+    ? where
+    : `${where}, ${count(topics.attached)} of ${count(topics.listed)} topics`;
+}
+
+type Look = readonly [tone: string, icon: Phrase['html'], style: Style, mark: string];
+
+const LOOKS: Readonly<Record<SubscriberStanding['state'], Look>> = {
+  delivering: ['ok-t', CHECK_ICON, 'green', '✓'],
+  failing: ['fail-t', RETRY_ICON, 'yellow', '!'],
+  outage: ['dead-t', SILENT_ICON, 'red', '✗'],
+  paused: ['fail-t', PAUSE_ICON, 'yellow', '!'],
+  unattached: ['', CLOCK_ICON, 'dim', '·'],
+};
+
+/** The state by a shape, a word and a colour. */
+export function statePhrase({ state }: Pick<SubscriberStanding, 'state'>): Phrase {
+  const [tone, icon, style, mark] = LOOKS[state];
+  return { html: html`<span class="state ${tone}">${icon}${state}</span>`, text: `${mark} ${state}`, style };
+}
+
+/** Whose pause holds its deliveries, and since when it is silent. */
+function whyOf({ pauses, outage }: SubscriberStanding, now: string): readonly Phrase[] {
+  return [
+    ...pauses.map((pause) => say`${pause.topic}${pause.topic !== null && ' '}${pauseClause(pause, now)}`),
+    ...(outage
+      ? [
+          say`${silenceWords(outage.kind)} since ${toMinute(outage.since, now)}; next probe ${until(outage.nextProbeAt, now)}`,
+        ]
+      : []),
+  ];
+}
+
+/** The number of dead letters, linked to their list. */
+export function deadLetterPhrase({ subscriber, deadLettered: dead }: SubscriberStanding): Part {
+  if (dead === 0) return muted('0');
+  return {
+    html: html`<a class="n dead" href="${deadLettersPath({ subscriber })}"
+      >${count(dead)}<span class="vh"> dead letters of ${subscriber}</span></a
+    >`,
+    text: count(dead),
+    style: 'red',
+  };
+}
+
+export function orNever(at: string | null, now: string): Phrase {
+  return at === null ? muted('never') : when(at, now);
+}

@@ -1,0 +1,61 @@
+import { describe, expect } from 'vitest';
+
+import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
+import { rows } from '../support/bus.ts';
+import { test } from '../support/cli-test.ts';
+
+describe('subscribers', () => {
+  test('lists those in trouble first, in 80 columns', async ({ operators, postbud }) => {
+    await operators.held(2);
+    const { code, out } = await postbud('subscribers', { columns: 80 });
+    expect(code).toBe(0);
+    const [heading, first] = out.split('\n');
+    expect(heading).toMatch(/^subscriber +(runs +)?state +waiting +failing +dead/);
+    expect(first).toMatch(/^ledger +(here, 1 of 16 +)?! failing +1 +1 +0/);
+    expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(80);
+  });
+
+  test('with --json writes what the server answered', async ({ postbud }) => {
+    const items = (await postbud('subscribers --json')).json()['items'];
+    expect(items).toContainEqual(expect.objectContaining({ subscriber: 'ledger', state: 'delivering' }));
+  });
+});
+
+describe('subscriber', () => {
+  test('says how one is, whose pause holds it, and names the commands that apply and no other', async ({
+    bus,
+    operators,
+    postbud,
+  }) => {
+    await operators.held(2);
+    const failing = await postbud('subscriber ledger');
+    expect(failing.out).toContain('! failing');
+    expect(failing.out).toContain('TypeError: the ledger is down');
+    expect(failing.out).toMatch(/When it is fixed: npx postbud retry [\da-f-]{36} --wait/);
+    expect(failing.out).toContain('npx postbud pause ledger --reason <text>');
+    expect(failing.out).not.toContain('npx postbud resume');
+    await pause(bus.db, { subscriber: 'ledger', topic: null }, 'kari', 'moving');
+    const paused = await postbud('subscriber ledger');
+    expect(paused.out).toMatch(/ledger is paused for all its topics by kari since \d\d:\d\d:\d\d: moving/);
+    expect(paused.out).toContain('To resume it: npx postbud resume ledger');
+    expect(paused.out).not.toContain('npx postbud pause');
+  });
+
+  test('refuses a name that nothing has, with the nearest', async ({ postbud }) => {
+    const { code, err } = await postbud('subscriber legder');
+    expect([code, err]).toEqual([2, "Unknown subscriber 'legder'. Did you mean 'ledger'?"]);
+    expect(await postbud('subscriber')).toMatchObject({ code: 2 });
+  });
+});
+
+describe('smoke with a subscriber', () => {
+  test('sends the test event to that one alone, and says so where it would wait', async ({
+    bus,
+    postbud,
+  }) => {
+    const none = await postbud('smoke reviews');
+    expect([none.code, none.err]).toEqual([1, expect.stringContaining('so a test event would wait')]);
+    await postbud('smoke ledger --timeout 1');
+    expect(await rows(bus.db, 'select subscribers from smoke_tests')).toEqual([{ subscribers: ['ledger'] }]);
+  });
+});
