@@ -142,8 +142,8 @@ describe('npx postbud smoke', () => {
     ]);
   });
 
-  test('takes no arguments, and a number of seconds', async ({ postbud }) => {
-    expect((await postbud('smoke production')).err).toContain("Unexpected argument 'production'.");
+  test('takes one subscriber at most, and a number of seconds', async ({ postbud }) => {
+    expect((await postbud('smoke ledger production')).err).toContain("Unexpected argument 'production'.");
     expect((await postbud('smoke --timeout soon')).err).toBe(
       "--timeout: 'soon' is not a whole number from 1 to 600.",
     );
