@@ -23,7 +23,7 @@ const LONG = [
   'tests/database/{restart,role-rights,surroundings,take-over,trouble}.test.ts',
   'tests/http/{cli-database,cli-process,cron,fuzz,fuzz-operators,local-server,misconfigured}.test.ts',
   'tests/http/{operators-personal,posted-at-once,visitor-limits}.test.ts',
-  'tests/package/{outbox,outside}.test.ts',
+  'tests/package/{outbox,outside,receivers}.test.ts',
   'tests/unit/{newcomer,testing-databases}.test.ts',
 ];
 

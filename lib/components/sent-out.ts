@@ -18,7 +18,7 @@ export function topicsSentOut({
   if (listed.length === 0) {
     throw new InvalidConfiguration(
       variableOf(name, topics === undefined ? 'URL' : 'TOPICS'),
-      `must have a subscriber of the catalog in its name, not ${name}: ${subscriberNames().join(', ')}`,
+      `must have a subscriber of the catalog in its name, not ${name}${suggestionFor(name)}. Subscribers are listed in lib/bus/catalog (docs/joining.md says how to become one): ${subscriberNames().join(', ')}`,
     );
   }
   if (topics === undefined) return listed;
@@ -30,6 +30,11 @@ export function topicsSentOut({
     variableOf(name, 'TOPICS'),
     `must name topics that the catalog lists for ${name}, for example ${listed[0]}. Please check: ${wrong.join(', ')}`,
   );
+}
+
+function suggestionFor(name: string): string {
+  const meant = nearest(name, subscriberNames());
+  return meant === null ? '' : ` (did you mean ${meant}?)`;
 }
 
 /** Says which name is wrong. An unknown name that is near to none is not repeated: it may be a secret. */

@@ -274,6 +274,6 @@ test('a component with some topics elsewhere is sent those alone, handles the ot
 
 test('a component that the catalog does not list is refused by the name of its variable', () => {
   expect(() => topicsSentOut({ name: 'acounting' })).toThrow(
-    'SUBSCRIBER_ACOUNTING_URL must have a subscriber of the catalog in its name, not acounting',
+    'SUBSCRIBER_ACOUNTING_URL must have a subscriber of the catalog in its name, not acounting (did you mean accounting?). Subscribers are listed in lib/bus/catalog (docs/joining.md says how to become one)',
   );
 });

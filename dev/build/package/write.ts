@@ -6,6 +6,7 @@ import { bytesOf, codeOf } from './code.ts';
 import { entriesOf, INSTALLED, readPackageJson } from './entries.ts';
 import type { PackageJson } from './entries.ts';
 import { typesOf } from './types.ts';
+import { vectors } from './vectors.ts';
 
 /** Where the package may be published, and the name that it has there. */
 export interface Registry {
@@ -59,6 +60,7 @@ export async function writePackage(
       .replaceAll(LINK_TO_DOCUMENT, '$1')
       .replaceAll('(#postbud', `(#${name.replaceAll(/[@/]/g, '')}`),
   );
+  write(folder, 'vectors.json', `${JSON.stringify({ vectors }, null, 2)}\n`);
   const packed = execFileSync('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', '..'], {
     cwd: folder,
     encoding: 'utf8',

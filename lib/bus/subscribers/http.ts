@@ -144,16 +144,13 @@ async function post(
   const timestamp = Math.floor(Date.now() / SECOND);
   // The header is this attempt's. The document has the event's, which stays the same.
   const parent = traceparent();
-  const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
   const response = await reach(send, url, {
     method: 'POST',
     // Not followed: a redirect would send a signed event to an address that nobody configured.
     redirect: 'manual',
     headers: {
       'content-type': `${type}; charset=utf-8`,
-      'webhook-id': id,
-      'webhook-timestamp': String(timestamp),
-      'webhook-signature': `v1,${signature}`,
+      ...signedHeaders(key, id, timestamp, body),
       'x-attempt': String(attempt),
       ...(parent !== null && { traceparent: parent }),
     },
@@ -163,6 +160,16 @@ async function post(
   if (response.ok) return response;
   const answer = await refusalIn(response, events);
   throw Object.assign(refusalOf(response, answer), { answer });
+}
+
+/** Signs a body by Standard Webhooks. @param timestamp in Unix seconds. */
+export function signedHeaders(key: Buffer, id: string, timestamp: number, body: string) {
+  const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
+  return {
+    'webhook-id': id,
+    'webhook-timestamp': String(timestamp),
+    'webhook-signature': `v1,${signature}`,
+  };
 }
 
 function refusalOf({ status, headers }: Response, answer: string | null): Error {
