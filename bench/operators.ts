@@ -30,6 +30,7 @@ import { previewReplay } from '../lib/console/replays/preview.ts';
 import { readSubscriberHealth } from '../lib/console/subscribers/read.ts';
 import { subscriberRoutes } from '../lib/console/subscribers/routes.ts';
 import { readStandings } from '../lib/console/subscribers/standing.ts';
+import { readTail, tailQuery } from '../lib/console/tail/read.ts';
 import { webhookQuery } from '../lib/console/webhooks/query.ts';
 import { readWebhooks } from '../lib/console/webhooks/read.ts';
 import { endpointsOf } from '../lib/edge/webhooks/endpoints.ts';
@@ -251,6 +252,12 @@ async function views(db: Database): Promise<Figure[]> {
   const { items: incidents } = await readIncidents(db, incidentQuery.parse({}));
   const largest = incidents.toSorted((first, second) => second.owed - first.owed)[0]!;
   return [
+    await read('the newest outcomes', () => readTail(db, tailQuery.parse({})), OVERVIEW_GOAL_MS),
+    await read(
+      'the newest outcomes that failed, for one subscriber',
+      () => readTail(db, tailQuery.parse({ subscriber: 'audit', outcome: 'failing' })),
+      OVERVIEW_GOAL_MS,
+    ),
     await read('incidents, brought up to date', () => watchIncidents(db), OVERVIEW_GOAL_MS),
     await read(
       `incidents, ${incidents.length} of them`,

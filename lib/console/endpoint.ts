@@ -4,7 +4,7 @@ import { refusingReplays } from '../bus/deliveries/subscription.ts';
 import type { OperatorSettings } from '../platform/config.ts';
 import { guardedEndpoint } from '../platform/http/guarded-endpoint.ts';
 import type { Endpoint } from '../platform/http/guarded-endpoint.ts';
-import { requireAcceptable, wantsHtml } from '../platform/http/negotiate.ts';
+import { requireAcceptable, wantsCsv, wantsHtml } from '../platform/http/negotiate.ts';
 import { Problem, problemResponse } from '../platform/http/problem.ts';
 import type { VisitorLimits } from '../platform/http/visit.ts';
 import { logError } from '../platform/log.ts';
@@ -139,7 +139,7 @@ function takeMark({ searchParams }: URL, mark: string): boolean {
 
 async function answer(asked: Asked, { route, parameters }: PlaceAt, requestId: string): Promise<Response> {
   const { declaration, request, url } = asked;
-  requireAcceptable(request.headers);
+  if (isPublic(route) || !route.hasCsv || !wantsCsv(request.headers)) requireAcceptable(request.headers);
   const { settings, bus } = declaration;
   const visit = { request, url, parameters, requestId, wantsHtml: asked.wantsHtml, settings, bus };
   if (isPublic(route)) {
@@ -266,6 +266,7 @@ function pageResponse(page: Html, { status = 200, headers = {} }: Details): Resp
 /** Answers with JSON, or redirects a browser to another page. */
 function otherResponse({ wantsHtml: isBrowser }: Asked, given: Answer<never>): Response {
   const { json, headers = {} } = given;
+  if ('text' in given) return new Response(given.text, { headers });
   if (!('seeOther' in given)) return Response.json(json, { status: given.status ?? 200, headers });
   if (!isBrowser) return Response.json(json, { headers });
   const status = given.withForm ? 307 : 303;

@@ -20,6 +20,7 @@ import { logRoutes, replayRoutes } from '../../lib/console/replays/routes.ts';
 import { setAsideRoutes } from '../../lib/console/set-aside/routes.ts';
 import { smokeRoutes } from '../../lib/console/smoke/routes.ts';
 import { subscriberRoutes } from '../../lib/console/subscribers/routes.ts';
+import { tailRoutes } from '../../lib/console/tail/routes.ts';
 import { webhookRoutes } from '../../lib/console/webhooks/routes.ts';
 import { endpointsOf } from '../../lib/edge/webhooks/endpoints.ts';
 import { testSender } from '../../lib/edge/webhooks/send-test.ts';
@@ -35,6 +36,7 @@ export const operatorRoutes: readonly Route[] = [
   ...accessRoutes,
   ...overviewRoutes,
   ...eventsRoutes,
+  ...tailRoutes,
   ...deadLetterRoutes,
   ...dismissRoutes,
   ...replayRoutes,

@@ -13,6 +13,7 @@ import { logRoutes } from '../../../lib/console/replays/routes.ts';
 import { setAsideRoutes } from '../../../lib/console/set-aside/routes.ts';
 import { smokeRoutes } from '../../../lib/console/smoke/routes.ts';
 import { subscriberRoutes } from '../../../lib/console/subscribers/routes.ts';
+import { tailRoutes } from '../../../lib/console/tail/routes.ts';
 import { webhookRoutes } from '../../../lib/console/webhooks/routes.ts';
 
 export default operators(
@@ -31,6 +32,7 @@ export default operators(
     ...alertRoutes,
     ...smokeRoutes,
     ...setAsideRoutes,
+    ...tailRoutes,
   ],
   perVisitor,
 );

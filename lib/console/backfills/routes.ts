@@ -159,6 +159,7 @@ export const listBackfills = operatorRoute({
   summary: 'List backfills, newest first',
   query: listQuery,
   answer: backfillList,
+  csv: [{ path: 'items', words: 'Backfills', isPaged: true }],
   problems: ['validation_failed'],
   examples: {
     'of-a-subscription': {

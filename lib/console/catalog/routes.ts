@@ -26,6 +26,7 @@ export const showCatalog = operatorRoute({
   scope: 'event-bus:read',
   summary: 'See every topic, its producer and its subscribers',
   answer: catalogView,
+  csv: [{ path: 'topics', words: 'Topics' }],
   examples: {
     'as-json': {
       summary: 'The catalog',

@@ -53,6 +53,10 @@ export const listDeadLetters = operatorRoute({
   summary: 'List dead letters, newest first',
   query: deadLetterQuery,
   answer: deadLetterPage,
+  csv: [
+    { path: 'items', words: 'Dead letters', isPaged: true },
+    { path: 'groups', words: 'Errors' },
+  ],
   links: {
     read: {
       operationId: 'readDeadLetter',

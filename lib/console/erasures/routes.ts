@@ -91,6 +91,7 @@ export const listErasures = operatorRoute({
   summary: 'List erasures, newest first',
   query: listQuery,
   answer: erasureList,
+  csv: [{ path: 'items', words: 'Erasures', isPaged: true }],
   problems: ['validation_failed'],
   examples: {
     newest: { summary: 'The newest', parameters: { limit: 10 }, answer: answered(LIST) },

@@ -62,6 +62,7 @@ export const listIncidents = operatorRoute({
   summary: 'List what goes wrong, and what is left of it',
   query: incidentQuery,
   answer: incidentList,
+  csv: [{ path: 'items', words: 'Incidents', isPaged: true }],
   links: {
     read: { operationId: 'readIncident', description: 'The worst incident.', parameters: LINKED },
     acknowledge: {

@@ -32,6 +32,8 @@ export interface PageContext {
   readonly badges: Badges | null;
   /** The action that the address says was done, and how it goes on. */
   readonly following?: Following | null;
+  /** The page's lists as files. */
+  readonly csv?: readonly { readonly words: string; readonly path: string }[];
   /** A form that was sent without a session, to be shown again. */
   readonly unsent?: Html | null;
   /** Whether the handler of a subscription refuses replays. */
@@ -71,12 +73,22 @@ interface Page {
   readonly following?: Following;
   /** Whether a browser without script loads the page again by itself. */
   readonly isReloaded?: boolean;
+  /** Whether the script leaves it as it is while its reader is further down, or has selected text. */
+  readonly isStill?: boolean;
   readonly content: Child;
 }
 
 /** Draws a page for someone who is signed in. */
 export function layout(
-  { title, section, refreshSeconds = null, following: own, isReloaded = false, content }: Page,
+  {
+    title,
+    section,
+    refreshSeconds = null,
+    following: own,
+    isReloaded = false,
+    isStill = false,
+    content,
+  }: Page,
   context: PageContext,
 ): Html {
   const following = own ?? context.following ?? null;
@@ -90,10 +102,15 @@ export function layout(
         <span class="env ${context.environment.toLowerCase()}">${context.environment}</span>
         ${navigation(section, context)} ${searchBox(context.url)} ${account(context.operator)}
       </header>
-      <main id="content" tabindex="-1" data-refresh="${isWatched ? FOLLOW_SECONDS : (refreshSeconds ?? 0)}">
+      <main
+        id="content"
+        tabindex="-1"
+        data-refresh="${isWatched ? FOLLOW_SECONDS : (refreshSeconds ?? 0)}"
+        ${isStill && STILL}
+      >
         ${context.unsent}
         ${own === undefined && followingRegion(following, following && followingActions(context.url, isWatched))}
-        ${content}
+        ${content} ${csvLine(context.csv ?? [])}
       </main>
       <footer class="foot muted small">
         <span>Times are in <span data-zone-name>UTC</span>.</span>
@@ -103,6 +120,16 @@ export function layout(
       ${keys()}`,
     // A reload would lose the form.
     isReloaded || (isWatched && following.isLong !== true && !context.unsent),
+  );
+}
+
+function csvLine(lists: NonNullable<PageContext['csv']>): Child {
+  return (
+    lists.length > 0 &&
+    html`<p class="csv muted small">
+      As CSV, all that match:
+      ${lists.map(({ words, path }, index) => [index > 0 && ' · ', html`<a href="${path}">${words}</a>`])}
+    </p>`
   );
 }
 
@@ -202,6 +229,7 @@ function pill(number = 0, meaning?: string): Child {
   );
 }
 
+const STILL = html`data-still`;
 const CURRENT = html`aria-current="page"`;
 
 /** Draws the search over all events. Its field has what the page was searched for. */

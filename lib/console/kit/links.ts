@@ -32,6 +32,8 @@ export const deadLettersPath = (query: Query = {}) => withQuery(`${HOME}/dead-le
 export const deadLetterPath = (deliveryId: string) =>
   `${HOME}/dead-letters/${encodeURIComponent(deliveryId)}`;
 
+export const tailPath = () => `${HOME}/tail`;
+
 export const doctorPath = () => `${HOME}/doctor`;
 
 export const smokePath = () => `${HOME}/smoke`;

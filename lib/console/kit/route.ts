@@ -6,13 +6,15 @@ import type { Refusal } from '../../components/registry.ts';
 import type { AlertSettings, OperatorSettings, Provider } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { mediaTypes } from '../../platform/http/body.ts';
-import { HTML_TYPE, JSON_TYPE, refused } from '../../platform/http/operation.ts';
+import { CSV_TYPE, HTML_TYPE, JSON_TYPE, refused } from '../../platform/http/operation.ts';
 import type { Answer as DescribedAnswer, Example, Operation, Scope } from '../../platform/http/operation.ts';
 import type { ProblemCode } from '../../platform/http/problem-codes.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { readContent, requireValid, validated } from '../../platform/http/validated.ts';
 import type { Content } from '../../platform/http/validated.ts';
 import type { Limit } from '../../platform/rate-limit/limiter.ts';
+import { csvFile, csvLinks, csvParameters, wantedCsv } from './csv.ts';
+import type { CsvList } from './csv.ts';
 import type { Html, PageContext } from './layout.ts';
 import { requireNobodyNamed } from './nobody-named.ts';
 import type { Operator } from './operator.ts';
@@ -56,6 +58,8 @@ export interface OperatorRoute<View = unknown> extends Operation {
   readonly access: Scope;
   /** The shape of the answer as JSON. */
   readonly answer: z.ZodType<View>;
+  /** Whether its lists are there as CSV. */
+  readonly hasCsv: boolean;
   readonly handle: (visit: OperatorVisit) => Promise<Answer<PageContext>>;
 }
 
@@ -86,7 +90,7 @@ export interface OperatorVisit extends Visit {
 }
 
 /** An answer as JSON and as a page; the caller gets one of them. @typeParam Context the page's context. */
-export type Answer<Context> = (PageAnswer<Context> | ElsewhereAnswer | FileAnswer) & {
+export type Answer<Context> = (PageAnswer<Context> | ElsewhereAnswer | FileAnswer | TextAnswer) & {
   readonly json: unknown;
   readonly headers?: Readonly<Record<string, string>>;
 };
@@ -107,6 +111,11 @@ interface ElsewhereAnswer {
 /** An answer that is JSON for browsers too, which save it as a file. */
 interface FileAnswer {
   readonly status?: number;
+}
+
+/** An answer that is a file of text for all; its headers name its type. */
+interface TextAnswer {
+  readonly text: string;
 }
 
 /** Schemas of a path's parameters. */
@@ -137,6 +146,8 @@ export interface RouteDeclaration<View, Parameters extends Shape, Query, Body> {
   /** Reads a form whose fields differ from the body's. @throws Problem */
   readonly readForm?: (content: Content) => Body;
   readonly answer: z.ZodType<View>;
+  /** Its lists, which are there as CSV too. The first is that of `?format=csv`, another needs `&list=…`. */
+  readonly csv?: readonly CsvList[];
   readonly links?: NonNullable<DescribedAnswer['links']>;
   /** Problems beyond those that every operators' route may answer. */
   readonly problems?: readonly ProblemCode[];
@@ -178,6 +189,7 @@ export function operatorRoute<View, Parameters extends Shape = Shape, Query = un
     summary,
     ...(description !== undefined && { description }),
     access: scope,
+    hasCsv: declaration.csv !== undefined,
     hasPages: true,
     // Only OpenAPI reads the getters, so a cold start does not build what they return.
     get parameters() {
@@ -192,6 +204,7 @@ export function operatorRoute<View, Parameters extends Shape = Shape, Query = un
       return [
         ...PROBLEMS,
         ...(body ? BODY_PROBLEMS : []),
+        ...(declaration.csv ? (['validation_failed'] as const) : []),
         ...(unknown === undefined ? [] : (['not_found'] as const)),
         ...problems,
       ];
@@ -207,7 +220,7 @@ async function answerVisit<View, Parameters extends Shape, Query, Body>(
   declaration: RouteDeclaration<View, Parameters, Query, Body>,
   visit: OperatorVisit,
 ): Promise<Answer<PageContext>> {
-  const { handle, page, redirectTo, unknown } = declaration;
+  const { handle, page, redirectTo, unknown, csv = [] } = declaration;
   const parameters = parametersOf(declaration.parameters, visit);
   if (!parameters) throw new Problem('not_found', unknown === undefined ? {} : { detail: unknown });
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- without a schema the type is that of undefined
@@ -218,11 +231,35 @@ async function answerVisit<View, Parameters extends Shape, Query, Body>(
     body: declaration.body && (await readSent(declaration.body, declaration.readForm, visit.request)),
   } as Checked<Parameters, Query, Body>;
   await requireNobodyNamed(visit.bus.database, checked);
+  const nobody = () => new Problem('not_found', unknown === undefined ? {} : { detail: unknown });
+  const list = csv.length === 0 ? null : wantedCsv(csv, visit);
+  if (list !== null) {
+    const file = await csvFile(list, declaration.answer, visit, async (part) => {
+      const view = await handle({ ...checked, query: pageOf(declaration.query, visit, part) });
+      if (view === null) throw nobody();
+      return view;
+    });
+    return { json: null, ...file };
+  }
   const view = await handle(checked);
-  if (view === null) throw new Problem('not_found', unknown === undefined ? {} : { detail: unknown });
+  if (view === null) throw nobody();
   const seeOther = redirectTo?.(view, checked) ?? null;
   if (seeOther !== null) return { json: view, seeOther };
-  return page ? { json: view, page: (context) => page(view, context) } : { json: view };
+  if (!page) return { json: view };
+  return { json: view, page: (context) => page(view, { ...context, csv: csvLinks(csv, visit.url) }) };
+}
+
+/** The query with another cursor, and with a limit beyond that of an answer. */
+function pageOf<Query>(
+  query: z.ZodType<Query> | undefined,
+  { url }: Visit,
+  { cursor, limit }: { readonly cursor: string | null; readonly limit: number },
+): Query {
+  const fields = { ...fieldsOf(url.searchParams), ...(cursor !== null && { cursor }) };
+  const checked = query && requireValid(fields, query);
+  const isLimited = typeof checked === 'object' && checked !== null && 'limit' in checked;
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- without a schema the type is that of undefined
+  return (isLimited ? { ...checked, limit } : checked) as Query;
 }
 
 /** @returns null for a path with a parameter that does not fit. */
@@ -280,9 +317,11 @@ const BODY_PROBLEMS: readonly ProblemCode[] = [
 function describeParameters({
   parameters = {},
   query,
+  csv = [],
 }: {
   readonly parameters?: Shape;
   readonly query?: z.ZodType;
+  readonly csv?: readonly CsvList[];
 }): NonNullable<Operation['parameters']> {
   // A query that is rewritten before it is checked is described by the schema that checks it.
   const fields = query instanceof z.ZodPipe ? query.out : query;
@@ -295,16 +334,19 @@ function describeParameters({
       schema,
       isList: name === 'deliveryIds',
     })),
+    ...(csv.length === 0 ? [] : csvParameters(csv)),
   ];
 }
 
 function describeAnswers({
   answer,
   links,
+  csv,
   page,
   redirectTo,
 }: {
   readonly answer: z.ZodType;
+  readonly csv?: readonly CsvList[];
   readonly links?: DescribedAnswer['links'];
   readonly page?: unknown;
   readonly redirectTo?: unknown;
@@ -313,7 +355,11 @@ function describeAnswers({
     {
       status: 200,
       description: answer.description ?? 'The answer.',
-      content: { [JSON_TYPE]: answer, ...(page !== undefined && { [HTML_TYPE]: z.string() }) },
+      content: {
+        [JSON_TYPE]: answer,
+        ...(page !== undefined && { [HTML_TYPE]: z.string() }),
+        ...(csv && { [CSV_TYPE]: z.string() }),
+      },
       ...(links && { links }),
     },
     ...(redirectTo === undefined ? [] : [SEE_OTHER]),

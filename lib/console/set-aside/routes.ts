@@ -16,6 +16,7 @@ export const listSetAside = operatorRoute({
   scope: 'event-bus:read',
   summary: 'List what the bus set aside: rows that should not exist, and a clock that was ahead',
   answer: setAsideList,
+  csv: [{ path: 'items', words: 'Rows set aside' }],
   examples: {
     all: {
       summary: 'All of them',

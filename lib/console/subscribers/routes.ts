@@ -140,6 +140,11 @@ export const showSubscriber = operatorRoute({
   parameters: BY_NAME,
   query,
   answer: subscriberHealth,
+  csv: [
+    { path: 'intervals', words: 'Values of the charts' },
+    { path: 'subscriptions', words: 'Subscriptions' },
+    { path: 'actions', words: 'Actions' },
+  ],
   problems: ['validation_failed'],
   unknown: UNKNOWN,
   examples: {

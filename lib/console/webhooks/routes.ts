@@ -20,6 +20,12 @@ export const listWebhooks = operatorRoute({
   summary: 'List what providers sent: receipts with their events, refusals, and what was set aside',
   query: webhookQuery,
   answer: webhookPage,
+  csv: [
+    { path: 'receipts.items', words: 'Received', isPaged: true },
+    { path: 'refusals.items', words: 'Refused', isPaged: true },
+    { path: 'setAside.items', words: 'Set aside', isPaged: true },
+    { path: 'providers', words: 'Providers' },
+  ],
   problems: ['validation_failed'],
   examples: {
     'of-a-provider': {

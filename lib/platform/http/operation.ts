@@ -114,6 +114,7 @@ interface ExampleAnswer {
 
 export const JSON_TYPE = 'application/json';
 export const HTML_TYPE = 'text/html';
+export const CSV_TYPE = 'text/csv';
 export const FORM_TYPE = 'application/x-www-form-urlencoded';
 export const PROBLEM_TYPE = 'application/problem+json';
 

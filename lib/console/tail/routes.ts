@@ -1,0 +1,51 @@
+import { subscriberNames, topics } from '../../bus/catalog/catalog.ts';
+import { answered, invalid } from '../../platform/http/operation.ts';
+import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
+import { tailPath } from '../kit/links.ts';
+import { operatorRoute } from '../kit/route.ts';
+import { tailPageOf } from './page.ts';
+import { readTail, tail, tailQuery } from './read.ts';
+
+const NAMES = { topics: topics().map(([topic]) => topic), subscribers: subscriberNames() };
+
+const showTail = operatorRoute({
+  id: 'readTail',
+  path: tailPath(),
+  scope: 'event-bus:read',
+  summary: 'Read the newest outcomes of deliveries',
+  description:
+    'What was delivered, failed or was given up, newest first. The newest of each of the 100 lanes that are furthest, of 200 dead letters and of 200 lanes that wait for a retry.',
+  query: tailQuery,
+  answer: tail,
+  problems: ['validation_failed'],
+  csv: [{ path: 'items', words: 'Outcomes' }],
+  examples: {
+    'of-a-subscriber': {
+      summary: 'What failed for one subscriber',
+      parameters: { subscriber: 'accounting', outcome: 'failing' },
+      answer: answered({
+        generatedAt: '2026-02-21T09:31:00.000Z',
+        filters: { topic: null, subscriber: 'accounting', outcome: 'failing', limit: 50 },
+        items: [],
+      }),
+    },
+    'an-unknown-topic': {
+      summary: 'A topic that does not exist',
+      parameters: { topic: 'payment.capture' },
+      answer: invalid(
+        'topic',
+        'invalid_type',
+        'expected a topic of the catalog; did you mean payment.captured?',
+      ),
+    },
+  },
+  handle: async ({ query, bus }) => {
+    const db = await bus.database();
+    await requireKnownTopic(db, query.topic);
+    await requireKnownSubscriber(db, query.subscriber);
+    return await readTail(db, query);
+  },
+  page: (view, context) => tailPageOf(view, context, NAMES),
+});
+
+export const tailRoutes = [showTail];

@@ -1,0 +1,142 @@
+import { expect } from 'vitest';
+
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { attach } from '../../lib/bus/subscribers/subscriber.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
+import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { VIEWS, test, wordsOf } from '../support/console-test.ts';
+import { pageFaults } from '../support/page-faults.ts';
+
+/** Bookings delivers these payments; what it is given beyond the third is rejected, where that is wanted. */
+async function deliver(db: Database, from: number, to: number, isRefused = false): Promise<void> {
+  await emitPayments(db, from, to);
+  const handle = () => {
+    if (isRefused) throw new PermanentError('the period is closed');
+  };
+  await drainLive(db, [attach('accounting', { 'payment.captured': handle })]);
+}
+
+const emptied = async (db: Database) =>
+  await rows(
+    db,
+    'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, halts, outages, absences, incidents, error_groups',
+  );
+
+test.for([1280, 390])(
+  'an operator watches deliveries come in, keeps the place while reading, and stops the list, %i px wide',
+  async (width, { at, db, newPage }) => {
+    await emptied(db);
+    await deliver(db, 1, 30);
+    const page = await newPage({ viewport: { width, height: 700 } });
+    await page.goto(at('/events'));
+    await page.getByRole('link', { name: 'Watch live' }).click();
+    await page.getByLabel('Subscriber').selectOption('accounting');
+    await page.getByRole('button', { name: 'Apply' }).click();
+    const counted = () => page.locator('#tail tbody tr').count();
+    await expect.poll(counted).toBe(30);
+    await deliver(db, 31, 31, true);
+    await expect.poll(counted).toBe(31);
+    expect(await wordsOf(page)).toMatch(/Newest first .*dead-lettered.*the period is closed/);
+
+    await page.locator('#tail tbody tr').nth(20).scrollIntoViewIfNeeded();
+    const top = async () => (await page.locator('#tail tbody tr').nth(20).boundingBox())?.y;
+    const place = await top();
+    await deliver(db, 32, 33);
+    await expect.poll(() => page.locator('[data-live]').innerText()).toMatch(/^Not refreshing, as of/);
+    expect([await counted(), Math.round((await top())!)]).toEqual([31, Math.round(place!)]);
+    await page.evaluate('scrollTo(0, 0)');
+    await expect.poll(counted).toBe(33);
+
+    await page.getByRole('button', { name: 'Stop refreshing' }).click();
+    await deliver(db, 34, 34);
+    await expect.poll(() => page.locator('[data-live]').innerText()).toMatch(/^Not refreshing, as of/);
+    expect(await counted()).toBe(33);
+    await page.getByRole('button', { name: 'Refresh again' }).click();
+    await expect.poll(counted).toBe(34);
+
+    await page.getByRole('combobox', { name: 'Outcome' }).selectOption('Dead-lettered');
+    await page.getByRole('button', { name: 'Apply' }).click();
+    await expect.poll(counted).toBe(1);
+  },
+);
+
+test('without script the newest outcomes are a list, with times in UTC and the word UTC', async ({
+  at,
+  db,
+  newPage,
+}) => {
+  await emptied(db);
+  await deliver(db, 1, 3);
+  const page = await newPage({ colorScheme: 'dark', javaScriptEnabled: false, timezoneId: 'Europe/Oslo' });
+  await page.goto(at('/tail?subscriber=accounting'));
+  expect(await page.locator('#tail tbody tr').count()).toBe(3);
+  for (const time of await page.locator('time').allInnerTexts())
+    expect(time).toMatch(/^[\w ]*\d\d:\d\d(:\d\d)? UTC$/);
+  expect(await page.locator('footer').innerText()).toBe('Times are in UTC.');
+});
+
+test.for(['Europe/Oslo', 'America/St_Johns'])(
+  'times are in the zone of the browser (%s), or in UTC by a switch that is remembered',
+  async (zone, { at, db, newPage }) => {
+    await emptied(db);
+    await deliver(db, 1, 1);
+    const page = await newPage({ timezoneId: zone });
+    await page.goto(at('/tail?subscriber=accounting'));
+    const cell = page.locator('#tail time').first();
+    const instant = new Date((await cell.getAttribute('datetime'))!);
+    const inZone = (timeZone: string) => instant.toLocaleTimeString('en-GB', { timeZone });
+    expect(await cell.innerText()).toContain(inZone(zone));
+    expect(await cell.innerText()).not.toContain('UTC');
+    expect(await cell.getAttribute('title')).toContain(zone);
+    expect(await page.locator('footer').innerText()).toContain(`Times are in ${zone}.`);
+
+    await page.getByRole('button', { name: 'Show UTC' }).press('Enter');
+    await expect.poll(() => cell.innerText()).toContain(`${inZone('UTC')} UTC`);
+    await page.keyboard.press('r');
+    await page.goto(at('/events'));
+    expect(await page.locator('footer').innerText()).toContain('Times are in UTC.');
+    await page.getByRole('button', { name: `Show ${zone}` }).click();
+    expect(await page.locator('footer').innerText()).toContain(`Times are in ${zone}.`);
+  },
+);
+
+test('the title says how many incidents happen now, and changes with them', async ({ at, db, newPage }) => {
+  await emptied(db);
+  const page = await newPage();
+  await page.goto(at(''));
+  await expect.poll(() => page.title()).toBe('Overview · Postbud');
+  await emitPayments(db, 1, 1);
+  await drainLive(db, [
+    attach('accounting', {
+      'payment.captured': () => {
+        throw new Error('not now');
+      },
+    }),
+  ]);
+  await page.keyboard.press('r');
+  await expect.poll(() => page.title()).toBe('(1) Overview · Postbud');
+});
+
+test.for(VIEWS)('a list is saved as CSV from its page, $how', async ({ options }, { at, db, newPage }) => {
+  await emptied(db);
+  await deliver(db, 1, 2, true);
+  const page = await newPage({ ...options, acceptDownloads: true });
+  await page.goto(at('/dead-letters'));
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('link', { name: 'Dead letters', exact: true }).last().click(),
+  ]);
+  expect(download.suggestedFilename()).toMatch(/^dead-letters-[\d-]+\.csv$/);
+});
+
+test('the page of what comes in meets WCAG 2.2 A and AA in light and dark, and scrolls nothing sideways at 390 and 320 px', async ({
+  at,
+  db,
+  newPage,
+}) => {
+  await emptied(db);
+  await deliver(db, 1, 2);
+  await deliver(db, 3, 4, true);
+  const page = await newPage();
+  expect(await pageFaults(page, at('/tail'))).toEqual([]);
+}, 200_000);

@@ -1,0 +1,99 @@
+import { describe, expect } from 'vitest';
+
+import { rows } from '../support/bus.ts';
+import { BROWSER, test } from '../support/operator-test.ts';
+
+const linesOf = (text: string) => text.split('\r\n').slice(0, -1);
+
+describe('a list of the console as CSV', () => {
+  test('has all that match, with the fields of the answer, by the address and by Accept', async ({
+    operators,
+  }) => {
+    const ids = await operators.died(120, '=refused, "twice"');
+    const file = await operators.ask('/dead-letters?subscriber=ledger&format=csv&limit=10', {
+      accept: BROWSER,
+    });
+    expect([file.status, file.type]).toEqual([200, 'text/csv; charset=utf-8; header=present']);
+    expect(file.headers.get('content-disposition')).toMatch(
+      /^attachment; filename="dead-letters-\d{4}-\d\d-\d\d\.csv"$/,
+    );
+    expect(file.headers.get('link')).toBeNull();
+    const [head, ...lines] = linesOf(file.text);
+    expect(head).toMatch(
+      /^deliveryId,eventId,topic,subscriber,.*lastError\.kind,lastError\.message,lastError\.group$/,
+    );
+    expect(lines).toHaveLength(120);
+    expect(lines.map((line) => line.split(',')[0])).toEqual(ids.toReversed());
+    expect(lines[0]).toContain(`"'=refused, ""twice"""`);
+    const asked = await operators.ask('/dead-letters?subscriber=ledger', { accept: 'text/csv' });
+    expect(asked.text).toBe(file.text);
+    expect(linesOf((await operators.ask('/dead-letters?subscriber=audit&format=csv')).text)).toEqual([head]);
+    const groups = await operators.ask('/dead-letters?format=csv&list=groups');
+    expect(linesOf(groups.text)).toHaveLength(2);
+    expect(linesOf(groups.text)[0]).toMatch(/^group,kind,message,topic,subscriber,count,/);
+  });
+
+  test('ends at 10,000 rows, says so in its name, and leads to the next', async ({ bus, operators }) => {
+    await rows(
+      bus.db,
+      `insert into operator_actions (id, at, operator, action, reason)
+       select gen_random_uuid(), clock_timestamp() - n * interval '1 second', 'kari', 'pause', 'n ' || n
+       from generate_series(1, 10500) as n`,
+    );
+    const first = await operators.ask('/replays?format=csv');
+    expect(linesOf(first.text)).toHaveLength(10_001);
+    expect(first.headers.get('content-disposition')).toMatch(/-first-10000\.csv"$/);
+    const [, next] = /^<\/platform\/event-bus(\/replays\?[^>]+)>; rel="next"$/.exec(
+      first.headers.get('link')!,
+    )!;
+    const second = await operators.ask(next!);
+    expect(linesOf(second.text)).toHaveLength(501);
+    expect(second.headers.get('link')).toBeNull();
+  });
+
+  test('is linked on its page, with the filters and from the beginning', async ({ operators }) => {
+    const { text } = await operators.ask('/events?state=delivered&limit=10', { accept: BROWSER });
+    expect(text).toContain('href="/platform/event-bus/events?state=delivered&amp;format=csv"');
+  });
+
+  test.for([
+    '',
+    '/incidents',
+    '/events',
+    '/dead-letters',
+    '/dead-letters?list=groups',
+    '/replays',
+    '/replays?list=replays',
+    '/backfills',
+    '/erasures',
+    '/set-aside',
+    '/webhooks',
+    '/webhooks?list=refusals.items',
+    '/webhooks?list=setAside.items',
+    '/webhooks?list=providers',
+    '/catalog',
+    '/tail',
+    '/topics/payment.captured?list=heldLanes',
+    '/topics/payment.captured?list=haltedLanes',
+    '/topics/payment.captured?list=errors',
+    '/subscribers/ledger?list=intervals',
+    '/subscribers/ledger?list=actions',
+  ])('is there for %j, with its columns', async (path, { operators }) => {
+    const { status, text } = await operators.ask(path, { accept: 'text/csv' });
+    expect([status, linesOf(text)[0]]).toEqual([200, expect.stringMatching(/^[\w.]+(,[\w.]+)+$/)]);
+  });
+
+  test('of an unknown list is refused with the known ones, and where there is no list CSV is not acceptable', async ({
+    operators,
+  }) => {
+    const unknown = await operators.ask('/dead-letters?format=csv&list=letters');
+    expect([unknown.status, unknown.json['detail']]).toEqual([
+      400,
+      'list: expected items or groups, got "letters"',
+    ]);
+    expect((await operators.ask('/doctor', { accept: 'text/csv' })).status).toBe(406);
+    expect(
+      (await operators.ask('/dead-letters', { accept: 'text/csv', scope: 'event-bus:replay' })).status,
+    ).toBe(403);
+  });
+});
