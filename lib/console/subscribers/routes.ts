@@ -94,6 +94,7 @@ export const listSubscribers = operatorRoute({
   scope: 'event-bus:read',
   summary: 'See where each subscriber runs, how it is, and what waits for it',
   answer: subscriberStandings,
+  csv: [{ path: 'items', words: 'Subscribers' }],
   examples: {
     'as-json': {
       summary: 'All subscribers',
