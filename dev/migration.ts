@@ -55,7 +55,7 @@ function statementsBetween(before: DatabaseFunctions, after: DatabaseFunctions):
   const changed = [...after].filter(([name, text]) => before.get(name) !== text);
   for (const [name, text] of changed) {
     const known = before.get(name);
-    if (known !== undefined && interfaceOf(known) !== interfaceOf(text))
+    if (known !== undefined && interfaceOf(known) !== interfaceOf(text) && !takesMore(known, text))
       throw new Failure(
         EXIT.failed,
         `${name} takes or returns something else than before, and the release before still calls it.`,
@@ -68,8 +68,12 @@ function statementsBetween(before: DatabaseFunctions, after: DatabaseFunctions):
     if (caller !== undefined)
       throw new Failure(EXIT.failed, `${caller} calls ${name}, which has no file any more.`);
   }
+  const replaced = changed.filter(([name, text]) => takesMore(before.get(name) ?? '', text));
   return [
+    ...replaced.map(([name]) => `drop function ${name};\n`),
     ...changed.map(([, text]) => `${text}\n`),
+    // A new function has none of the rights of the one that it replaces.
+    ...replaced.slice(0, 1).map(() => `select postbud_apply_grants_1('{}');\n`),
     ...gone.map((name) => `drop ${isAggregate(before.get(name)!) ? 'aggregate' : 'function'} ${name};\n`),
   ];
 }
@@ -82,6 +86,20 @@ function isAggregate(text: string): boolean {
 function interfaceOf(text: string): string {
   const code = codeOf(text);
   return code.slice(code.indexOf('('), code.search(/\b(?:language|sfunc)\b/)).replaceAll(/\s+/g, ' ');
+}
+
+/** Whether a function takes what it took before, and more that the release before leaves out. */
+function takesMore(before: string, after: string): boolean {
+  const [taken, takes] = [before, after].map((text) => /^ ?(\(.*)\) (returns .*)$/.exec(interfaceOf(text)));
+  if (!taken || !takes || taken[2] !== takes[2]) return false;
+  const [known, all] = [taken[1]!.trim(), takes[1]!];
+  return (
+    all.startsWith(`${known},`) &&
+    all
+      .slice(known.length + 1)
+      .split(',')
+      .every((added) => added.includes(' default '))
+  );
 }
 
 /** Without comments. */

@@ -55,6 +55,8 @@ export const events = pgTable(
     correlationId: text('correlation_id'),
     causationId: text('causation_id'),
     traceparent: text('traceparent'),
+    /** When the timer was due that became this event; null of any other one. */
+    dueAt: at('due_at'),
     /** When its personal data was overwritten, at an operator's word. */
     erasedAt: at('erased_at'),
     /** The topic's subscribers in the catalog of the emitting release. */
@@ -78,6 +80,61 @@ export const events = pgTable(
     check('events_counters', sql`open >= 0 and failing between 0 and open and dead_lettered >= 0`),
     check('events_created_at', IN_RANGE),
   ],
+);
+
+/**
+ * Events that happen later. Written by `emit` with `at`; the release deletes a timer and records its event in one
+ * transaction. No turn reads them.
+ */
+export const timers = pgTable(
+  'timers',
+  {
+    /** The id of the event that it becomes: a UUIDv7 of the time when it is due. Another one once it is moved. */
+    id: uuid('id').primaryKey(),
+    topic: text('topic').notNull(),
+    /** Null of a timer that its producer can neither move nor cancel. */
+    timerKey: text('timer_key'),
+    dueAt: at('due_at').notNull(),
+    /** Breaks ties of `dueAt`: of two, the one that was set or moved first comes first. */
+    seq: bigint('seq', { mode: 'number' }).notNull().generatedAlwaysAsIdentity(),
+    payload: jsonb('payload').$type<Record<string, unknown>>().notNull(),
+    version: smallint('version').notNull(),
+    producer: text('producer').notNull(),
+    orderingKey: text('ordering_key').notNull(),
+    dedupeKey: text('dedupe_key'),
+    correlationId: text('correlation_id').notNull(),
+    causationId: text('causation_id'),
+    traceparent: text('traceparent'),
+    setAt: at('set_at').notNull(),
+    erasedAt: at('erased_at'),
+    /** When the catalog refused its payload: it waits for an operator, who repairs or cancels it. */
+    refusedAt: at('refused_at'),
+  },
+  (table) => [
+    uniqueIndex('timers_key')
+      .on(table.timerKey, table.topic)
+      .where(sql`timer_key is not null`),
+    uniqueIndex('timers_due')
+      .on(table.dueAt, table.seq)
+      .where(sql`refused_at is null`),
+    check('timers_due_at', sql`due_at >= '1970-01-01 00:00:00Z' and due_at < '10000-01-01 00:00:00Z'`),
+  ],
+);
+
+/**
+ * The dedupe keys that timers were set, moved or cancelled with. Unlike a timer's row they stay after it, so that a repeated
+ * request neither sets it again nor moves it back.
+ */
+export const timerDedupeKeys = pgTable(
+  'timer_dedupe_keys',
+  {
+    topic: text('topic').notNull(),
+    dedupeKey: text('dedupe_key').notNull(),
+    /** The timer that it set; of a cancellation the one that it cancelled, null where there was none. */
+    timerId: uuid('timer_id'),
+    at: at('at').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.topic, table.dedupeKey] })],
 );
 
 /** The catalog of the release that migrated last, as the SQL function `postbud_emit` reads it. */
@@ -144,7 +201,10 @@ export const setAside = pgTable(
   {
     id: bigint('id', { mode: 'number' }).primaryKey().generatedAlwaysAsIdentity(),
     at: at('at').notNull(),
-    /** `unfit_marker`: an event that cannot be fanned out. `clock_was_ahead`: the database's clock went back. */
+    /**
+     * `unfit_marker`: an event that cannot be fanned out. `unfit_timer`: a timer whose payload the catalog refuses.
+     * `clock_was_ahead`: the database's clock went back.
+     */
     kind: text('kind').notNull(),
     /** Empty where it concerns no one topic. */
     topic: text('topic').notNull(),

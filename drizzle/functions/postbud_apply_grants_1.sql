@@ -27,7 +27,7 @@ begin
       execute format('grant usage on schema public to %I', granted.role);
     end if;
     if granted.may = 'emit' then
-      execute format('grant execute on function postbud_emit to %I', granted.role);
+      execute format('grant execute on function postbud_emit, postbud_cancel_timer to %I', granted.role);
       continue;
     end if;
     foreach relation in array tables loop

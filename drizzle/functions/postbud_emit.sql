@@ -6,12 +6,15 @@
 -- catalog, of an earlier one; `version` says which to try first. Fields that the schema does not name are left out. By default `ordering_key` is the
 -- topic's own. A `dedupe_key` makes the event unique in its topic: emitting it again returns the id of the first.
 --
+-- With `at` it sets a timer: the event is recorded when that time has come. The same `timer_key` again moves it.
+--
 -- Returns the event's id, a UUIDv7. Raises PB001 for an unknown topic or version, PB002 for a payload or a key that does not
 -- fit, and PB004 for a topic that the role may not emit: the message names each wrong field by its path, and the detail has
 -- the same as JSON. The transaction is aborted then, as by any error.
 create or replace function postbud_emit(
   topic text, payload jsonb, ordering_key text default null, dedupe_key text default null,
-  correlation_id text default null, causation_id text default null, traceparent text default null, version int default null
+  correlation_id text default null, causation_id text default null, traceparent text default null, version int default null,
+  at timestamptz default null, timer_key text default null
 )
 returns uuid language plpgsql security definer
 -- Temporary tables come last: unnamed they would come first, and a producer's `catalog_topics` with them.
@@ -19,8 +22,6 @@ set search_path = pg_catalog, public, pg_temp as $$
 #variable_conflict use_column
 declare
   known catalog_topics;
-  -- Inside, `current_user` is the owner. The role is the one of `set role` where there is one, as for any right.
-  caller name := case current_setting('role') when 'none' then session_user else current_setting('role') end;
   as_version smallint;
   tried smallint;
   checked record;
@@ -30,35 +31,7 @@ declare
   new_id uuid;
   place record;
 begin
-  select * into known from catalog_topics where catalog_topics.topic = postbud_emit.topic;
-  if not found then
-    raise exception using errcode = 'PB001',
-      message = format('unknown topic %s', coalesce(to_json(postbud_emit.topic)::text, 'null')),
-      hint = coalesce(
-        (select 'did you mean ' || near.topic || '?'
-          from (
-            select catalog_topics.topic, postbud_edits_1(lower(postbud_emit.topic), catalog_topics.topic) as edits
-            from catalog_topics
-            -- Longer names than any topic's cost time and are near to none.
-            where length(postbud_emit.topic) <= 100
-            order by edits, catalog_topics.topic limit 1
-          ) as near
-          where edits <= greatest(1, length(postbud_emit.topic) / 3)),
-        case when exists (select from catalog_topics) then 'npx postbud catalog lists the topics'
-          else 'the catalog is empty: run npm run migrate' end);
-  end if;
-  -- Who may write to the table needs no grant: the owner, the relays.
-  if not has_table_privilege(caller, 'events', 'insert') and not exists (
-    select from role_grants join pg_roles on rolname = role
-    where may = 'emit' and producer = known.producer and pg_has_role(caller, pg_roles.oid, 'usage'))
-  then
-    raise exception using errcode = 'PB004',
-      message = format('%s may not emit %s: it is granted %s', caller, known.topic, coalesce(
-        (select 'the topics of ' || string_agg(distinct producer, ', ' order by producer)
-          from role_grants join pg_roles on rolname = role
-          where may = 'emit' and pg_has_role(caller, pg_roles.oid, 'usage')), 'no topics')),
-      hint = format('npm run grant -- --role %s --producer %s', caller, known.producer);
-  end if;
+  known := postbud_require_emitter_1(postbud_emit.topic);
   if postbud_emit.version > known.version then
     raise exception using errcode = 'PB001',
       message = format('unknown version %s of %s', postbud_emit.version, known.topic),
@@ -85,19 +58,30 @@ begin
   select array_agg(name) as names, array_agg('expected at most 255 characters'::text) as problems into given_keys
   from (values ('ordering_key', postbud_emit.ordering_key), ('dedupe_key', postbud_emit.dedupe_key),
     ('correlation_id', postbud_emit.correlation_id), ('causation_id', postbud_emit.causation_id),
-    ('traceparent', postbud_emit.traceparent)) as keys(name, value)
+    ('traceparent', postbud_emit.traceparent), ('timer_key', postbud_emit.timer_key)) as keys(name, value)
   where length(value) > 255;
   if given_keys.names is not null then
     perform postbud_refuse_payload_1(known.topic, given_keys.names, given_keys.problems);
   end if;
+  if postbud_emit.at is null and postbud_emit.timer_key is not null then
+    perform postbud_refuse_payload_1(known.topic, '{timer_key}', '{expected with at}');
+  end if;
+  -- UUIDv7: 48 bits of milliseconds before a random UUID's, whose version becomes 7. A timer's are those of its event.
+  new_id := encode(set_bit(set_bit(
+    overlay(uuid_send(gen_random_uuid()) placing substring(int8send((extract(epoch from
+      case when postbud_emit.at > clock_timestamp() then least(postbud_emit.at, clock_timestamp() + interval '366 days')
+        else clock_timestamp() end
+    ) * 1000)::bigint) from 3) from 1 for 6),
+    52, 1), 53, 1), 'hex')::uuid;
+  if postbud_emit.at is not null then
+    return postbud_set_timer_1(new_id, known.topic, postbud_emit.timer_key, postbud_emit.at, stored, as_version,
+      known.producer, coalesce(postbud_emit.ordering_key, stored ->> known.ordered_by, ''), postbud_emit.dedupe_key,
+      coalesce(postbud_emit.correlation_id, postbud_emit.causation_id, new_id::text), postbud_emit.causation_id,
+      postbud_emit.traceparent);
+  end if;
 
   -- The first half of the quiet fence (lib/bus/outbox/record.ts): the emitter lock first, then the timestamp.
   perform pg_advisory_xact_lock_shared(36951, hashtext(known.topic));
-  -- UUIDv7: 48 bits of milliseconds before a random UUID's, whose version becomes 7.
-  new_id := encode(set_bit(set_bit(
-    overlay(uuid_send(gen_random_uuid())
-      placing substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6),
-    52, 1), 53, 1), 'hex')::uuid;
   insert into events (id, topic, payload, version, producer, subscribers, open, ordering_key, dedupe_key,
     correlation_id, causation_id, traceparent, created_at)
   values (new_id, known.topic, stored, as_version, known.producer, known.subscribers,

@@ -134,6 +134,21 @@ export const bookings = {
     },
   }),
 
+  'booking.reminder.due': topic({
+    producer: 'bookings',
+    subscribers: ['notifications'],
+    description: 'A booking begins tomorrow. Set as a timer when it is made, moved and cancelled with it.',
+    version: 1,
+    person: ['email'],
+    payload: z.object({ bookingId: id, resourceId: id, startsAt: instant, email: email.optional() }),
+    example: {
+      bookingId: 'bkg_48213',
+      resourceId: 'res_solvikhallen',
+      startsAt: '2026-03-14T16:00:00Z',
+      email: 'kari.lunde@example.no',
+    },
+  }),
+
   'booking.rescheduled': topic({
     producer: 'bookings',
     subscribers: ['notifications', 'calendar', 'audit'],

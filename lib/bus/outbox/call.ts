@@ -29,7 +29,10 @@ export async function store(tx: Executor, event: OutboxEvent): Promise<string> {
     event.causationId,
     event.traceparent,
     event.version,
-  ];
+    event.timer?.at,
+    event.timer?.afterMs,
+    event.timer?.key,
+  ].map((value) => value ?? null);
   try {
     const [row] = await run<{ id: string }>(tx, { text: CALL, values });
     noteDue(tx);
@@ -41,7 +44,9 @@ export async function store(tx: Executor, event: OutboxEvent): Promise<string> {
 
 const CALL = `
   select postbud_emit($1::text, $2::text::jsonb, ordering_key => $3::text, dedupe_key => $4::text,
-    correlation_id => $5::text, causation_id => $6::text, traceparent => $7::text, version => $8::text::int)::text as id`;
+    correlation_id => $5::text, causation_id => $6::text, traceparent => $7::text, version => $8::text::int,
+    at => coalesce($9::text::timestamptz, clock_timestamp() + $10::text::float8 * interval '1 millisecond'),
+    timer_key => $11::text)::text as id`;
 
 /** An error of `postbud_emit`, as the drivers have it. */
 const refusal = z.object({

@@ -8,6 +8,7 @@ import type { Transaction } from './transaction.ts';
 
 export { InvalidPayload, NotYourTopic, UnknownTopic } from './errors.ts';
 export type { EmitOptions } from './record.ts';
+export { cancelTimer } from './timers.ts';
 export type { Transaction } from './transaction.ts';
 
 /**
@@ -18,9 +19,13 @@ export type { Transaction } from './transaction.ts';
  * one row follow the order of its changes. With one business write, `db.transaction` takes three round trips: `begin` with
  * the write, this, and `commit`.
  *
+ * With `at` it sets a timer. The event is recorded when its time has come, for the subscribers that the catalog lists then,
+ * and has its place in the order from then on.
+ *
  * @param tx the transaction that also writes the business data: Drizzle's, or the bare client of `pg`, Neon or PGlite.
  * @param payload checked against the topic's schema; the schema's output is stored.
- * @returns the event's id, a UUIDv7; with a `dedupeKey` that was used before, the id of that event.
+ * @returns the event's id, a UUIDv7; with a `dedupeKey` that was used before, the id of that event. A timer that is moved
+ *   becomes an event of another id, the one that this returns.
  * @throws InvalidPayload or UnknownTopic before anything is sent to the database, so that the transaction can go on;
  *   TypeError for a pool.
  */

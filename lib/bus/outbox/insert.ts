@@ -11,6 +11,7 @@ import type { OutboxEvent } from './record.ts';
  * @returns the event's id; with a dedupe key that was used before, the first one's.
  */
 export async function store(tx: Executor, event: OutboxEvent): Promise<string> {
+  if (event.timer) return await setTimer(tx, event, event.timer);
   const [row] = await run<{ id: string; backend: number }>(tx, insertEvent(event, []));
   if (row) {
     noteDue(tx, row.backend);
@@ -31,3 +32,36 @@ const insertEvent = recordingStatement({
   from: '',
   select: 'select id::text, pg_backend_pid() as backend from event',
 });
+
+async function setTimer(
+  tx: Executor,
+  event: OutboxEvent,
+  timer: NonNullable<OutboxEvent['timer']>,
+): Promise<string> {
+  const [row] = await run<{ id: string }>(tx, {
+    name: 'postbud_set_timer',
+    text: SET_TIMER,
+    values: [
+      event.id,
+      event.topic,
+      timer.key,
+      timer.at,
+      timer.afterMs,
+      event.payload,
+      event.version,
+      event.producer,
+      event.orderingKey,
+      event.dedupeKey,
+      event.correlationId,
+      event.causationId,
+      event.traceparent,
+    ],
+  });
+  noteDue(tx);
+  return row!.id;
+}
+
+const SET_TIMER = `
+  select postbud_set_timer_1($1::uuid, $2::text, $3::text,
+    coalesce($4::text::timestamptz, clock_timestamp() + $5::float8 * interval '1 millisecond'), $6::text::jsonb,
+    $7::smallint, $8::text, $9::text, $10::text, $11::text, $12::text, $13::text)::text as id`;

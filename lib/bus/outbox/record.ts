@@ -6,6 +6,8 @@ import { catalog, isTopicName } from '../catalog/catalog.ts';
 import type { Topic } from '../catalog/topic.ts';
 import { EMITTER_LOCKS, EMITTING_BACKENDS } from './emitter-locks.ts';
 import { InvalidPayload, UnknownTopic } from './errors.ts';
+import { dueMsOf, readDue } from './due.ts';
+import type { Due } from './due.ts';
 
 export interface EmitOptions {
   /**
@@ -22,6 +24,13 @@ export interface EmitOptions {
   readonly correlationId?: string;
   /** The id of the event that caused this one. */
   readonly causationId?: string;
+  /**
+   * Sets a timer: the event happens then, and not now. An instant, as a date or as ISO 8601 with its offset; or a duration
+   * such as `24h`. At most a year ahead; one that has passed is released at once.
+   */
+  readonly at?: Date | string;
+  /** With `at`: names the timer in its topic, so that it can be moved by the same key, and cancelled by `cancelTimer`. */
+  readonly timerKey?: string;
   /** W3C trace context of the producer's span. By default that of this call's own span, or of the current request. */
   readonly traceparent?: string;
 }
@@ -41,6 +50,8 @@ export interface OutboxEvent {
   readonly correlationId: string;
   readonly causationId: string | null;
   readonly traceparent: string | null;
+  /** Null where it happens now. */
+  readonly timer: (Due & { readonly key: string | null }) | null;
 }
 
 /**
@@ -54,7 +65,9 @@ export function outboxEvent(name: string, payload: unknown, options: EmitOptions
   const parsed = topic.payload.safeParse(payload);
   if (!parsed.success) throw InvalidPayload.from(name, parsed.error);
   assertStorable(name, parsed.data, options);
-  const id = uuidv7();
+  const timer = timerOf(name, options);
+  // Ids sort by the time at which their events happen.
+  const id = timer === null ? uuidv7() : uuidv7({ msecs: Math.max(dueMsOf(timer), Date.now()) });
   return {
     id,
     topic: name,
@@ -68,7 +81,20 @@ export function outboxEvent(name: string, payload: unknown, options: EmitOptions
     correlationId: options.correlationId ?? options.causationId ?? id,
     causationId: options.causationId ?? null,
     traceparent: options.traceparent ?? traceparent(),
+    timer,
   };
+}
+
+function timerOf(topic: string, { at, timerKey }: EmitOptions): OutboxEvent['timer'] {
+  const refuse = (path: string, message: string) => new InvalidPayload(topic, [{ path, message }]);
+  if (at === undefined) {
+    if (timerKey !== undefined) throw refuse('timerKey', 'expected with at');
+    return null;
+  }
+  if (timerKey === '') throw refuse('timerKey', 'expected 1 to 255 characters');
+  const due = readDue(at);
+  if ('expected' in due) throw refuse('at', due.expected);
+  return { ...due, key: timerKey ?? null };
 }
 
 /** Refuses text that Postgres refuses: its error would abort the caller's whole transaction. */

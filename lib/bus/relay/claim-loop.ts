@@ -10,6 +10,7 @@ import { takeBackTimes } from '../deliveries/take-back-times.ts';
 import { tidy } from '../deliveries/tidy.ts';
 import { takeTurn } from '../deliveries/turn.ts';
 import type { Turn, TurnOptions } from '../deliveries/turn.ts';
+import { releaseTimers } from '../outbox/release-timers.ts';
 import type { EarlyLook } from './bell.ts';
 import { ClockJumps } from './clock-jumps.ts';
 import { Pace } from './pace.ts';
@@ -115,7 +116,7 @@ export class ClaimLoop {
 
   /** @returns whether there may be more to do. */
   async #takeTurn(): Promise<boolean> {
-    const { db, time } = this.#relaying;
+    const { db, time, dueLooks } = this.#relaying;
     const isRepeated = this.#isRepeating;
     let turn: TimedTurn;
     let found: number;
@@ -124,8 +125,9 @@ export class ClaimLoop {
       this.#isBusy = this.#runs.deliver(turn);
       if (turn.isClockBack) await takeBackTimes(db);
       const rescued = await tidy(db, time.overriddenNow());
-      found = rescued + (await this.#followOutages(turn));
-      if (found > 0) this.#relaying.dueLooks.owe();
+      const released = await releaseTimers(db, time.overriddenNow());
+      found = rescued + released + (await this.#followOutages(turn));
+      if (found > released) dueLooks.owe();
     } catch (error) {
       await this.#outlast(error);
       return true;
@@ -229,7 +231,7 @@ export class ClaimLoop {
   /**
    * Waits for expected work.
    *
-   * @param found deliveries that became due because a subscriber answers again or a relay died.
+   * @param found deliveries that became due because a subscriber answers again or a relay died, and released timers.
    * @returns false if none is expected.
    */
   async #waitForMore({ lanes, fannedOut, isAwaited }: Turn, found: number): Promise<boolean> {

@@ -1,5 +1,6 @@
 import { logError } from '../../platform/log.ts';
 import { SECOND, sleep } from '../../platform/time.ts';
+import { nextTimerInMs } from '../outbox/release-timers.ts';
 import { relay } from './relay.ts';
 import type { RelayOptions } from './relay.ts';
 import { addReports } from './report.ts';
@@ -12,7 +13,7 @@ export const LOOK_EVERY_MS = 5 * SECOND;
 const SLACK_MS = 2;
 
 /**
- * Runs one relay after the other until the time is up: every 5 seconds, and sooner when a retry is due. The error of a
+ * Runs one relay after the other until the time is up: every 5 seconds, and sooner when a retry or a timer is due. The error of a
  * relay is logged, and the next one tries again.
  *
  * @param options with `until: Infinity` it runs until the signal aborts.
@@ -33,7 +34,8 @@ export async function keepRelaying(options: RelayOptions): Promise<RelayReport> 
       failure = error;
       if (!signal?.aborted) logError('the relay stopped; it tries again in a few seconds', error);
     }
-    const nextAt = Math.min(Date.now() + LOOK_EVERY_MS, Math.max(retryAt + SLACK_MS, Date.now()));
+    const dueAt = Math.min(retryAt, Date.now() + nextTimerInMs(options.db));
+    const nextAt = Math.min(Date.now() + LOOK_EVERY_MS, Math.max(dueAt + SLACK_MS, Date.now()));
     if (nextAt >= until || signal?.aborted) {
       if (!total) throw failure;
       return total;

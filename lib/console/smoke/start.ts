@@ -57,6 +57,7 @@ function eventOf(id: string, subscribers: readonly string[]): OutboxEvent {
     correlationId: id,
     causationId: null,
     traceparent: null,
+    timer: null,
   };
 }
 

@@ -1,6 +1,6 @@
 // What a producer in another repository imports as `postbud/emit`.
 
-export { emit, InvalidPayload, NotYourTopic, UnknownTopic } from '../../bus/outbox/emit.ts';
+export { cancelTimer, emit, InvalidPayload, NotYourTopic, UnknownTopic } from '../../bus/outbox/emit.ts';
 export type { EmitOptions, Transaction } from '../../bus/outbox/emit.ts';
 export { fromKnex, fromKysely, fromPostgresJs, fromPrisma, fromSequelize, fromTypeOrm } from './adapters.ts';
 export type { Client } from './adapters.ts';

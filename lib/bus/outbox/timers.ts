@@ -1,0 +1,29 @@
+import { run } from '../../platform/db/statement.ts';
+import { isTopicName } from '../catalog/catalog.ts';
+import type { TopicName } from '../catalog/catalog.ts';
+import { refusalOf } from './call.ts';
+import { UnknownTopic } from './errors.ts';
+import { requireTransaction } from './transaction.ts';
+import type { Transaction } from './transaction.ts';
+
+/**
+ * Cancels the timer that `emit` has set for a topic with this key, in the caller's transaction.
+ *
+ * Once the transaction has committed after `true`, the event never happens. `false` says that there is none: it was released
+ * or cancelled before, or never set. If the release of the timer is under way at this moment, this waits for it.
+ *
+ * @throws UnknownTopic; NotYourTopic in a component that was not granted the topic's producer; TypeError for a pool.
+ */
+export async function cancelTimer(tx: Transaction, topic: TopicName, timerKey: string): Promise<boolean> {
+  requireTransaction(tx);
+  if (!isTopicName(topic)) throw new UnknownTopic(topic);
+  try {
+    const [row] = await run<{ cancelled: boolean }>(tx, {
+      text: 'select postbud_cancel_timer($1::text, $2::text) as cancelled',
+      values: [topic, timerKey],
+    });
+    return row!.cancelled;
+  } catch (error) {
+    throw refusalOf(topic, error) ?? error;
+  }
+}
