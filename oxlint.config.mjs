@@ -33,7 +33,7 @@ export const LAYERS = [
     'lib/console/dead-letters',
     'lib/console/overview',
   ],
-  ['lib/console/alerts', 'lib/console/incidents', 'lib/console/set-aside'],
+  ['lib/console/alerts', 'lib/console/incidents', 'lib/console/set-aside', 'lib/console/timers'],
   ['lib/console/access'],
   ['lib/console/kit'],
   ['lib/elsewhere/testing'],

@@ -21,6 +21,7 @@ import { setAsideRoutes } from '../../lib/console/set-aside/routes.ts';
 import { smokeRoutes } from '../../lib/console/smoke/routes.ts';
 import { subscriberRoutes } from '../../lib/console/subscribers/routes.ts';
 import { tailRoutes } from '../../lib/console/tail/routes.ts';
+import { timerRoutes } from '../../lib/console/timers/routes.ts';
 import { webhookRoutes } from '../../lib/console/webhooks/routes.ts';
 import { endpointsOf } from '../../lib/edge/webhooks/endpoints.ts';
 import { testSender } from '../../lib/edge/webhooks/send-test.ts';
@@ -53,6 +54,7 @@ export const operatorRoutes: readonly Route[] = [
   ...alertRoutes,
   ...smokeRoutes,
   ...setAsideRoutes,
+  ...timerRoutes,
 ];
 
 interface OperatorFunctionOptions {

@@ -89,7 +89,8 @@ describe('lib/bus/README.md', () => {
     const files = readdirSync(new URL('lib/bus/', root), { recursive: true, encoding: 'utf8' })
       .filter((path) => path.endsWith('.ts') && !path.startsWith('catalog/'))
       .map((path) => `lib/bus/${path}`);
-    const forOthers = /_(?:emit|cancel_timer|require_emitter_\d+|parse_\d+|edits_\d+|refuse_payload_\d+|(?:apply|withdraw)_grants_\d+)\.sql$/;
+    const forOthers =
+      /_(?:emit|cancel_timer|require_emitter_\d+|parse_\d+|edits_\d+|refuse_payload_\d+|(?:apply|withdraw)_grants_\d+)\.sql$/;
     const functions = readdirSync(new URL('drizzle/functions/', root))
       .filter((name) => !forOthers.test(name))
       .map((name) => `drizzle/functions/${name}`);

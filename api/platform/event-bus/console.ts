@@ -14,6 +14,7 @@ import { setAsideRoutes } from '../../../lib/console/set-aside/routes.ts';
 import { smokeRoutes } from '../../../lib/console/smoke/routes.ts';
 import { subscriberRoutes } from '../../../lib/console/subscribers/routes.ts';
 import { tailRoutes } from '../../../lib/console/tail/routes.ts';
+import { timerRoutes } from '../../../lib/console/timers/routes.ts';
 import { webhookRoutes } from '../../../lib/console/webhooks/routes.ts';
 
 export default operators(
@@ -33,6 +34,7 @@ export default operators(
     ...smokeRoutes,
     ...setAsideRoutes,
     ...tailRoutes,
+    ...timerRoutes,
   ],
   perVisitor,
 );

@@ -18,6 +18,8 @@ export interface Found {
   readonly event: FoundEvent;
   /** Whether the event still waits for fan-out. */
   readonly isAwaiting: boolean;
+  /** Of a timer, whose event has not happened. */
+  readonly timer: { readonly dueAt: string; readonly setAt: string; readonly isRefused: boolean } | null;
   /** The transactions that hold the event's topic back from fan-out, the oldest first. */
   readonly producers: OpenProducer[];
   readonly deliveries: readonly FoundDelivery[];
@@ -115,8 +117,18 @@ const EVENT = `
   with clock as materialized (
     select coalesce($2::text::timestamptz, clock_timestamp()) as now
   ),
+  timer as materialized (
+    select timers.*, coalesce(subscribers, '{}') as subscribers
+    from timers left join catalog_topics on catalog_topics.topic = timers.topic where id = $1::uuid
+  ),
   event as materialized (
-    select * from events where id = $1::uuid
+    select id, topic, payload, version, created_at, seq, producer, ordering_key, dedupe_key, correlation_id, causation_id,
+      traceparent, erased_at, subscribers, state
+    from events where id = $1::uuid
+    union all
+    select id, topic, payload, version, set_at, seq, producer, ordering_key, dedupe_key, correlation_id, causation_id,
+      traceparent, erased_at, subscribers, 'pending'
+    from timer where not exists (select from events where id = $1::uuid)
   ),
   awaiting as materialized (
     select awaiting_fan_out.topic from awaiting_fan_out join event
@@ -204,6 +216,8 @@ const EVENT = `
       subscribers: 'event.subscribers',
     })},
     'isAwaiting', exists (select from awaiting),
+    'timer', (select json_build_object('dueAt', ${instantSql('due_at')}, 'setAt', ${instantSql('set_at')},
+      'isRefused', refused_at is not null) from timer),
     'producers', (select coalesce(json_agg(${jsonOf(producerFields)} order by since), '[]') from emitter),
     'deliveries', (
       select coalesce(json_agg(${jsonOf(eventDeliveryFields, {

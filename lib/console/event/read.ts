@@ -79,8 +79,9 @@ function viewOf(circumstances: Circumstances, family: Family, reveal: Reveal | n
 
 /** Before fan-out there are no rows, but it is known whom the event is for. */
 function deliveriesOf(circumstances: Circumstances, texts: readonly string[] | null): EventDelivery[] {
-  const { deliveries, event, isAwaiting } = circumstances.found;
-  if (!isAwaiting) return deliveries.map((found) => deliveryOf(found, circumstances, texts));
+  const { deliveries, event, isAwaiting, timer } = circumstances.found;
+  if (!isAwaiting && timer === null)
+    return deliveries.map((found) => deliveryOf(found, circumstances, texts));
   return event.subscribers.toSorted().map((subscriber) => ({
     deliveryId: null,
     subscriber,

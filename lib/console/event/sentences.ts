@@ -141,6 +141,8 @@ export function reasonWords(reason: Reason): Sentence {
       return since === null
         ? ['no relay has ever run on this database']
         : ['no relay has run since ', { at: since }];
+    case 'timer':
+      return timerWords(reason);
     case 'producer_open':
       return producerWords(reason.producers);
     case 'not_fanned_out':
@@ -175,6 +177,12 @@ export function reasonWords(reason: Reason): Sentence {
     case 'due':
       return ['due', ...sinceWords(since), ', the relay takes it when it next looks'];
   }
+}
+
+function timerWords({ until, reason }: Reason): Sentence {
+  if (reason !== null)
+    return ['it is set for later, and the catalog refuses its payload: see what is set aside'];
+  return until === null ? [] : ['it is set for later: it happens at ', { at: until }];
 }
 
 /** An operator's reason, without a full stop of its own. */

@@ -16,6 +16,7 @@ const text = z.string().meta({
 const whyCode = z
   .enum([
     'relay_stopped',
+    'timer',
     'producer_open',
     'not_fanned_out',
     'not_in_catalog',
@@ -82,14 +83,17 @@ const why = z
     code: whyCode,
     text,
     since: shape.instant.nullable().meta({ description: 'Since when it waits for this reason.' }),
-    until: shape.instant
-      .nullable()
-      .meta({ description: 'The next attempt, the next probe, or the end of the lease.' }),
+    until: shape.instant.nullable().meta({
+      description: 'The next attempt, the next probe, the end of the lease, or when the timer is due.',
+    }),
     by: z
       .string()
       .nullable()
       .meta({ description: 'The operator who paused the subscriber, or began the backfill.' }),
-    reason: z.string().nullable().meta({ description: 'The operator’s reason.' }),
+    reason: z
+      .string()
+      .nullable()
+      .meta({ description: 'The operator’s reason; of a timer that the catalog refuses, `refused`.' }),
     pausedTopic: shape.topic.nullable().meta({ description: 'Of a pause: its topic; null for all topics.' }),
     behind: inFront.nullable(),
     outage: outage.nullable(),

@@ -22,7 +22,7 @@ export interface Circumstances {
  * Says why a subscriber does not have the event yet. Several reasons may hold at once; the widest comes first, since the
  * others matter only when it is gone:
  *
- * 1. nothing moves: `relay_stopped`
+ * 1. it has not happened: `timer`; nothing moves: `relay_stopped`
  * 2. the event: `producer_open`, else `not_fanned_out`
  * 3. the subscription: `not_in_catalog`, else `unattached`; then `paused`; then `outage`
  * 4. the lane: `backfill`, else `halted`, else `behind`
@@ -38,8 +38,9 @@ export function whyOf(subscriber: string, delivery: FoundDelivery | null, circum
   const isHeld = isLeased(delivery?.place.lane ?? null, found.now);
   const down = outage(subscriber, circumstances);
   const reasons = [
+    notDue(found),
     stopped(found),
-    delivery === null ? notFannedOut(found) : null,
+    delivery === null && found.timer === null ? notFannedOut(found) : null,
     isHeld ? null : notHandled(subscriber, delivery, circumstances),
     paused(subscriber, found),
     down,
@@ -61,6 +62,12 @@ export function whyOf(subscriber: string, delivery: FoundDelivery | null, circum
 function stopped({ now, lastPass }: Found): Reason | null {
   if (lastPass !== null && now - lastPass <= STALLED_AFTER_MS) return null;
   return reasonOf('relay_stopped', { since: instantOrNull(lastPass) });
+}
+
+function notDue({ timer }: Found): Reason | null {
+  if (timer === null) return null;
+  const { dueAt, setAt, isRefused } = timer;
+  return reasonOf('timer', { since: setAt, until: dueAt, reason: isRefused ? 'refused' : null });
 }
 
 function notFannedOut({ event, producers }: Found): Reason {

@@ -56,7 +56,14 @@ const LOAD = `
     case when $7::boolean or pg_column_size(payload) <= ${LISTED_PAYLOAD_BYTES} then payload end as payload, version,
     correlation_id as "correlationId", causation_id as "causationId", ordering_key as "orderingKey",
     dedupe_key as "dedupeKey"
-  from asked join events using (id)
+  from asked join lateral (
+      select id, topic, payload, version, created_at, ordering_key, dedupe_key, correlation_id, causation_id, subscribers,
+        state
+      from events where events.id = asked.id
+      union all
+      select id, topic, payload, version, set_at, ordering_key, dedupe_key, correlation_id, causation_id, '{}', 'pending'
+      from timers where timers.id = asked.id
+    ) as events on true
     left join lateral (
       select lane_id || '-' || deliveries.position as id, deliveries.state
       from (

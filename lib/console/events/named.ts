@@ -2,12 +2,12 @@ import { topics } from '../../bus/catalog/catalog.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 
-/** An event whose own id, delivery or deduplication key was searched. */
+/** An event, or a timer, whose own id, delivery or key was searched. */
 export interface NamedEvent {
   readonly eventId: string;
   /** Null before fan-out, or if the event is not known by a delivery and no subscriber's is asked for. */
   readonly position: number | null;
-  readonly by: 'event id' | 'delivery id' | 'deduplication key';
+  readonly by: 'event id' | 'delivery id' | 'deduplication key' | 'timer key';
 }
 
 /** Finds the events that primary keys and unique keys lead to, newest first. */
@@ -52,6 +52,10 @@ const NAMED = `
       select id, 'event id' as by, null::bigint as position from events
       where id between $1::text::uuid and $2::text::uuid order by id desc limit $8::int
     )
+    union all
+    select id, 'event id', null from timers where id between $1::text::uuid and $2::text::uuid
+    union all
+    select id, 'timer key', null from timers where timer_key = $5::text
     union all
     select event_id, 'delivery id', position from deliveries
     where lane_id = $3::text::bigint and position = $4::text::bigint

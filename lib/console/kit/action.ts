@@ -122,6 +122,17 @@ export const OPERATOR_ACTIONS = {
       submit: 'Rename',
     },
   },
+  'cancel-timer': {
+    path: `${HOME}/timers/{eventId}/cancel`,
+    actedOn: z.object({ eventId: z.uuid('expected the id of an event') }),
+    button: 'Cancel…',
+    asks: {
+      question: 'Never let it happen?',
+      text: 'Its event is not recorded, and its producer is not told.',
+      example: 'the booking was made by mistake',
+      submit: 'Cancel this timer',
+    },
+  },
   repair: {
     path: `${HOME}/set-aside/{id}/repair`,
     /** A row that was set aside, or an event that was never fanned out. */

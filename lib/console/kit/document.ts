@@ -1,6 +1,6 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
-import { ago, time, timeText, timeToMinute } from './instants.ts';
+import { ago, time, timeText, timeToMinute, until } from './instants.ts';
 import { factList } from './sections.ts';
 import type { LastError, State } from './shapes.ts';
 import { failureLabel, failureText, stateLabel, stateWord } from './states.ts';
@@ -98,6 +98,11 @@ export function toMinute(at: string, now: string): Phrase {
 /** An instant, and in a browser how long ago below it. */
 export function whenAndAgo(at: string, now: string): Phrase {
   return { html: html`${time(at, now)}<span class="s">${ago(at, now)}</span>`, text: timeText(at, now) };
+}
+
+/** An instant, and how long until then. */
+export function whenAndUntil(at: string, now: string): Phrase {
+  return { html: html`${time(at, now)}<span class="s">${until(at, now)}</span>`, text: timeText(at, now) };
 }
 
 export function subscriberPhrase(subscriber: string, topic?: string): Phrase {

@@ -62,6 +62,8 @@ export const erasurePath = (erasureId: string) => `${HOME}/erasures/${encodeURIC
 
 export const incidentsPath = (query: Query = {}) => withQuery(`${HOME}/incidents`, query);
 
+export const timersPath = (query: Query = {}) => withQuery(`${HOME}/timers`, query);
+
 export const setAsidePath = () => `${HOME}/set-aside`;
 
 export const incidentPath = (incidentId: string) => `${HOME}/incidents/${encodeURIComponent(incidentId)}`;

@@ -47,9 +47,9 @@ const UNKNOWN =
 
 const repaired = z
   .object({
-    outcome: z.enum(['in_its_place', 'late', 'dismissed']).meta({
+    outcome: z.enum(['in_its_place', 'late', 'due', 'dismissed']).meta({
       description:
-        '`in_its_place`: the event waits for fan-out again. `late`: the same, but newer events of its topic are fanned out already, so it comes as if recorded now. `dismissed`: nothing is delivered.',
+        '`in_its_place`: the event waits for fan-out again. `late`: the same, but newer events of its topic are fanned out already, so it comes as if recorded now. `due`: the timer is released when the relay next looks. `dismissed`: nothing is delivered.',
     }),
     topic: shape.topic.nullable(),
     eventId: z.uuid().nullable(),

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import { catalog, isTopicName, topics } from '../../bus/catalog/catalog.ts';
+import { readDue } from '../../bus/outbox/due.ts';
 import { InvalidPayload } from '../../bus/outbox/errors.ts';
 import { outboxEvent } from '../../bus/outbox/record.ts';
 import { answered, JSON_TYPE, refused } from '../../platform/http/operation.ts';
@@ -28,8 +29,15 @@ const topic = z.string().check(({ value, issues }) => {
   issues.push({ code: 'custom', input: value, message: `unknown topic; ${advice}` });
 });
 
-/** Timers come with a later release; without this an event would be delivered at once. */
-const noTimer = z.never('this release has no timers: leave it out').optional();
+/** When a timer is due; `never` cancels it. */
+const at = z.string().check(({ value, issues }) => {
+  if (value === NEVER) return;
+  const due = readDue(value);
+  if ('expected' in due) issues.push({ code: 'custom', input: value, message: `${due.expected}, or never` });
+});
+
+/** What `at` says of a timer that is to be cancelled. */
+export const NEVER = 'never';
 
 /** A CloudEvent as a producer posts it. Attributes that it does not name are left out. */
 export const cloudEvent = z
@@ -45,7 +53,7 @@ export const cloudEvent = z
       .string()
       .regex(/^application\/(?:[\w.+-]+\+)?json\b/i, 'expected application/json')
       .optional(),
-    data: z.unknown().meta({ description: 'The payload.' }),
+    data: z.unknown().optional().meta({ description: 'The payload.' }),
     data_base64: z.never('expected the payload as JSON, in data').optional(),
     schemaversion: z.coerce
       .number()
@@ -59,11 +67,25 @@ export const cloudEvent = z
     correlationid: key.optional(),
     causationid: key.optional(),
     traceparent: key.optional(),
-    at: noTimer,
-    timerkey: noTimer,
+    at: at.optional().meta({
+      description:
+        'Sets a timer: the event happens then. An instant, or a duration such as `24h`; at most a year ahead. With `never`, cancels the timer of the `timerkey`.',
+    }),
+    timerkey: key.optional().meta({
+      description: 'With `at`: names the timer in its topic. The same key again moves it.',
+    }),
   })
   .superRefine((event, context) => {
-    const { type, data, schemaversion } = event;
+    const { type, data, schemaversion, timerkey } = event;
+    if (timerkey === undefined ? event.at === NEVER : event.at === undefined)
+      context.addIssue({
+        code: 'custom',
+        path: [timerkey === undefined ? 'timerkey' : 'at'],
+        message: timerkey === undefined ? 'expected with at: never' : 'expected with at',
+      });
+    if (event.at === NEVER) return;
+    if (data === undefined)
+      return context.addIssue({ code: 'custom', path: ['data'], message: 'expected a value, got nothing' });
     if (!isTopicName(type)) return;
     const { version } = catalog[type];
     if (schemaversion !== undefined && schemaversion > version) {
@@ -105,7 +127,10 @@ const taken = z
     events: z.array(
       z.object({
         id: z.string().meta({ description: 'The producer’s own id.' }),
-        eventId: z.uuid().meta({ description: 'The id of the event on the bus.' }),
+        eventId: z
+          .uuid()
+          .nullable()
+          .meta({ description: 'The id of the event on the bus; null where there was no timer to cancel.' }),
         duplicate: z.boolean().meta({ description: 'Whether the event was recorded earlier.' }),
       }),
     ),

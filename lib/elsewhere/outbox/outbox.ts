@@ -4,7 +4,7 @@ export { InvalidPayload, UnknownTopic } from '../../bus/outbox/errors.ts';
 export { forward, keepForwarding } from './forward.ts';
 export type { ForwardOptions, Forwarded, KeepForwardingOptions } from './forward.ts';
 export { ForwardFailed } from './post.ts';
-export { record } from './record.ts';
+export { cancelTimer, record } from './record.ts';
 export type { RecordOptions } from './record.ts';
 export { OUTBOX_TABLE } from './table.ts';
 export { waiting } from './waiting.ts';

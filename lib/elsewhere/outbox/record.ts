@@ -1,9 +1,15 @@
+import { v7 as uuidv7 } from 'uuid';
+
+import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import type { PayloadInput, TopicName } from '../../bus/catalog/catalog.ts';
+import { dueMsOf } from '../../bus/outbox/due.ts';
+import { UnknownTopic } from '../../bus/outbox/errors.ts';
 import { outboxEvent } from '../../bus/outbox/record.ts';
 import type { EmitOptions } from '../../bus/outbox/record.ts';
 import { requireTransaction } from '../../bus/outbox/transaction.ts';
 import type { Transaction } from '../../bus/outbox/transaction.ts';
 import { run } from '../../platform/db/statement.ts';
+import { instantOf } from '../../platform/time.ts';
 import { RECORDING } from './table.ts';
 
 export type RecordOptions = EmitOptions;
@@ -28,7 +34,7 @@ export async function record<Name extends TopicName>(
   requireTransaction(tx);
   const event = outboxEvent(topic, payload, options);
   const id = event.dedupeKey ?? event.id;
-  const { correlationId, causationId, traceparent } = event;
+  const { correlationId, causationId, traceparent, timer } = event;
   const written = {
     specversion: '1.0',
     id,
@@ -41,10 +47,28 @@ export async function record<Name extends TopicName>(
     ...(correlationId !== event.id && { correlationid: correlationId }),
     ...(causationId !== null && { causationid: causationId }),
     ...(traceparent !== null && { traceparent }),
+    // A duration counts from now, and not from when it is forwarded.
+    ...(timer !== null && { at: instantOf(dueMsOf(timer)) }),
+    ...(timer !== null && timer.key !== null && { timerkey: timer.key }),
     data: JSON.parse(event.payload) as unknown,
   };
   await run(tx, { text: RECORD, values: [topic, id, JSON.stringify(written)] });
   return { id };
+}
+
+/**
+ * Records that a timer is to be cancelled, in the service's transaction: the bus is told in its turn, after what was recorded
+ * before. Whether it was in time only the bus knows.
+ *
+ * @throws UnknownTopic; TypeError for a pool.
+ */
+export async function cancelTimer(tx: Transaction, topic: TopicName, timerKey: string): Promise<void> {
+  requireTransaction(tx);
+  if (!isTopicName(topic)) throw new UnknownTopic(topic);
+  const id = uuidv7();
+  const source = catalog[topic].producer;
+  const written = { specversion: '1.0', id, source, type: topic, at: 'never', timerkey: timerKey };
+  await run(tx, { text: RECORD, values: [topic, id, JSON.stringify(written)] });
 }
 
 // The lock comes before the place, so that `forward` can wait for every transaction that may have an earlier one.

@@ -6,7 +6,7 @@ import { limitStatements, run } from '../../../platform/db/statement.ts';
 import { FAN_OUT_LOCK } from '../locks.ts';
 
 /** What became of a repaired row. Of an event that waits for fan-out again: whether newer ones are in front of it now. */
-export type RepairOutcome = 'in_its_place' | 'late' | 'dismissed';
+export type RepairOutcome = 'in_its_place' | 'late' | 'due' | 'dismissed';
 
 export interface Repaired {
   readonly outcome: RepairOutcome;
@@ -52,6 +52,16 @@ export async function repair(
     if (isRow && row === null) throw new NotRepairable('not_found');
     if (row?.is_repaired) throw new NotRepairable('not_broken');
     const eventId = row === null ? asked.id : row.event_id;
+    const record = async (topic: string) => {
+      const values = [row?.id ?? null, asked.by, asked.reason, uuidv7(), topic || null, eventId];
+      await run(tx, { text: RECORD, values });
+    };
+    if (row?.kind === 'unfit_timer') {
+      const due = await run(tx, { text: RELEASE_AGAIN, values: [eventId] });
+      await record(row.topic);
+      if (due.length > 0) noteDue(tx);
+      return { outcome: due.length > 0 ? 'due' : 'dismissed', topic: row.topic, eventId };
+    }
     // In statements of their own, so that the snapshot of the next one is no older than the lock.
     await run(tx, { text: LOCK, values: [] });
     const [placed] = eventId === null ? [] : await run<Placed>(tx, { text: PLACE, values: [eventId] });
@@ -60,8 +70,7 @@ export async function repair(
     const isLate = placed?.is_late ?? null;
     const outcome = isLate === null ? 'dismissed' : isLate ? 'late' : 'in_its_place';
     const topic = row?.topic ?? placed!.topic;
-    const values = [row?.id ?? null, asked.by, asked.reason, uuidv7(), topic || null, eventId];
-    await run(tx, { text: RECORD, values });
+    await record(topic);
     if (isLate !== null) noteDue(tx);
     return { outcome, topic, eventId };
   });
@@ -71,6 +80,7 @@ interface FoundRow {
   readonly id: string;
   readonly topic: string;
   readonly event_id: string | null;
+  readonly kind: string;
   readonly is_repaired: boolean;
 }
 
@@ -82,12 +92,16 @@ interface Placed {
 
 async function takeUp(tx: Transaction, id: string): Promise<FoundRow | null> {
   const [row] = await run<FoundRow>(tx, {
-    text: `select id::text, topic, event_id::text, repaired_at is not null as is_repaired from set_aside
+    text: `select id::text, topic, event_id::text, kind, repaired_at is not null as is_repaired from set_aside
       where id = $1::text::bigint for update`,
     values: [id],
   });
   return row ?? null;
 }
+
+/** Of a timer that the catalog refused: it accepts it now, or refuses it again. */
+const RELEASE_AGAIN = `
+  update timers set refused_at = null where id = $1::uuid and refused_at is not null returning 1 as it`;
 
 const LOCK = `select pg_advisory_xact_lock(${FAN_OUT_LOCK}, 0)`;
 

@@ -1,0 +1,104 @@
+import * as z from 'zod';
+
+import type { Database } from '../../platform/db/connect.ts';
+import { driverOf, run } from '../../platform/db/statement.ts';
+import { subjectOf } from '../../platform/masking/subject.ts';
+import { cursorOf, writeCursor } from '../kit/cursor.ts';
+import { computed, field, instant, instantOrNull, jsonOf, shapesOf } from '../kit/fields.ts';
+import type { Row } from '../kit/fields.ts';
+import * as shape from '../kit/shapes.ts';
+
+const timerFields = {
+  eventId: field(z.uuid().meta({ description: 'The id of the event that it becomes.' }), 'id'),
+  topic: field(shape.topic, 'topic'),
+  timerKey: field(
+    z.string().nullable().meta({ description: 'By which its producer moves and cancels it.' }),
+    'timer_key',
+  ),
+  dueAt: instant('due_at'),
+  setAt: instant('set_at'),
+  refusedAt: instantOrNull(
+    'refused_at',
+    'When the catalog refused its payload: it is not released until an operator repairs it.',
+  ),
+  producer: field(z.string(), 'producer'),
+  subject: computed(z.string().nullable()),
+};
+const timer = z
+  .object(shapesOf(timerFields))
+  .meta({ id: 'Timer', description: 'An event that happens later.' });
+export type Timer = z.output<typeof timer>;
+
+export const timerList = z
+  .object({
+    generatedAt: shape.instant,
+    filters: z.object({ topic: shape.topic.nullable(), timerKey: z.string().nullable() }),
+    items: z.array(timer).meta({ description: 'By time, the next one first.' }),
+    nextCursor: z.string().nullable(),
+  })
+  .meta({ id: 'TimerList', description: 'What will happen, by time.' });
+export type TimerList = z.output<typeof timerList>;
+
+const cursor = z.object({ dueAt: z.string(), seq: z.string() });
+
+export const timersQuery = z.object({
+  topic: z
+    .union([z.literal('').transform(() => undefined), shape.topic])
+    .optional()
+    .meta({ description: 'Only this topic.' }),
+  timerKey: z
+    .union([z.literal('').transform(() => undefined), z.string().max(255)])
+    .optional()
+    .meta({ description: 'Only timers of this key, of any topic.' }),
+  limit: shape.pageLimit.default(50),
+  cursor: cursorOf(cursor).optional().meta({ description: 'Where the page begins.' }),
+});
+type TimersQuery = z.output<typeof timersQuery>;
+
+interface Found {
+  readonly now: string;
+  readonly item: Row<typeof timerFields>;
+  readonly payload: unknown;
+  readonly version: number;
+  readonly dueAt: string;
+  readonly seq: string;
+}
+
+/** Lists timers, the next one first, page by page. */
+export async function readTimers(db: Database, query: TimersQuery): Promise<TimerList> {
+  const { topic = null, timerKey = null, limit, cursor: after } = query;
+  const found = await run<Found>(driverOf(db), {
+    text: TIMERS,
+    values: [topic, timerKey, after?.dueAt ?? '-infinity', after?.seq ?? '0', limit + 1],
+  });
+  const shown = found.slice(0, limit);
+  const last = shown.at(-1);
+  return {
+    generatedAt: found[0]?.now ?? new Date().toISOString(),
+    filters: { topic, timerKey },
+    items: shown.map(({ item, payload, version }) => ({
+      ...item,
+      subject: subjectOf(item.topic, payload, version),
+    })),
+    nextCursor: found.length > limit && last ? writeCursor({ dueAt: last.dueAt, seq: last.seq }) : null,
+  };
+}
+
+// Those that were refused are not in the index that the others are read by.
+const TIMERS = `
+  with matching as (
+    (
+      select * from timers where refused_at is null and (due_at, seq) > ($3::text::timestamptz, $4::text::bigint)
+        and ($1::text is null or topic = $1::text) and ($2::text is null or timer_key = $2::text)
+      order by due_at, seq limit $5::int
+    )
+    union all
+    (
+      select * from timers where refused_at is not null and (due_at, seq) > ($3::text::timestamptz, $4::text::bigint)
+        and ($1::text is null or topic = $1::text) and ($2::text is null or timer_key = $2::text)
+      order by due_at, seq limit $5::int
+    )
+  )
+  select to_char(clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as now, ${jsonOf(timerFields)} as item,
+    payload, version, due_at::text as "dueAt", seq::text as seq
+  from matching order by due_at, matching.seq limit $5::int`;
