@@ -16,7 +16,8 @@ const withPostgres = { globalSetup: ['tests/support/global-setup.ts'] };
 
 /** What nobody waits for between two edits: `npm run test:long`. CI runs it too. */
 const LONG = [
-  'tests/browser/{backfill,console,database-away,dismiss,erase,expired-session,smoke,waits,watching}.test.ts',
+  'tests/browser/{backfill,console,database-away,dismiss,erase,expired-session,leaving}.test.ts',
+  'tests/browser/{smoke,waits,watching}.test.ts',
   'tests/database/{backfill,cancelled-turns,chaos-mistakes,crash,doctor,drivers,erase,identifiers,isolation}.test.ts',
   'tests/database/{lost-answers,next-release,no-answer,operator-races,plans,receive-crash}.test.ts',
   'tests/database/{receive-document,reconciliation,refused-surroundings,relay-time,rename}.test.ts',

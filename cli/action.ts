@@ -8,6 +8,8 @@ import { EXIT, misused } from './failure.ts';
 import { WAIT, follow, waitLimitMs } from './follow.ts';
 import { requireIncidentId } from './incident-id.ts';
 import { writeItem, writeOutcome } from './outcome.ts';
+import { inSteps } from './steps.ts';
+import type { Step } from './steps.ts';
 import { wrapTo } from './text.ts';
 
 /** A word after the command. */
@@ -50,12 +52,6 @@ interface Plan {
   readonly asks: { readonly action: string; readonly count: number } | null;
   /** What `--dry-run --json` writes. */
   readonly json?: unknown;
-}
-
-/** What one request did, of an action that may take several: each has a function's time. */
-interface Step {
-  readonly done: number;
-  readonly left: number;
 }
 
 /** An action that is done. */
@@ -172,7 +168,12 @@ async function act<View, Seen, Before>(action: Action<View, Seen, Before>, call:
   if (plan?.asks && nothing !== undefined) await confirm(call, { ...plan.asks, nothing });
   const followed = given.isSet('wait') ? action.follow : undefined;
   const seen = await followed?.look(call, asked);
-  const { json, views, sum } = await take(action, call, () => bus.ask(route, asked), plan?.asks?.count);
+  const { json, views, sum } = await inSteps(
+    call,
+    () => bus.ask(route, asked),
+    action.step,
+    plan?.asks?.count,
+  );
   const view = views.at(-1)!;
   const subjects = Object.fromEntries(written);
   const end = endOf(await action.done(view, { call, asked, subjects, before, views, sum }));
@@ -232,24 +233,6 @@ function askedOf<View, Seen, Before>(
     body: { ...Object.fromEntries(words.filter((one) => !isInPath(one))), ...body?.(given) },
     named: { note: '--note', ...named },
   };
-}
-
-/** Asks until all is done, or nothing more is. What comes meanwhile takes another command. @param count at most. */
-async function take<View, Seen, Before>(
-  { step }: Action<View, Seen, Before>,
-  { terminal }: Call,
-  ask: () => Promise<Answered<View>>,
-  count = Infinity,
-): Promise<{ readonly json: unknown; readonly views: readonly View[]; readonly sum: number }> {
-  const views: View[] = [];
-  for (let sum = 0; ;) {
-    const { json, view } = await ask();
-    views.push(view);
-    const { done, left } = step?.(view) ?? { done: 0, left: 0 };
-    sum += done;
-    terminal.progress(left > 0 ? `${sum} done, ${left} left` : null);
-    if (left === 0 || done === 0 || sum >= count) return { json, views, sum };
-  }
 }
 
 async function wait<View, Seen>(

@@ -1,5 +1,6 @@
 import type { Call } from './command.ts';
 import { EXIT, Failure, misused } from './failure.ts';
+import { printable } from './text.ts';
 
 /** Above this the operator types the number, which proves that it was read. The console has the same limit. */
 const TYPED_ABOVE = 100;
@@ -32,11 +33,41 @@ export async function confirm(
   { action, count, nothing }: { readonly action: string; readonly count: number; readonly nothing: string },
 ): Promise<void> {
   if (given.isSet('yes')) return;
-  const isTyped = count > TYPED_ABOVE;
-  const question = isTyped
-    ? `Type ${count} to ${action.charAt(0).toLowerCase()}${action.slice(1)}: `
-    : `${action}? [y/N] `;
-  const answer = (await terminal.ask(`\n${question}`)).trim().toLowerCase();
-  const isYes = isTyped ? answer.replaceAll(/[ ,.]/g, '') === String(count) : /^(y|yes|j|ja)$/.test(answer);
-  if (!isYes) throw new Failure(EXIT.failed, nothing);
+  if (count > TYPED_ABOVE) {
+    const isRight = (answer: string) => answer.replaceAll(/[ ,.]/g, '') === String(count);
+    const to = `${action.charAt(0).toLowerCase()}${action.slice(1)}`;
+    return await askTyped(terminal, { text: String(count), to, isRight, nothing });
+  }
+  const answer = (await terminal.ask(`\n${action}? [y/N] `)).trim().toLowerCase();
+  if (!/^(y|yes|j|ja)$/.test(answer)) throw new Failure(EXIT.failed, nothing);
+}
+
+const TRIES = 3;
+
+/**
+ * Has a text typed, which proves that it was read. A typing error is said, and asked for again.
+ *
+ * @throws Failure for no answer, and after three wrong ones.
+ */
+export async function askTyped(
+  { ask, err }: Call['terminal'],
+  {
+    text,
+    to,
+    isRight = (answer) => answer === text,
+    nothing,
+  }: {
+    readonly text: string;
+    readonly to: string;
+    readonly isRight?: (answer: string) => boolean;
+    readonly nothing: string;
+  },
+): Promise<void> {
+  for (let left = TRIES; left > 0; left -= 1) {
+    const answer = (await ask(`\nType ${text} to ${to}: `)).trim();
+    if (isRight(answer)) return;
+    if (answer === '') break;
+    err.write(`'${printable(answer)}' is not ${text}.`);
+  }
+  throw new Failure(EXIT.failed, nothing);
 }

@@ -10,6 +10,7 @@ import { misused } from './failure.ts';
 import { carryOut, confirmNumber, titleOf, writeWarnings } from './operation.ts';
 import { writeOutcome } from './outcome.ts';
 import { requireReason } from './reason.ts';
+import { dismissedBy, inSteps } from './steps.ts';
 import { table } from './table.ts';
 import type { Pane } from './terminal.ts';
 import { wrapTo } from './text.ts';
@@ -35,7 +36,7 @@ const NOTHING = 'Nothing was dismissed.';
 
 /** Dismisses all dead letters that match, after a preview. @returns the exit code. @throws Failure as `carryOut` */
 export async function dismissMatching(call: Call): Promise<number> {
-  const { given, bus, terminal } = call;
+  const { given, bus } = call;
   const fields = requestOf(call);
   const reason = given.isSet('dry-run')
     ? ''
@@ -53,25 +54,22 @@ export async function dismissMatching(call: Call): Promise<number> {
       `${quantity(matched, 'dead letter')} ${matched === 1 ? 'matches' : 'match'}`,
     ],
     confirm: ({ matched }) => confirmNumber(call, 'Dismiss', matched, NOTHING),
-    // Each step takes a function's time.
-    async begin(preview) {
-      for (let left = preview.matched - dismissed; ;) {
-        const done = await step(preview, left);
-        dismissed += done.view.dismissed;
-        left = done.view.left;
-        terminal.progress(left > 0 ? `${count(dismissed)} dismissed, ${count(left)} left` : null);
-        if (left === 0 || done.view.dismissed === 0) return done;
-      }
-    },
-    tell: ({ left }) => {
+    begin: async (preview) =>
+      await inSteps(
+        call,
+        async (left) => {
+          const done = await step(preview, left ?? preview.matched - dismissed);
+          dismissed += dismissedBy(done.view).done;
+          return done;
+        },
+        dismissedBy,
+      ),
+    tell(view) {
+      const { left } = dismissedBy(view);
       if (dismissed === 0 && left === 0) return;
       const rest = left === 0 ? '' : ` ${quantity(left, 'dead letter')} left: run it again.`;
       writeOutcome(call, left === 0, `Dismissed ${quantity(dismissed, 'dead letter')}.${rest}`);
     },
-    look: () => null,
-    isSettled: () => true,
-    words: () => '',
-    ends: () => ({ isGood: true, words: '' }),
   });
 }
 

@@ -14,8 +14,8 @@ import { Unavailable } from './refusals.ts';
 import type { Pane } from './terminal.ts';
 import { hang, wrapTo } from './text.ts';
 
-/** What is previewed, confirmed, begun under the preview's id, and followed to its end: a replay, a backfill, an erasure. */
-export interface Operation<Preview, Begun, Progress> extends Followed<Progress> {
+/** What is previewed, confirmed, begun, and followed to its end: a replay, a backfill, an erasure, a rename. */
+export interface Operation<Preview, Begun, Progress = never> {
   /** That nothing was done, as a whole sentence. */
   readonly nothing: string;
   readonly preview: () => Promise<Answered<Preview>>;
@@ -28,8 +28,10 @@ export interface Operation<Preview, Begun, Progress> extends Followed<Progress> 
   readonly begin: (preview: Preview) => Promise<Answered<Begun>>;
   /** Says what has begun. */
   readonly tell?: (begun: Begun, preview: Preview) => void;
-  /** @returns how to look at its progress; null where there is nothing to follow. */
-  readonly look: (begun: Begun, preview: Preview) => (() => Promise<Answered<Progress>>) | null;
+  readonly followed?: Followed<Progress> & {
+    /** @returns how to look at its progress; null where there is nothing to follow. */
+    readonly look: (begun: Begun, preview: Preview) => (() => Promise<Answered<Progress>>) | null;
+  };
 }
 
 /** How what has begun is followed to its end. */
@@ -50,7 +52,7 @@ interface End {
 }
 
 /** @param isFollowed whether to wait for its end. @returns the exit code. */
-export async function carryOut<Preview, Begun, Progress>(
+export async function carryOut<Preview, Begun, Progress = never>(
   call: Call,
   operation: Operation<Preview, Begun, Progress>,
   isFollowed = call.given.isSet('wait'),
@@ -74,8 +76,9 @@ export async function carryOut<Preview, Begun, Progress>(
     throw error;
   });
   if (!isJson) operation.tell?.(begun.view, preview);
-  const look = isFollowed ? operation.look(begun.view, preview) : null;
-  if (look) return await followToItsEnd(call, operation, look, limitMs);
+  const followed = isFollowed ? operation.followed : undefined;
+  const look = followed?.look(begun.view, preview);
+  if (followed && look) return await followToItsEnd(call, followed, look, limitMs);
   if (isJson) writeJson(call, begun.json);
   return EXIT.ok;
 }

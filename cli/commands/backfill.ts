@@ -79,16 +79,18 @@ async function run(call: Call): Promise<number> {
       return bus.ask(requestBackfill, { body, named: NAMED });
     },
     tell: (begun, { matched }) => tell(call, begun, matched),
-    look: ({ backfillId }, { matched }) =>
-      backfillId === null || matched === 0
-        ? null
-        : () => bus.ask(showBackfill, { parameters: { backfillId } }),
-    isSettled,
-    words: progressWords,
-    ends: (now) => ({
-      isGood: isSettled(now) && now.stopped === null && now.progress.deadLettered === 0,
-      words: endWords(now),
-    }),
+    followed: {
+      look: ({ backfillId }, { matched }) =>
+        backfillId === null || matched === 0
+          ? null
+          : () => bus.ask(showBackfill, { parameters: { backfillId } }),
+      isSettled,
+      words: progressWords,
+      ends: (now) => ({
+        isGood: isSettled(now) && now.stopped === null && now.progress.deadLettered === 0,
+        words: endWords(now),
+      }),
+    },
   });
 }
 

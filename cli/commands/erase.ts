@@ -10,9 +10,9 @@ import { erasurePath } from '../../lib/console/kit/links.ts';
 import { joinNames, quantity } from '../../lib/console/kit/words.ts';
 import { atMost } from '../command.ts';
 import type { Call, Command } from '../command.ts';
-import { YES } from '../confirm.ts';
+import { YES, askTyped } from '../confirm.ts';
 import { drawList } from '../draw.ts';
-import { EXIT, Failure, misused } from '../failure.ts';
+import { misused } from '../failure.ts';
 import { WAIT } from '../follow.ts';
 import { carryOut, writeWarnings } from '../operation.ts';
 import { REASON, requireReason } from '../reason.ts';
@@ -53,7 +53,7 @@ export const command: Command = {
 };
 
 async function run(call: Call): Promise<number> {
-  const { given, bus } = call;
+  const { given, bus, terminal } = call;
   atMost(0, given);
   const subjects = given.texts('subject');
   if (subjects.length === 0)
@@ -75,31 +75,29 @@ async function run(call: Call): Promise<number> {
         return { json, view };
       },
       draw: write,
-      confirm: () => confirm(call, subjects[0]!),
+      async confirm() {
+        if (!given.isSet('yes'))
+          await askTyped(terminal, { text: subjects[0]!, to: 'erase permanently', nothing: NOTHING });
+      },
       begin({ request: { erasureId } }) {
         return bus.ask(requestErasure, { body: { ...asked, reason, erasureId }, named: NAMED });
       },
-      look: ({ erasureId }) =>
-        erasureId === null ? null : () => bus.ask(showErasure, { parameters: { erasureId } }),
-      isSettled: ({ endedAt }) => endedAt !== null,
-      words: (now) => `${stateWords(now)}…`,
-      ends: (now) => ({
-        isGood: now.endedAt !== null,
-        words:
-          now.endedAt === null ? `Under way: ${stateWords(now)}. The cron continues.` : outcomeWords(now),
-        more: leftWords(now),
-        address: new URL(erasurePath(now.erasureId), bus.url).href,
-      }),
+      followed: {
+        look: ({ erasureId }) =>
+          erasureId === null ? null : () => bus.ask(showErasure, { parameters: { erasureId } }),
+        isSettled: ({ endedAt }) => endedAt !== null,
+        words: (now) => `${stateWords(now)}…`,
+        ends: (now) => ({
+          isGood: now.endedAt !== null,
+          words:
+            now.endedAt === null ? `Under way: ${stateWords(now)}. The cron continues.` : outcomeWords(now),
+          more: leftWords(now),
+          address: new URL(erasurePath(now.erasureId), bus.url).href,
+        }),
+      },
     },
     isFollowed,
   );
-}
-
-/** Asks for the name again, which proves that it was read. @throws Failure for any other answer. */
-async function confirm({ given, terminal }: Call, subject: string): Promise<void> {
-  if (given.isSet('yes')) return;
-  const answer = await terminal.ask(`\nType ${subject} to erase permanently: `);
-  if (answer.trim() !== subject) throw new Failure(EXIT.failed, NOTHING);
 }
 
 function write(view: ErasurePreview, pane: Pane): void {

@@ -99,14 +99,16 @@ async function run(call: Call): Promise<number> {
       return bus.ask(requestReplay, { body, named: NAMED });
     },
     tell: (done, preview) => tell(call, done, preview),
-    look: ({ replayId, replayed }) =>
-      replayId === null || replayed === 0 ? null : () => bus.ask(showReplay, { parameters: { replayId } }),
-    isSettled: (now) => openOf(now) === 0,
-    words: progressWords,
-    ends: (now) => ({
-      isGood: openOf(now) + now.progress.deadLettered === 0 && now.pace?.stopped == null,
-      words: endWords(now),
-    }),
+    followed: {
+      look: ({ replayId, replayed }) =>
+        replayId === null || replayed === 0 ? null : () => bus.ask(showReplay, { parameters: { replayId } }),
+      isSettled: (now) => openOf(now) === 0,
+      words: progressWords,
+      ends: (now) => ({
+        isGood: openOf(now) + now.progress.deadLettered === 0 && now.pace?.stopped == null,
+        words: endWords(now),
+      }),
+    },
   });
 }
 

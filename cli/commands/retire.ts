@@ -1,36 +1,87 @@
 import { joinNames, quantity } from '../../lib/console/kit/words.ts';
-import { actionCommand } from '../action.ts';
+import { standingWords } from '../../lib/console/subscribers/leaving-words.ts';
+import { atMost } from '../command.ts';
+import type { Call, Command } from '../command.ts';
+import { YES, confirm } from '../confirm.ts';
+import { misused } from '../failure.ts';
+import { carryOut, titleOf } from '../operation.ts';
+import { writeOutcome } from '../outcome.ts';
+import { REASON, requireReason } from '../reason.ts';
+import { dismissedBy, inSteps } from '../steps.ts';
+import { wrapTo } from '../text.ts';
 
-export const command = actionCommand({
+const EXAMPLE = 'retire postcards --reason "postcards are history"';
+const NOTHING = 'Nothing was retired.';
+
+export const command: Command = {
   name: 'retire',
   summary: 'retire a subscriber that the catalog no longer lists',
-  usage: ['retire <subscriber> [--topic <topic>] --reason <text> [--yes]'],
+  usage: [
+    'retire <subscriber> [--topic <topic>] --reason <text> [--yes]',
+    'retire <subscriber> [--topic <topic>] --dry-run',
+  ],
   notes: [
     'Dismisses what waits for it and what died. Afterwards the subscription shows up nowhere. Refused while the catalog of the server’s release lists it.',
-    'Asks for confirmation first. Without a terminal it needs --yes.',
+    'First shows what it would dismiss, then asks for confirmation. Without a terminal it needs --yes.',
   ],
-  options: { topic: { value: '<topic>', help: 'only this topic; by default every topic' } },
-  examples: [['retire postcards --reason "postcards are history"', 'all its topics, after confirmation']],
-  subjects: [
-    {
-      name: 'subscriber',
-      missing: ['The subscriber is missing.', 'For example: npx postbud retire postcards --reason "…"'],
+  options: {
+    topic: { value: '<topic>', help: 'only this topic; by default every topic' },
+    'dry-run': { help: 'show the preview and stop' },
+    ...REASON,
+    ...YES,
+  },
+  examples: [
+    [EXAMPLE, 'all its topics, after confirmation'],
+    ['retire postcards --dry-run', 'a preview only'],
+  ],
+  run,
+};
+
+async function run(call: Call): Promise<number> {
+  const { given, bus } = call;
+  atMost(1, given);
+  const [subscriber] = given.positionals;
+  if (subscriber === undefined)
+    throw misused('The subscriber is missing.', `For example: npx postbud ${EXAMPLE}`);
+  const reason = given.isSet('dry-run') ? '' : requireReason(given, EXAMPLE);
+  const topic = given.text('topic');
+  const parameters = { subscriber };
+  const { retireSubscriber, showRetirePreview } = await import('../../lib/console/subscribers/retire.ts');
+  let dismissed = 0;
+  return await carryOut(call, {
+    nothing: NOTHING,
+    preview: () => bus.ask(showRetirePreview, { parameters, query: { topic } }),
+    draw({ topics }, { columns, paint, write }) {
+      if (topics.length === 0) return write(`✓ Nothing is left of ${subscriber}.`);
+      write(paint('bold', titleOf(given, 'retire', subscriber)));
+      for (const one of topics) write(wrapTo(columns, `${one.topic}: ${standingWords(one)}`));
     },
-  ],
-  why: { option: 'reason', example: 'postcards are history' },
-  route: async () => (await import('../../lib/console/incidents/routes.ts')).retireSubscriber,
-  body: (given) => ({ topic: given.text('topic') }),
-  nothing: 'Nothing was retired.',
-  plan: ({ given }, { parameters }) => {
-    const from = given.text('topic') ?? 'all its topics';
-    const action = `Retire ${parameters['subscriber']!} from ${from}, and dismiss all that waits for it`;
-    return Promise.resolve({ says: null, asks: { action, count: 1 } });
-  },
-  step: ({ dismissed, left }) => ({ done: dismissed, left }),
-  done: ({ subscriber, topics, left }, { sum: dismissed }) => {
-    if (topics.length === 0) return `Nothing is left of ${subscriber}.`;
-    const rest =
-      left === 0 ? '' : ` ${quantity(left, 'event')} not fanned out yet: run it again in a few seconds.`;
-    return `Retired ${subscriber} from ${joinNames(topics)}: ${quantity(dismissed, 'delivery')} dismissed.${rest}`;
-  },
-});
+    async confirm({ topics, matched: count }) {
+      const from = joinNames(topics.map((one) => one.topic));
+      const action = `Retire ${subscriber} from ${from}, and dismiss ${quantity(count, 'delivery')}`;
+      if (topics.length > 0) await confirm(call, { action, count, nothing: NOTHING });
+    },
+    begin: async () =>
+      await inSteps(
+        call,
+        async () => {
+          const done = await bus.ask(retireSubscriber, { parameters, body: { topic, reason } });
+          dismissed += dismissedBy(done.view).done;
+          return done;
+        },
+        dismissedBy,
+      ),
+    tell(view, { topics }) {
+      if (topics.length === 0) return;
+      const { left } = dismissedBy(view);
+      const rest =
+        left === 0 ? '' : ` ${quantity(left, 'event')} not fanned out yet: run it again in a few seconds.`;
+      const from = joinNames(topics.map((one) => one.topic));
+      writeOutcome(
+        call,
+        true,
+        `Retired ${subscriber} from ${from}: ${quantity(dismissed, 'delivery')} dismissed.${rest}`,
+      );
+    },
+  });
+}

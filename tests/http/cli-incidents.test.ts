@@ -1,7 +1,9 @@
 import stringWidth from 'string-width';
 import { describe, expect } from 'vitest';
 
-import { drainLive, rows } from '../support/bus.ts';
+import { attach } from '../../lib/bus/subscribers/subscriber.ts';
+import { emitToBooks } from '../support/books.ts';
+import { drain, drainLive, rows } from '../support/bus.ts';
 import { test } from '../support/cli-test.ts';
 import { ledger } from '../support/ledger.ts';
 
@@ -98,6 +100,16 @@ describe('incidents', () => {
     expect([done.code, done.out]).toEqual([0, '✓ Dismissed 3 dead letters.']);
     await rows(bus.db, `update lanes set subscriber = 'postcards' where subscriber = 'accounting'`);
     await rows(bus.db, `update backlog set subscriber = 'postcards' where subscriber = 'accounting'`);
+    const preview = await postbud('retire postcards --dry-run');
+    expect([preview.code, preview.out]).toEqual([
+      0,
+      'Would retire postcards.\npayment.captured: 3 deliveries wait, 0 dead letters',
+    ]);
+    const not = await postbud('retire postcards --reason history', { answer: () => '' });
+    expect([not.code, not.asked]).toEqual([
+      1,
+      ['\nRetire postcards from payment.captured, and dismiss 3 deliveries? [y/N] '],
+    ]);
     const retired = await postbud('retire postcards --reason history --yes');
     expect([retired.code, retired.out]).toEqual([
       0,
@@ -150,9 +162,9 @@ describe('incidents', () => {
        update backlog set subscriber = 'books' where subscriber = 'ledger'`,
     );
     const preview = await postbud('rename books ledger --dry-run');
-    expect([preview.code, preview.err]).toEqual([
+    expect([preview.code, preview.out]).toEqual([
       0,
-      expect.stringContaining('payment.captured: 0 deliveries wait, 3 dead letters'),
+      'Would rename books to ledger.\npayment.captured: 0 deliveries wait, 3 dead letters',
     ]);
     const refused = await postbud('rename books ledger --reason renamed');
     expect([refused.code, refused.err]).toEqual([2, expect.stringContaining('Nothing was renamed')]);
@@ -167,8 +179,33 @@ describe('incidents', () => {
       '✓ Renamed books to ledger on payment.captured: 3 deliveries moved.',
     ]);
     const again = await postbud('rename books ledger --reason renamed --yes');
-    expect([again.code, again.err]).toEqual([0, expect.stringContaining('Nothing is left of books.')]);
+    expect([again.code, again.err]).toEqual([0, '✓ Nothing is left of books.']);
     expect((await postbud('log')).out).toContain('payment.captured to books, now ledger');
+  });
+
+  test('rename refuses to dismiss what the new name has already, until somebody agrees', async ({
+    bus,
+    postbud,
+  }) => {
+    await emitToBooks(bus.db, 1, 3, { isBeside: true });
+    await drain(bus.db, [attach('audit', {})]);
+    const preview = await postbud('rename books ledger --dry-run');
+    expect(preview.out).toBe(
+      'Would rename books to ledger.\npayment.captured: 3 deliveries wait, 0 dead letters\n' +
+        '! 3 deliveries are of events that ledger has already. They are not moved but dismissed, so that ledger gets nothing twice.',
+    );
+    const refused = await postbud('rename books ledger --reason renamed --yes');
+    expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('Add --dismiss-duplicates')]);
+    const no = await postbud('rename books ledger --reason renamed', { answer: () => 'n' });
+    expect([no.code, no.asked]).toEqual([
+      1,
+      ['\nRename books to ledger, move 0 deliveries, and dismiss 3 duplicates? [y/N] '],
+    ]);
+    const done = await postbud('rename books ledger --reason renamed --yes --dismiss-duplicates');
+    expect([done.code, done.out]).toEqual([
+      0,
+      '✓ Renamed books to ledger on payment.captured: 0 deliveries moved. 3 deliveries dismissed, because ledger has the same events.',
+    ]);
   });
 
   test.for([

@@ -22,7 +22,8 @@ export function previewPage(view: BackfillPreview, context: PageContext): Html {
   return layout({ title: 'Backfill', section: 'replays', content }, context);
 }
 
-function preview(view: BackfillPreview, { operator }: PageContext): Html {
+function preview(view: BackfillPreview, context: PageContext): Html {
+  const { operator, entered } = context;
   const { topic, subscriber, oldestAt, newestAt, others, generatedAt } = view;
   const what = quantity(view.matched, 'delivery');
   const rest =
@@ -47,10 +48,11 @@ function preview(view: BackfillPreview, { operator }: PageContext): Html {
       ${confirmation({
         isAllowed: mayReplay(operator),
         request: { ...view.request, backfillId: view.backfillId },
-        fields: html`${reasonField('for example: the ledger is new on this topic')}
-        ${confirmField(view.matched, 'backfill')}`,
+        fields: html`${reasonField('for example: the ledger is new on this topic', undefined, entered)}
+        ${confirmField(view.matched, 'backfill', context)}`,
         button: `Backfill ${what}`,
         cancel: topicPath(topic),
+        context,
       })}
     </form>`;
 }

@@ -91,6 +91,7 @@ export const requestBackfill = operatorRoute({
     'For a subscriber that is new on a topic: each retained event since then gets the delivery it lacks, once, in the order of creation. The subscription’s newer events wait meanwhile, and producers go on. The operator, the time and the reason are recorded.',
   body: backfillRequest,
   readForm: (content) => readConfirmedForm(content, backfillForm),
+  dryRun: backfillForm,
   answer: z
     .union([backfilled, dryRun])
     .meta({ description: 'The backfill; for a dry run, what it would have done.' }),

@@ -20,7 +20,8 @@ export function dismissPage(view: DismissPreview, context: PageContext): Html {
   return layout({ title: 'Dismiss', section: 'dead-letters', content }, context);
 }
 
-function preview(view: DismissPreview, { operator }: PageContext): Html {
+function preview(view: DismissPreview, context: PageContext): Html {
+  const { operator, entered } = context;
   const { matched, request, subscriptions, generatedAt: now } = view;
   const { q, group } = request;
   const what = quantity(matched, 'dead letter');
@@ -48,9 +49,11 @@ function preview(view: DismissPreview, { operator }: PageContext): Html {
     ${confirmation({
       isAllowed,
       request,
-      fields: html`${reasonField('for example: booked by hand')} ${confirmField(matched, 'dismiss')}`,
+      fields: html`${reasonField('for example: booked by hand', undefined, entered)}
+      ${confirmField(matched, 'dismiss', context)}`,
       button: `Dismiss ${what}`,
       cancel: cancelPath(view),
+      context,
     })}
   </form>`;
 }

@@ -12,7 +12,10 @@ import type { ParsedDismissRequest } from './request.ts';
 export const dismissForm = asForm(dismissRequest);
 
 export const dismissBody = dismissRequest
-  .safeExtend({ reason: shape.requiredReason })
+  .safeExtend({
+    reason: shape.requiredReason,
+    dryRun: z.boolean().default(false).meta({ description: 'Only counts what would be dismissed.' }),
+  })
   .meta(shape.needsReason);
 
 export const dismissPreview = z
@@ -40,6 +43,9 @@ export const dismissPreview = z
   })
   .meta({ id: 'DismissPreview', description: 'The effect of a dismissal. Nothing was dismissed.' });
 export type DismissPreview = z.output<typeof dismissPreview>;
+
+/** The same from a refused form, for the preview that is drawn again. */
+export const dismissDryRun = asForm(dismissBody.safeExtend({ reason: z.string().default('') }));
 
 /** Previews a dismissal: how many dead letters of which subscriptions, and what stays as it is. Changes nothing. */
 export async function previewDismissal(db: Database, asked: ParsedDismissRequest): Promise<DismissPreview> {

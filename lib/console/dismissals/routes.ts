@@ -15,7 +15,7 @@ import { operatorRoute } from '../kit/route.ts';
 import type { Bus } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
 import { dismissPage } from './page.ts';
-import { dismissBody, dismissForm, dismissPreview, previewDismissal } from './preview.ts';
+import { dismissBody, dismissDryRun, dismissForm, dismissPreview, previewDismissal } from './preview.ts';
 
 /** A function lives 30 seconds. */
 const LONGEST_MS = 20 * SECOND;
@@ -85,7 +85,10 @@ export const dismissAllThatMatch = operatorRoute({
     'They leave all counts and lists, stay on record until their events are pruned, and can still be replayed with `include: "dismissed"`. Lanes that they halt go on. The operator and the reason are recorded for each subscription.',
   body: dismissBody,
   readForm: (content) => readConfirmedForm(content, asForm(dismissBody)),
-  answer: dismissed,
+  dryRun: dismissDryRun,
+  answer: z.union([dismissed, dismissPreview]).meta({
+    description: 'The dismissed dead letters; for a dry run, its effect.',
+  }),
   problems: ['not_confirmed', 'count_changed'],
   examples: {
     'of-a-day': {
@@ -107,8 +110,9 @@ export const dismissAllThatMatch = operatorRoute({
     },
     'without-a-reason': { summary: 'Without a reason', json: OF_A_DAY, answer: NO_REASON },
   },
-  handle: async ({ body: { reason, ...asked }, operator, bus }) => {
+  handle: async ({ body: { reason, dryRun, ...asked }, operator, bus }) => {
     const db = await knownIn(bus, asked);
+    if (dryRun) return await previewDismissal(db, asked);
     const how = { action: 'dismiss', by: operator.subject, reason, until: Date.now() + LONGEST_MS } as const;
     try {
       return await dismissMatching(db, asked, how);
@@ -117,10 +121,13 @@ export const dismissAllThatMatch = operatorRoute({
       throw new Problem(error.code, { detail: `${error.message}.`, cause: error });
     }
   },
-  redirectTo: (
-    { left, dismissedAt },
-    { body: { topic, subscriber, group, q, since, until, deliveryIds } },
-  ) => {
+  page: (view, context) => {
+    if (!('request' in view)) throw new TypeError('only a dry run is drawn as a page');
+    return dismissPage(view, context);
+  },
+  redirectTo: (view, { body: { topic, subscriber, group, q, since, until, deliveryIds } }) => {
+    if ('request' in view) return null;
+    const { left, dismissedAt } = view;
     const rest = { topic, subscriber, group, q, since, until, deliveryIds: deliveryIds?.join(',') };
     const path = left > 0 ? dismissPath(rest) : deadLettersPath({ topic, subscriber });
     return followedPath(path, 'dismiss-matching', { at: dismissedAt });

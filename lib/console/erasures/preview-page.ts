@@ -6,6 +6,7 @@ import { layout } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { erasuresPath } from '../kit/links.ts';
 import { confirmation, previewed } from '../kit/operation-pages.ts';
+import { typedField } from '../kit/preview.ts';
 import { card } from '../kit/sections.ts';
 import { count, joinNames, quantity } from '../kit/words.ts';
 import type { ErasurePreview } from './preview.ts';
@@ -40,20 +41,19 @@ export function previewPage(view: ErasurePreview, context: PageContext): Html {
   return layout({ title: 'Erase', section: 'replays', content }, context);
 }
 
-function confirmationForm({ request }: ErasurePreview, { operator }: PageContext): Html {
+function confirmationForm({ request }: ErasurePreview, context: PageContext): Html {
+  const { operator, entered } = context;
   const [first = ''] = request.subjects ?? [];
   if (!operator.scopes.has('event-bus:erase')) return missingScope('Erase', 'event-bus:erase');
   return html`<form method="post" action="${erasuresPath()}">
     ${confirmation({
       isAllowed: true,
       request,
-      fields: html`${reasonField('for example: request 2026-114', 'Kept forever: do not name the person')}
-        <label class="f">
-          Type ${first} to confirm
-          <input name="confirm" required autocomplete="off" spellcheck="false" title="Type ${first}" />
-        </label>`,
+      fields: html`${reasonField('for example: request 2026-114', 'Kept forever: do not name the person', entered)}
+      ${typedField(first, null, entered)}`,
       button: 'Erase permanently',
       cancel: erasuresPath(),
+      context,
     })}
   </form>`;
 }

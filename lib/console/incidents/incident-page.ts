@@ -1,6 +1,6 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
-import { actionForm, mayReplay, missingReplayScope, retireForm } from '../kit/actions.ts';
+import { actionForm, mayReplay, missingReplayScope, retireLink } from '../kit/actions.ts';
 import { listTable } from '../kit/document.ts';
 import { CHECK_ICON, DEAD_ICON, WARNING_ICON } from '../kit/icons.ts';
 import { time, timeAndAgo, timeToMinute } from '../kit/instants.ts';
@@ -81,7 +81,7 @@ function actions(view: IncidentView, context: PageContext): Html | null {
   if (!mayReplay(context.operator) || view.state === 'closed') return null;
   return html`<div class="acts choices">
     ${acknowledgeForm(view, context)} ${view.owed > 0 && dismissForm(view, context)}
-    ${!view.inCatalog && view.topic !== null && retireForm(view.subscriber, view.topic, context)}
+    ${!view.inCatalog && view.topic !== null && retireLink(view.subscriber, view.topic)}
   </div>`;
 }
 

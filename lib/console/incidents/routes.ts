@@ -3,14 +3,12 @@ import * as z from 'zod';
 import { dismiss } from '../../bus/deliveries/operations/dismiss.ts';
 import { NotActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
 import { probe } from '../../bus/deliveries/operations/probe.ts';
-import { topicText } from '../kit/replay-request.ts';
-import { retire, StillListed } from '../../bus/deliveries/operations/retire.ts';
 import { retryNow } from '../../bus/deliveries/operations/retry-now.ts';
 import { acknowledge } from '../../components/incidents/acknowledge.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { SECOND } from '../../platform/time.ts';
-import { actionRoute, NO_REASON } from '../kit/action-route.ts';
+import { actionRoute } from '../kit/action-route.ts';
 import { requireHandled } from '../kit/handling.ts';
 import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
 import { HOME, incidentPath, incidentsPath } from '../kit/links.ts';
@@ -266,90 +264,10 @@ async function retryIfWaiting(...asked: Parameters<typeof retryNow>): Promise<nu
   }
 }
 
-const UNKNOWN_SUBSCRIBER =
-  'Unknown subscriber: it never had a delivery here. The overview shows those with deliveries that are not in the catalog.';
-
-const retired = z
-  .object({
-    subscriber: z.string(),
-    topics: z.array(shape.topic),
-    dismissed: shape.count,
-    left: shape.count.meta({
-      description:
-        'Deliveries that there was no time for, or that are not fanned out yet. Send the request again.',
-    }),
-  })
-  .meta({ id: 'Retired', description: 'The retired subscriptions.' });
-
-export const retireSubscriber = actionRoute('retire', {
-  id: 'retireSubscriber',
-  summary: 'Retire a subscriber that the catalog no longer lists',
-  description:
-    'Dismisses what waits for it and what died, with the reason. Afterwards the subscription shows up nowhere.',
-  parameters: { subscriber: z.string().regex(/^[\w.-]{1,100}$/) },
-  body: z
-    .object({
-      topic: z
-        .union([z.literal('').transform(() => null), topicText])
-        .nullish()
-        .transform((named) => named ?? null)
-        .meta({ description: 'Only this topic. Without it, all topics of the subscriber.' }),
-      reason: shape.requiredReason,
-      next,
-    })
-    .meta(shape.needsReason),
-  answer: retired,
-  problems: ['still_listed', 'under_way'],
-  unknown: UNKNOWN_SUBSCRIBER,
-  examples: {
-    'still-listed': {
-      summary: 'A subscriber that the catalog lists',
-      parameters: { subscriber: 'accounting' },
-      json: { topic: 'payment.dispute.closed', reason: 'Replaced by the ledger.' },
-      answer: refused('still_listed', {
-        detail:
-          'This release’s catalog lists accounting for payment.dispute.closed. Retire it from a release whose catalog does not.',
-      }),
-    },
-    'all-topics': {
-      summary: 'All topics of a subscriber that the catalog does not list',
-      parameters: { subscriber: 'postcards' },
-      json: { reason: 'Postcards are history.' },
-      answer: answered({ subscriber: 'postcards', topics: ['payment.captured'], dismissed: 12, left: 0 }),
-    },
-    nobody: {
-      summary: 'A subscriber that never had a delivery',
-      parameters: { subscriber: 'telegrams' },
-      json: { reason: 'Telegrams are history.' },
-      answer: refused('not_found', { detail: UNKNOWN_SUBSCRIBER }),
-    },
-    'without-a-reason': {
-      summary: 'Without a reason',
-      parameters: { subscriber: 'postcards' },
-      json: {},
-      answer: NO_REASON,
-    },
-  },
-  handle: async ({ parameters: { subscriber }, body: { topic, reason }, operator, bus }) => {
-    const db = await bus.database();
-    await requireKnownTopic(db, topic ?? undefined);
-    const how = { by: operator.subject, reason, until: Date.now() + LONGEST_MS };
-    try {
-      const done = await retire(db, { subscriber, topic }, how);
-      return done && { subscriber, ...done, topics: [...done.topics] };
-    } catch (error) {
-      if (!(error instanceof StillListed) && !(error instanceof NotActedOn)) throw error;
-      throw new Problem(error.code, { detail: error.message, cause: error });
-    }
-  },
-  actedOn: ({ subscriber }, { body: { topic } }) => ({ subscriber, topic }),
-});
-
 export const incidentRoutes = [
   listIncidents,
   showIncident,
   acknowledgeIncident,
   dismissIncident,
   retryIncident,
-  retireSubscriber,
 ];

@@ -13,7 +13,7 @@ type ActedOn<Name extends ActionName> = z.input<(typeof OPERATOR_ACTIONS)[Name][
 
 interface ActionDeclaration<Name extends ActionName, View, Parameters extends Shape, Body> extends Omit<
   RouteDeclaration<View, Parameters, undefined, Body>,
-  'path' | 'scope' | 'query' | 'page' | 'redirectTo'
+  'path' | 'scope' | 'query' | 'redirectTo'
 > {
   readonly body: z.ZodType<Body>;
   /** What it acted on, for the page that follows it. */
@@ -35,7 +35,9 @@ export function actionRoute<Name extends ActionName, View, Parameters extends Sh
     scope: 'event-bus:replay',
     examples: { ...examples, ...(asks && withoutReason(examples, asks)) },
     redirectTo: (view, visit) =>
-      followedPath(nextPath(wantedIn(visit.body) ?? home?.(view, visit)), name, actedOn(view, visit)),
+      'dryRun' in visit.body && visit.body.dryRun === true
+        ? null
+        : followedPath(nextPath(wantedIn(visit.body) ?? home?.(view, visit)), name, actedOn(view, visit)),
   });
 }
 

@@ -103,24 +103,12 @@ export const OPERATOR_ACTIONS = {
     path: `${ofSubscriber}/retire`,
     actedOn: subscription,
     button: 'Retire…',
-    asks: {
-      question: 'No release will deliver these again?',
-      text: 'What waits and what died is dismissed, and the subscription no longer shows up.',
-      example: 'replaced by accounting in March',
-      submit: 'Retire',
-    },
   },
   rename: {
     path: `${ofSubscriber}/rename`,
     /** From the former name to the new one. */
     actedOn: subscription.extend({ to: subscriberName }),
     button: 'Rename…',
-    asks: {
-      question: 'Which name has it now?',
-      text: 'What waits and what died goes to that name, in order and before anything newer.',
-      example: 'postcards are notifications since 2.4',
-      submit: 'Rename',
-    },
   },
   'cancel-timer': {
     path: `${HOME}/timers/{eventId}/cancel`,

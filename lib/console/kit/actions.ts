@@ -4,6 +4,7 @@ import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { OPERATOR_ACTIONS, pathOf } from './action.ts';
 import type { Action, ActionName } from './action.ts';
+import { again } from './entered.ts';
 import { costWords, undeliverableWords } from './handling.ts';
 import type { PageContext } from './layout.ts';
 import { replayPath, subscriberPath, withParameters } from './links.ts';
@@ -142,18 +143,11 @@ export function pauseForm(subscriber: string, topic: string, context: PageContex
   return actionForm('pause', { subscriber }, { of: subscriber, submit }, context);
 }
 
-/** Ends a subscription that this release's catalog does not list. */
-export function retireForm(
-  subscriber: string,
-  topic: string,
-  context: PageContext,
-  place: 'in a row' | 'alone' = 'alone',
-): Html {
-  const submit = html`<button class="btn sm">
-    Retire ${subscriber}<span class="vh"> on ${topic}</span>
-  </button>`;
-  const isLeft = place === 'alone';
-  return actionForm('retire', { subscriber }, { of: subscriber, hidden: { topic }, submit, isLeft }, context);
+/** Leads to the preview of what ends a subscription that this release's catalog does not list. */
+export function retireLink(subscriber: string, topic: string): Html {
+  return html`<a class="btn sm" href="${subscriberPath(subscriber)}/retire?topic=${encodeURIComponent(topic)}"
+    >${OPERATOR_ACTIONS.retire.button}<span class="vh"> ${subscriber} on ${topic}</span></a
+  >`;
 }
 
 interface ReasonForm {
@@ -179,11 +173,18 @@ export function reasonForm({ button, path, text, fields, submit, isLeft = false 
 }
 
 /** Asks why, in the operator's own words. */
-export function reasonField(placeholder: string, hint = 'Logged with your name'): Html {
+export function reasonField(
+  placeholder: string,
+  hint = 'Logged with your name',
+  entered?: PageContext['entered'],
+): Html {
+  const { value, invalid, message } = again('reason', entered);
   return html`<label class="f">
     Reason <span class="hint">${hint}</span>
     <input
       name="reason"
+      value="${value}"
+      ${invalid}
       required
       pattern="${NOT_BLANK}"
       maxlength="${LONGEST_REASON}"
@@ -191,6 +192,7 @@ export function reasonField(placeholder: string, hint = 'Logged with your name')
       autocomplete="off"
       placeholder="${placeholder}"
     />
+    ${message}
   </label>`;
 }
 

@@ -24,6 +24,7 @@ function valueOf(name: string, text: string): unknown {
     case 'limit':
     case 'perMinute':
       return Number(text);
+    case 'dismissDuplicates':
     case 'dryRun':
       // Any other text is invalid, and must not count as false.
       return text === 'true' || (text === 'false' ? false : text);

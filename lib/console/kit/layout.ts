@@ -1,6 +1,7 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { FOLLOW_SECONDS, followingRegion, isFollowed } from './following.ts';
+import type { Entered } from './entered.ts';
 import type { Following } from './following.ts';
 import type { Handling } from './handling.ts';
 import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON, SEARCH_ICON } from './icons.ts';
@@ -34,6 +35,8 @@ export interface PageContext {
   readonly following?: Following | null;
   /** The page's lists as files. */
   readonly csv?: readonly { readonly words: string; readonly path: string }[];
+  /** A form that was refused, whose page is drawn again with what was typed. */
+  readonly entered?: Entered;
   /** A form that was sent without a session, to be shown again. */
   readonly unsent?: Html | null;
   /** Whether the handler of a subscription refuses replays. */

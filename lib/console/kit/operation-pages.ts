@@ -240,11 +240,14 @@ interface Confirmation {
   readonly button: string;
   /** Where else to go. */
   readonly cancel: string;
+  readonly context: PageContext;
 }
 
 /** Draws the inside of the form that begins what was previewed. */
-export function confirmation({ isAllowed, request, fields, button, cancel }: Confirmation): Html {
-  return html`${isAllowed && html`${requestFields(request)} ${fields}`}
+export function confirmation({ isAllowed, request, fields, button, cancel, context }: Confirmation): Html {
+  const wrong = context.entered?.wrong[''];
+  return html`${wrong !== undefined && warning(html`${wrong}`)}
+    ${isAllowed && html`${requestFields(request)} ${fields}`}
     <div class="end">
       <a class="btn" href="${cancel}">Cancel</a>
       ${isAllowed && html`<button class="btn primary">${button}</button>`}

@@ -1,7 +1,9 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { hiddenField } from './actions.ts';
+import { again } from './entered.ts';
 import { WARNING_ICON } from './icons.ts';
+import type { PageContext } from './layout.ts';
 import { alert } from './sections.ts';
 
 // The parts of a page that shows what an action would do, and asks for its confirmation.
@@ -10,22 +12,19 @@ import { alert } from './sections.ts';
 export const CONFIRMED_ABOVE = 100;
 
 /** Asks for the number to be typed, where there are many. @param action a verb, such as `replay`. */
-export function confirmField(matched: number, action: string): Child {
-  return (
-    matched > CONFIRMED_ABOVE &&
-    html`<label class="f">
-      Type ${matched} to confirm
-      <span class="hint">Required to ${action} more than ${CONFIRMED_ABOVE}</span>
-      <input
-        name="confirm"
-        inputmode="numeric"
-        autocomplete="off"
-        required
-        pattern="${matched}"
-        title="Type ${matched}, without spaces or commas"
-      />
-    </label>`
-  );
+export function confirmField(matched: number, action: string, { entered }: PageContext): Child {
+  const hint = `Required to ${action} more than ${CONFIRMED_ABOVE}`;
+  return matched > CONFIRMED_ABOVE && typedField(`${matched}`, hint, entered);
+}
+
+/** Asks for a text to be typed again. The server checks it, and says beside the field what is wrong. */
+export function typedField(text: string, hint: string | null, entered: PageContext['entered']): Html {
+  const { value, invalid, message } = again('confirm', entered);
+  return html`<label class="f">
+    Type ${text} to confirm ${hint !== null && html`<span class="hint">${hint}</span>`}
+    <input name="confirm" value="${value}" ${invalid} required autocomplete="off" spellcheck="false" />
+    ${message}
+  </label>`;
 }
 
 export function warning(words: Html): Html {

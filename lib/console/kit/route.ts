@@ -15,6 +15,7 @@ import type { Content } from '../../platform/http/validated.ts';
 import type { Limit } from '../../platform/rate-limit/limiter.ts';
 import { csvFile, csvLinks, csvParameters, wantedCsv } from './csv.ts';
 import type { CsvList } from './csv.ts';
+import { enteredIn } from './entered.ts';
 import type { Html, PageContext } from './layout.ts';
 import { requireNobodyNamed } from './nobody-named.ts';
 import type { Operator } from './operator.ts';
@@ -145,6 +146,8 @@ export interface RouteDeclaration<View, Parameters extends Shape, Query, Body> {
   readonly body?: z.ZodType<Body>;
   /** Reads a form whose fields differ from the body's. @throws Problem */
   readonly readForm?: (content: Content) => Body;
+  /** Reads from a refused form the dry run that `page` draws again, with what was typed. */
+  readonly dryRun?: z.ZodType<Body>;
   readonly answer: z.ZodType<View>;
   /** Its lists, which are there as CSV too. The first is that of `?format=csv`, another needs `&list=…`. */
   readonly csv?: readonly CsvList[];
@@ -220,22 +223,45 @@ async function answerVisit<View, Parameters extends Shape, Query, Body>(
   declaration: RouteDeclaration<View, Parameters, Query, Body>,
   visit: OperatorVisit,
 ): Promise<Answer<PageContext>> {
-  const { handle, page, redirectTo, unknown, csv = [] } = declaration;
+  const { unknown } = declaration;
   const parameters = parametersOf(declaration.parameters, visit);
   if (!parameters) throw new Problem('not_found', unknown === undefined ? {} : { detail: unknown });
+  const query = declaration.query && requireValid(fieldsOf(visit.url.searchParams), declaration.query);
+  const content = declaration.body && (await readContent(visit.request, mediaTypes, BODY_LIMIT_BYTES));
+  const known = { ...visit, parameters, query };
+  try {
+    return await answerChecked(declaration, known, content);
+  } catch (error) {
+    const again =
+      content && error instanceof Problem && (await askedAgain(declaration, known, content, error));
+    if (!again) throw error;
+    return again;
+  }
+}
+
+interface Known<Parameters extends Shape, Query> extends Omit<OperatorVisit, 'parameters'> {
+  readonly parameters: Values<Parameters>;
+  readonly query: Query | undefined;
+}
+
+async function answerChecked<View, Parameters extends Shape, Query, Body>(
+  declaration: RouteDeclaration<View, Parameters, Query, Body>,
+  known: Known<Parameters, Query>,
+  content: Content | undefined,
+): Promise<Answer<PageContext>> {
+  const { handle, page, redirectTo, unknown, csv = [] } = declaration;
+  const { body: schema, readForm } = declaration;
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- without a schema the type is that of undefined
   const checked = {
-    ...visit,
-    parameters,
-    query: declaration.query && requireValid(fieldsOf(visit.url.searchParams), declaration.query),
-    body: declaration.body && (await readSent(declaration.body, declaration.readForm, visit.request)),
+    ...known,
+    body: content && schema && (readForm && isForm(content) ? readForm(content) : validated(content, schema)),
   } as Checked<Parameters, Query, Body>;
-  await requireNobodyNamed(visit.bus.database, checked);
+  await requireNobodyNamed(known.bus.database, checked);
   const nobody = () => new Problem('not_found', unknown === undefined ? {} : { detail: unknown });
-  const list = csv.length === 0 ? null : wantedCsv(csv, visit);
+  const list = csv.length === 0 ? null : wantedCsv(csv, known);
   if (list !== null) {
-    const file = await csvFile(list, declaration.answer, visit, async (part) => {
-      const view = await handle({ ...checked, query: pageOf(declaration.query, visit, part) });
+    const file = await csvFile(list, declaration.answer, known, async (part) => {
+      const view = await handle({ ...checked, query: pageOf(declaration.query, known, part) });
       if (view === null) throw nobody();
       return view;
     });
@@ -246,13 +272,13 @@ async function answerVisit<View, Parameters extends Shape, Query, Body>(
   const seeOther = redirectTo?.(view, checked) ?? null;
   if (seeOther !== null) return { json: view, seeOther };
   if (!page) return { json: view };
-  return { json: view, page: (context) => page(view, { ...context, csv: csvLinks(csv, visit.url) }) };
+  return { json: view, page: (context) => page(view, { ...context, csv: csvLinks(csv, known.url) }) };
 }
 
 /** The query with another cursor, and with a limit beyond that of an answer. */
 function pageOf<Query>(
   query: z.ZodType<Query> | undefined,
-  { url }: Visit,
+  { url }: Pick<Visit, 'url'>,
   { cursor, limit }: { readonly cursor: string | null; readonly limit: number },
 ): Query {
   const fields = { ...fieldsOf(url.searchParams), ...(cursor !== null && { cursor }) };
@@ -285,14 +311,34 @@ function fieldsOf(query: URLSearchParams): Record<string, string> {
   return Object.fromEntries(fields.filter(([, text]) => text));
 }
 
-/** @throws Problem 400, 413 or 415 as `readContent` and `validated` do. */
-async function readSent<Body>(
-  body: z.ZodType<Body>,
-  readForm: ((content: Content) => Body) | undefined,
-  request: Request,
-): Promise<Body> {
-  const content = await readContent(request, mediaTypes, BODY_LIMIT_BYTES);
-  return readForm && content.type !== 'application/json' ? readForm(content) : validated(content, body);
+const isForm = ({ type }: Content) => type !== 'application/json';
+
+/** What the operator corrects on the page that the form came from. */
+const CORRECTED: readonly ProblemCode[] = [
+  'validation_failed',
+  'not_confirmed',
+  'count_changed',
+  'duplicates',
+];
+
+/** Draws the preview of a form that was refused again, so that nothing that was typed is lost. */
+async function askedAgain<View, Parameters extends Shape, Query, Body>(
+  { dryRun, handle, page }: RouteDeclaration<View, Parameters, Query, Body>,
+  known: Known<Parameters, Query>,
+  content: Content,
+  problem: Problem,
+): Promise<Answer<PageContext> | null> {
+  const isAsked = known.wantsHtml && isForm(content) && CORRECTED.includes(problem.code);
+  if (!dryRun || !page || !isAsked) return null;
+  const fields = validated(content, z.record(z.string(), z.string()));
+  const { reason: _, confirm: _typed, expectedCount: _counted, ...request } = fields;
+  const body = dryRun.safeParse({ ...request, dryRun: 'true' });
+  if (!body.success) return null;
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as in `answerChecked`
+  const view = await handle({ ...known, body: body.data } as Checked<Parameters, Query, Body>);
+  if (view === null) return null;
+  const entered = enteredIn(fields, problem);
+  return { json: null, status: problem.status, page: (context) => page(view, { ...context, entered }) };
 }
 
 const PROBLEMS: readonly ProblemCode[] = [

@@ -9,7 +9,7 @@ import {
   missingReplayScope,
   pauseForm,
   replayLinkTo,
-  retireForm,
+  retireLink,
 } from '../kit/actions.ts';
 import { inBrowser } from '../kit/document.ts';
 import { timeAndAgo, timeToMinute } from '../kit/instants.ts';
@@ -149,7 +149,7 @@ function subscriberActions(topic: string, one: SubscriberOverview, context: Page
     ${deadLettered > 0 && one.inCatalog && replayLinkTo({ topic, subscriber }, `to ${subscriber}`, { topic, subscriber, since: ALL_TIME }, context)}
     ${one.outage && actionForm('probe', { subscriber }, { of: subscriber }, context)}
     ${paused ? actionForm('resume', { subscriber }, { of: subscriber, hidden: { topic: pause?.topic ?? null } }, context) : one.inCatalog && pauseForm(subscriber, topic, context)}
-    ${!one.inCatalog && retireForm(subscriber, topic, context, 'in a row')}
+    ${!one.inCatalog && retireLink(subscriber, topic)}
   </div>`;
 }
 

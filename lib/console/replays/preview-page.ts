@@ -21,7 +21,8 @@ export function previewPage(view: ReplayPreview, context: PageContext): Html {
   return layout({ title: 'Replay', section: 'dead-letters', content }, context);
 }
 
-function preview(view: ReplayPreview, { operator }: PageContext): Html {
+function preview(view: ReplayPreview, context: PageContext): Html {
+  const { operator, entered } = context;
   const { matched, topic, error, endedFrom, endedTo, createdFrom, createdTo, generatedAt: now } = view;
   const { estimatedSeconds, replayId, request } = view;
   const { perMinute } = request;
@@ -51,9 +52,11 @@ function preview(view: ReplayPreview, { operator }: PageContext): Html {
       isAllowed,
       request: { ...request, perMinute: null, replayId, expectedCount: matched },
       fields: html`${matched > 1 && paceField(view)}
-      ${reasonField('for example: ledger is back after INC-4411')} ${confirmField(matched, 'replay')}`,
+      ${reasonField('for example: ledger is back after INC-4411', undefined, entered)}
+      ${confirmField(matched, 'replay', context)}`,
       button: `Replay ${what}`,
       cancel: cancelPath(view),
+      context,
     })}
   </form>`;
 }

@@ -113,6 +113,7 @@ export const requestReplay = operatorRoute({
     'Returns deliveries to pending, with fresh attempts. They keep their events, their places and their histories. The operator, the time, the reason and the request are recorded.',
   body: replayRequest,
   readForm: (content) => readConfirmedForm(content, replayForm),
+  dryRun: replayForm,
   answer: z
     .union([replayed, dryRun])
     .meta({ description: 'The replay; for a dry run, what it would have done.' }),

@@ -1,9 +1,10 @@
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { actionForm, mayReplay, retireForm } from '../kit/actions.ts';
+import { OPERATOR_ACTIONS } from '../kit/action.ts';
+import { hiddenField, mayReplay, retireLink } from '../kit/actions.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { topicPath } from '../kit/links.ts';
+import { subscriberPath, topicPath } from '../kit/links.ts';
 import { card, section } from '../kit/sections.ts';
 import { select } from '../kit/select.ts';
 import { ACTIONS, table } from '../kit/table.ts';
@@ -35,8 +36,7 @@ export function leavingSection(view: SubscriberHealth, context: PageContext): Ht
               cell: ({ topic }) =>
                 mayReplay(context.operator) &&
                 html`<div class="acts">
-                  ${renameForm(subscriber, topic, context)}
-                  ${retireForm(subscriber, topic, context, 'in a row')}
+                  ${renameForm(subscriber, topic)} ${retireLink(subscriber, topic)}
                 </div>`,
             },
           ],
@@ -50,15 +50,27 @@ export function leavingSection(view: SubscriberHealth, context: PageContext): Ht
   });
 }
 
-/** Moves waiting deliveries and dead letters to another name. */
-function renameForm(subscriber: string, topic: string, context: PageContext): Html | null {
+/** Leads to the preview of what moves waiting deliveries and dead letters to another name. */
+function renameForm(subscriber: string, topic: string): Html | null {
   // Only a name that the catalog lists for the topic is accepted.
   const names: readonly string[] = isTopicName(topic) ? catalog[topic].subscribers : [];
   if (names.length === 0) return null;
-  const choice = select('New name', 'to', null, [
-    ['', 'Choose…'],
-    ...names.map((name) => [name, name] as const),
-  ]);
-  const of = `${subscriber} on ${topic}`;
-  return actionForm('rename', { subscriber }, { of, hidden: { topic }, fields: choice }, context);
+  return html`<details class="act">
+    <summary class="btn sm">
+      ${OPERATOR_ACTIONS.rename.button}<span class="vh"> ${subscriber} on ${topic}</span>
+    </summary>
+    <form method="get" action="${subscriberPath(subscriber)}/rename">
+      <p class="small muted">
+        <b>Which name has it now?</b> What waits and what died goes to that name. A preview comes first.
+      </p>
+      ${hiddenField('topic', topic)}
+      ${select(
+        'New name',
+        'to',
+        null,
+        names.map((name) => [name, name] as const),
+      )}
+      <button class="btn sm">Preview<span class="vh"> the rename of ${subscriber} on ${topic}</span></button>
+    </form>
+  </details>`;
 }

@@ -1,17 +1,31 @@
 import * as z from 'zod';
 
 import { NotActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
-import { NewNameNotListed, rename } from '../../bus/deliveries/operations/rename.ts';
-import { topicText } from '../kit/replay-request.ts';
-import { StillListed } from '../../bus/deliveries/operations/retire.ts';
+import {
+  HasDuplicates,
+  NewNameNotListed,
+  previewRename,
+  rename,
+} from '../../bus/deliveries/operations/rename.ts';
+import type { Rename, RenamedTopic } from '../../bus/deliveries/operations/rename.ts';
+import { StillListed } from '../../bus/deliveries/operations/standing.ts';
+import type { Database } from '../../platform/db/connect.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { requireValid } from '../../platform/http/validated.ts';
 import { SECOND } from '../../platform/time.ts';
 import { actionRoute, NO_REASON } from '../kit/action-route.ts';
+import { OPERATOR_ACTIONS } from '../kit/action.ts';
+import { readConfirmedForm, requireCount } from '../kit/confirmed-form.ts';
+import { asForm } from '../kit/form-request.ts';
 import { requireKnownTopic } from '../kit/known-names.ts';
 import { subscriberPath } from '../kit/links.ts';
+import { topicText } from '../kit/replay-request.ts';
+import { operatorRoute } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
+import { renamePage } from './leaving-pages.ts';
+import { renamed } from './leaving-views.ts';
+import type { Renamed } from './leaving-views.ts';
 
 /** A function lives 30 seconds. */
 const LONGEST_MS = 20 * SECOND;
@@ -21,66 +35,104 @@ const UNKNOWN =
 
 const ANOTHER = 'expected the new name, which is another than the former one';
 
-const renamed = z
-  .object({
-    subscriber: z.string().meta({ description: 'The former name.' }),
-    to: z.string(),
-    topics: z.array(
-      z.object({
-        topic: shape.topic,
-        waiting: shape.count.meta({ description: 'Deliveries that waited, with events not fanned out yet.' }),
-        deadLettered: shape.count.meta({ description: 'Dead letters.' }),
-        moved: shape.count,
-        dismissed: shape.count.meta({
-          description: 'Deliveries of events that the new name has a delivery of already.',
-        }),
-        left: shape.count,
-      }),
-    ),
-    moved: shape.count,
-    dismissed: shape.count,
-    left: shape.count.meta({
-      description:
-        'What there was no time for, or has come meanwhile. Send the request again; the cron continues too.',
-    }),
-  })
-  .meta({
-    id: 'Renamed',
-    description: 'What stood under the former name when the request came, by topic, and what became of it.',
-  });
-
 const ALL = {
   subscriber: 'postcards',
   to: 'notifications',
-  topics: [{ topic: 'payment.captured', waiting: 12, deadLettered: 2, moved: 14, dismissed: 0, left: 0 }],
+  topics: [
+    {
+      topic: 'payment.captured',
+      waiting: 12,
+      deadLettered: 2,
+      duplicates: 0,
+      moved: 14,
+      dismissed: 0,
+      left: 0,
+    },
+  ],
+  duplicates: 0,
   moved: 14,
   dismissed: 0,
   left: 0,
 };
+
+const PREVIEW: Renamed = { ...ALL, topics: [{ ...ALL.topics[0]!, moved: 0, left: 14 }], moved: 0, left: 14 };
+
+const parameters = { subscriber: shape.subscriberName.meta({ description: 'The former name.' }) };
+
+const which = {
+  to: z
+    .preprocess((to) => to ?? '', shape.subscriberName)
+    .meta({ type: 'string', description: 'The new name.' }),
+  topic: z
+    .union([z.literal('').transform(() => null), topicText])
+    .nullish()
+    .transform((named) => named ?? null)
+    .meta({ description: 'Only this topic. Without it, all topics of the former name.' }),
+};
+
+export const showRenamePreview = operatorRoute({
+  id: 'previewRename',
+  path: OPERATOR_ACTIONS.rename.path,
+  scope: 'event-bus:read',
+  summary: 'Preview a rename',
+  parameters,
+  query: z.object(which),
+  answer: renamed,
+  problems: ['validation_failed', 'still_listed', 'no_such_subscription'],
+  unknown: UNKNOWN,
+  examples: {
+    'all-topics': {
+      summary: 'What a former name would hand over',
+      parameters: { subscriber: 'postcards', to: 'notifications' },
+      answer: answered(PREVIEW),
+    },
+    nobody: {
+      summary: 'A subscriber that never had a delivery',
+      parameters: { subscriber: 'telegrams', to: 'notifications' },
+      answer: refused('not_found', { detail: UNKNOWN }),
+    },
+  },
+  handle: async ({ parameters: { subscriber }, query: { to, topic }, bus }) =>
+    await preview(await bus.database(), { from: subscriber, to, topic }),
+  page: renamePage,
+});
+
+const body = z
+  .object({
+    ...which,
+    reason: shape.requiredReason,
+    dryRun: z.boolean().default(false).meta({ description: 'Only counts what would be moved.' }),
+    dismissDuplicates: z.boolean().default(false).meta({
+      description:
+        'Agrees that deliveries of events which the new name has already are dismissed. Refused without it where there are any.',
+    }),
+    expectedCount: z
+      .int()
+      .nonnegative()
+      .optional()
+      .meta({ description: 'Refuses the rename unless exactly this many stand under the former name.' }),
+    next: shape.optionalReason.shape.next,
+  })
+  .meta({ required: ['to', 'reason'] });
 
 export const renameSubscriber = actionRoute('rename', {
   id: 'renameSubscriber',
   summary: 'Hand what waits for a subscriber’s former name over to its new one',
   description:
     'For a subscriber that the catalog lists under another name. What waits and what died goes to the new name, in order and before anything newer; delivery ids change, because they name the lane. What was delivered stays under the former name.',
-  parameters: { subscriber: shape.subscriberName.meta({ description: 'The former name.' }) },
-  body: z
-    .object({
-      to: z
-        .preprocess((to) => to ?? '', shape.subscriberName)
-        .meta({ type: 'string', description: 'The new name.' }),
-      topic: z
-        .union([z.literal('').transform(() => null), topicText])
-        .nullish()
-        .transform((named) => named ?? null)
-        .meta({ description: 'Only this topic. Without it, all topics of the former name.' }),
-      reason: shape.requiredReason,
-      dryRun: z.boolean().default(false).meta({ description: 'Only counts what would be moved.' }),
-      next: shape.optionalReason.shape.next,
-    })
-    .meta({ required: ['to', 'reason'] }),
+  parameters,
+  body,
+  readForm: (content) => readConfirmedForm(content, asForm(body)),
+  dryRun: asForm(body.extend({ reason: z.string().default('') })),
   answer: renamed,
-  problems: ['still_listed', 'no_such_subscription', 'under_way'],
+  problems: [
+    'still_listed',
+    'no_such_subscription',
+    'duplicates',
+    'count_changed',
+    'not_confirmed',
+    'under_way',
+  ],
   unknown: UNKNOWN,
   examples: {
     'still-listed': {
@@ -96,12 +148,7 @@ export const renameSubscriber = actionRoute('rename', {
       summary: 'What would be moved, without moving it',
       parameters: { subscriber: 'postcards' },
       json: { to: 'notifications', reason: 'Postcards are notifications now.', dryRun: true },
-      answer: answered({
-        ...ALL,
-        topics: [{ ...ALL.topics[0]!, moved: 0, left: 14 }],
-        moved: 0,
-        left: 14,
-      }),
+      answer: answered(PREVIEW),
     },
     'no-such-subscription': {
       summary: 'To a name that the catalog does not list for its topics',
@@ -137,26 +184,56 @@ export const renameSubscriber = actionRoute('rename', {
       answer: NO_REASON,
     },
   },
-  handle: async ({ parameters: { subscriber }, body: { to, topic, reason, dryRun }, operator, bus }) => {
-    if (to === subscriber) requireValid({ to }, z.object({ to: z.never(ANOTHER) }));
+  handle: async ({ parameters: { subscriber }, body: asked, operator, bus }) => {
+    const { to, topic, reason, dryRun, dismissDuplicates: dismissesDuplicates, expectedCount } = asked;
     const db = await bus.database();
-    await requireKnownTopic(db, topic ?? undefined);
-    const how = { by: operator.subject, reason, dryRun, until: Date.now() + LONGEST_MS };
-    try {
-      const topics = await rename(db, { from: subscriber, to, topic }, how);
-      return topics && { subscriber, to, topics: [...topics], ...totalOf(topics) };
-    } catch (error) {
-      const isRefusal =
-        error instanceof StillListed || error instanceof NewNameNotListed || error instanceof NotActedOn;
-      if (!isRefusal) throw error;
-      throw new Problem(error.code, { detail: error.message, cause: error });
+    const names = { from: subscriber, to, topic };
+    if (dryRun || expectedCount !== undefined) {
+      const found = await preview(db, names);
+      if (dryRun || found === null) return found;
+      requireCount(found.left, expectedCount, 'renamed');
     }
+    const how = { by: operator.subject, reason, dismissesDuplicates, until: Date.now() + LONGEST_MS };
+    return await orProblem(db, names, async () => await rename(db, names, how));
   },
   actedOn: ({ subscriber, to }, { body: { topic } }) => ({ subscriber, to, topic }),
   home: ({ to }) => subscriberPath(to),
+  page: renamePage,
 });
 
-function totalOf(topics: readonly { moved: number; dismissed: number; left: number }[]) {
-  const sum = (of: 'moved' | 'dismissed' | 'left') => topics.reduce((total, one) => total + one[of], 0);
-  return { moved: sum('moved'), dismissed: sum('dismissed'), left: sum('left') };
+async function preview(db: Database, names: Rename): Promise<Renamed | null> {
+  return await orProblem(db, names, async () => await previewRename(db, names));
+}
+
+/** @throws Problem 400 or 409 where the names cannot be renamed. */
+async function orProblem(
+  db: Database,
+  { from: subscriber, to, topic }: Rename,
+  act: () => ReturnType<typeof rename>,
+): Promise<Renamed | null> {
+  if (to === subscriber) requireValid({ to }, z.object({ to: z.never(ANOTHER) }));
+  await requireKnownTopic(db, topic ?? undefined);
+  try {
+    const topics = await act();
+    return topics && { subscriber, to, topics: [...topics], ...totalOf(topics) };
+  } catch (error) {
+    const isRefusal =
+      error instanceof StillListed ||
+      error instanceof NewNameNotListed ||
+      error instanceof HasDuplicates ||
+      error instanceof NotActedOn;
+    if (!isRefusal) throw error;
+    throw new Problem(error.code, { detail: error.message, cause: error });
+  }
+}
+
+function totalOf(topics: readonly RenamedTopic[]) {
+  const sum = (of: 'duplicates' | 'moved' | 'dismissed' | 'left') =>
+    topics.reduce((total, one) => total + one[of], 0);
+  return {
+    duplicates: sum('duplicates'),
+    moved: sum('moved'),
+    dismissed: sum('dismissed'),
+    left: sum('left'),
+  };
 }

@@ -14,7 +14,8 @@ import { subscribersPage } from './list-page.ts';
 import { subscriberPage } from './page.ts';
 import { readSubscriberHealth, spans, subscriberHealth } from './read.ts';
 import type { SubscriberHealth } from './read.ts';
-import { renameSubscriber } from './rename.ts';
+import { renameSubscriber, showRenamePreview } from './rename.ts';
+import { retireSubscriber, showRetirePreview } from './retire.ts';
 import { readStandings, subscriberStandings } from './standing.ts';
 
 const UNKNOWN =
@@ -272,4 +273,12 @@ function notSilent(subscriber: string): string {
   return `${subscriber} has no outage: there is nothing to probe. Its deliveries are retried as they are due.`;
 }
 
-export const subscriberRoutes = [listSubscribers, showSubscriber, probeSubscriber, renameSubscriber];
+export const subscriberRoutes = [
+  listSubscribers,
+  showSubscriber,
+  probeSubscriber,
+  showRenamePreview,
+  renameSubscriber,
+  showRetirePreview,
+  retireSubscriber,
+];

@@ -87,6 +87,11 @@ export const problemCodes = {
     status: 409,
     example: '12 deliveries match, not 10: check them again before you replay.',
   },
+  duplicates: {
+    status: 409,
+    example:
+      '3 deliveries of events that ledger has already would be dismissed, not moved. Nothing was renamed. Agree to dismiss them, or leave books as it is.',
+  },
   no_such_subscription: {
     status: 409,
     example:

@@ -2,13 +2,13 @@ import { and, eq } from 'drizzle-orm';
 
 import { pauses } from '../../../../drizzle/schema.ts';
 import type { Database } from '../../../platform/db/connect.ts';
-import { driverOf, run } from '../../../platform/db/statement.ts';
 import { nearest } from '../../../platform/nearest.ts';
 import { subscriberNames, topics } from '../../catalog/catalog.ts';
 import { NotActedOn } from './first-of-lane.ts';
 import { openRename, openRenames } from './rename-open.ts';
 import { takeOver } from './rename-take-over.ts';
-import { isKnown, StillListed } from './retire.ts';
+import { countDuplicates, isKnown, requireUnlisted, standingUnder } from './standing.ts';
+import type { Standing } from './standing.ts';
 
 /** A subscriber's former name and its present one. */
 export interface Rename {
@@ -24,21 +24,19 @@ export interface Renaming {
   readonly reason: string;
   /** When to begin no further chunk, in milliseconds since the epoch. What is left then takes another call. */
   readonly until: number;
-  /** Only counts. */
-  readonly dryRun?: boolean;
+  /** Whether deliveries of events that the new name has already may be dismissed. */
+  readonly dismissesDuplicates?: boolean;
   /** Overrides the database's clock in tests. */
   readonly now?: Date;
 }
 
 /** What stood under the former name in one topic when the call began, and what the call did with it. */
-export interface RenamedTopic {
-  readonly topic: string;
-  /** Deliveries that waited, with events that were not fanned out yet. */
-  readonly waiting: number;
-  readonly deadLettered: number;
+export interface RenamedTopic extends Standing {
+  /** Those of events that the new name has a delivery of already. */
+  readonly duplicates: number;
   /** Events and deliveries that are the new name's now. */
   readonly moved: number;
-  /** Deliveries of events that the new name has a delivery of already. */
+  /** Duplicates. */
   readonly dismissed: number;
   /** What stands under the former name now. */
   readonly left: number;
@@ -57,6 +55,19 @@ export class NewNameNotListed extends Error {
   }
 }
 
+/** The new name has some of the events already; nothing was changed. */
+export class HasDuplicates extends Error {
+  readonly code = 'duplicates';
+
+  constructor({ from, to }: Rename, duplicates: number) {
+    const [has, they] = duplicates === 1 ? ['delivery of an event', 'it'] : ['deliveries of events', 'them'];
+    super(
+      `${duplicates} ${has} that ${to} has already would be dismissed, not moved. Nothing was renamed. Agree to dismiss ${they}, or leave ${from} as it is.`,
+    );
+    this.name = 'HasDuplicates';
+  }
+}
+
 function advice(from: string, to: string, listed: readonly string[]): string {
   const names = subscriberNames();
   const meant = names.some((name) => name === to) ? null : nearest(to, names);
@@ -64,6 +75,25 @@ function advice(from: string, to: string, listed: readonly string[]): string {
   return listed.length > 0
     ? `Name one of the others to rename only that (${listed.join(', ')}), and retire ${from} where nobody wants it.`
     : `List it there and deploy first, or retire ${from} there.`;
+}
+
+/**
+ * Counts what a rename would move, and what it would dismiss. Changes nothing.
+ *
+ * @returns one entry for each topic that has something of the former name; null when the name never had a delivery.
+ * @throws StillListed; NewNameNotListed.
+ */
+export async function previewRename(db: Database, asked: Rename): Promise<readonly RenamedTopic[] | null> {
+  requireUnlisted(asked.from, asked.topic, 'rename');
+  const found = await standingUnder(db, asked.from, asked.topic);
+  if (found.length === 0) return (await isKnown(db, asked.from)) ? [] : null;
+  requireListed(asked, found);
+  const topics: RenamedTopic[] = [];
+  for (const one of found) {
+    const duplicates = await countDuplicates(db, { ...asked, topic: one.topic });
+    topics.push({ ...one, duplicates, moved: 0, dismissed: 0, left: one.waiting + one.deadLettered });
+  }
+  return topics;
 }
 
 /**
@@ -75,25 +105,24 @@ function advice(from: string, to: string, listed: readonly string[]): string {
  * continues what a call leaves.
  *
  * @returns one entry for each topic that had something of the former name; null when the name never had a delivery.
- * @throws StillListed; NewNameNotListed; NotActedOn `under_way` when relays do not let go of the lanes in time.
+ * @throws as `previewRename`; HasDuplicates unless they may be dismissed; NotActedOn `under_way` when relays do not let go of the lanes in time.
  */
 export async function rename(
   db: Database,
   asked: Rename,
   how: Renaming,
 ): Promise<readonly RenamedTopic[] | null> {
-  requireUnlisted(asked);
-  const found = await count(db, asked);
-  if (found.length === 0) return (await isKnown(db, asked.from)) ? [] : null;
-  requireListed(asked, found);
-  if (how.dryRun === true)
-    return found.map((one) => ({ ...one, moved: 0, dismissed: 0, left: one.waiting + one.deadLettered }));
+  const found = await previewRename(db, asked);
+  if (found === null || found.length === 0) return found;
+  const duplicates = found.reduce((sum, one) => sum + one.duplicates, 0);
+  if (duplicates > 0 && how.dismissesDuplicates !== true) throw new HasDuplicates(asked, duplicates);
   const done = new Map<string, { readonly moved: number; readonly dismissed: number }>();
   for (const { topic, waiting, deadLettered } of found) {
     const opened = await openRename(db, { ...asked, topic }, { ...how, matched: waiting + deadLettered });
     done.set(topic, await takeOver(db, opened, how));
   }
-  const left = new Map((await count(db, asked)).map((one) => [one.topic, one.waiting + one.deadLettered]));
+  const standing = await standingUnder(db, asked.from, asked.topic);
+  const left = new Map(standing.map((one) => [one.topic, one.waiting + one.deadLettered]));
   if (asked.topic === null && left.size === 0) await forgetPause(db, asked);
   const renamed = found.map((one) => ({ ...one, ...done.get(one.topic)!, left: left.get(one.topic) ?? 0 }));
   // The relays that hold the lanes did not let go of them in time.
@@ -115,14 +144,6 @@ export async function advanceRenames(db: Database, until: number, now?: Date): P
   for (const open of await openRenames(db)) await takeOver(db, open, { until, ...(now && { now }) });
 }
 
-function requireUnlisted({ from, topic }: Rename): void {
-  const listing = topics().find(
-    ([name, { subscribers }]) =>
-      (topic === null || name === topic) && subscribers.some((listed) => listed === from),
-  );
-  if (listing) throw new StillListed(from, listing[0], topic !== null, 'rename');
-}
-
 function requireListed(asked: Rename, found: readonly { readonly topic: string }[]): void {
   const listed = new Set(
     topics().flatMap(([name, { subscribers }]) =>
@@ -139,29 +160,7 @@ function requireListed(asked: Rename, found: readonly { readonly topic: string }
   );
 }
 
-async function count(
-  db: Database,
-  { from, topic }: Rename,
-): Promise<readonly { readonly topic: string; readonly waiting: number; readonly deadLettered: number }[]> {
-  return await run(driverOf(db), { text: COUNT, values: [from, topic] });
-}
-
 /** Ends a pause of all topics of the former name: each topic's was copied. */
 async function forgetPause(db: Database, { from }: Rename): Promise<void> {
   await db.delete(pauses).where(and(eq(pauses.subscriber, from), eq(pauses.topic, '')));
 }
-
-// A rename that is open has something left, if only to end it.
-const COUNT = `
-  select topic, sum(waiting)::float8 as waiting, sum(dead)::float8 as "deadLettered" from (
-    select topic, sum(pending) + sum(failing) as waiting, sum(dead_lettered) as dead from backlog
-    where subscriber = $1::text
-    group by topic having sum(pending) <> 0 or sum(failing) <> 0 or sum(dead_lettered) <> 0
-    union all
-    select topic, count(*), 0 from awaiting_fan_out where $1::text = any (subscribers) group by topic
-    union all
-    select topic, 0, 0 from pauses where subscriber = $1::text and topic <> ''
-    union all
-    select topic, 0, 0 from backfills where renamed_from = $1::text and ended_at is null
-  ) as held
-  where $2::text is null or topic = $2::text group by topic order by topic`;

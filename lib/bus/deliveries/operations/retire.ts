@@ -1,26 +1,14 @@
-import { eq, sql } from 'drizzle-orm';
+import { sql } from 'drizzle-orm';
 
-import { lanes, operatorActions } from '../../../../drizzle/schema.ts';
+import { operatorActions } from '../../../../drizzle/schema.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
-import { topics } from '../../catalog/catalog.ts';
 import { CHUNK, beginDismissal, dismissDeadLetters } from './dismiss.ts';
 import type { Dismissal, Dismissed, Dismissing } from './dismiss.ts';
 import { NotActedOn } from './first-of-lane.ts';
 import { forgetReplays, forgetSubscription } from './forget.ts';
-
-/** This release's catalog lists the subscription, so its deliveries are wanted; nothing was changed. */
-export class StillListed extends Error {
-  readonly code = 'still_listed';
-
-  constructor(subscriber: string, topic: string, isNamed: boolean, action: 'retire' | 'rename' = 'retire') {
-    const advice = isNamed
-      ? `${action === 'retire' ? 'Retire' : 'Rename'} it from a release whose catalog does not.`
-      : `Name a topic to ${action}: only topics that no longer list ${subscriber} can be ${action}d.`;
-    super(`This release’s catalog lists ${subscriber} for ${topic}. ${advice}`);
-    this.name = 'StillListed';
-  }
-}
+import { isKnown, requireUnlisted, standingUnder } from './standing.ts';
+import type { Standing } from './standing.ts';
 
 export interface Retired extends Dismissed {
   /** The topics that the subscriber had deliveries of. */
@@ -44,7 +32,7 @@ export async function retire(
   { subscriber, topic }: { readonly subscriber: string; readonly topic: string | null },
   how: Omit<Dismissal, 'action'>,
 ): Promise<Retired | null> {
-  requireUnlisted(subscriber, topic);
+  requireUnlisted(subscriber, topic, 'retire');
   const found = await run<{ topic: string }>(driverOf(db), { text: TOPICS, values: [subscriber, topic] });
   if (found.length === 0) return (await isKnown(db, subscriber)) ? NOTHING : null;
   let dismissed = 0;
@@ -61,6 +49,21 @@ export async function retire(
   const values = [subscriber, retired.join(' '), topic === null];
   const [rest] = await run<{ left: number }>(driverOf(db), { text: LEFT, values });
   return { topics: retired, dismissed, left: rest!.left };
+}
+
+/**
+ * Counts what a retirement would dismiss. Changes nothing.
+ *
+ * @returns one entry for each topic that has something of it; null when the subscriber never had a delivery.
+ * @throws StillListed
+ */
+export async function previewRetirement(
+  db: Database,
+  { subscriber, topic }: { readonly subscriber: string; readonly topic: string | null },
+): Promise<readonly Standing[] | null> {
+  requireUnlisted(subscriber, topic, 'retire');
+  const found = await standingUnder(db, subscriber, topic);
+  return found.length > 0 || (await isKnown(db, subscriber)) ? found : null;
 }
 
 interface Subscription {
@@ -109,24 +112,6 @@ async function forget(
 
 /** What a second call finds. */
 const NOTHING: Retired = { topics: [], dismissed: 0, left: 0 };
-
-/** Whether the subscriber ever had a delivery. */
-export async function isKnown(db: Database, subscriber: string): Promise<boolean> {
-  const found = await db
-    .select({ id: lanes.id })
-    .from(lanes)
-    .where(eq(lanes.subscriber, subscriber))
-    .limit(1);
-  return found.length > 0;
-}
-
-function requireUnlisted(subscriber: string, topic: string | null): void {
-  const listing = topics().find(
-    ([name, { subscribers }]) =>
-      (topic === null || name === topic) && subscribers.some((listed) => listed === subscriber),
-  );
-  if (listing) throw new StillListed(subscriber, listing[0], topic !== null);
-}
 
 /** Dismisses what is pending or failing. @returns how many deliveries. @throws NotActedOn */
 async function dismissWaiting(

@@ -1,0 +1,89 @@
+import { eq } from 'drizzle-orm';
+
+import { lanes } from '../../../../drizzle/schema.ts';
+import type { Database } from '../../../platform/db/connect.ts';
+import { driverOf, run } from '../../../platform/db/statement.ts';
+import { topics } from '../../catalog/catalog.ts';
+import { FORMER_LANES } from './rename-open.ts';
+
+// What stands under a name that the catalog no longer lists: it is renamed or retired.
+
+/** This release's catalog lists the subscription, so its deliveries are wanted; nothing was changed. */
+export class StillListed extends Error {
+  readonly code = 'still_listed';
+
+  constructor(subscriber: string, topic: string, isNamed: boolean, action: 'retire' | 'rename' = 'retire') {
+    const advice = isNamed
+      ? `${action === 'retire' ? 'Retire' : 'Rename'} it from a release whose catalog does not.`
+      : `Name a topic to ${action}: only topics that no longer list ${subscriber} can be ${action}d.`;
+    super(`This release’s catalog lists ${subscriber} for ${topic}. ${advice}`);
+    this.name = 'StillListed';
+  }
+}
+
+/** What stands under a name in one topic. */
+export interface Standing {
+  readonly topic: string;
+  /** Deliveries that wait, with events that are not fanned out yet. */
+  readonly waiting: number;
+  readonly deadLettered: number;
+}
+
+/** @throws StillListed where the catalog lists the name for the topic; null: for any. */
+export function requireUnlisted(subscriber: string, topic: string | null, action: 'retire' | 'rename'): void {
+  const listing = topics().find(
+    ([name, { subscribers }]) =>
+      (topic === null || name === topic) && subscribers.some((listed) => listed === subscriber),
+  );
+  if (listing) throw new StillListed(subscriber, listing[0], topic !== null, action);
+}
+
+/** Whether the subscriber ever had a delivery. */
+export async function isKnown(db: Database, subscriber: string): Promise<boolean> {
+  const isIts = eq(lanes.subscriber, subscriber);
+  return (await db.select({ id: lanes.id }).from(lanes).where(isIts).limit(1)).length > 0;
+}
+
+/** Counts what stands under a name, in the topics that have something of it. @param topic null: in any. */
+export async function standingUnder(
+  db: Database,
+  subscriber: string,
+  topic: string | null,
+): Promise<readonly Standing[]> {
+  return await run(driverOf(db), { text: STANDING, values: [subscriber, topic] });
+}
+
+// A rename that is open has something left, if only to end it.
+const STANDING = `
+  select topic, sum(waiting)::float8 as waiting, sum(dead)::float8 as "deadLettered" from (
+    select topic, sum(pending) + sum(failing) as waiting, sum(dead_lettered) as dead from backlog
+    where subscriber = $1::text
+    group by topic having sum(pending) <> 0 or sum(failing) <> 0 or sum(dead_lettered) <> 0
+    union all
+    select topic, count(*), 0 from awaiting_fan_out where $1::text = any (subscribers) group by topic
+    union all
+    select topic, 0, 0 from pauses where subscriber = $1::text and topic <> ''
+    union all
+    select topic, 0, 0 from backfills where renamed_from = $1::text and ended_at is null
+  ) as held
+  where $2::text is null or topic = $2::text group by topic order by topic`;
+
+/** Counts the deliveries under a former name whose events the new name has a delivery of too. What is not fanned out has none. */
+export async function countDuplicates(
+  db: Database,
+  { from, to, topic }: { readonly from: string; readonly to: string; readonly topic: string },
+): Promise<number> {
+  const [found] = await run<{ count: number }>(driverOf(db), { text: DUPLICATES, values: [topic, from, to] });
+  return found!.count;
+}
+
+const DUPLICATES = `
+  with ${FORMER_LANES.trim()},
+  held as (
+    select event_id from former_lane join deliveries on lane_id = former_lane.id and position > settled_to
+    where coalesce(state in ('pending', 'failing'), false)
+    union all
+    select event_id from error_groups join deliveries on error_group = key
+    where error_groups.topic = $1::text and subscriber = $2::text and error_groups.dead_lettered > 0
+  )
+  select count(*)::float8 as count from held join events on id = event_id where $3::text = any (events.subscribers)`;

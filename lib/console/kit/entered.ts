@@ -1,0 +1,35 @@
+import type { Problem } from '../../platform/http/problem.ts';
+import { html } from '../../platform/markup.ts';
+import type { Child, Html } from '../../platform/markup.ts';
+
+/** What an operator typed into a form that was refused, and what is wrong with it: all stays as it was typed. */
+export interface Entered {
+  readonly fields: Readonly<Record<string, string>>;
+  /** By field; without a name what concerns the whole form. */
+  readonly wrong: Readonly<Record<string, string>>;
+}
+
+/** Fields that have a place for what is wrong with them. */
+const OWN = ['reason', 'confirm', 'dismissDuplicates'];
+
+export function enteredIn(fields: Entered['fields'], { code, detail, issues }: Problem): Entered {
+  if (code === 'not_confirmed') return { fields, wrong: { confirm: detail } };
+  if (code === 'duplicates') return { fields, wrong: { dismissDuplicates: detail } };
+  const [first] = issues ?? [];
+  if (first === undefined || !OWN.includes(first.path)) return { fields, wrong: { '': detail } };
+  return { fields, wrong: { [first.path]: first.message } };
+}
+
+/** The attributes of a field with what was typed, and the message beside it. */
+export function again(
+  name: string,
+  entered: Entered | undefined,
+): { readonly value: string | null; readonly invalid: Html | null; readonly message: Child } {
+  const wrong = entered?.wrong[name];
+  return {
+    value: entered?.fields[name] ?? null,
+    invalid:
+      wrong === undefined ? null : html`aria-invalid="true" aria-describedby="wrong-${name}" autofocus`,
+    message: wrong !== undefined && html`<span class="wrong" id="wrong-${name}">${wrong}</span>`,
+  };
+}

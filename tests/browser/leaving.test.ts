@@ -1,0 +1,84 @@
+import { describe, expect } from 'vitest';
+
+import { attach } from '../../lib/bus/subscribers/subscriber.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
+import { emitToBooks } from '../support/books.ts';
+import { drainLive, rows } from '../support/bus.ts';
+import { VIEWS, test, wordsOf } from '../support/console-test.ts';
+import { pageFaults } from '../support/page-faults.ts';
+
+const SHOWN = VIEWS.flatMap((view) => [1280, 390].map((width) => ({ ...view, width })));
+
+/** Has payments wait for the ledger's former name: `books`, which no catalog lists. */
+async function waitForBooks(db: Database, count: number, isBeside: boolean): Promise<void> {
+  await rows(
+    db,
+    `truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, error_groups, backfills, pauses`,
+  );
+  await emitToBooks(db, 1, count, { isBeside });
+  await drainLive(db, [attach('audit', {})]);
+}
+
+const heldBy = async (db: Database) =>
+  await rows(
+    db,
+    `select count(*) filter (where dismissed_at is null)::int as held, count(dismissed_at)::int as dismissed
+     from deliveries join lanes on lanes.id = lane_id where subscriber = 'books'`,
+  );
+
+describe('a renamed subscriber', () => {
+  test.for(SHOWN)(
+    'has its rename refused while the new name has the same events, until its operator agrees, $how at $width px',
+    async ({ options, width }, { at, db, newPage }) => {
+      await waitForBooks(db, 3, true);
+      const page = await newPage({ ...options, viewport: { width, height: 900 } }, /409/);
+      await page.goto(at('/subscribers/books'));
+      await page.getByText('Rename…').click();
+      await page.getByLabel('New name').selectOption('ledger');
+      await page.getByRole('button', { name: 'Preview the rename of books' }).click();
+      await expect.poll(() => wordsOf(page)).toContain('Rename books to ledger?');
+      expect(await wordsOf(page)).toContain('payment.captured: 3 deliveries wait, 0 dead letters');
+      expect(await wordsOf(page)).toContain('3 deliveries are of events that ledger has already.');
+      // Axe is a script.
+      if (!('javaScriptEnabled' in options)) expect(await pageFaults(page, page.url())).toEqual([]);
+      await page.getByLabel('Reason').fill('books are the ledger since 2.4');
+      const rename = page.getByRole('button', { name: 'Rename, and move' });
+      await rename.click();
+      await expect.poll(() => wordsOf(page)).toContain('would be dismissed, not moved. Nothing was renamed.');
+      expect(await heldBy(db)).toEqual([{ held: 3, dismissed: 0 }]);
+      expect(await page.getByLabel('Reason').inputValue()).toBe('books are the ledger since 2.4');
+      await page.getByRole('checkbox', { name: 'Dismiss 3 deliveries' }).check();
+      await rename.click();
+      await expect.poll(() => wordsOf(page)).toContain('Renamed books to ledger on payment.captured.');
+      expect(await heldBy(db)).toEqual([{ held: 0, dismissed: 3 }]);
+    },
+  );
+});
+
+describe('a retired subscriber', () => {
+  test.for(SHOWN)(
+    'is retired after a preview; a typing error in the confirmation is said beside it, and nothing is lost, $how at $width px',
+    async ({ options, width }, { at, db, newPage }) => {
+      await waitForBooks(db, 101, false);
+      const page = await newPage({ ...options, viewport: { width, height: 900 } }, /400/);
+      await page.goto(at('/subscribers/books'));
+      await page.getByRole('link', { name: 'Retire… books on payment.captured' }).click();
+      await expect.poll(() => wordsOf(page)).toContain('payment.captured: 101 deliveries wait');
+      if (!('javaScriptEnabled' in options)) expect(await pageFaults(page, page.url())).toEqual([]);
+      await page.getByLabel('Reason').fill('replaced by the ledger');
+      const typed = page.getByRole('textbox', { name: 'Type 101 to confirm' });
+      await typed.fill('110');
+      const retire = page.getByRole('button', { name: 'Retire, and dismiss 101 deliveries' });
+      await retire.click();
+      await expect.poll(() => page.locator('.wrong').textContent()).toBe('Type 101 to confirm.');
+      expect(await typed.getAttribute('aria-describedby')).toBe('wrong-confirm');
+      expect(await page.getByLabel('Reason').inputValue()).toBe('replaced by the ledger');
+      expect(await typed.inputValue()).toBe('110');
+      expect(await heldBy(db)).toEqual([{ held: 101, dismissed: 0 }]);
+      await typed.fill('101');
+      await retire.click();
+      await expect.poll(() => wordsOf(page)).toContain('Retired books on payment.captured.');
+      expect(await heldBy(db)).toEqual([{ held: 0, dismissed: 101 }]);
+    },
+  );
+});
