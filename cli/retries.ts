@@ -9,10 +9,11 @@ import type { SubscriberHealth } from '../lib/console/subscribers/read.ts';
 import { INCIDENT, deliveryLike } from './action.ts';
 import type { Action } from './action.ts';
 import type { Call, Described } from './command.ts';
+import { wrapTo } from './text.ts';
 import { inZone } from './times.ts';
 
 /** What one kind of retry does; the command describes all of them. */
-type Kind<View, Seen> = Omit<Action<View, Seen>, keyof Described>;
+type Kind<View, Seen, Before = undefined> = Omit<Action<View, Seen, Before>, keyof Described>;
 
 const why = { option: 'reason', example: 'it is back', isOptional: true } as const;
 
@@ -21,6 +22,11 @@ export const ofDelivery = {
   subjects: [deliveryLike('retry 12-345')],
   why,
   route: async () => (await import('../lib/console/lanes/routes.ts')).retry,
+  async readFirst({ bus, terminal }, { parameters }) {
+    const { showRetryPrice } = await import('../lib/console/lanes/retry-price.ts');
+    const { text } = (await bus.ask(showRetryPrice, { parameters })).view;
+    terminal.err.write(wrapTo(terminal.err.columns, `A retry is ${text}.`));
+  },
   done: ({ topic, subscriber }, { subjects: { deliveryId } }) =>
     `Delivery ${deliveryId!} (${topic} to ${subscriber}) is due now.`,
   follow: {
@@ -32,7 +38,7 @@ export const ofDelivery = {
       return { isGood: last?.outcome === 'delivered', words: attemptWords(now, last) };
     },
   },
-} satisfies Kind<{ readonly topic: string; readonly subscriber: string }, DeadLetter>;
+} satisfies Kind<{ readonly topic: string; readonly subscriber: string }, DeadLetter, void>;
 
 /** Retries the first blocked lanes of an incident; waits until each has been attempted. */
 export const ofIncident = {

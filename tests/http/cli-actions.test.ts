@@ -22,8 +22,17 @@ describe('retry', () => {
     postbud,
   }) => {
     const [first] = await operators.held(2);
-    const { code, out } = await postbud(`retry ${first} --reason fixed`);
-    expect([code, out]).toEqual([0, `✓ Delivery ${first} (payment.captured to ledger) is due now.`]);
+    const { code, out, err } = await postbud(`retry ${first} --reason fixed`);
+    expect([code, out, err]).toEqual([
+      0,
+      `✓ Delivery ${first} (payment.captured to ledger) is due now.`,
+      'A retry is attempt 2 of 5; if it fails, the next wait is 5 min.',
+    ]);
+    expect((await operators.ask(`/deliveries/${first}/retry`)).json).toMatchObject({
+      attempt: 2,
+      maxAttempts: 5,
+      waitSeconds: 300,
+    });
     expect(await actionsOf(bus)).toEqual([
       { action: 'retry', topic: 'payment.captured', subscriber: 'ledger', reason: 'fixed' },
     ]);
@@ -68,7 +77,7 @@ describe('retry', () => {
     const { code, err } = await postbud(`retry ${second}`);
     expect([code, err]).toEqual([
       1,
-      'An earlier delivery in this lane is unfinished. Reload to see which delivery holds the lane.\nnpx postbud why <id> says what it waits for.',
+      'A retry is attempt 1 of 5; if it fails, the next wait is 1 min.\nAn earlier delivery in this lane is unfinished. Reload to see which delivery holds the lane.\nnpx postbud why <id> says what it waits for.',
     ]);
     expect((await postbud('retry 999999-1')).code).toBe(1);
   });

@@ -22,6 +22,7 @@ import * as shape from '../kit/shapes.ts';
 import { TROUBLED_TOPIC } from '../overview/routes.ts';
 import { topicPage } from './page.ts';
 import { readTopic, topicView } from './read.ts';
+import { showRetryPrice } from './retry-price.ts';
 
 const UNKNOWN_TOPIC =
   'Unknown topic. The catalog lists the topics of this release: /platform/event-bus/catalog.';
@@ -309,7 +310,7 @@ export const resumeSubscriber = actionRoute('resume', {
   actedOn: ({ topic }, { parameters }) => ({ ...parameters, topic }),
 });
 
-export const laneRoutes = [showTopic, retry, skipFirst, pauseSubscriber, resumeSubscriber];
+export const laneRoutes = [showTopic, showRetryPrice, retry, skipFirst, pauseSubscriber, resumeSubscriber];
 
 /** Whether the catalog lists the subscriber: for the topic, or for any without one. */
 function isListed(wanted: { readonly subscriber: string; readonly topic: string | null }): boolean {

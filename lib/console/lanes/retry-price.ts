@@ -1,0 +1,75 @@
+import { and, eq, isNull } from 'drizzle-orm';
+import * as z from 'zod';
+
+import { deliveries, lanes, outages } from '../../../drizzle/schema.ts';
+import { waitAfter } from '../../bus/subscribers/backoff.ts';
+import { refused } from '../../platform/http/operation.ts';
+import { SECOND } from '../../platform/time.ts';
+import { OPERATOR_ACTIONS } from '../kit/action.ts';
+import { costWords, handlingOf, requireHandled } from '../kit/handling.ts';
+import { deliveryId } from '../kit/replay-request.ts';
+import { operatorRoute } from '../kit/route.ts';
+import * as shape from '../kit/shapes.ts';
+
+const UNKNOWN = 'Unknown delivery. Copy its id from the held lanes of its topic, for example 12-345.';
+
+const price = z
+  .object({
+    deliveryId: z.string(),
+    topic: shape.topic,
+    subscriber: z.string(),
+    attempt: z.int().positive().nullable().meta({
+      description:
+        'The attempt that the retry is; null while the subscriber does not answer: a probe is none.',
+    }),
+    maxAttempts: z.int().positive(),
+    waitSeconds: shape.count.nullable().meta({
+      description: 'The wait after it if it fails; null if it then becomes a dead letter, or is a probe.',
+    }),
+    text: z.string(),
+  })
+  .meta({ id: 'RetryPrice', description: 'What a retry costs. Nothing was retried.' });
+
+/** Says what a retry costs, before it is asked for. */
+export const showRetryPrice = operatorRoute({
+  id: 'previewRetry',
+  path: OPERATOR_ACTIONS.retry.path,
+  scope: 'event-bus:read',
+  summary: 'See what a retry costs',
+  parameters: { deliveryId },
+  answer: price,
+  problems: ['no_such_subscription', 'unattached'],
+  unknown: UNKNOWN,
+  examples: {
+    nobody: {
+      summary: 'An unknown delivery',
+      parameters: { deliveryId: '999999999999999999-1' },
+      answer: refused('not_found', { detail: UNKNOWN }),
+    },
+  },
+  handle: async ({ parameters, bus }) => {
+    const db = await bus.database();
+    const [lane = '', position = ''] = parameters.deliveryId.split('-');
+    const [found] = await db
+      .select({ topic: lanes.topic, subscriber: lanes.subscriber, attempts: deliveries.attempts })
+      .from(deliveries)
+      .innerJoin(lanes, eq(lanes.id, deliveries.laneId))
+      .where(and(eq(deliveries.laneId, Number(lane)), eq(deliveries.position, Number(position))));
+    if (!found) return null;
+    const { topic, subscriber, attempts } = found;
+    requireHandled(topic, subscriber, bus.subscribers());
+    const handling = handlingOf(topic, subscriber, bus.subscribers());
+    if (typeof handling === 'string') throw new TypeError('it is handled');
+    const { maxAttempts } = handling;
+    const named = { ...parameters, topic, subscriber, maxAttempts };
+    const isSilent = and(eq(outages.subscriber, subscriber), isNull(outages.recoveredAt));
+    if ((await db.$count(outages, isSilent)) > 0) {
+      const text = `a probe, which costs no attempt: ${subscriber} does not answer`;
+      return { ...named, attempt: null, waitSeconds: null, text };
+    }
+    const attempt = attempts + 1;
+    const waitMs = waitAfter(attempt, maxAttempts);
+    const waitSeconds = waitMs === null ? null : waitMs / SECOND;
+    return { ...named, attempt, waitSeconds, text: costWords(attempts, maxAttempts) };
+  },
+});
