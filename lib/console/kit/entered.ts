@@ -10,13 +10,13 @@ export interface Entered {
 }
 
 /** Fields that have a place for what is wrong with them. */
-const OWN = ['reason', 'confirm', 'dismissDuplicates'];
+const OWN: ReadonlySet<string> = new Set(['reason', 'confirm', 'dismissDuplicates']);
 
 export function enteredIn(fields: Entered['fields'], { code, detail, issues }: Problem): Entered {
   if (code === 'not_confirmed') return { fields, wrong: { confirm: detail } };
   if (code === 'duplicates') return { fields, wrong: { dismissDuplicates: detail } };
   const [first] = issues ?? [];
-  if (first === undefined || !OWN.includes(first.path)) return { fields, wrong: { '': detail } };
+  if (first === undefined || !OWN.has(first.path)) return { fields, wrong: { '': detail } };
   return { fields, wrong: { [first.path]: first.message } };
 }
 

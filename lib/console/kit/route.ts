@@ -314,12 +314,12 @@ function fieldsOf(query: URLSearchParams): Record<string, string> {
 const isForm = ({ type }: Content) => type !== 'application/json';
 
 /** What the operator corrects on the page that the form came from. */
-const CORRECTED: readonly ProblemCode[] = [
+const CORRECTED: ReadonlySet<ProblemCode> = new Set([
   'validation_failed',
   'not_confirmed',
   'count_changed',
   'duplicates',
-];
+]);
 
 /** Draws the preview of a form that was refused again, so that nothing that was typed is lost. */
 async function askedAgain<View, Parameters extends Shape, Query, Body>(
@@ -328,7 +328,7 @@ async function askedAgain<View, Parameters extends Shape, Query, Body>(
   content: Content,
   problem: Problem,
 ): Promise<Answer<PageContext> | null> {
-  const isAsked = known.wantsHtml && isForm(content) && CORRECTED.includes(problem.code);
+  const isAsked = known.wantsHtml && isForm(content) && CORRECTED.has(problem.code);
   if (!dryRun || !page || !isAsked) return null;
   const fields = validated(content, z.record(z.string(), z.string()));
   const { reason: _, confirm: _typed, expectedCount: _counted, ...request } = fields;

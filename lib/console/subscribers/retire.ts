@@ -34,7 +34,7 @@ const PREVIEW: Retirement = {
 
 const parameters = { subscriber: shape.subscriberName };
 
-const which = {
+const ofTopic = {
   topic: z
     .union([z.literal('').transform(() => null), topicText])
     .nullish()
@@ -48,7 +48,7 @@ export const showRetirePreview = operatorRoute({
   scope: 'event-bus:read',
   summary: 'Preview the retirement of a subscriber',
   parameters,
-  query: z.object(which),
+  query: z.object(ofTopic),
   answer: retirement,
   problems: ['validation_failed', 'still_listed'],
   unknown: UNKNOWN,
@@ -71,7 +71,7 @@ export const showRetirePreview = operatorRoute({
 
 const body = z
   .object({
-    ...which,
+    ...ofTopic,
     reason: shape.requiredReason,
     dryRun: z.boolean().default(false).meta({ description: 'Only counts what would be dismissed.' }),
     expectedCount: z

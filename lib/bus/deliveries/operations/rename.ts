@@ -88,12 +88,12 @@ export async function previewRename(db: Database, asked: Rename): Promise<readon
   const found = await standingUnder(db, asked.from, asked.topic);
   if (found.length === 0) return (await isKnown(db, asked.from)) ? [] : null;
   requireListed(asked, found);
-  const topics: RenamedTopic[] = [];
+  const renamed: RenamedTopic[] = [];
   for (const one of found) {
     const duplicates = await countDuplicates(db, { ...asked, topic: one.topic });
-    topics.push({ ...one, duplicates, moved: 0, dismissed: 0, left: one.waiting + one.deadLettered });
+    renamed.push({ ...one, duplicates, moved: 0, dismissed: 0, left: one.waiting + one.deadLettered });
   }
-  return topics;
+  return renamed;
 }
 
 /**
