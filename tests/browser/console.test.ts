@@ -87,7 +87,7 @@ describe('an operator in a browser', () => {
       await nav(page, /Dead letters\s*1/).click();
       await page.getByRole('link', { name: /Details/ }).click();
       // Waited for, as all that a click leads to: what is there of a page before the rest of it has come can be read.
-      await expect.poll(() => words(page)).toContain('410 Gone');
+      await expect.poll(() => words(page)).toContain('answered 410');
 
       await page.getByRole('link', { name: /Replay…/ }).click();
       await expect.poll(() => words(page)).toContain('Nothing has been sent yet');

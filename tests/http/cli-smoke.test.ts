@@ -64,7 +64,7 @@ const TROUBLED: SmokeTest = {
       subscriber: 'reporting',
       state: 'failed',
       afterMs: null,
-      problem: 'the subscriber answered 401: {"error":"the signature does not match"}',
+      problem: 'the subscriber answered 401: the signature does not match',
     },
     ledger,
     {

@@ -44,7 +44,7 @@ export async function findFailures(tx: Transaction, now?: Date): Promise<readonl
   const { blocked, halted, dead, outages, unreadable, aside } = row!.found;
   const failures = new Map<string, Failure>();
   for (const failure of [
-    ...outages.map((outage) => ({ ...outage, topic: '', halted: 0, dead: 0, message: silence(outage.kind) })),
+    ...outages.map(outageFailure),
     ...blocked.map(failureOf),
     ...unreadable.map(unreadableFailure),
     ...halted.map((halt) => ({ ...halt, halted: halt.lanes, dead: 0 })),
@@ -62,7 +62,7 @@ export async function findFailures(tx: Transaction, now?: Date): Promise<readonl
 interface Found {
   readonly blocked: readonly Blocked[];
   readonly halted: readonly Omit<Failure, 'halted' | 'dead'>[];
-  readonly outages: readonly Omit<Failure, 'topic' | 'message' | 'halted' | 'dead'>[];
+  readonly outages: readonly Omit<Failure, 'topic' | 'halted' | 'dead'>[];
   readonly unreadable: readonly Unreadable[];
   /** What the bus set aside and nobody has repaired. */
   readonly aside: readonly {
@@ -107,7 +107,14 @@ const NO_LANES = { lanes: 0, halted: 0, waiting: 0 };
 /** No list shows a longer message. */
 const MESSAGE_LIMIT = 500;
 
-/** Says how nobody answers. The error's own message may hold personal data of an event that is not known here. */
+/** What a component answers is kept without personal data; any other message may hold that of an event not known here. */
+function outageFailure({ message, ...of }: Omit<Failure, 'topic' | 'halted' | 'dead'>): Failure {
+  const silent = silence(of.kind);
+  const said = message.startsWith(`${silent}: `) ? maskPersonalData(message, []) : silent;
+  return { ...of, topic: '', halted: 0, dead: 0, message: said };
+}
+
+/** Says how nobody answers. */
 function silence(kind: string): string {
   const status = /^http_(\d{3})$/.exec(kind)?.[1];
   if (status !== undefined) return `the subscriber answered ${status}`;
@@ -217,7 +224,7 @@ const FAILURES = `
     where $1::text::jsonb ? kind and until > attempted_at
   ),
   outage as (
-    select outages.subscriber, kind, least(opened_at, began_at, (
+    select outages.subscriber, kind, message, least(opened_at, began_at, (
       select min(since::timestamptz) from absent where absent.subscriber = outages.subscriber
     ))::text as since, (
       select coalesce(sum(pending) + sum(failing), 0) from backlog where backlog.subscriber = outages.subscriber

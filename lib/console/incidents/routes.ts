@@ -30,7 +30,7 @@ const INCIDENT = {
   subscriber: 'accounting',
   state: 'happening' as const,
   sentence: 'accounting answers 500 on payment.dispute.closed: 1 lane is blocked, 3 deliveries wait.',
-  lastError: { kind: 'http_500', message: 'the subscriber answered 500' },
+  lastError: { kind: 'http_500', message: 'the subscriber answered 500: period 2026-01 is closed' },
   openedAt: '2026-02-21T09:30:00.120Z',
   changedAt: '2026-02-21T09:30:57.204Z',
   closedAt: null,
