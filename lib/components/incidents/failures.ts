@@ -1,4 +1,5 @@
 import { LANES_COUNTED, halting, waitingBehind } from '../../bus/deliveries/halts.ts';
+import { SKIPPED } from '../../bus/deliveries/operations/skip.ts';
 import { ABSENT_KINDS } from '../../bus/deliveries/outage.ts';
 import type { Transaction } from '../../platform/db/connect.ts';
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
@@ -28,6 +29,8 @@ export interface Failure {
   readonly dead: number;
   /** The first failure; ISO 8601. */
   readonly since: string;
+  /** That of the lanes that wait now; null where none does. */
+  readonly blockedSince?: string | null;
 }
 
 /**
@@ -53,7 +56,8 @@ export async function findFailures(tx: Transaction, now?: Date): Promise<readonl
   ]) {
     const key = JSON.stringify([failure.topic, failure.subscriber, failure.kind]);
     const earlier = failures.get(key);
-    failures.set(key, earlier ? together(earlier, failure) : failure);
+    const blockedSince = failure.lanes > 0 ? failure.since : null;
+    failures.set(key, earlier ? together(earlier, failure) : { ...failure, blockedSince });
   }
   return [...failures.values()];
 }
@@ -275,7 +279,9 @@ const FAILURES = `
   dead as (
     select topic, subscriber, kind, sum(dead_lettered) as dead,
       (array_agg(message order by dead_lettered desc))[1] as message, array_agg(key) as keys
-    from error_groups where dead_lettered > 0 group by topic, subscriber, kind
+    -- What an operator skipped was decided: it is no incident.
+    from error_groups where dead_lettered > 0 and (kind, message) <> ('${SKIPPED.kind}', '${SKIPPED.message}')
+    group by topic, subscriber, kind
   ),
   dead_since as (
     select dead.*, coalesce((
