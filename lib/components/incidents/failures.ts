@@ -6,32 +6,10 @@ import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { run } from '../../platform/db/statement.ts';
 import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import { DAY } from '../../platform/time.ts';
+import type { Failure } from './failure.ts';
 import { headOf } from './head-of-lane.ts';
 import { UNREADABLE, unreadableFailure } from './unreadable.ts';
 import type { Unreadable } from './unreadable.ts';
-
-/** What is wrong in one subscription in one way, or in all of a subscriber that does not answer, at one moment. */
-export interface Failure {
-  /** Empty for an outage. */
-  readonly topic: string;
-  /** Empty for the bus itself. */
-  readonly subscriber: string;
-  readonly kind: string;
-  /** The last error, its personal data masked. */
-  readonly message: string;
-  /** Lanes that wait for the next attempt of their first delivery, that a dead letter halts, or of a subscriber in an outage. */
-  readonly lanes: number;
-  /** The part of them that a dead letter halts. */
-  readonly halted: number;
-  /** Deliveries in them. */
-  readonly waiting: number;
-  /** Dead letters; of the bus itself, the rows that it set aside. */
-  readonly dead: number;
-  /** The first failure; ISO 8601. */
-  readonly since: string;
-  /** That of the lanes that wait now; null where none does. */
-  readonly blockedSince?: string | null;
-}
 
 /**
  * Reads the outages, the lanes that a failing delivery blocks, a dead letter halts or nobody can read, the error groups with

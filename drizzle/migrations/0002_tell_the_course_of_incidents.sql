@@ -1,3 +1,6 @@
+ALTER TABLE "incidents" ADD COLUMN "times" integer DEFAULT 1 NOT NULL;--> statement-breakpoint
+ALTER TABLE "incidents" ADD COLUMN "last_opened_at" timestamp with time zone;--> statement-breakpoint
+ALTER TABLE "incidents" ADD COLUMN "course" jsonb DEFAULT '[]'::jsonb NOT NULL;--> statement-breakpoint
 -- Gives the dead letters among these attempts the group of the rest where their own would be one too many: a subscriber
 -- that answers in other words each time would make a group of each dead letter. Settlements side by side may each add one.
 create or replace function postbud_bound_groups_1(unfinished jsonb) returns jsonb language sql as $$
