@@ -2,13 +2,22 @@ import { describe, expect } from 'vitest';
 
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { prune } from '../../lib/bus/deliveries/prune.ts';
+import { cancelTimer, emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
 import { examine } from '../../lib/console/doctor/read.ts';
 import { DAY, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { contradictions, deliveriesOf, drain, drainLive, emitPayments, rows } from '../support/bus.ts';
+import {
+  contradictions,
+  deliveriesOf,
+  drain,
+  drainLive,
+  emitPayments,
+  payloadOf,
+  rows,
+} from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
 const names = ['bookings', 'ledger', 'notifications', 'accounting'] as const;
@@ -132,6 +141,26 @@ describe('pruning', () => {
     await pruneIn(bus, 2);
     expect(await errors()).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('forgets the dedupe key of a timer after 30 days, unless the timer is still set', async ({ bus }) => {
+    const set = async (dedupeKey: string, at: string) =>
+      await emit(bus.db, 'payment.failed', payloadOf('payment.failed'), {
+        at,
+        timerKey: dedupeKey,
+        dedupeKey,
+      });
+    const keys = () =>
+      rows<{ key: string }>(bus.db, 'select dedupe_key as key from timer_dedupe_keys order by 1');
+    await set('released', '1h');
+    await set('cancelled', '90d');
+    await set('waits', '90d');
+    await cancelTimer(bus.db, 'payment.failed', 'cancelled');
+    await drain(bus.db, [], { now: inDays(1).getTime() });
+    await pruneIn(bus, 29.9);
+    expect(await keys()).toEqual([{ key: 'cancelled' }, { key: 'released' }, { key: 'waits' }]);
+    await pruneIn(bus, 30.1);
+    expect(await keys()).toEqual([{ key: 'waits' }]);
   });
 
   test('deletes webhooks 30 days after they were found unclaimed, and none that waits', async ({ bus }) => {

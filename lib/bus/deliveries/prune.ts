@@ -1,7 +1,14 @@
-import { and, isNotNull, sql } from 'drizzle-orm';
+import { and, isNotNull, not, sql } from 'drizzle-orm';
 import type { Column } from 'drizzle-orm';
 
-import { incidents, notifications, throughput, webhooksSetAside } from '../../../drizzle/schema.ts';
+import {
+  incidents,
+  notifications,
+  throughput,
+  timerDedupeKeys,
+  timers,
+  webhooksSetAside,
+} from '../../../drizzle/schema.ts';
 import { transact } from '../../platform/db/connect.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { limitStatements, run } from '../../platform/db/statement.ts';
@@ -41,8 +48,8 @@ const BATCH = 1000;
  *
  * The deleted events are counted by topic and day, so that the preview of a backfill can say what it can't reach.
  *
- * Incidents that were closed as long ago are deleted, errors that no dead letter and no incident has any more, and webhooks
- * that have been unclaimed for as long. E-mail addresses of equally old notifications are deleted too; their rows stay, so
+ * Dedupe keys of timers are deleted as long after their use, unless the timer is still set. Incidents that were closed as long
+ * ago are deleted, errors that no dead letter and no incident has any more, and webhooks that have been unclaimed for as long. E-mail addresses of equally old notifications are deleted too; their rows stay, so
  * that nobody is notified twice.
  *
  * @throws the driver's error.
@@ -83,6 +90,11 @@ export async function prune(options: PruneOptions): Promise<Pruned> {
   await within((tx) => tx.delete(incidents).where(isOlder(incidents.closedAt, keepMs)));
   // The event `payment.webhook.unclaimed` has said so.
   await within((tx) => tx.delete(webhooksSetAside).where(isOlder(webhooksSetAside.unclaimedAt, keepMs)));
+  // The event has the key from the release of its timer on.
+  const isSet = sql`exists (select from ${timers} where ${timers.id} = ${timerDedupeKeys.timerId})`;
+  await within((tx) =>
+    tx.delete(timerDedupeKeys).where(and(isOlder(timerDedupeKeys.at, keepMs), not(isSet))),
+  );
   await within((tx) => tx.delete(throughput).where(isOlder(throughput.hour, HOURS_KEPT_MS)));
   return total;
 }
