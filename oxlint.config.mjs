@@ -43,7 +43,6 @@ export const LAYERS = [
     'lib/elsewhere/outbox',
     'lib/elsewhere/receive',
   ],
-  ['lib/elsewhere/clients'],
   ['lib/components/postbud.ts'],
   ['lib/components'],
   [

@@ -14,7 +14,7 @@ import { notificationsBy } from '../../lib/components/notifications.ts';
 import { examine } from '../../lib/console/doctor/read.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
 import type { Connection, Database } from '../../lib/platform/db/connect.ts';
-import { MINUTE, sleep } from '../../lib/platform/time.ts';
+import { HOUR, MINUTE, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import {
   contradictions,
@@ -415,6 +415,67 @@ describe('an erased event', () => {
     }
     expect(await contradictions(db)).toEqual([]);
     expect((await examine(db)).findings).toEqual([]);
+  });
+});
+
+describe('an erased timer', () => {
+  const erasedAtRelease = async (db: Database) => {
+    await drain(db, [], { now: Date.now() + 2 * HOUR });
+    return await rows(db, 'select count(*)::int as count from events where erased_at is null');
+  };
+
+  test('is released without the person’s data, by whichever of their names it is found', async ({
+    bus: { db },
+  }) => {
+    for (const topic of NAMING_TOPICS) {
+      await emit(db, topic, plantedPayload(topic), {
+        at: '1h',
+        dedupeKey: `for ${PERSON.email}`,
+        correlationId: `of ${PERSON.email}`,
+      });
+    }
+    const others = { email: 'ola@example.no', userId: 'usr_2' };
+    await emit(db, 'user.profile.updated', payloadOf('user.profile.updated', others), { at: '1h' });
+    const preview = await previewErasure(db, { subjects: [PERSON.id] }, Infinity);
+    expect(preview).toMatchObject({ isComplete: true, timers: NAMING_TOPICS.length });
+    expect(preview.topics).toHaveLength(NAMING_TOPICS.length);
+
+    await erase(db, { subjects: [PERSON.id], ...BY });
+
+    expect(await tracesOf(db)).toEqual([]);
+    expect((await erasures(db))[0]).toMatchObject({ found: NAMING_TOPICS.length, keys_kept: 0 });
+    expect(await erasedAtRelease(db)).toEqual([{ count: 1 }]);
+    expect(await rows(db, 'select from timers')).toEqual([]);
+    expect(await rows(db, `select payload ->> 'email' as email from events where erased_at is null`)).toEqual(
+      [{ email: others.email }],
+    );
+    expect(await tracesOf(db)).toEqual([]);
+  });
+
+  test('may have been set by a transaction that was open, or be released meanwhile', async ({ bus }) => {
+    const { db } = bus;
+    const payload = plantedPayload('user.profile.updated');
+    await emit(db, 'user.profile.updated', payload, { at: '1h' });
+    const producer = await openTransaction(bus.url);
+    await producer.emit('user.locked', plantedPayload('user.locked'), { at: '90d' });
+    const id = await erase(db, { subjects: [PERSON.id], ...BY, until: Date.now() + 300 });
+    expect((await erasures(db))[0]).toMatchObject({ state: 'waiting' });
+    await drain(db, [], { now: Date.now() + 2 * HOUR });
+    expect(await rows(db, 'select topic from events')).toEqual([{ topic: 'user.profile.updated' }]);
+    await producer.commit();
+    await erase(db, { subjects: [PERSON.id], ...BY, id });
+    expect(await tracesOf(db)).toEqual([]);
+  });
+
+  test('keeps the key that its producer cancels it by, and the erasure says so', async ({ bus: { db } }) => {
+    await emit(db, 'user.locked', plantedPayload('user.locked'), { at: '1h', timerKey: PERSON.email });
+    await erase(db, { subjects: [PERSON.id], ...BY });
+    expect((await erasures(db))[0]).toMatchObject({ events: 1, keys_kept: 1 });
+    expect(await rows(db, 'select timer_key from timers where erased_at is not null')).toEqual([
+      { timer_key: PERSON.email },
+    ]);
+    await emit(db, 'user.locked', plantedPayload('user.locked'), { at: '1h', timerKey: PERSON.email });
+    expect(await rows(db, 'select erased_at from timers')).toEqual([{ erased_at: null }]);
   });
 });
 

@@ -12,6 +12,8 @@ export interface ErasurePreview {
   readonly names: readonly ErasedName[];
   /** By topic. */
   readonly topics: readonly { readonly topic: string; readonly events: number }[];
+  /** Those of these events that are timers, and not released yet. */
+  readonly timers: number;
   /** Unfinished deliveries of these events, which would be handed over erased. */
   readonly pending: readonly {
     readonly topic: string;
@@ -44,7 +46,8 @@ export async function previewErasure(
   const driver = driverOf(db);
   const [begin] = await run<{ now: number; at: string; last: string | null }>(driver, {
     text: `select (extract(epoch from now) * 1000)::float8 as now, now::text as at,
-        (select id::text from events order by id desc limit 1) as last
+        greatest((select id from events order by id desc limit 1), (select id from timers order by id desc limit 1))::text
+          as last
       from (select clock_timestamp() as now) as clock`,
     values: [],
   });
@@ -52,13 +55,14 @@ export async function previewErasure(
   let names = askedNames(subjects);
   for (;;) {
     const before = names;
-    const hits: Pick<Hit, 'eventId' | 'topic' | 'open'>[] = [];
+    const hits: Pick<Hit, 'eventId' | 'topic' | 'open' | 'isTimer'>[] = [];
     let searched = 0;
     let after: string | null = FIRST_ID;
     while (after !== null && Date.now() < until) {
       const found = await searchEvents(driver, { names, until: at, after, lastId: lastId ?? FIRST_ID });
       names = isExact ? withMarks(names, found.hits) : withNamesOf(names, found.hits);
-      for (const { eventId, topic, open } of found.hits) hits.push({ eventId, topic, open });
+      for (const { eventId, topic, open, isTimer } of found.hits)
+        hits.push({ eventId, topic, open, isTimer });
       searched += found.searched;
       after = found.last;
     }
@@ -72,6 +76,7 @@ export async function previewErasure(
       nowMs,
       names,
       topics: byTopic(hits),
+      timers: hits.filter(({ isTimer }) => isTimer).length,
       pending: await pendingOf(db, open),
       eventIds: hits.slice(0, MOST_LISTED).map(({ eventId }) => eventId),
       searched,

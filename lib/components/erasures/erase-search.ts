@@ -12,7 +12,7 @@ export const FIRST_ID = '00000000-0000-0000-0000-000000000000';
 /** What to look for, and how far the search has come. */
 export interface Search {
   readonly names: readonly ErasedName[];
-  /** Only events that are no newer. ISO 8601. */
+  /** Only events and timers that are no newer. ISO 8601. */
   readonly until: string;
   /** Only events after this one, up to the other one. */
   readonly after: string;
@@ -27,30 +27,34 @@ export interface Searched {
   readonly last: string | null;
 }
 
-/** An event that names the person. */
+/** An event that names the person, or a timer that becomes one. */
 export interface Hit extends NamedEvent {
   readonly eventId: string;
   readonly topic: string;
   /** Deliveries that are not finished. */
   readonly open: number;
+  readonly isTimer: boolean;
 }
 
-/** Events that one statement reads, in less than 0.1 s. */
+/** Events and timers that one statement reads, in less than 0.1 s. */
 const SEARCHED_AT_ONCE = 10_000;
 
 /**
- * Reads the next events by their primary key, and gives those that name the person: in a field that the catalog says, by
+ * Reads the next events and timers by their primary keys, and gives those that name the person: in a field that the catalog says, by
  * the event's own id, or, where the catalog does not know the payload, anywhere. It reads all, because the index of
  * identifiers has no e-mail addresses.
+ *
+ * A timer becomes an event of the same id, so that a walk meets it once, as the one or the other.
  */
 export async function searchEvents(db: Executor, search: Search): Promise<Searched> {
   const [row] = await run<{ found: FoundHits }>(db, { text: searchStatement(), values: valuesOf(search) });
   const { hits, searched, last } = row!.found;
   return {
-    hits: hits.map(({ id, topic, open, fields }) => ({
+    hits: hits.map(({ id, topic, open, isTimer, fields }) => ({
       eventId: id,
       topic,
       open,
+      isTimer,
       fields: fields.map(([text, isPersonal, isOther]) => ({ text, isPersonal, isOther })),
     })),
     searched,
@@ -65,6 +69,7 @@ interface FoundHits {
     readonly id: string;
     readonly topic: string;
     readonly open: number;
+    readonly isTimer: boolean;
     readonly fields: readonly (readonly [text: string, isPersonal: boolean, isOther: boolean])[];
   }[];
 }
@@ -91,20 +96,30 @@ function anyPath(): string {
   return paths.map((path) => `lower(payload ${read(path)}) = any (${texts('$6')})`).join(' or ');
 }
 
+/** When the timer was set that an event was released from is not known: it counts as set in time. */
+function mayHit(table: string, isInTime: string): string {
+  return `select id, (${isInTime}) and (
+      ${anyPath()} or id = any (array(select jsonb_array_elements_text($7::jsonb)::uuid))
+      or version > coalesce(($8::jsonb ->> topic)::int, 0)
+    ) as may_hit
+    from ${table} where id > $1::uuid and id <= $2::uuid`;
+}
+
 let statement: string | undefined;
 
 /** Kept, because it takes the whole catalog to write. */
 function searchStatement(): string {
   return (statement ??= `
   with chunk as materialized (
-    select id, created_at <= $3::timestamptz and (
-      ${anyPath()} or id = any (array(select jsonb_array_elements_text($7::jsonb)::uuid))
-      or version > coalesce(($8::jsonb ->> topic)::int, 0)
-    ) as may_hit
-    from events where id > $1::uuid and id <= $2::uuid order by id limit ${SEARCHED_AT_ONCE}
+    ${mayHit('events', 'created_at <= $3::timestamptz or due_at is not null')}
+    union all
+    ${mayHit('timers', 'set_at <= $3::timestamptz')}
+    order by id limit ${SEARCHED_AT_ONCE}
   ),
   candidate as materialized (
-    select events.* from chunk join events using (id) where may_hit
+    select id, topic, payload, version, open, false as is_timer from chunk join events using (id) where may_hit
+    union all
+    select id, topic, payload, version, 0, true from chunk join timers using (id) where may_hit
   ),
   naming as materialized (
     select topic, string_to_array(path, '.') as path, "isPersonal" as is_personal, "isOther" as is_other
@@ -128,7 +143,7 @@ function searchStatement(): string {
   )
   select json_build_object('searched', (select count(*) from chunk),
     'last', (select id from chunk order by id desc limit 1), 'hits', (
-      select coalesce(json_agg(json_build_object('id', id, 'topic', topic, 'open', open, 'fields', (
+      select coalesce(json_agg(json_build_object('id', id, 'topic', topic, 'open', open, 'isTimer', is_timer, 'fields', (
         select coalesce(json_agg(json_build_array(payload #>> path, is_personal, is_other)), '[]')
         from naming where naming.topic = candidate.topic and payload #>> path is not null
       )) order by id), '[]')

@@ -17,9 +17,10 @@ import { askedNames, maskedName, namesOfNextPass, withMarks, withNamesOf } from 
 //
 // 1. the request notes the time and the producers whose transactions are open, and waits until these have ended. From
 //    then on every event of before that time can be seen;
-// 2. it reads all events by primary key, until no further name of the person turns up, and once more to note which events
+// 2. it reads all events and timers by primary key, until no further name of the person turns up, and once more to note which events
 //    have one of the names;
-// 3. it overwrites those events, with the attempts of their deliveries. What is claimed from then on is erased;
+// 3. it overwrites those events and timers, with the attempts of deliveries. What is claimed or released from then on is
+//    erased;
 // 4. it waits for the relays that hold lanes which they claimed before, and may settle with an error that quotes the event;
 // 5. it overwrites the attempts again, then the texts of incidents and error groups, then what it knew of the person.
 
@@ -39,8 +40,8 @@ export interface ErasureRequest {
 }
 
 /**
- * Overwrites the personal data of all events that were created before now and name a person, with what was written about
- * them. Events that are created later stay as they are.
+ * Overwrites the personal data of all events that were created before now, and timers that were set, and that name a
+ * person, with what was written about them. Those of later stay as they are.
  *
  * If this process dies, the cron continues.
  *
@@ -248,9 +249,11 @@ const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 /** A lease that ran out this long ago is that of a relay which died: its process is gone, and settles nothing more. */
 const GONE_AFTER_MINUTES = 15;
 
+// Who sets a timer has the table's lock before it reads the clock.
 const PRODUCERS = `
   select virtualtransaction from pg_locks
-  where locktype = 'advisory' and mode = 'ShareLock' and classid = ${EMITTER_LOCKS} and objsubid = 2
+  where (locktype = 'advisory' and mode = 'ShareLock' and classid = ${EMITTER_LOCKS} and objsubid = 2
+      or locktype = 'relation' and mode = 'RowExclusiveLock' and relation = 'timers'::regclass)
     and database = (select oid from pg_database where datname = current_database())`;
 
 const LOCK = `
@@ -277,7 +280,7 @@ const BEGIN = `
   from (
     select exists (${PRODUCERS} and virtualtransaction = any (
       select unnest(producers) from erasures where id = $1::uuid
-    )) as is_open, (select id from events order by id desc limit 1) as newest
+    )) as is_open, greatest((select id from events order by id desc limit 1), (select id from timers order by id desc limit 1)) as newest
   ) as found
   where id = $1::uuid`;
 

@@ -15,6 +15,7 @@ export const PREVIEW = {
     { topic: 'user.profile.updated', events: 4 },
     { topic: 'user.signed_up', events: 1 },
   ],
+  timers: 1,
   pending: [{ topic: 'booking.created', subscriber: 'intelligence', count: 2 }],
   names: [
     { name: 'usr_3071', origin: 'asked' as const },

@@ -19,6 +19,7 @@ export const erasurePreview = z
       .meta({ description: 'The request to send, with a reason.' }),
     events: shape.count.meta({ description: 'Events that name the person.' }),
     topics: z.array(z.object({ topic: shape.topic, events: shape.count })),
+    timers: shape.count.meta({ description: 'Those of these events that are timers, and not released yet.' }),
     pending: z.array(z.object({ topic: shape.topic, subscriber: z.string(), count: shape.count })).meta({
       description:
         'Unfinished deliveries of these events. Their subscribers would be handed erased payloads.',
@@ -59,6 +60,7 @@ export async function readPreview(db: Database, asked: ParsedEraseRequest): Prom
     request: { subjects: [...subjects], ...(exact && { exact }), erasureId: erasureId ?? uuidv7() },
     events: found.topics.reduce((sum, { events }) => sum + events, 0),
     topics: [...found.topics],
+    timers: found.timers,
     pending: [...found.pending],
     names: found.names.map(({ text, isPersonal, origin }) => ({
       name: maskedName({ text, isPersonal }),

@@ -35,7 +35,7 @@ export const requestErasure = operatorRoute({
   scope: 'event-bus:erase',
   summary: 'Overwrite the personal data of everything that names a person',
   description:
-    'Finds the events that name the person by the fields that the catalog says, and overwrites the personal data in their payloads, in the attempts of their deliveries, in notifications, incidents and error groups. Ids, order, counts and states stay; nothing brings the data back. Events created after the request stay as they are. The operator, the time and the reason are recorded. Names stand in the body, because addresses are logged.',
+    'Finds the events that name the person by the fields that the catalog says, and overwrites the personal data in their payloads, those of timers too, in the attempts of their deliveries, in notifications, incidents and error groups. Ids, order, counts and states stay; nothing brings the data back. Events created after the request stay as they are. The operator, the time and the reason are recorded. Names stand in the body, because addresses are logged.',
   body: eraseRequest,
   readForm: readErasureForm,
   dryRun: eraseForm,

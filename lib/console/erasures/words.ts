@@ -71,7 +71,7 @@ export function topicList(rows: ErasurePreview['topics']): List<ErasurePreview['
 
 /** What to consider before an erasure, the most important first. */
 export function warningsOf(view: ErasurePreview): Warnings {
-  const { names, pending, isComplete, searched, notSearched } = view;
+  const { names, timers, pending, isComplete, searched, notSearched } = view;
   const named = (origin: string) => names.filter((name) => name.origin === origin).map(({ name }) => name);
   const waiting = pending.reduce((sum, one) => sum + one.count, 0);
   const [linked, shared, beside] = [named('linked'), named('shared'), named('beside')];
@@ -80,6 +80,10 @@ export function warningsOf(view: ErasurePreview): Warnings {
     waiting > 0 && [
       `${quantity(waiting, 'delivery')} of these events ${waiting === 1 ? 'is' : 'are'} not finished.`,
       `${joinNames(to)} would be handed erased payloads. To have them handled first, let them be delivered, or replay them.`,
+    ],
+    timers > 0 && [
+      `${quantity(timers, 'event')} of these ${timers === 1 ? 'has' : 'have'} not happened yet.`,
+      'Erased timers stay set, and are released with what is left of their payloads. To prevent that, cancel them.',
     ],
     linked.length > 0 && [
       `These events also name the person by ${joinNames(linked)}.`,

@@ -1,4 +1,3 @@
-import { courseWords, timeWords } from '../../components/incidents/course.ts';
 import { say } from '../kit/document.ts';
 import type { Phrase } from '../kit/document.ts';
 import { ago, timeText, timeToMinute, until } from '../kit/instants.ts';
@@ -7,19 +6,11 @@ import type { IncidentReplay } from './detail.ts';
 import type { Incident } from './incident.ts';
 
 /** Says since when an incident lasts, or how long it lasted. */
-export function whenPhrase(incident: Incident, now: string): Phrase {
-  const { openedAt, closedAt, times, lastOpenedAt, course } = incident;
+export function whenPhrase({ openedAt, closedAt }: Incident, now: string): Phrase {
   const opened = timeOf(openedAt, now);
-  const ways = courseWords(course);
-  const story = ways === null ? '' : `: ${ways}`;
-  if (closedAt !== null) {
-    const often = times > 1 ? `, ${times} times` : '';
-    return say`from ${opened} until ${timeOf(closedAt, now)}${often}${story}`;
-  }
-  if (times > 1 && lastOpenedAt !== null)
-    return say`${timeWords(times)} since ${opened}, now since ${timeOf(lastOpenedAt, now)}${story}`;
+  if (closedAt !== null) return say`from ${opened} until ${timeOf(closedAt, now)}`;
   const since = ago(openedAt, now);
-  return say`since ${opened}${{ html: `, ${since}`, text: ` (${since})` }}${story}`;
+  return say`since ${opened}${{ html: `, ${since}`, text: ` (${since})` }}`;
 }
 
 function timeOf(instant: string, now: string): Phrase {

@@ -8,7 +8,7 @@ export {
   fromPrisma,
   fromSequelize,
   fromTypeOrm,
-} from '../clients/adapters.ts';
+} from '../emit/adapters.ts';
 export { databaseOf, RECEIVED_TABLE, receiver } from './endpoint.ts';
 export type {
   Gap,

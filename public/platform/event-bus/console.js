@@ -285,10 +285,8 @@ function setButtons(form, isDisabled) {
 const PAGES = {
   o: '',
   i: '/incidents',
-  d: '/dead-letters',
   e: '/events',
-  l: '/tail',
-  s: '/subscribers',
+  d: '/dead-letters',
   p: '/replays',
   w: '/webhooks',
   c: '/catalog',

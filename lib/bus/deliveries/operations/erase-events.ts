@@ -24,8 +24,8 @@ export interface ErasedChunk {
 const CHUNK = 200;
 
 /**
- * Overwrites the personal data of the next events that an erasure has found: in their payloads, in the attempts of their
- * deliveries and in their notifications. Ids, order, counts and states stay. To do so again changes nothing.
+ * Overwrites the personal data of the next events and timers that an erasure has found: in their payloads, in the
+ * attempts of their deliveries and in their notifications. Ids, order, counts and states stay. To do so again changes nothing.
  *
  * What the payloads had is kept in `erased_events` until the erasure's end, for texts that are written elsewhere.
  *
@@ -46,8 +46,10 @@ export async function eraseEvents(
     .limit(CHUNK);
   if (ids.length === 0) return { last: null, events: 0, deliveries: 0, notifications: 0, keysKept: 0 };
   const chunk = JSON.stringify(ids.map(({ id }) => id));
-  // In the order of locks.ts: lanes, deliveries, events. A delivery that is fanned out from here on is handed over erased,
+  // In the order of locks.ts: timers, lanes, deliveries, events. A timer that is released before its lock is an event after
+  // it. A delivery that is fanned out from here on is handed over erased,
   // or its relay is waited for.
+  const timers = await run<FoundEvent>(tx, { text: LOCK_TIMERS, values: [erasureId, chunk] });
   const places = await run<Place>(tx, { text: PLACES, values: [chunk] });
   const placed = JSON.stringify(places);
   await run(tx, { text: LOCK_LANES, values: [placed] });
@@ -55,6 +57,7 @@ export async function eraseEvents(
   const events = await run<FoundEvent>(tx, { text: LOCK_EVENTS, values: [erasureId, chunk] });
 
   const erased = events.map((event) => erase(event, erasureId, names));
+  const erasedTimers = timers.map((timer) => erase(timer, erasureId, names));
   const textsOf = new Map(erased.map(({ id, texts }) => [id, texts]));
   const overwritten = deliveries.flatMap(({ event_id: eventId, attempt_log: log, ...place }) => {
     const attempts = log.map((entry) => eraseAttempt(entry, [...names, ...(textsOf.get(eventId) ?? [])]));
@@ -63,15 +66,18 @@ export async function eraseEvents(
   if (overwritten.length > 0) await run(tx, { text: WRITE_ATTEMPTS, values: [JSON.stringify(overwritten)] });
   const changed = erased.filter(({ isChanged }) => isChanged);
   if (changed.length > 0) await run(tx, { text: WRITE_EVENTS, values: [erasureId, JSON.stringify(changed)] });
+  const changedTimers = erasedTimers.filter(({ isChanged }) => isChanged);
+  if (changedTimers.length > 0)
+    await run(tx, { text: WRITE_TIMERS, values: [erasureId, JSON.stringify(changedTimers)] });
   const rekeyed = erased.filter(({ pseudonym }) => pseudonym !== null);
   if (rekeyed.length > 0) await run(tx, { text: WRITE_KEYS, values: [placed, JSON.stringify(rekeyed)] });
   const [forgotten] = await run<{ count: number }>(tx, { text: FORGET_ADDRESSES, values: [chunk] });
   return {
     last: ids.length < CHUNK ? null : ids.at(-1)!.id,
-    events: changed.length,
+    events: changed.length + changedTimers.length,
     deliveries: overwritten.length,
     notifications: forgotten!.count,
-    keysKept: erased.filter(({ isKeyKept }) => isKeyKept).length,
+    keysKept: [...erased, ...erasedTimers].filter(({ isKeyKept }) => isKeyKept).length,
   };
 }
 
@@ -94,6 +100,8 @@ interface FoundEvent {
   readonly ordering_key: string;
   readonly dedupe_key: string | null;
   readonly correlation_id: string | null;
+  /** Of a timer. */
+  readonly timer_key: string | null;
   /** Whether deliveries or a halted lane depend on its ordering key. */
   readonly is_bound: boolean;
   /** Found by an earlier pass of this erasure. */
@@ -104,7 +112,7 @@ function erase(event: FoundEvent, erasureId: string, names: readonly string[]) {
   const { payload, texts: own } = erasePersonalData(event.topic, event.payload, event.version);
   const texts = [...new Set([...event.texts, ...own])];
   const holds = (key: string | null) => key !== null && holdsOne(key, [...names, ...texts]);
-  const isKeyPersonal = holds(event.ordering_key);
+  const isKeyPersonal = holds(event.ordering_key) || holds(event.timer_key);
   const dedupeKey = holds(event.dedupe_key) ? `${ERASED} ${event.id}` : event.dedupe_key;
   const correlationId = holds(event.correlation_id) ? event.id : event.correlation_id;
   const isSame = isDeepStrictEqual(payload, event.payload);
@@ -174,18 +182,26 @@ const LOCK_DELIVERIES = `
   order by lane_id, position for update of deliveries`;
 
 const LOCK_EVENTS = `
-  select events.id::text, topic, version, payload, ordering_key, dedupe_key, correlation_id, to_json(texts) as texts,
+  select events.id::text, topic, version, payload, ordering_key, dedupe_key, correlation_id, null as timer_key, to_json(texts) as texts,
     open > 0 or exists (select from halts where halts.lane_key = ordering_key and halts.topic = events.topic) as is_bound
   from events join erased_events on erasure_id = $1::uuid and event_id = events.id
   where events.id in (select value::uuid from jsonb_array_elements_text($2::jsonb) as value)
   order by events.id for update of events`;
+
+// Its producer moves and cancels it by its key, and it is released by its ordering key.
+const LOCK_TIMERS = `
+  select timers.id::text, topic, version, payload, ordering_key, dedupe_key, correlation_id, timer_key,
+    to_json(texts) as texts, true as is_bound
+  from timers join erased_events on erasure_id = $1::uuid and event_id = timers.id
+  where timers.id in (select value::uuid from jsonb_array_elements_text($2::jsonb) as value)
+  order by timers.id for update of timers`;
 
 const WRITE_ATTEMPTS = `
   update deliveries set attempt_log = written.attempt_log
   from jsonb_to_recordset($1::jsonb) as written(lane_id bigint, position bigint, attempt_log jsonb)
   where deliveries.lane_id = written.lane_id and deliveries.position = written.position`;
 
-const WRITE_EVENTS = `
+const WRITTEN = `
   with written as materialized (
     select * from jsonb_to_recordset($2::jsonb)
       as written(id uuid, payload jsonb, texts jsonb, dedupe_key text, correlation_id text)
@@ -193,10 +209,21 @@ const WRITE_EVENTS = `
   noted as (
     update erased_events set texts = array(select jsonb_array_elements_text(written.texts))
     from written where erasure_id = $1::uuid and event_id = written.id
-  )
+  )`;
+
+const WRITE_EVENTS = `${WRITTEN}
   update events set payload = written.payload, dedupe_key = written.dedupe_key,
     correlation_id = written.correlation_id, erased_at = clock_timestamp()
   from written where events.id = written.id`;
+
+const WRITE_TIMERS = `${WRITTEN},
+  used as (
+    update timer_dedupe_keys set dedupe_key = written.dedupe_key
+    from written where timer_id = written.id and timer_dedupe_keys.dedupe_key <> written.dedupe_key
+  )
+  update timers set payload = written.payload, dedupe_key = written.dedupe_key,
+    correlation_id = written.correlation_id, erased_at = clock_timestamp()
+  from written where timers.id = written.id`;
 
 const WRITE_KEYS = `
   with rekeyed as materialized (
