@@ -43,6 +43,7 @@ export const LAYERS = [
     'lib/elsewhere/outbox',
     'lib/elsewhere/receive',
   ],
+  ['lib/elsewhere/clients'],
   ['lib/components/postbud.ts'],
   ['lib/components'],
   [

@@ -708,6 +708,14 @@ export const operatorActions = pgTable(
   ],
 );
 
+/** A way in which an incident has failed for a while. */
+export interface WayOfFailing {
+  readonly kind: string;
+  readonly isOutage: boolean;
+  /** ISO 8601, UTC. */
+  readonly at: string;
+}
+
 /**
  * What goes wrong: one row for each subscription and kind of error, from its first failure until nothing is left of it; and
  * one for each outage of a subscriber.
@@ -736,6 +744,12 @@ export const incidents = pgTable(
     /** The last notable change. */
     changedAt: at('changed_at').notNull(),
     closedAt: at('closed_at'),
+    /** How often it has happened since `openedAt`. */
+    times: integer('times').notNull().default(1),
+    /** When it began for the last of these times; null for the first. */
+    lastOpenedAt: at('last_opened_at'),
+    /** The ways in which it has failed, one after the other; empty while there is one. */
+    course: jsonb('course').$type<readonly WayOfFailing[]>().notNull().default([]),
     blockedLanes: integer('blocked_lanes').notNull(),
     /** The part of them that a dead letter halts. */
     haltedLanes: integer('halted_lanes').notNull().default(0),

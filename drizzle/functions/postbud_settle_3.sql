@@ -155,6 +155,9 @@ begin
     changes := changes || moved;
   end if;
   if unfinished is not null then
+    if unfinished @? '$[*].error_group.rest' then
+      unfinished := postbud_bound_groups_1(unfinished);
+    end if;
     declare
       attempts_of postbud_change_1[];
       counts record;

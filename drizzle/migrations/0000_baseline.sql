@@ -2066,7 +2066,7 @@ create or replace function postbud_settle_3(
   is_bounded boolean,
   keeps_more boolean,
   at timestamptz,
-  -- The lanes of the keys that left and that the relay keeps, by the lane that they left and the key.
+  -- The lanes of the keys that left, by the lane that they left and the key.
   out left_for jsonb,
   out delivered int,
   out failed int,
@@ -2303,28 +2303,29 @@ begin
     end;
   end if;
   if leaving is not null then
-    insert into lanes (topic, subscriber, slot, held_key, home_id, careful_to, head, tail, waits_for_version,
-      held_version, lease_token, leased_until, due_at)
-    select topic, subscriber, slot, key, home.id, greatest(home.careful_to, outcome.careful_to),
-      case when home.head = outcome.head_was then key_leaving.position - 1
-        else least(key_leaving.position - 1, home.head) end,
-      key_leaving.position,
-      key_leaving.waits_for_version, home.held_version,
-      case when key_leaving.keep_until is not null then home.lease_token end,
-      to_timestamp(key_leaving.keep_until / 1000), coalesce(to_timestamp(key_leaving.keep_until / 1000), at)
-    from jsonb_to_recordset(leaving) as key_leaving(lane bigint, key text, position bigint, keep_until float8,
-        waits_for_version smallint)
-      join unnest(outcomes) as outcome on outcome.id = key_leaving.lane, lateral (
-        select * from lanes
-        where lanes.id >= key_leaving.lane and lanes.id <= key_leaving.lane order by lanes.id desc limit 1
-      ) as home
-    where home.id = any (held)
-    on conflict (home_id, held_key) where home_id is not null
-      do update set head = least(lanes.head, excluded.head),
-        careful_to = greatest(lanes.careful_to, excluded.careful_to);
-    -- Also those of an earlier settlement of these outcomes, whose answer was lost: the lanes that they left are held no more.
-    select json_agg(json_build_object('id', lanes.id, 'home_id', home_id, 'held_key', held_key)) into left_for
-    from unnest(outcomes) as outcome join lanes on home_id = outcome.id and lease_token = outcome.token;
+    with gone as (
+      insert into lanes (topic, subscriber, slot, held_key, home_id, careful_to, head, tail, waits_for_version,
+        held_version, lease_token, leased_until, due_at)
+      select topic, subscriber, slot, key, home.id, greatest(home.careful_to, outcome.careful_to),
+        case when home.head = outcome.head_was then key_leaving.position - 1
+          else least(key_leaving.position - 1, home.head) end,
+        key_leaving.position,
+        key_leaving.waits_for_version, home.held_version,
+        case when key_leaving.keep_until is not null then home.lease_token end,
+        to_timestamp(key_leaving.keep_until / 1000), coalesce(to_timestamp(key_leaving.keep_until / 1000), at)
+      from jsonb_to_recordset(leaving) as key_leaving(lane bigint, key text, position bigint, keep_until float8,
+          waits_for_version smallint)
+        join unnest(outcomes) as outcome on outcome.id = key_leaving.lane, lateral (
+          select * from lanes
+          where lanes.id >= key_leaving.lane and lanes.id <= key_leaving.lane order by lanes.id desc limit 1
+        ) as home
+      where home.id = any (held)
+      on conflict (home_id, held_key) where home_id is not null
+        do update set head = least(lanes.head, excluded.head),
+          careful_to = greatest(lanes.careful_to, excluded.careful_to)
+      returning id, home_id, held_key
+    )
+    select json_agg(gone) into left_for from gone;
   end if;
   is_bounded := is_bounded or unfinished is not null and exists (select from halts);
   if is_waiting then

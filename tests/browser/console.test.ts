@@ -87,7 +87,7 @@ describe('an operator in a browser', () => {
       await nav(page, /Dead letters\s*1/).click();
       await page.getByRole('link', { name: /Details/ }).click();
       // Waited for, as all that a click leads to: what is there of a page before the rest of it has come can be read.
-      await expect.poll(() => words(page)).toContain('410 Gone');
+      await expect.poll(() => words(page)).toContain('answered 410');
 
       await page.getByRole('link', { name: /Replay…/ }).click();
       await expect.poll(() => words(page)).toContain('Nothing has been sent yet');
@@ -98,7 +98,7 @@ describe('an operator in a browser', () => {
       await page.waitForURL('**/replays/*');
       // The page follows the replay by itself, with script and without.
       await expect.poll(() => words(page)).toContain('Replayed: 1 of 1 delivered');
-      await nav(page, 'Replays').click();
+      await nav(page, 'Operations').click();
       await expect.poll(() => words(page)).toContain('the period is open again');
       expect(await words(page)).toContain('developer');
 
@@ -110,7 +110,7 @@ describe('an operator in a browser', () => {
         .poll(() => words(page))
         .toMatch(/Retried payment\.captured to accounting: delivered \d\d:\d\d:\d\d( UTC)? after \d/);
       expect(await words(page)).not.toContain('Held by');
-      await nav(page, 'Overview').click();
+      await nav(page, 'Now').click();
       await expect.poll(() => words(page)).toContain('All quiet');
 
       await page.getByRole('button', { name: 'Sign out' }).click();
@@ -133,7 +133,7 @@ describe('an operator in a browser', () => {
     await page.waitForURL('**/incidents/*');
     await expect.poll(() => words(page)).toMatch(/Confirmed \d\d:\d\d( UTC)?, 1 of 1 All are delivered/);
 
-    await nav(page, 'Overview').click();
+    await nav(page, 'Now').click();
     await page.getByRole('link', { name: /1 lane is blocked/ }).click();
     await page.getByRole('button', { name: 'Retry 1 lane now' }).click();
     await expect.poll(() => words(page)).toMatch(/Retried 1 lane: 1 deliver again/);

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect } from 'vitest';
 
+import type { WayOfFailing } from '../../drizzle/schema.ts';
 import { dismiss } from '../../lib/bus/deliveries/operations/dismiss.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
@@ -7,6 +8,7 @@ import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { acknowledge } from '../../lib/components/incidents/acknowledge.ts';
+import { courseWords } from '../../lib/components/incidents/course.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
 import type { Connection, Database } from '../../lib/platform/db/connect.ts';
@@ -189,7 +191,7 @@ describe('an incident', () => {
     ]);
   });
 
-  test('keeps its last error after an operator asked for a retry, and blocks nothing after a skip', async ({
+  test('keeps its last error after an operator asked for a retry, and is over after a skip, which is no incident', async ({
     bus,
   }) => {
     await emitPayments(bus.db, 1, 1);
@@ -202,10 +204,45 @@ describe('an incident', () => {
     );
     expect(await watched(bus.db)).toMatchObject([{ kind: 'http_500', message: 'licence expired' }]);
     await skip(bus.db, { deliveryId: delivery!.id, by: 'kari', reason: 'by phone', now: after(MINUTE) });
-    expect(await watched(bus.db, after(2 * MINUTE))).toMatchObject([
-      { kind: 'http_500', state: 'closed' },
-      { kind: 'skipped', state: 'owed', owed: 1 },
+    expect(await watched(bus.db, after(2 * MINUTE))).toMatchObject([{ kind: 'http_500', state: 'closed' }]);
+  });
+
+  test('goes on when its subscriber fails in another way, and says its course', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, [ledger(answer(500, 'broken'))]);
+    const [first] = await watched(bus.db);
+    await drain(bus.db, [ledger(answer(422, 'refused'))], { now: START + 2 * MINUTE });
+    expect(await watched(bus.db, after(3 * MINUTE))).toMatchObject([
+      { id: first!.id, kind: 'http_422', state: 'happening', revision: 2, change: 'changed', opened: START },
     ]);
+    await drain(bus.db, [ledger(answer(500, 'broken'))], { now: START + HOUR });
+    // It has failed so before: nobody is told again.
+    expect(await watched(bus.db, after(HOUR))).toMatchObject([
+      { id: first!.id, kind: 'http_500', revision: 2 },
+    ]);
+    const [{ course }] = (await rows(bus.db, 'select course from incidents')) as [
+      { course: readonly WayOfFailing[] },
+    ];
+    expect(course).toMatchObject([{ kind: 'http_500', at: new Date(START).toISOString() }, {}, {}]);
+    expect(courseWords(course)).toBe('500, then 422, now 500');
+  });
+
+  test('counts how often it has happened when deliveries came between', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [ledger(fail)]);
+    await watched(bus.db);
+    await drain(bus.db, [ledger()], { now: START + 2 * MINUTE });
+    await emitPayments(bus.db, 2, 2);
+    await drain(bus.db, [ledger(fail)], { now: START + 3 * MINUTE });
+    await watched(bus.db, after(4 * MINUTE));
+    const times = () =>
+      rows<{ times: number; last: number }>(
+        bus.db,
+        'select times, (extract(epoch from last_opened_at) * 1000)::float8 as last from incidents',
+      );
+    expect(await times()).toEqual([{ times: 2, last: START + 3 * MINUTE }]);
+    await watched(bus.db, after(5 * MINUTE));
+    expect(await times()).toEqual([{ times: 2, last: START + 3 * MINUTE }]);
   });
 
   test('hides the personal data of the event in its message', async ({ bus }) => {

@@ -64,7 +64,7 @@ const TROUBLED: SmokeTest = {
       subscriber: 'reporting',
       state: 'failed',
       afterMs: null,
-      problem: 'the subscriber answered 401: {"error":"the signature does not match"}',
+      problem: 'the subscriber answered 401: the signature does not match',
     },
     ledger,
     {
@@ -100,8 +100,7 @@ describe('npx postbud smoke', () => {
       reporting      ✗ failed   HTTP          41 of 41
 
         ! payments: paused by kari@solvik.example.no
-        ✗ reporting: the subscriber answered 401: {"error":"the signature does not
-          match"}
+        ✗ reporting: the subscriber answered 401: the signature does not match
 
       Not attached:
       subscriber    topics  waiting  oldest

@@ -7,8 +7,10 @@ import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { relay } from '../../lib/bus/relay/relay.ts';
 import { remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
-import { deliveriesOf, payloadOf } from '../support/bus.ts';
+import { deliveriesOf, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { BROWSER, test as operatorTest } from '../support/operator-test.ts';
 import { openReceiver } from '../support/receiver.ts';
@@ -238,5 +240,69 @@ describe('what operators see of an answer', () => {
     expect(json['attempts']).toEqual([
       expect.objectContaining({ error: expect.objectContaining({ answer: HOSTILE }) }),
     ]);
+  });
+});
+
+describe('what a component says when it refuses events', () => {
+  test('two causes behind one status are two groups of dead letters, and the incident says the last one', async ({
+    bus,
+    operators,
+    receiver,
+  }) => {
+    const causes = ['account closed', 'unknown booking bkg_4821', 'unknown booking bkg_77'];
+    receiver.behave = (response) => says(causes[receiver.got.length - 1]!, 'text/plain', 410)(response);
+    for (const _ of causes) await emit(bus.db, 'inquiry.submitted', payloadOf('inquiry.submitted', NAMED));
+    const attached = remoteSubscriber({ name: 'intelligence', url: receiver.url, secret });
+    await relay({ db: bus.db, subscribers: [attached], until: Date.now() + 45 * SECOND });
+    const { json: letters } = await operators.ask('/dead-letters');
+    expect(letters).toMatchObject({
+      groups: [
+        { message: 'the subscriber answered 410: unknown booking …', count: 2 },
+        { message: 'the subscriber answered 410: account closed', count: 1 },
+      ],
+    });
+    const { text } = await operators.ask('/incidents', { accept: BROWSER });
+    expect(text).toContain('the subscriber answered 410: unknown booking …');
+  });
+
+  test('is in an outage’s incident, without personal data', async ({ bus, operators, receiver }) => {
+    receiver.behave = says('down until 04:00, says Sigrid Aasen', 'text/plain', 503);
+    for (const key of ['a', 'b', 'c'])
+      await emit(bus.db, 'inquiry.submitted', payloadOf('inquiry.submitted', NAMED), { orderingKey: key });
+    const attached = remoteSubscriber({ name: 'intelligence', url: receiver.url, secret, outage: 'wait' });
+    await relay({ db: bus.db, subscribers: [attached], until: Date.now() + 45 * SECOND });
+    const { json } = await operators.ask('/incidents');
+    expect(json).toMatchObject({
+      items: [
+        {
+          topic: null,
+          lastError: {
+            kind: 'http_503',
+            message: 'the subscriber answered 503: down until 04:00, says [hidden]',
+          },
+        },
+      ],
+    });
+  });
+
+  test('makes a hundred groups at most, and one of the rest, however often it changes its words', async ({
+    bus,
+  }) => {
+    const words = (number: number) => number.toString(26).replaceAll(/\d/g, (digit) => 'qrstuvwxyz'[+digit]!);
+    for (let number = 0; number < 130; number += 1)
+      await emit(bus.db, 'inquiry.submitted', payloadOf('inquiry.submitted', NAMED));
+    let handled = 0;
+    const refusing = subscriber('intelligence', {
+      'inquiry.submitted': () => {
+        throw new PermanentError(`no ${words((handled += 1))}`);
+      },
+    });
+    await relay({ db: bus.db, subscribers: [refusing], until: Date.now() + 45 * SECOND });
+    const groups = await rows<{ count: number; rest: boolean }>(
+      bus.db,
+      `select dead_lettered::int as count, message like 'other messages%' as rest from error_groups order by 1`,
+    );
+    expect(groups).toHaveLength(101);
+    expect(groups.at(-1)).toEqual({ count: 30, rest: true });
   });
 });

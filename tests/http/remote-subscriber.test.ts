@@ -129,7 +129,7 @@ describe('the answer of a component elsewhere', () => {
     expect(await delivery()).toMatchObject({
       state: 'dead_lettered',
       attempts: 1,
-      log: [{ kind: 'permanent', message: 'the subscriber answered 410 Gone' }],
+      log: [{ kind: 'permanent', message: 'the subscriber answered 410: said' }],
     });
   });
 
@@ -198,7 +198,12 @@ describe('the answer of a component elsewhere', () => {
       expect(await delivery()).toMatchObject({
         state: 'failing',
         attempts: 1,
-        log: [{ outcome: 'failed', message: `the subscriber answered ${status}` }],
+        log: [
+          {
+            outcome: 'failed',
+            message: `the subscriber answered ${status}${status === 304 ? '' : ': said'}`,
+          },
+        ],
       });
     },
   );

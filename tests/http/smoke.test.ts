@@ -159,7 +159,7 @@ describe('the test event', () => {
 
   test.for([
     ['refuses it', answer(401), /the subscriber answered 401: said/],
-    ['is gone', answer(410), /410 Gone: said/],
+    ['is gone', answer(410), /answered 410: said/],
     ['asks to wait for long', answer(503, { 'retry-after': '600' }), /answered 503 with Retry-After/],
   ] as const)(
     'a component elsewhere that %s is told of, and leaves nothing behind',

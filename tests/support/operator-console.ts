@@ -76,7 +76,7 @@ export function consoleOf({
       return { subject, name, via, parameters: { ...parameters } };
     },
     page: (_: unknown, context: Parameters<typeof layout>[1]) =>
-      layout({ title: 'A page', section: null, content: html`<p>at ${context.url.href}</p>` }, context),
+      layout({ title: 'A page', section: 'overview', content: html`<p>at ${context.url.href}</p>` }, context),
   };
   const { fetch } = operatorFunction({
     settings,

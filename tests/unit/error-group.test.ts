@@ -54,6 +54,19 @@ describe('other groups hold', () => {
   });
 });
 
+describe('what a component answered', () => {
+  const answered = (said: string) => group(`the subscriber answered 410: ${said}`, 'permanent');
+
+  test('two causes behind one status are two groups, which say them', () => {
+    expect(answered('account closed').message).toBe('the subscriber answered 410: account closed');
+    expect(answered('account closed').key).not.toBe(answered('unknown booking bkg_48213').key);
+  });
+
+  test('one cause with many ids is one group', () => {
+    expect(answered('unknown booking bkg_48213')).toEqual(answered('unknown booking bkg_7'));
+  });
+});
+
 describe('a group', () => {
   test('a group is named by sixteen hex digits that never change', () => {
     expect(group('refused').key).toMatch(/^[0-9a-f]{16}$/);

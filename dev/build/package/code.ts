@@ -46,7 +46,7 @@ const KNOWN_SUBSCRIBERS = 'lib/elsewhere/emit/known-subscribers.ts';
 const ALONE = [
   'lib/bus/outbox/emit.ts',
   'lib/bus/subscribers/outcome.ts',
-  'lib/elsewhere/emit/adapters.ts',
+  'lib/elsewhere/clients/adapters.ts',
   'lib/elsewhere/emit/kick.ts',
   'lib/elsewhere/receive/endpoint.ts',
 ];

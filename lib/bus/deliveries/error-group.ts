@@ -5,6 +5,8 @@ export interface ErrorGroup {
   readonly key: string;
   readonly kind: string;
   readonly message: string;
+  /** The group that takes a dead letter where its subscription has too many groups already. */
+  readonly rest?: ErrorGroup;
 }
 
 /** Messages are compared by this many characters. */
@@ -17,8 +19,13 @@ const MESSAGE_LIMIT = 300;
  * @param message as thrown, with its personal data masked.
  */
 export function errorGroupOf(topic: string, subscriber: string, kind: string, message: string): ErrorGroup {
-  return groupOf(topic, subscriber, kind, generalise(message));
+  return {
+    ...groupOf(topic, subscriber, kind, generalise(message)),
+    rest: groupOf(topic, subscriber, kind, REST),
+  };
 }
+
+const REST = 'other messages: there are too many to tell them apart';
 
 /** Gives the error group of another subscriber that fails in the same way. @param message that of a group. */
 export function groupOf(topic: string, subscriber: string, kind: string, message: string): ErrorGroup {

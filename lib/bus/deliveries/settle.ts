@@ -42,9 +42,9 @@ export interface DeliveredAttempt {
   readonly position: number;
   readonly atMs: number;
   readonly durationMs: number;
-  /** When the event was recorded. */
-  readonly recordedAtMs: number;
-  /** Whether it was replayed or backfilled, so that its time since the event's record says nothing. */
+  /** When the event was recorded; null of a backfill or a rename, of which the time since then says nothing. */
+  readonly recordedAtMs: number | null;
+  /** Whether an operator has replayed it. */
   readonly replayed: boolean;
 }
 

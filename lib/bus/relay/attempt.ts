@@ -86,9 +86,9 @@ export class Attempt {
 
   /** The attempt as one that delivered. */
   delivered(durationMs = this.durationMs): DeliveredAttempt {
-    const { position, replayed: isReplayed, backfilled, event } = this.delivery;
-    const replayed = isReplayed || backfilled;
-    return { position, atMs: this.atMs, durationMs, replayed, recordedAtMs: event.createdAt.getTime() };
+    const { position, replayed, backfilled, event } = this.delivery;
+    const recordedAtMs = backfilled ? null : event.createdAt.getTime();
+    return { position, atMs: this.atMs, durationMs, replayed, recordedAtMs };
   }
 
   /**
@@ -139,7 +139,7 @@ export class Attempt {
         position: delivery.position,
         atMs,
         durationMs,
-        replayed: delivery.replayed || delivery.backfilled,
+        replayed: delivery.replayed,
         isLapse: failure === LEASE_EXPIRED,
         outcome,
         nextAttemptAtMs,

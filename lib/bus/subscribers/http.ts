@@ -5,6 +5,7 @@ import type { RemoteSubscriber } from '../../platform/config.ts';
 import { DAY, SECOND } from '../../platform/time.ts';
 import { traceparent } from '../../platform/trace-context.ts';
 import { PermanentError, RetryAfter } from './outcome.ts';
+import { saidIn } from './said.ts';
 import { attach, attachBatches, topicsOf } from './subscriber.ts';
 import type {
   AttachedSubscriber,
@@ -173,11 +174,15 @@ export function signedHeaders(key: Buffer, id: string, timestamp: number, body: 
 }
 
 function refusalOf({ status, headers }: Response, answer: string | null): Error {
-  if (status === 410) return new PermanentError('the subscriber answered 410 Gone');
+  const said = saidIn(answer);
+  const answered = `the subscriber answered ${status}`;
+  const message = said === null ? answered : `${answered}: ${said}`;
+  if (status === 410) return new PermanentError(said === null ? `${answered} Gone` : message);
   const waitMs = status === 429 || status === 503 ? retryAfterMs(headers) : null;
   if (waitMs !== null && saysTooOld(answer)) return new SubscriberTooOld(waitMs);
-  if (waitMs !== null) return new RetryAfter(waitMs, `the subscriber answered ${status} with Retry-After`);
-  return new DeliveryRefused(`http_${status}`, `the subscriber answered ${status}`);
+  if (waitMs !== null)
+    return new RetryAfter(waitMs, `${answered} with Retry-After${said === null ? '' : `: ${said}`}`);
+  return new DeliveryRefused(`http_${status}`, message);
 }
 
 /** Reads the answer to a batch. @returns null for one that is not JSON and does not claim to be. */

@@ -1,3 +1,4 @@
+import type { WayOfFailing } from '../../../drizzle/schema.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { limitStatements, run } from '../../platform/db/statement.ts';
 import { MINUTE, SECOND } from '../../platform/time.ts';
@@ -20,6 +21,10 @@ export interface AlertedIncident {
   readonly openedAt: number;
   readonly changedAt: number;
   readonly closedAt: number | null;
+  /** How often it has happened since `openedAt`. */
+  readonly times: number;
+  /** The ways in which it has failed, one after the other. */
+  readonly course: readonly WayOfFailing[];
   readonly blockedLanes: number;
   /** The part of them that a dead letter halts. */
   readonly haltedLanes: number;
@@ -132,7 +137,7 @@ const CLAIM = `
     select coalesce(json_agg(json_build_object('id', id, 'revision', revision, 'topic', topic, 'subscriber', subscriber,
       'kind', kind, 'message', message, 'state', state, 'change', change,
       'openedAt', extract(epoch from opened_at) * 1000, 'changedAt', extract(epoch from changed_at) * 1000,
-      'closedAt', extract(epoch from closed_at) * 1000, 'blockedLanes', blocked_lanes,
+      'closedAt', extract(epoch from closed_at) * 1000, 'times', times, 'course', course, 'blockedLanes', blocked_lanes,
       'haltedLanes', halted_lanes, 'nextProbeAt', (
         select extract(epoch from next_probe_at) * 1000 from outages
         where incidents.topic = '' and outages.subscriber = incidents.subscriber and recovered_at is null

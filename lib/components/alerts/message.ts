@@ -3,6 +3,7 @@ import { NEWER_VERSION } from '../../bus/deliveries/newer-version.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { DAY, HOUR, instantOf, MINUTE } from '../../platform/time.ts';
+import { courseWords, timeWords } from '../incidents/course.ts';
 import type { AlertedIncident } from './claim-alerts.ts';
 
 /** Where a message comes from, and where its links lead. */
@@ -47,7 +48,7 @@ export function incidentMessage(incidents: readonly AlertedIncident[], origin: O
     summary: incidents.length === 1 ? null : summaryOf(incidents),
     entries: incidents.slice(0, MOST_ENTRIES).map((incident) => ({
       title: titleOf(incident),
-      text: sentenceOf(incident),
+      text: sentenceOf(incident) + storyOf(incident),
       url: `${origin.publicUrl ?? ''}${INCIDENTS}/${incident.id}`,
     })),
     more: Math.max(0, incidents.length - MOST_ENTRIES),
@@ -138,7 +139,7 @@ function sentenceOf(incident: AlertedIncident): string {
   const waits = `${count(waiting, 'delivery', 'deliveries')} waiting`;
   const name = oneLine(subscriber);
   const error = `${oneLine(incident.kind)}: ${oneLine(incident.message)}`;
-  const cause = incident.kind === 'skipped' ? 'An operator skipped them.' : `The error was ${error}.`;
+  const cause = `The error was ${error}.`;
   const left = owed > 0 ? ` ${count(owed, 'dead letter')} to replay or dismiss.` : '';
   switch (state) {
     case 'happening': {
@@ -157,6 +158,13 @@ function sentenceOf(incident: AlertedIncident): string {
     case 'closed':
       return `It lasted ${duration((closedAt ?? incident.changedAt) - openedAt)}. ${cause}`;
   }
+}
+
+/** Says how it has gone since it began: ` Third time since then. It was 500, then no answer, now an outage.` */
+function storyOf({ times, course, state }: AlertedIncident): string {
+  const ways = courseWords(course);
+  const again = times > 1 && state === 'happening' ? ` It is the ${timeWords(times)} since then.` : '';
+  return again + (ways === null ? '' : ` Its course: ${oneLine(ways)}.`);
 }
 
 function asideSentence({ topic, state, changedAt, closedAt, openedAt }: AlertedIncident): string {
@@ -228,6 +236,8 @@ export function jsonOf({ type, subject, summary, entries, more, incidents, origi
         openedAt: instantOf(incident.openedAt),
         changedAt: instantOf(incident.changedAt),
         closedAt: incident.closedAt === null ? null : instantOf(incident.closedAt),
+        times: incident.times,
+        course: incident.course,
         blockedLanes: incident.blockedLanes,
         haltedLanes: incident.haltedLanes,
         nextProbeAt: incident.nextProbeAt === null ? null : instantOf(incident.nextProbeAt),

@@ -1,34 +1,15 @@
 import { LANES_COUNTED, halting, waitingBehind } from '../../bus/deliveries/halts.ts';
+import { SKIPPED } from '../../bus/deliveries/operations/skip.ts';
 import { ABSENT_KINDS } from '../../bus/deliveries/outage.ts';
 import type { Transaction } from '../../platform/db/connect.ts';
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { run } from '../../platform/db/statement.ts';
 import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import { DAY } from '../../platform/time.ts';
+import type { Failure } from './failure.ts';
 import { headOf } from './head-of-lane.ts';
 import { UNREADABLE, unreadableFailure } from './unreadable.ts';
 import type { Unreadable } from './unreadable.ts';
-
-/** What is wrong in one subscription in one way, or in all of a subscriber that does not answer, at one moment. */
-export interface Failure {
-  /** Empty for an outage. */
-  readonly topic: string;
-  /** Empty for the bus itself. */
-  readonly subscriber: string;
-  readonly kind: string;
-  /** The last error, its personal data masked. */
-  readonly message: string;
-  /** Lanes that wait for the next attempt of their first delivery, that a dead letter halts, or of a subscriber in an outage. */
-  readonly lanes: number;
-  /** The part of them that a dead letter halts. */
-  readonly halted: number;
-  /** Deliveries in them. */
-  readonly waiting: number;
-  /** Dead letters; of the bus itself, the rows that it set aside. */
-  readonly dead: number;
-  /** The first failure; ISO 8601. */
-  readonly since: string;
-}
 
 /**
  * Reads the outages, the lanes that a failing delivery blocks, a dead letter halts or nobody can read, the error groups with
@@ -44,7 +25,7 @@ export async function findFailures(tx: Transaction, now?: Date): Promise<readonl
   const { blocked, halted, dead, outages, unreadable, aside } = row!.found;
   const failures = new Map<string, Failure>();
   for (const failure of [
-    ...outages.map((outage) => ({ ...outage, topic: '', halted: 0, dead: 0, message: silence(outage.kind) })),
+    ...outages.map(outageFailure),
     ...blocked.map(failureOf),
     ...unreadable.map(unreadableFailure),
     ...halted.map((halt) => ({ ...halt, halted: halt.lanes, dead: 0 })),
@@ -53,7 +34,8 @@ export async function findFailures(tx: Transaction, now?: Date): Promise<readonl
   ]) {
     const key = JSON.stringify([failure.topic, failure.subscriber, failure.kind]);
     const earlier = failures.get(key);
-    failures.set(key, earlier ? together(earlier, failure) : failure);
+    const blockedSince = failure.lanes > 0 ? failure.since : null;
+    failures.set(key, earlier ? together(earlier, failure) : { ...failure, blockedSince });
   }
   return [...failures.values()];
 }
@@ -62,7 +44,7 @@ export async function findFailures(tx: Transaction, now?: Date): Promise<readonl
 interface Found {
   readonly blocked: readonly Blocked[];
   readonly halted: readonly Omit<Failure, 'halted' | 'dead'>[];
-  readonly outages: readonly Omit<Failure, 'topic' | 'message' | 'halted' | 'dead'>[];
+  readonly outages: readonly Omit<Failure, 'topic' | 'halted' | 'dead'>[];
   readonly unreadable: readonly Unreadable[];
   /** What the bus set aside and nobody has repaired. */
   readonly aside: readonly {
@@ -107,7 +89,14 @@ const NO_LANES = { lanes: 0, halted: 0, waiting: 0 };
 /** No list shows a longer message. */
 const MESSAGE_LIMIT = 500;
 
-/** Says how nobody answers. The error's own message may hold personal data of an event that is not known here. */
+/** What a component answers is kept without personal data; any other message may hold that of an event not known here. */
+function outageFailure({ message, ...of }: Omit<Failure, 'topic' | 'halted' | 'dead'>): Failure {
+  const silent = silence(of.kind);
+  const said = message.startsWith(`${silent}: `) ? maskPersonalData(message, []) : silent;
+  return { ...of, topic: '', halted: 0, dead: 0, message: said };
+}
+
+/** Says how nobody answers. */
 function silence(kind: string): string {
   const status = /^http_(\d{3})$/.exec(kind)?.[1];
   if (status !== undefined) return `the subscriber answered ${status}`;
@@ -217,7 +206,7 @@ const FAILURES = `
     where $1::text::jsonb ? kind and until > attempted_at
   ),
   outage as (
-    select outages.subscriber, kind, least(opened_at, began_at, (
+    select outages.subscriber, kind, message, least(opened_at, began_at, (
       select min(since::timestamptz) from absent where absent.subscriber = outages.subscriber
     ))::text as since, (
       select coalesce(sum(pending) + sum(failing), 0) from backlog where backlog.subscriber = outages.subscriber
@@ -268,7 +257,9 @@ const FAILURES = `
   dead as (
     select topic, subscriber, kind, sum(dead_lettered) as dead,
       (array_agg(message order by dead_lettered desc))[1] as message, array_agg(key) as keys
-    from error_groups where dead_lettered > 0 group by topic, subscriber, kind
+    -- What an operator skipped was decided: it is no incident.
+    from error_groups where dead_lettered > 0 and (kind, message) <> ('${SKIPPED.kind}', '${SKIPPED.message}')
+    group by topic, subscriber, kind
   ),
   dead_since as (
     select dead.*, coalesce((

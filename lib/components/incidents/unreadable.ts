@@ -1,6 +1,6 @@
 import { NEWER_VERSION } from '../../bus/deliveries/newer-version.ts';
 import { MINUTE } from '../../platform/time.ts';
-import type { Failure } from './failures.ts';
+import type { Failure } from './failure.ts';
 
 // Subscriptions with deliveries whose payloads are of a version that nobody reads: no running relay, or the component
 // elsewhere, which answers so. They use up no attempts, so nothing else tells of them.

@@ -51,13 +51,48 @@ const APPLY = `
   failure as materialized (
     select *, case when lanes > 0 then 'happening' else 'owed' end as state
     from jsonb_to_recordset($1::text::jsonb) as failure(id uuid, topic text, subscriber text, kind text, message text,
-      lanes int, halted int, waiting bigint, dead bigint, since timestamptz)
+      lanes int, halted int, waiting bigint, dead bigint, since timestamptz,
+      "blockedSince" timestamptz)
   ),
-  open_incident as materialized (
+  known as materialized (
     select * from incidents where closed_at is null
   ),
+  -- What fails in another way now, or is part of an outage or of none any more, goes on: the oldest of a way turns into it.
+  turning as materialized (
+    select distinct on (subscriber, into_topic, into_kind) * from (
+      select distinct on (known.id) known.id, known.opened_at, known.subscriber, next.topic as into_topic,
+        next.kind as into_kind
+      from known join failure as next on next.subscriber = known.subscriber
+          and (next.topic = known.topic or '' in (next.topic, known.topic))
+        left join failure as own on (own.topic, own.subscriber, own.kind) = (known.topic, known.subscriber, known.kind)
+        left join known as other on (other.topic, other.subscriber, other.kind) = (next.topic, next.subscriber, next.kind)
+      where known.state = 'happening' and known.subscriber <> '' and own.id is null and next.state = 'happening'
+        and other.id is null
+      order by known.id, next.topic = known.topic desc, next.lanes desc
+    ) as candidate
+    order by subscriber, into_topic, into_kind, opened_at
+  ),
+  open_incident as materialized (
+    select known.id, state, opened_at, subscriber, coalesce(into_topic, topic) as topic, coalesce(into_kind, kind) as kind,
+      turning.id is not null as is_turned, course @> jsonb_build_array(jsonb_build_object('kind', into_kind)) as is_known_way,
+      coalesce(last_opened_at, known.opened_at) as last_began,
+      case when turning.id is null then course else (
+        case when course = '[]' then jsonb_build_array(jsonb_build_object('kind', kind, 'isOutage', topic = '', 'at',
+            to_char(known.opened_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')))
+          -- Its beginning and its last ways tell enough.
+          when jsonb_array_length(course) >= 8 then course - 1 else course end
+      ) || jsonb_build_object('kind', into_kind, 'isOutage', into_topic = '', 'at',
+        to_char(clock.now at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) end as course
+    from clock, known left join turning using (id, opened_at, subscriber)
+  ),
   compared as materialized (
-    select open_incident.id, open_incident.state as was, failure.message, failure.since,
+    select open_incident.id, open_incident.state as was, failure.message, failure.since, open_incident.topic,
+      open_incident.kind, open_incident.course, is_turned, is_turned and not is_known_way as is_new_way,
+      -- It was over for a while: it had something to settle only, or a delivery came between.
+      failure.state is not distinct from 'happening' and not is_turned and (open_incident.state <> 'happening' or exists (
+        select from backlog where (backlog.topic, backlog.subscriber) = (open_incident.topic, open_incident.subscriber)
+        having max(last_delivered_at) between last_began and "blockedSince"
+      )) as is_back, "blockedSince" as blocked_since,
       -- Its lanes are the outage's now, which is reported once.
       open_incident.state = 'happening' and failure.state is distinct from 'happening' and open_incident.topic <> ''
         and $4::text::jsonb ? open_incident.kind and exists (
@@ -79,20 +114,22 @@ const APPLY = `
     from open_incident left join failure using (topic, subscriber, kind)
   ),
   changed as (
-    update incidents set state = compared.state, message = coalesce(compared.message, incidents.message),
+    update incidents set topic = compared.topic, kind = compared.kind, course = compared.course,
+      times = times + is_back::int, last_opened_at = case when is_back then blocked_since else last_opened_at end,
+      state = compared.state, message = coalesce(compared.message, incidents.message),
       opened_at = least(opened_at, since), blocked_lanes = lanes, halted_lanes = halted, waiting = compared.waiting, owed = dead,
-      revision = revision + (compared.state <> was and not is_absorbed)::int,
-      change = case when compared.state = was or is_absorbed then change when compared.state = 'closed' then 'closed' else 'changed' end,
-      changed_at = case when compared.state = was then changed_at else clock.now end,
+      revision = revision + (compared.state <> was and not is_absorbed or is_new_way)::int,
+      change = case when is_new_way then 'changed' when compared.state = was or is_absorbed then change when compared.state = 'closed' then 'closed' else 'changed' end,
+      changed_at = case when compared.state = was and not is_new_way then changed_at else clock.now end,
       closed_at = case when compared.state = 'closed' then clock.now end,
       -- Whoever acknowledged the dead letters has not seen that lanes are blocked again.
       acknowledged_at = case when compared.state <> 'happening' or was = 'happening' then acknowledged_at end,
       acknowledged_by = case when compared.state <> 'happening' or was = 'happening' then acknowledged_by end,
       acknowledged_note = case when compared.state <> 'happening' or was = 'happening' then acknowledged_note end
     from clock, compared
-    where incidents.id = compared.id and (compared.state, coalesce(compared.message, incidents.message), lanes,
+    where incidents.id = compared.id and (is_turned or is_back or (compared.state, coalesce(compared.message, incidents.message), lanes,
       halted, compared.waiting, dead)
-      is distinct from (was, incidents.message, blocked_lanes, halted_lanes, incidents.waiting, owed)
+      is distinct from (was, incidents.message, blocked_lanes, halted_lanes, incidents.waiting, owed))
   ),
   fresh as materialized (
     select failure.*, (
@@ -105,7 +142,8 @@ const APPLY = `
     where open_incident.id is null
   ),
   reopened as (
-    update incidents set state = fresh.state, message = fresh.message, blocked_lanes = lanes,
+    update incidents set times = times + 1, last_opened_at = coalesce(fresh."blockedSince", clock.now),
+      state = fresh.state, message = fresh.message, blocked_lanes = lanes,
       halted_lanes = halted, waiting = fresh.waiting,
       owed = dead, revision = revision + 1, change = 'opened', changed_at = clock.now, closed_at = null
     from clock, fresh where incidents.id = fresh.earlier

@@ -6,8 +6,8 @@ export interface Delivered {
   readonly atMs: number;
   /** How long its handler took. */
   readonly durationMs: number;
-  /** When the event was recorded. */
-  readonly recordedAtMs: number;
+  /** When the event was recorded; null of a backfill or a rename, of which the time since then says nothing. */
+  readonly recordedAtMs: number | null;
   /** Whether an operator has replayed the delivery. */
   readonly replayed: boolean;
 }
@@ -66,9 +66,10 @@ export function addDelivered(tally: Tally, { atMs, durationMs, recordedAtMs, rep
     tally.replaysDelivered += 1;
     return;
   }
+  tally.delivered += 1;
+  if (recordedAtMs === null) return;
   // Two clocks: the event's is that of its insert, the attempt's continues from the last turn.
   const deliveredMs = Math.max(0, atMs + durationMs - recordedAtMs);
-  tally.delivered += 1;
   tally.deliveredIn[bucketOf(deliveredMs)]! += 1;
   tally.deliveredMs += deliveredMs;
 }

@@ -6,7 +6,7 @@ import type { PageContext } from '../kit/layout.ts';
 import { backfillPath } from '../kit/links.ts';
 import { listPage, operationTable } from '../kit/operation-pages.ts';
 import { emptyCard, section } from '../kit/sections.ts';
-import { select } from '../kit/select.ts';
+import { select, topicField } from '../kit/select.ts';
 import { BACKFILL } from './page.ts';
 import { requestedFields } from './preview-page.ts';
 import type { BackfillList } from './read.ts';
@@ -49,15 +49,15 @@ function tableOf({ items, generatedAt: now }: BackfillList, isFiltered: boolean)
 
 function newBackfill({ url }: PageContext): Html {
   const names = Object.keys(catalog).toSorted();
-  const topic = url.searchParams.get('topic') ?? names[0]!;
-  const listed = topics().find(([name]) => name === url.searchParams.get('topic'))?.[1].subscribers;
+  const topic = url.searchParams.get('topic');
+  const listed = topics().find(([name]) => name === topic)?.[1].subscribers;
   const subscribers = listed?.toSorted() ?? subscriberNames();
   return section({
     id: 'new',
     title: 'New backfill',
     hint: 'previewed before anything is written',
     content: html`<form class="filters" method="get" action="${backfillPath({})}">
-      ${select('Topic', 'topic', topic, names.map(option))}
+      ${topicField({ topic, names, all: null })}
       ${select('Subscriber', 'subscriber', url.searchParams.get('subscriber') ?? subscribers[0]!, subscribers.map(option))}
       ${requestedFields(null, null)}
       <button class="btn">Preview</button>

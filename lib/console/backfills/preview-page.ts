@@ -19,7 +19,7 @@ export function previewPage(view: BackfillPreview, context: PageContext): Html {
     ${view.underWay === null ? (view.matched === 0 ? nothingMissing(view) : preview(view, context)) : underWay(view)}
     ${view.underWay === null && otherRequest(view, context)}
   </div>`;
-  return layout({ title: 'Backfill', section: 'replays', content }, context);
+  return layout({ title: 'Backfill', section: 'backfills', content }, context);
 }
 
 function preview(view: BackfillPreview, context: PageContext): Html {

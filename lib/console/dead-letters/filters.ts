@@ -2,7 +2,7 @@ import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { hiddenField } from '../kit/actions.ts';
 import { deadLettersPath, HOME } from '../kit/links.ts';
-import { select, sinceOptions } from '../kit/select.ts';
+import { select, sinceOptions, topicField } from '../kit/select.ts';
 import type { DeadLetterFilters, DeadLetterPage } from './fields.ts';
 
 /** The topics and subscribers to choose from. */
@@ -11,11 +11,10 @@ export type FilterTopics = readonly { readonly topic: string; readonly subscribe
 /** Draws the filters as a plain form, so that the address holds them and can be shared. */
 export function filterForm({ filters, groups }: DeadLetterPage, topics: FilterTopics): Html {
   const { topic, subscriber, since, group, q } = filters;
-  const topicNames = topics.map((one) => [one.topic, one.topic] as const);
   const subscribers = [...new Set(topics.flatMap((one) => one.subscribers))].toSorted();
   const subscriberNames = subscribers.map((one) => [one, one] as const);
   return html`<form class="filters bar" method="get" action="${HOME}/dead-letters">
-    ${select('Topic', 'topic', topic, [['', 'All topics'], ...topicNames])}
+    ${topicField({ topic, names: topics.map((one) => one.topic) })}
     ${select('Subscriber', 'subscriber', subscriber, [['', 'All subscribers'], ...subscriberNames])}
     ${select('Dead-lettered', 'since', since, sinceOptions(since))}
     <label class="f grow">

@@ -36,7 +36,11 @@ const DEAD = {
   failures: 1,
   replays: 0,
   isHalting: false,
-  lastError: { kind: 'permanent', message: 'the subscriber answered 410 Gone', group: '9c1d5e0f7a2b4c68' },
+  lastError: {
+    kind: 'permanent',
+    message: 'the subscriber answered 410: account closed',
+    group: '9c1d5e0f7a2b4c68',
+  },
 };
 
 const { group: _, ...errorOfGroup } = DEAD.lastError;

@@ -38,7 +38,7 @@ export function previewPage(view: ErasurePreview, context: PageContext): Html {
     )}
     ${topics.length > 0 && card(listTable(topicList(topics)))} ${confirmationForm(view, context)}
   </div>`;
-  return layout({ title: 'Erase', section: 'replays', content }, context);
+  return layout({ title: 'Erase', section: 'erasures', content }, context);
 }
 
 function confirmationForm({ request }: ErasurePreview, context: PageContext): Html {

@@ -8,7 +8,7 @@ import type { PageContext } from '../kit/layout.ts';
 import { eventsPath, HOME, tailPath, withParameters } from '../kit/links.ts';
 import { pager } from '../kit/pager.ts';
 import { card, emptyCard, section } from '../kit/sections.ts';
-import { select, sinceOptions } from '../kit/select.ts';
+import { select, sinceOptions, topicField } from '../kit/select.ts';
 import { stateWord } from '../kit/states.ts';
 import { capitalize } from '../kit/words.ts';
 import type { EventList } from './fields.ts';
@@ -43,8 +43,7 @@ function filterForm({ filters }: EventList, topics: FilterTopics): Html {
   const subscribers = [...new Set(topics.flatMap((one) => one.subscribers))].toSorted();
   const isFiltered = [q, topic, state, subscriber, since].some((filter) => filter !== null);
   return html`<form class="filters bar" method="get" action="${eventsPath()}">
-    ${q !== null && hiddenField('q', q)}
-    ${select('Topic', 'topic', topic, [['', 'All topics'], ...topics.map((one) => named(one.topic))])}
+    ${q !== null && hiddenField('q', q)} ${topicField({ topic, names: topics.map((one) => one.topic) })}
     ${select('Subscriber', 'subscriber', subscriber, [['', 'All subscribers'], ...subscribers.map(named)])}
     ${select('State', 'state', state, STATES)} ${select('Emitted', 'since', since, sinceOptions(since))}
     <button class="btn">Apply</button>

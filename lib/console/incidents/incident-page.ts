@@ -26,7 +26,7 @@ import { haltsSection } from './halts-section.ts';
 import { laneList, letterList } from './lists.ts';
 import { waitingTopics } from './outage-recovery.ts';
 import { isMoving, recoverySection } from './recovery.ts';
-import { titleOf } from './words.ts';
+import { titleOf, whenPhrase } from './words.ts';
 
 /** Someone watches what moves; the rest changes within minutes. */
 const WATCHED_SECONDS = 1;
@@ -41,7 +41,7 @@ export function incidentPage(view: IncidentView, context: PageContext): Html {
     ${heading({
       title: html`<span class="mono">${subscriber}</span
         >${topic === null ? ' does not answer' : html` on <span class="mono">${topic}</span>`}`,
-      lead: html`${failureTag(view.lastError.kind)} since ${timeToMinute(view.openedAt, generatedAt)}`,
+      lead: html`${failureTag(view.lastError.kind)} ${whenPhrase(view, generatedAt).html}`,
       live: liveness(generatedAt, refreshSeconds, context.url),
     })}
     ${sentenceAlert(view)} ${missingReplayScope(context.operator)}

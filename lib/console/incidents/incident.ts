@@ -42,6 +42,17 @@ const incidentFields = {
   openedAt: instant('opened_at', 'The first failure.'),
   changedAt: instant('changed_at', 'When its state last changed.'),
   closedAt: instantOrNull('closed_at'),
+  times: field(z.int().positive().meta({ description: 'How often it has happened since then.' }), 'times'),
+  lastOpenedAt: instantOrNull(
+    'last_opened_at',
+    'When it began for the last of these times; null for the first.',
+  ),
+  course: field(
+    z.array(z.object({ kind: z.string(), isOutage: z.boolean(), at: shape.instant })).meta({
+      description: 'The ways in which it has failed, one after the other; empty while there is one.',
+    }),
+    'course',
+  ),
   blockedLanes: field(
     shape.count.meta({ description: `Counted up to ${LANES_COUNTED} of a subscription.` }),
     'blocked_lanes',

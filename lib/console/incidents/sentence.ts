@@ -21,7 +21,6 @@ export function sentenceOf(facts: Facts): string {
   const { kind } = lastError;
   if (subscriber === '') return asideWords(topic, state, of.owed);
   if (topic === null) return outageWords(facts);
-  if (kind === 'skipped') return skippedWords(topic, subscriber, of.owed);
   const [now, before] = predicates(kind);
   if (state === 'happening') {
     // The dead letter is what halts it: the subscriber may be well by now.
@@ -70,12 +69,6 @@ function lanesWords(lanes: number, what: 'blocked' | 'halted'): string {
 
 function waitingWords({ waiting }: Pick<Facts, 'waiting'>): string {
   return `${quantity(waiting, 'delivery')} ${waiting === 1 ? 'waits' : 'wait'}`;
-}
-
-/** A lane that was skipped is not blocked by it, so this is never happening. */
-function skippedWords(topic: string, subscriber: string, owed: number): string {
-  if (owed === 0) return `An operator skipped deliveries of ${topic} to ${subscriber}. None is left.`;
-  return `An operator skipped ${quantity(owed, 'delivery')} of ${topic} to ${subscriber}, which can be replayed.`;
 }
 
 /** Says how a subscriber fails, in the present and in the past. */

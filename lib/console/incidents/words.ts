@@ -1,3 +1,4 @@
+import { courseWords, timeWords } from '../../components/incidents/course.ts';
 import { say } from '../kit/document.ts';
 import type { Phrase } from '../kit/document.ts';
 import { ago, timeText, timeToMinute, until } from '../kit/instants.ts';
@@ -6,11 +7,19 @@ import type { IncidentReplay } from './detail.ts';
 import type { Incident } from './incident.ts';
 
 /** Says since when an incident lasts, or how long it lasted. */
-export function whenPhrase({ openedAt, closedAt }: Incident, now: string): Phrase {
+export function whenPhrase(incident: Incident, now: string): Phrase {
+  const { openedAt, closedAt, times, lastOpenedAt, course } = incident;
   const opened = timeOf(openedAt, now);
-  if (closedAt !== null) return say`from ${opened} until ${timeOf(closedAt, now)}`;
+  const ways = courseWords(course);
+  const story = ways === null ? '' : `: ${ways}`;
+  if (closedAt !== null) {
+    const often = times > 1 ? `, ${times} times` : '';
+    return say`from ${opened} until ${timeOf(closedAt, now)}${often}${story}`;
+  }
+  if (times > 1 && lastOpenedAt !== null)
+    return say`${timeWords(times)} since ${opened}, now since ${timeOf(lastOpenedAt, now)}${story}`;
   const since = ago(openedAt, now);
-  return say`since ${opened}${{ html: `, ${since}`, text: ` (${since})` }}`;
+  return say`since ${opened}${{ html: `, ${since}`, text: ` (${since})` }}${story}`;
 }
 
 function timeOf(instant: string, now: string): Phrase {

@@ -6,16 +6,9 @@ import type { Following } from './following.ts';
 import type { Handling } from './handling.ts';
 import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON, SEARCH_ICON } from './icons.ts';
 import { time } from './instants.ts';
-import {
-  deadLettersPath,
-  doctorPath,
-  eventsPath,
-  HOME,
-  incidentsPath,
-  replaysPath,
-  webhooksPath,
-  withParameters,
-} from './links.ts';
+import { eventsPath, HOME, withParameters } from './links.ts';
+import { navigation } from './navigation.ts';
+import type { Section } from './navigation.ts';
 import type { Operator } from './operator.ts';
 import type { PauseOf } from './pauses.ts';
 import { factList } from './sections.ts';
@@ -53,17 +46,6 @@ export interface Badges {
   /** All pauses, which pages show that concern what they stop. */
   readonly pauses: readonly PauseOf[];
 }
-
-type Section =
-  | 'overview'
-  | 'incidents'
-  | 'events'
-  | 'subscribers'
-  | 'dead-letters'
-  | 'replays'
-  | 'webhooks'
-  | 'catalog'
-  | 'doctor';
 
 interface Page {
   /** The title of the tab, after the number of incidents that happen now: without personal data, since browsers keep it. */
@@ -103,7 +85,7 @@ export function layout(
       <header class="top">
         <a class="brand" href="${HOME}">${BUS_ICON}Event bus</a>
         <span class="env ${context.environment.toLowerCase()}">${context.environment}</span>
-        ${navigation(section, context)} ${searchBox(context.url)} ${account(context.operator)}
+        ${navigation(section, context.badges)} ${searchBox(context.url)} ${account(context.operator)}
       </header>
       <main
         id="content"
@@ -207,33 +189,7 @@ function document(title: string, body: Html, isWatched = false): Html {
 /** A reload is slower than what the script does, and takes the page from under its reader. */
 const UNSCRIPTED_SECONDS = 2;
 
-function navigation(section: Section | null, { badges }: PageContext): Html {
-  return html`<nav id="navigation" aria-label="Main">
-    ${entry('overview', HOME, 'Overview')}
-    ${entry('incidents', incidentsPath(), ['Incidents ', pill(badges?.happening, 'happening now')])}
-    ${entry('events', eventsPath(), 'Events')}
-    ${entry('dead-letters', deadLettersPath(), ['Dead letters ', pill(badges?.deadLetters)])}
-    ${entry('replays', replaysPath(), 'Replays')} ${entry('webhooks', webhooksPath(), 'Webhooks')}
-    ${entry('catalog', `${HOME}/catalog`, 'Catalog')} ${entry('doctor', doctorPath(), 'Doctor')}
-  </nav>`;
-
-  function entry(of: Section, path: string, words: Child): Html {
-    return html`<a href="${path}" ${of === section && CURRENT}>${words}</a>`;
-  }
-}
-
-/** @param meaning for screen readers, where the entry's name does not say what is counted. */
-function pill(number = 0, meaning?: string): Child {
-  return (
-    number > 0 &&
-    html`<span class="pill dead"
-      >${count(number)}${meaning !== undefined && html`<span class="vh"> ${meaning}</span>`}</span
-    >`
-  );
-}
-
 const STILL = html`data-still`;
-const CURRENT = html`aria-current="page"`;
 
 /** Draws the search over all events. Its field has what the page was searched for. */
 function searchBox({ pathname, searchParams }: URL): Html {
@@ -280,10 +236,11 @@ const KEYS = [
   ['r', 'Refresh'],
   ['g o', 'Overview'],
   ['g i', 'Incidents'],
-  ['g i', 'Incidents'],
-  ['g e', 'Events'],
   ['g d', 'Dead letters'],
-  ['g p', 'Replays'],
+  ['g e', 'Events'],
+  ['g l', 'Live'],
+  ['g s', 'Subscribers'],
+  ['g p', 'Replays and log'],
   ['g w', 'Webhooks'],
   ['g c', 'Catalog'],
   ['g h', 'Doctor'],

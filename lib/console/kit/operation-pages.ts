@@ -9,6 +9,7 @@ import { timeAndAgo, timeText } from './instants.ts';
 import { heading, layout, liveness } from './layout.ts';
 import type { PageContext } from './layout.ts';
 import { deadLettersPath } from './links.ts';
+import { operationSection } from './navigation.ts';
 import { cursorPager } from './pager.ts';
 import { requestFields, warning } from './preview.ts';
 import { card, factList, section } from './sections.ts';
@@ -63,7 +64,10 @@ export function listPage({ kind, view, context, lead, only = [], content: listed
     </div>`
   }
   ${listed} ${cursorPager(view.nextCursor, context.url)} ${form}`;
-  return layout({ title, section: 'replays', refreshSeconds: REFRESH_SECONDS, content }, context);
+  return layout(
+    { title, section: operationSection(list), refreshSeconds: REFRESH_SECONDS, content },
+    context,
+  );
 }
 
 function headingOf(
@@ -190,7 +194,7 @@ export function operationPage({
     ${headingOf(title, lead, view, context)} ${followingRegion(following, review)} ${progress}
     ${section({ id: 'request', title: 'Request', content: card(factList(known, 'roomy')) })}`;
   return layout(
-    { title: name, section: 'replays', refreshSeconds: REFRESH_SECONDS, following, content },
+    { title: name, section: operationSection(list), refreshSeconds: REFRESH_SECONDS, following, content },
     context,
   );
 }

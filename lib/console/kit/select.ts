@@ -34,3 +34,33 @@ export function select(label: string, name: string, chosen: string | null, optio
     </select>
   </label>`;
 }
+
+interface TopicField {
+  /** What the page is about now; null: nothing is chosen. */
+  readonly topic: string | null;
+  /** The topics to choose from. */
+  readonly names: readonly string[];
+  /** What an empty field means; null: the field must be filled. */
+  readonly all?: string | null;
+}
+
+/** Draws a field for a topic, which is typed and completed. A page has one at most. */
+export function topicField({ topic, names, all = 'All topics' }: TopicField): Html {
+  return html`<label class="f topic">
+    Topic
+    <input
+      type="search"
+      name="topic"
+      value="${topic}"
+      list="topic-names"
+      placeholder="${all ?? 'for example: payment.captured'}"
+      maxlength="255"
+      spellcheck="false"
+      autocapitalize="off"
+      autocomplete="off"
+      ${all === null && REQUIRED}
+    /><datalist id="topic-names">${names.map((name) => html`<option value="${name}"></option>`)}</datalist>
+  </label>`;
+}
+
+const REQUIRED = html`required`;

@@ -73,7 +73,7 @@ export const showTopic = operatorRoute({
             subject: 'dispute dsp_41',
             attempts: 1,
             nextAttemptAt: '2026-02-21T09:35:00.000Z',
-            lastError: { kind: 'http_500', message: 'the subscriber answered 500' },
+            lastError: { kind: 'http_500', message: 'the subscriber answered 500: period 2026-01 is closed' },
             behind: 0,
             isMoreBehind: false,
           },

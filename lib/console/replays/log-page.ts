@@ -2,7 +2,6 @@ import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { listTable } from '../kit/document.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { backfillsPath, erasuresPath } from '../kit/links.ts';
 import { listPage, operationTable } from '../kit/operation-pages.ts';
 import { card, emptyCard, emptyLine, section } from '../kit/sections.ts';
 import { actionList } from './lists.ts';
@@ -22,8 +21,7 @@ export function logPage(view: OperatorLog, context: PageContext): Html {
     view,
     context,
     lead: html`Who replayed what, and why. Newest first. “Replayed” counts deliveries when they were
-      re-queued. <a href="${backfillsPath()}">Backfills</a> and <a href="${erasuresPath()}">erasures</a> have
-      pages of their own.`,
+    re-queued. Renames and the other actions are listed below.`,
     only,
     content: html`${replays(view, only.length > 0, searchParams.has('cursor'))} ${actions(view)}`,
   });

@@ -54,7 +54,7 @@ const PREVIEW = {
       isStillFailing: true,
       lastDeliveredAt: null,
       lastFailedAt: '2026-02-21T09:30:00.460Z',
-      lastError: { kind: 'permanent', message: 'the subscriber answered 410 Gone' },
+      lastError: { kind: 'permanent', message: 'the subscriber answered 410: account closed' },
     },
   ],
   leftOut: [],

@@ -49,7 +49,7 @@ export function smokePage(view: SmokeTest, context: PageContext): Html {
     })
   }`;
   const refreshSeconds = test?.state === 'waiting' ? REFRESH_SECONDS : null;
-  return layout({ title: 'Smoke test', section: 'doctor', refreshSeconds, content }, context);
+  return layout({ title: 'Smoke test', section: 'smoke', refreshSeconds, content }, context);
 }
 
 function leadOf(view: SmokeTest): Child {

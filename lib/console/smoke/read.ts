@@ -1,5 +1,6 @@
 import type { TestWebhook } from '../../../drizzle/schema.ts';
 import { topics as catalogTopics, subscriberNames } from '../../bus/catalog/catalog.ts';
+import { saidIn } from '../../bus/subscribers/said.ts';
 import { topicsOf } from '../../bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
@@ -245,7 +246,9 @@ function notYet({ now, last_pass: lastPass, test }: Found): string | null {
 }
 
 function refusalWords({ message, answer }: FoundDelivery): string {
-  const said = answer === null ? '' : `: ${truncate(ANSWER_LENGTH, answer.replaceAll(/\s+/g, ' ').trim())}`;
+  // What an answer says in words is in the message.
+  const isSaid = answer === null || saidIn(answer) !== null;
+  const said = isSaid ? '' : `: ${truncate(ANSWER_LENGTH, answer.replaceAll(/\s+/g, ' ').trim())}`;
   return `${message ?? ''}${said}`;
 }
 

@@ -11,6 +11,7 @@ import type { PageContext } from '../kit/layout.ts';
 import { smokePath, subscriberPath, subscribersPath, topicPath, withParameters } from '../kit/links.ts';
 import { pauseAlerts } from '../kit/pause-alerts.ts';
 import { alert, card, emptyLine, section } from '../kit/sections.ts';
+import { topicField } from '../kit/select.ts';
 import { quantity } from '../kit/words.ts';
 import { actionsSection } from './actions.ts';
 import { chartsOf } from './charts.ts';
@@ -108,21 +109,13 @@ function chooser({ subscriber, span, topic, topics }: SubscriberHealth, { url }:
       ${link('hours', 'Last 48 hours')}${link('days', 'Last 30 days')}
     </nav>
     <form class="filters" method="get" action="${subscriberPath(subscriber)}">
-      ${hiddenField('span', span)}
-      <label
-        ><span class="vh">Topic</span
-        ><select name="topic">
-          <option value="">All its topics</option>
-          ${topics.map((one) => html`<option value="${one}" ${one === topic && SELECTED}>${one}</option>`)}
-        </select></label
-      >
+      ${hiddenField('span', span)} ${topicField({ topic, names: topics, all: 'All its topics' })}
       <button class="btn">Show</button>
     </form>
   </div>`;
 }
 
 const CURRENT = html`aria-current="true"`;
-const SELECTED = html`selected`;
 
 function figures(view: SubscriberHealth): Html {
   return html`<h2 class="vh">In all, ${spanWords(view.span)}</h2>

@@ -16,7 +16,7 @@ import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { deadLetterPath, eventPath, eventsPath, tailPath } from '../kit/links.ts';
 import { card, emptyCard, section } from '../kit/sections.ts';
-import { select } from '../kit/select.ts';
+import { select, topicField } from '../kit/select.ts';
 import { stateWord } from '../kit/states.ts';
 import { capitalize } from '../kit/words.ts';
 import type { Tail, TailItem } from './read.ts';
@@ -38,7 +38,7 @@ export function tailPageOf(
   ${filterForm(view, names)}
   ${view.items.length === 0 ? nothing(view) : section({ id: 'tail', title: 'Newest first', content: card(listTable(itemList(view))) })}`;
   return layout(
-    { title: 'Live', section: 'events', refreshSeconds: REFRESH_SECONDS, isStill: true, content },
+    { title: 'Live', section: 'live', refreshSeconds: REFRESH_SECONDS, isStill: true, content },
     context,
   );
 }
@@ -49,7 +49,7 @@ function filterForm(
 ): Html {
   const isFiltered = [topic, subscriber, outcome].some((filter) => filter !== null);
   return html`<form class="filters bar" method="get" action="${tailPath()}">
-    ${select('Topic', 'topic', topic, [['', 'All topics'], ...topics.map(named)])}
+    ${topicField({ topic, names: topics })}
     ${select('Subscriber', 'subscriber', subscriber, [['', 'All subscribers'], ...subscribers.map(named)])}
     ${select('Outcome', 'outcome', outcome, OUTCOMES)}
     <button class="btn">Apply</button>

@@ -8,7 +8,7 @@ export {
   fromPrisma,
   fromSequelize,
   fromTypeOrm,
-} from '../emit/adapters.ts';
+} from '../clients/adapters.ts';
 export { databaseOf, RECEIVED_TABLE, receiver } from './endpoint.ts';
 export type {
   Gap,

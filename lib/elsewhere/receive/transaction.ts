@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 
 import { isConflict, jitterMs, MOST_RUNS } from '../../platform/conflict.ts';
 import { sleep } from '../../platform/time.ts';
-import type { Client } from '../emit/adapters.ts';
+import type { Client } from '../clients/adapters.ts';
 
 /** A database that the receiver can open transactions in, described by what it has, so that no driver is imported. */
 export type ReceiverDatabase = PoolLike | DrizzleLike | PgliteLike | OtherDatabase;

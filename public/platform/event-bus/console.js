@@ -285,8 +285,10 @@ function setButtons(form, isDisabled) {
 const PAGES = {
   o: '',
   i: '/incidents',
-  e: '/events',
   d: '/dead-letters',
+  e: '/events',
+  l: '/tail',
+  s: '/subscribers',
   p: '/replays',
   w: '/webhooks',
   c: '/catalog',
