@@ -12,7 +12,7 @@ import { eventRoutes } from '../../lib/console/event/routes.ts';
 import { eventsRoutes } from '../../lib/console/events/routes.ts';
 import { followers } from '../../lib/console/following/followers.ts';
 import { incidentRoutes } from '../../lib/console/incidents/routes.ts';
-import type { Badges } from '../../lib/console/kit/layout.ts';
+import type { Badges } from '../../lib/console/kit/navigation.ts';
 import type { Bus, Route } from '../../lib/console/kit/route.ts';
 import { laneRoutes } from '../../lib/console/lanes/routes.ts';
 import { overviewRoutes } from '../../lib/console/overview/routes.ts';

@@ -1,7 +1,7 @@
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { jsonOf } from '../kit/fields.ts';
-import type { Badges } from '../kit/layout.ts';
+import type { Badges } from '../kit/navigation.ts';
 import { pauseFields } from '../kit/pauses.ts';
 
 /** Reads what every page shows: how many dead letters there are, how many incidents happen now, and the pauses. */

@@ -8,9 +8,8 @@ import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON, SEARCH_ICON } from './icons
 import { time } from './instants.ts';
 import { eventsPath, HOME, withParameters } from './links.ts';
 import { navigation } from './navigation.ts';
-import type { Section } from './navigation.ts';
+import type { Badges, Section } from './navigation.ts';
 import type { Operator } from './operator.ts';
-import type { PauseOf } from './pauses.ts';
 import { factList } from './sections.ts';
 import { count } from './words.ts';
 
@@ -36,15 +35,6 @@ export interface PageContext {
   readonly refusesReplay: (topic: string, subscriber: string) => boolean;
   /** How this release delivers a subscription, or why it does not. */
   readonly handling: (topic: string, subscriber: string) => Handling;
-}
-
-/** Numbers beside entries of the navigation. */
-export interface Badges {
-  readonly deadLetters: number;
-  /** Incidents that are happening now. */
-  readonly happening: number;
-  /** All pauses, which pages show that concern what they stop. */
-  readonly pauses: readonly PauseOf[];
 }
 
 interface Page {

@@ -1,6 +1,5 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
-import type { Badges } from './layout.ts';
 import {
   backfillsPath,
   deadLettersPath,
@@ -15,7 +14,17 @@ import {
   tailPath,
   webhooksPath,
 } from './links.ts';
+import type { PauseOf } from './pauses.ts';
 import { count } from './words.ts';
+
+/** Numbers beside entries of the navigation. */
+export interface Badges {
+  readonly deadLetters: number;
+  /** Incidents that are happening now. */
+  readonly happening: number;
+  /** All pauses, which pages show that concern what they stop. */
+  readonly pauses: readonly PauseOf[];
+}
 
 // The pages in groups, by what people look for. The pages of the present group stand below the groups.
 
