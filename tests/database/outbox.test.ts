@@ -7,6 +7,7 @@ import { describe, expect, inject, vi } from 'vitest';
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import { emit, fromPrisma } from '../../lib/elsewhere/emit/emit.ts';
 import {
+  cancelTimer,
   forward,
   ForwardFailed,
   InvalidPayload,
@@ -15,8 +16,9 @@ import {
   record,
   waiting,
 } from '../../lib/elsewhere/outbox/outbox.ts';
+import { DAY } from '../../lib/platform/time.ts';
 import { test as busTest } from '../support/bus-test.ts';
-import { numbers, payloadOf, rows } from '../support/bus.ts';
+import { drain, numbers, payloadOf, rows } from '../support/bus.ts';
 import { PATIENTLY } from '../support/patience.ts';
 import { createDatabase } from '../support/postgres.ts';
 import { randomFrom } from '../support/random.ts';
@@ -125,6 +127,48 @@ describe('postbud/outbox', () => {
         payload: approved('b-1'),
       },
     ]);
+  });
+
+  test('what a transaction recorded to happen later is a timer of the bus, is moved, and is cancelled in its turn', async ({
+    bus,
+    own,
+    url,
+  }) => {
+    const timers = () =>
+      rows(
+        bus.db,
+        `select timer_key, payload ->> 'bookingId' as booking, (due_at - clock_timestamp()) > interval '47 hours' as is_moved
+         from timers order by timer_key`,
+      );
+    const set = async (client: pg.PoolClient, timerKey: string, at: string) =>
+      await record(client, 'booking.approved', approved(timerKey), { at, timerKey });
+    await inTransaction(own, async (client) => {
+      await set(client, 'b-1', '24h');
+      await set(client, 'b-2', '24h');
+      await set(client, 'b-3', '24h');
+    });
+    await inTransaction(
+      own,
+      async (client) => await cancelTimer(client, 'booking.approved', 'b-3'),
+      'rollback',
+    );
+    expect(await forward(own, { url, secret: SECRET })).toMatchObject({ forwarded: 3 });
+    expect(await timers()).toEqual(
+      ['b-1', 'b-2', 'b-3'].map((key) => ({ timer_key: key, booking: key, is_moved: false })),
+    );
+    await inTransaction(own, async (client) => {
+      await cancelTimer(client, 'booking.approved', 'b-1');
+      await set(client, 'b-2', '48h');
+    });
+    await forward(own, { url, secret: SECRET });
+    expect(await timers()).toEqual([
+      { timer_key: 'b-2', booking: 'b-2', is_moved: true },
+      { timer_key: 'b-3', booking: 'b-3', is_moved: false },
+    ]);
+    await drain(bus.db, [], { now: Date.now() + 3 * DAY });
+    expect(
+      await rows(bus.db, `select payload ->> 'bookingId' as booking from events order by created_at, seq`),
+    ).toEqual([{ booking: 'b-3' }, { booking: 'b-2' }]);
   });
 
   test('a payload that does not fit is refused before the database is asked, and the transaction goes on', async ({

@@ -5,10 +5,12 @@ import { elsewhere, testBus } from 'postbud/testing';
 import type { TestBus } from 'postbud/testing';
 import { afterAll, beforeAll, describe, expect, vi } from 'vitest';
 
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { HOUR } from '../../lib/platform/time.ts';
 import { rows, statesOf } from '../support/bus.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 import { busTest as test } from '../support/test-bus.ts';
@@ -64,6 +66,36 @@ describe('a handler on a test bus', () => {
       [true, 'delivered'],
     ]);
     expect(await rows(bus.db, 'select from entries')).toHaveLength(1);
+  });
+
+  test('is handed what a timer becomes once the clock has moved on to it, whoever set the timer', async ({
+    open,
+  }) => {
+    const sets = subscriber(
+      'ledger',
+      {
+        'payment.captured': async (_, { tx }) => {
+          await emit(tx, 'payment.refunded', catalog['payment.refunded'].example, { at: '2h' });
+        },
+        'payment.refunded': () => undefined,
+      },
+      { transactional: true },
+    );
+    const bus = await open([sets], { now: START });
+    await bus.emit('payment.captured', {}, { at: '1h' });
+    await bus.drain();
+    bus.clock.advance('59m');
+    expect(await bus.drain()).toMatchObject({ delivered: 0 });
+    bus.clock.advance('1m');
+    expect(await bus.drain()).toMatchObject({ delivered: 1, errors: [] });
+    bus.clock.advance('119m');
+    expect(await bus.drain()).toMatchObject({ delivered: 0 });
+    bus.clock.advance('1m');
+    expect(await bus.drain()).toMatchObject({ delivered: 1, errors: [] });
+    expect(bus.received('ledger').map(({ event }) => [event.topic, event.createdAt])).toEqual([
+      ['payment.captured', new Date(START_MS + HOUR)],
+      ['payment.refunded', new Date(START_MS + 3 * HOUR)],
+    ]);
   });
 
   test('that fails is called again a minute later, not sooner', async ({ open }) => {
