@@ -5,6 +5,7 @@ import type { Database } from '../lib/platform/db/connect.ts';
 import { guardedEndpoint } from '../lib/platform/http/guarded-endpoint.ts';
 import { readValidated } from '../lib/platform/http/validated.ts';
 import { createAccounting } from './accounting.ts';
+import { book, booking } from './bookings.ts';
 import { journeysSince, newestSeq } from './journeys.ts';
 import { requireLocalOrigin } from './local-names.ts';
 import { partnersOf } from './partners.ts';
@@ -48,10 +49,18 @@ export function developmentRoutes({
       return Response.json(await createPaymentIntent(db, intent), { status: 201 });
     },
   });
+  const bookings = guardedEndpoint({
+    methods: ['POST'],
+    handle: async (request) => {
+      const asked = await readValidated(request, booking, 64 * 1024);
+      return Response.json(await book(db, asked), { status: 201 });
+    },
+  });
   const answer: DevelopmentRoutes = async (request) => {
     const { pathname, searchParams } = new URL(request.url);
     if (pathname.startsWith('/dev/')) requireLocalOrigin(request);
     if (pathname === '/dev/webhooks') return await partners.fetch(request);
+    if (pathname === '/dev/bookings') return await bookings.fetch(request);
     if (pathname === '/dev/payment-intents') return await paymentIntents.fetch(request);
     switch (`${request.method} ${pathname}`) {
       case 'POST /dev/accounting':

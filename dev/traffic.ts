@@ -6,6 +6,7 @@ import { z } from 'zod';
 
 import { CLOSED_PERIOD, DOWN } from './accounting.ts';
 import type { LocalServer } from '../cli/local-server.ts';
+import { DAY, HOUR, instantOf } from '../lib/platform/time.ts';
 import type { DemoWebhook } from './partners.ts';
 
 /** The address of a visitor who asks too often: not the one of a browser on this machine. */
@@ -71,6 +72,14 @@ export async function sendTraffic({ url }: Pick<LocalServer, 'url'>): Promise<Se
 
   await webhook('identity callback: login', identityCallback(run));
   await webhook('a forged login', { ...identityCallback(run), isForged: true });
+
+  const startsAt = Date.now() + DAY;
+  await post('bookings takes one for tomorrow', '/dev/bookings', {
+    bookingId: `bkg_${run}_0`,
+    startsAt: instantOf(startsAt),
+    endsAt: instantOf(startsAt + 2 * HOUR),
+    email: `kari-${run}@example.no`,
+  });
 
   const question = { role: 'user', content: 'Har dere et møterom for tolv?' };
   await post('a visitor asks', '/api/chat', {

@@ -371,7 +371,7 @@ describe('the local server', () => {
       expect(output).toMatch(/└ payment\.captured +accounting +\S failing +1 .*next retry in \d+ s/);
       expect(output).toMatch(/└ payment\.captured +accounting +\S pending +0 +behind an earlier event/);
       expect(output).toMatch(
-        /15 events, 35 deliveries: 32 delivered .* 1 failing, 1 pending, 1 dead-lettered/,
+        /17 events, 39 deliveries: 36 delivered .* 1 failing, 1 pending, 1 dead-lettered/,
       );
     });
 
@@ -539,7 +539,14 @@ describe('the local server with a database of its own', () => {
 
   test('a server beside a real database has no /dev/ routes', async () => {
     const intent = { id: 'pi_1', bookingId: 'b', provider: 'cardpayments', amountMinor: 1, currency: 'NOK' };
-    const asked = ['newest', 'journeys?since=0', 'mails', 'accounting', 'payment-intents'].flatMap((path) => [
+    const asked = [
+      'newest',
+      'journeys?since=0',
+      'mails',
+      'accounting',
+      'bookings',
+      'payment-intents',
+    ].flatMap((path) => [
       fetch(`${server.url}/dev/${path}`),
       fetch(`${server.url}/dev/${path}`, { method: 'POST', body: JSON.stringify(intent) }),
     ]);

@@ -2,11 +2,13 @@ import Stripe from 'stripe';
 import { afterAll, beforeAll, describe, expect, test as plainTest, vi } from 'vitest';
 import type { TestBus } from 'postbud/testing';
 
+import { book } from '../../dev/bookings.ts';
 import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
 import type { Behaviour, SendGridStandIn } from '../../dev/stand-ins/sendgrid.ts';
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
 import type { Topic } from '../../lib/bus/catalog/topic.ts';
+import { cancelTimer } from '../../lib/bus/outbox/emit.ts';
 import { topicsOf } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { audit } from '../../lib/components/audit.ts';
@@ -20,7 +22,7 @@ import { webhookRoute } from '../../lib/edge/webhooks/route.ts';
 import type { Config } from '../../lib/platform/config.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { endpoint } from '../../lib/platform/http/endpoint.ts';
-import { SECOND } from '../../lib/platform/time.ts';
+import { DAY, HOUR, instantOf, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { contradictions, rows } from '../support/bus.ts';
 import { card, cardSucceeded } from '../support/payments.ts';
 import { busTest, eventsOf, testOn, webhook } from '../support/test-bus.ts';
@@ -220,6 +222,29 @@ describe('notifications', () => {
         { email: 'kari@example.no', mailed: true },
         { email: null, mailed: false },
       ]);
+    });
+
+    test('mail the reminder of a booking a day before it begins, and not that of one that was cancelled', async ({
+      bus,
+    }) => {
+      const before = sendGrid.mails.length;
+      const beginsAt = bus.clock.now().getTime() + 3 * DAY;
+      const times = { startsAt: instantOf(beginsAt), endsAt: instantOf(beginsAt + HOUR) };
+      await book(bus.db, { bookingId: 'bkg_1', email: 'kari@example.no', ...times });
+      await book(bus.db, { bookingId: 'bkg_2', email: 'ola@example.no', ...times });
+      await bus.drain();
+      await cancelTimer(bus.db, 'booking.reminder.due', 'bkg_2');
+      const mailed = sendGrid.mails.length;
+      expect(mailed).toBe(before + 2);
+      bus.clock.advance(2 * DAY - MINUTE);
+      expect(await bus.drain()).toMatchObject({ delivered: 0 });
+      bus.clock.advance(MINUTE);
+      expect(await bus.drain()).toMatchObject({ delivered: 1, errors: [] });
+      expect(sentTo().slice(mailed)).toEqual([[{ to: [{ email: 'kari@example.no' }] }]]);
+      expect(bus.received('notifications').at(-1)!.event).toMatchObject({
+        topic: 'booking.reminder.due',
+        payload: { bookingId: 'bkg_1' },
+      });
     });
 
     test.for<[how: string, behaviour: Behaviour]>([
