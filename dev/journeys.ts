@@ -43,7 +43,7 @@ export async function journeysSince(
         (extract(epoch from delivered_at - events.created_at) * 1000)::float8 as "deliveredAfterMs",
         (extract(epoch from next_attempt_at) * 1000)::float8 as "nextAttemptAtMs",
         attempt_log -> -1 ->> 'message' as "lastError",
-        coalesce(lease_token is null and due_at > clock_timestamp() and next_attempt_at is null, false) as "isHeldBack"
+        coalesce(lease_token is null and lanes.due_at > clock_timestamp() and next_attempt_at is null, false) as "isHeldBack"
       from events
       left join deliveries on deliveries.event_id = events.id
       left join lanes on lanes.id = deliveries.lane_id
