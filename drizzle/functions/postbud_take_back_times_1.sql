@@ -1,6 +1,8 @@
 -- Takes back the times that only a clock which was ahead explains: due times of lanes and their deliveries, of probes and
 -- of operations under way, and the times of events that wait for fan-out. What waits by the right clock is left alone.
 --
+-- What timers were released too early can't be taken back: it is counted.
+--
 -- Returns what it took back, and keeps it in set_aside; null when no clock was ahead.
 create or replace function postbud_take_back_times_1() returns jsonb language plpgsql as $$
 declare
@@ -9,6 +11,7 @@ declare
   taken jsonb;
   events_taken int;
   lanes_taken int;
+  released_early int;
 begin
   perform postbud_require_read_committed_1();
   perform pg_advisory_xact_lock(36952, 0);
@@ -76,9 +79,17 @@ begin
   if not (passed_at > now_at + interval '10 seconds') and events_taken = 0 and lanes_taken = 0 then
     return null;
   end if;
+  -- An event of a timer has an id of the time when it was due.
+  select count(*) into released_early from events
+  where due_at > now_at + interval '10 seconds'
+    and id >= (lpad(to_hex((extract(epoch from now_at) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
   taken := jsonb_build_object('aheadBySeconds', extract(epoch from passed_at - now_at)::int, 'events', events_taken,
-    'lanes', lanes_taken);
-  insert into set_aside (at, kind, topic, found) values (now_at, 'clock_was_ahead', '', taken);
+    'lanes', lanes_taken, 'timersReleasedEarly', released_early);
+  insert into set_aside (at, kind, topic, found) values (now_at, 'clock_was_ahead', '', taken || case
+    when released_early = 1 then '{"error": "1 timer was released before its time"}'
+    when released_early > 1 then jsonb_build_object('error', released_early || ' timers were released before their time')
+    else '{}'
+  end);
   return taken;
 end
 $$;

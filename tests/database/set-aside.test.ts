@@ -2,10 +2,21 @@ import { describe, expect } from 'vitest';
 
 import { NotRepairable, repair } from '../../lib/bus/deliveries/operations/repair.ts';
 import { takeBackTimes } from '../../lib/bus/deliveries/take-back-times.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
 import { claimAlerts } from '../../lib/components/alerts/claim-alerts.ts';
 import { incidentMessage } from '../../lib/components/alerts/message.ts';
 import { examine } from '../../lib/console/doctor/read.ts';
-import { contradictions, drainLive, emitPayments, numbers, rows, statesOf } from '../support/bus.ts';
+import { HOUR } from '../../lib/platform/time.ts';
+import {
+  contradictions,
+  drain,
+  drainLive,
+  emitPayments,
+  numbers,
+  payloadOf,
+  rows,
+  statesOf,
+} from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
@@ -190,6 +201,22 @@ describe('a clock that was ahead', () => {
     await operators.ask(`/set-aside/${row!.id}/repair`, { json: { reason: 'ntp is back' } });
     expect(await incidents(operators)).toMatchObject([{ state: 'closed' }]);
     expect(await promises(bus)).toEqual([]);
+  });
+
+  test('has released timers too early: they are counted, said and found', async ({ bus, operators }) => {
+    for (const at of ['90m', '1h', '1s'])
+      await emit(bus.db, 'payment.captured', payloadOf('payment.captured'), { at });
+    const early = 'no timer was released before its time';
+    expect(await promises(bus)).toEqual([]);
+    await drain(bus.db, [], { now: Date.now() + 2 * HOUR });
+    expect(await promises(bus)).toContain(early);
+    await rows(bus.db, `update last_pass set at = clock_timestamp() + interval '2 hours'`);
+    await takeBackTimes(bus.db);
+    expect(await setAside(operators)).toMatchObject([
+      { kind: 'clock_was_ahead', error: '2 timers were released before their time' },
+    ]);
+    await rows(bus.db, `update events set due_at = due_at - interval '3 hours'`);
+    expect(await promises(bus)).not.toContain(early);
   });
 
   test('is found by a lane that is leased for longer than any lease', async ({ bus }) => {

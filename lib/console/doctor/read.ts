@@ -143,6 +143,14 @@ const CHECKS: readonly Check[] = [
         )`,
   },
   {
+    promise: 'no timer was released before its time',
+    what: [
+      'timer was released before its time, by a clock that was ahead',
+      'timers were released before their time, by a clock that was ahead',
+    ],
+    text: `select id::text as example from event where due_at > clock_timestamp() + interval '10 seconds'`,
+  },
+  {
     promise: 'no event has two deliveries for one subscriber',
     what: ['event has two deliveries for one subscriber', 'events have two deliveries for one subscriber'],
     text: `select event_id::text as example from delivery group by event_id, subscriber having count(*) > 1`,
