@@ -1,4 +1,5 @@
 import { SignJWT } from 'jose';
+import * as z from 'zod';
 
 import { readConfig } from '../lib/platform/config.ts';
 import type { OperatorSettings } from '../lib/platform/config.ts';
@@ -42,12 +43,27 @@ export function operatorSettings(secret?: string): OperatorSettings {
   return readConfig(own).operators;
 }
 
-/**
- * Makes a link to the console with a developer's token filled in. It follows the `#` of the URL, which browsers do not
- * send, so no log has it.
- */
+/** Makes a link to the console that signs a developer in, once. @returns the console without a link where none can be made. */
 export async function signInUrl(url: string): Promise<string> {
   const scope = 'event-bus:read event-bus:replay event-bus:reveal event-bus:erase';
   const token = await mintToken({ sub: 'developer', scope, expires: '8h' });
-  return `${url}/platform/event-bus${token === null ? '' : `/sign-in#token=${token}`}`;
+  return (token !== null && (await signInLink(url, token))) || `${url}/platform/event-bus`;
 }
+
+/** Asks a server for a link that signs in with a token, once. @returns null if it does not answer or refuses. */
+export async function signInLink(url: string, token: string): Promise<string | null> {
+  const answer = await fetch(`${url}/platform/event-bus/sign-in/links`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${token}`,
+      accept: 'application/json',
+      'content-type': 'application/json',
+    },
+    body: '{}',
+    signal: AbortSignal.timeout(10 * SECOND),
+  }).catch(() => null);
+  const { data } = made.safeParse(answer?.ok ? await answer.json() : null);
+  return data?.url ?? null;
+}
+
+const made = z.object({ url: z.url() });

@@ -56,7 +56,7 @@ export function nextSteps(siteUrl: string, consoleUrl: string, { mailUrl }: Stan
     ...(mailUrl === null ? [] : [`  ${mailUrl}`, '    the sent mails']),
     `  ${consoleUrl}`,
     isEmbedded()
-      ? '    the operators’ console, with a token filled in (npm run token mints others)\n'
+      ? '    the operators’ console: signs in once, within 10 minutes (npm run token prints another)\n'
       : '    the operators’ console (npm run token mints a token)\n',
   ].join('\n');
 }

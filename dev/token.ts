@@ -3,7 +3,7 @@ import process from 'node:process';
 import { EXIT, Failure, misused } from '../cli/failure.ts';
 import { dataDir, readLocalServer } from '../cli/local-server.ts';
 import { unknownName } from '../cli/nearest.ts';
-import { mintToken, operatorSettings } from '../cli/operator-token.ts';
+import { mintToken, operatorSettings, signInLink } from '../cli/operator-token.ts';
 import { runProgram } from '../cli/program.ts';
 import { ago } from '../lib/console/kit/replay-request.ts';
 import type { OperatorSettings } from '../lib/platform/config.ts';
@@ -12,7 +12,8 @@ import { SECOND, msOf } from '../lib/platform/time.ts';
 
 const USAGE = `npm run token -- [--sub kari] [--scope "event-bus:read event-bus:replay"] [--expires 8h]
 
-Mints an operator’s token with OPERATOR_JWT_SECRET, or with the secret that npm start generated.`;
+Mints an operator’s token with OPERATOR_JWT_SECRET, or with the secret that npm start generated. Where the server of
+POSTBUD_URL or the local one answers, a link follows that signs a browser in with it, once.`;
 
 const SCOPES: readonly Scope[] = [
   'event-bus:read',
@@ -29,15 +30,20 @@ await runProgram({
     scope: { value: '<scopes>', help: 'scopes, separated by spaces' },
     expires: { value: '<8h>', help: 'how long the token is valid' },
   },
-  async run(given, { out }) {
+  async run(given, { out, err }) {
     const sub = subjectOf(given.text('sub') ?? 'developer');
     const scope = scopeOf(given.text('scope') ?? 'event-bus:read event-bus:replay');
-    const generated = readLocalServer(dataDir())?.variables['OPERATOR_JWT_SECRET'];
+    const local = readLocalServer(dataDir());
+    const generated = local?.variables['OPERATOR_JWT_SECRET'];
     const secret = process.env['OPERATOR_JWT_SECRET']?.trim() ? undefined : generated;
     const expires = lifetimeOf(given.text('expires'), operatorSettings(secret));
     const token = await mintToken({ sub, scope, expires }, secret);
     if (token === null) throw withoutSecret();
     out.write(token);
+    const server = process.env['POSTBUD_URL']?.trim() || local?.url;
+    const link = server === undefined ? null : await signInLink(server.replace(/\/$/, ''), token);
+    // Beside the token, which alone is for a pipe.
+    if (link !== null) err.write(`\nSigns a browser in, once, within 10 minutes:\n\n  ${link}`);
     return EXIT.ok;
   },
 });

@@ -1274,6 +1274,16 @@ export const erasedEvents = pgTable(
   (table) => [primaryKey({ columns: [table.erasureId, table.eventId] })],
 );
 
+/**
+ * Tokens behind sign-in links that nobody has used. The key to each is the code in its link, of which this has only a
+ * hash: who reads the table can sign in with none of them.
+ */
+export const signInCodes = pgTable('sign_in_codes', {
+  hash: bytes('hash').primaryKey(),
+  sealed: bytes('sealed').notNull(),
+  expiresAt: at('expires_at').notNull(),
+});
+
 /** The events that the stand-in of each unattached subscriber received, in the embedded mode. */
 export const journal = pgTable(
   'journal',

@@ -58,7 +58,8 @@ export function sessionToken({ headers }: Request): string | undefined {
   return parse(headers.get('cookie') ?? '', SESSION_COOKIE)[SESSION_COOKIE] || undefined;
 }
 
-function tokenOf(request: Request): { readonly token: string; readonly via: Operator['via'] } {
+/** Reads the token of a request without verifying it. @throws Problem 401 without one. */
+export function tokenOf(request: Request): { readonly token: string; readonly via: Operator['via'] } {
   const authorization = request.headers.get('authorization');
   // A malformed header does not fall back to the cookie: the caller did not mean the cookie.
   const token =

@@ -44,9 +44,21 @@ export function signInPage({
           required
           autofocus
           ${problem !== null && INVALID}
-          data-token
         />
       </label>
+      <div class="end"><button class="btn primary">Sign in</button></div>
+    </form>`,
+  );
+}
+
+/** Draws the form of a sign-in link, which the script sends at once. @param path takes the form. */
+export function codePage(path: string, code: string): Html {
+  return plainLayout(
+    'Sign in',
+    html`<form class="panel narrow" method="post" action="${path}" data-send>
+      <h1>Sign in to the event bus</h1>
+      <p class="muted">This link works once. The session then lasts at most 8 hours.</p>
+      ${hiddenField('code', code)}
       <div class="end"><button class="btn primary">Sign in</button></div>
     </form>`,
   );

@@ -11,15 +11,19 @@ import type { Limit } from '../../platform/rate-limit/limiter.ts';
 import { HOUR, MINUTE, SECOND } from '../../platform/time.ts';
 import { HOME } from '../kit/links.ts';
 import { nextPath } from '../kit/next-path.ts';
+import { withDatabase } from '../kit/database-away.ts';
+import { operatorRoute } from '../kit/route.ts';
 import type { Answer, PublicRoute, Visit } from '../kit/route.ts';
 import { unsentIn } from '../kit/unsent.ts';
-import { invalidToken, requireScope, SESSION_COOKIE, verifyToken } from './authenticate.ts';
-import { signInPage } from './page.ts';
+import { invalidToken, requireScope, SESSION_COOKIE, tokenOf, verifyToken } from './authenticate.ts';
+import { codePage, signInPage } from './page.ts';
+import { CODE_LIFE_MS, makeSignInCode, takeSignInCode } from './sign-in-code.ts';
 import { showingAgain, SIGN_IN_LIMIT_BYTES } from './unsent.ts';
 
 // Operators sign in with a token and out again. A session is the token itself, in a cookie that scripts cannot read.
 
 const SIGN_IN_PATH = `${HOME}/sign-in`;
+const CODE_PATH = `${SIGN_IN_PATH}/code`;
 const SIGN_OUT_PATH = `${HOME}/sign-out`;
 
 /** Ten a minute are more than a person needs; sixty an hour are too few to guess tokens. */
@@ -42,6 +46,11 @@ export const signInRequest = z.object({
   }),
 });
 
+const code = z
+  .string('open the whole link')
+  .regex(/^[\w-]{22}$/, 'expected 22 letters, digits, _ or -, as in the link')
+  .meta({ description: 'The code of a sign-in link.' });
+
 /** With this header browsers say which page sends a form. */
 const fetchSite: Parameter = {
   in: 'header',
@@ -59,6 +68,25 @@ const SEE_OTHER: DescribedAnswer = {
   headers: ['Location', 'Set-Cookie'],
 };
 
+const SIGN_IN_PROBLEMS: PublicRoute['problems'] = [
+  'validation_failed',
+  'token_too_long',
+  'incomplete_body',
+  'invalid_token',
+  'cross_site_request',
+  'insufficient_scope',
+  'not_acceptable',
+  'body_too_large',
+  'unsupported_media_type',
+  'unsupported_encoding',
+  'rate_limited',
+  'operators_not_configured',
+  'key_server_unavailable',
+];
+
+/** A code, its name, and room. */
+const CODE_LIMIT_BYTES = 1024;
+
 export const showSignIn: PublicRoute = {
   id: 'showSignIn',
   method: 'get',
@@ -68,6 +96,14 @@ export const showSignIn: PublicRoute = {
   description: 'For people. Programs need no session: they send the token with each request.',
   access: 'anyone',
   hasPages: true,
+  parameters: [
+    {
+      in: 'query',
+      name: 'code',
+      description: 'Of a sign-in link; to look at it uses nothing up.',
+      schema: code,
+    },
+  ],
   answers: [
     {
       status: 200,
@@ -116,21 +152,7 @@ export const signIn: PublicRoute = {
       headers: ['Location', 'Set-Cookie'],
     },
   ],
-  problems: [
-    'validation_failed',
-    'token_too_long',
-    'incomplete_body',
-    'invalid_token',
-    'cross_site_request',
-    'insufficient_scope',
-    'not_acceptable',
-    'body_too_large',
-    'unsupported_media_type',
-    'unsupported_encoding',
-    'rate_limited',
-    'operators_not_configured',
-    'key_server_unavailable',
-  ],
+  problems: SIGN_IN_PROBLEMS,
   examples: {
     'a-token-that-is-none': {
       summary: 'With a token that is not signed by a known key',
@@ -148,6 +170,70 @@ export const signIn: PublicRoute = {
   limits: signInLimits,
   handle: startSession,
 };
+
+export const signInByCode: PublicRoute = {
+  id: 'signInByCode',
+  method: 'post',
+  path: CODE_PATH,
+  tag: 'Sign-in',
+  summary: 'Use a sign-in link up, and store its token in the session’s cookie',
+  description: 'A code works once, within 10 minutes.',
+  access: 'anyone',
+  hasPages: true,
+  isLimited: true,
+  parameters: [fetchSite],
+  body: { schema: z.object({ code }), forms: true, limitBytes: CODE_LIMIT_BYTES },
+  answers: [
+    {
+      status: 200,
+      description: 'Signed in.',
+      content: {
+        [JSON_TYPE]: z.object({ next: z.string().meta({ description: 'The page to open next.' }) }),
+      },
+      headers: ['Set-Cookie'],
+    },
+    SEE_OTHER,
+  ],
+  problems: [...SIGN_IN_PROBLEMS, 'sign_in_code_spent', 'database_unavailable'],
+  examples: {
+    'a-code-that-was-used': {
+      summary: 'With a code that was used already',
+      parameters: SAME_ORIGIN,
+      json: { code: 'q5Zb0mJxR2uYk7v1tPw3Ng' },
+      answer: refused('sign_in_code_spent'),
+    },
+  },
+  limits: signInLimits,
+  handle: startSessionByCode,
+};
+
+const signInLink = z.object({
+  url: z.url().meta({ description: 'Opens the console, once.' }),
+  expiresInSeconds: z.int().meta({ description: 'How long the link works.' }),
+});
+
+export const makeSignInLink = operatorRoute({
+  id: 'makeSignInLink',
+  path: `${SIGN_IN_PATH}/links`,
+  scope: 'event-bus:read',
+  summary: 'Make a short link that signs a browser in with the token of this request, once',
+  body: z.object({}),
+  answer: signInLink,
+  examples: {
+    'a-link': {
+      summary: 'A link for the token that was sent',
+      json: {},
+      answer: answered({
+        url: `https://postbud.example${SIGN_IN_PATH}?code=q5Zb0mJxR2uYk7v1tPw3Ng`,
+        expiresInSeconds: CODE_LIFE_MS / SECOND,
+      }),
+    },
+  },
+  handle: async ({ request, url, bus }) => {
+    const made = await makeSignInCode(await bus.database(), tokenOf(request).token);
+    return { url: `${url.origin}${SIGN_IN_PATH}?code=${made}`, expiresInSeconds: CODE_LIFE_MS / SECOND };
+  },
+});
 
 export const signOut: PublicRoute = {
   id: 'signOut',
@@ -180,12 +266,15 @@ export const signOut: PublicRoute = {
   handle: async () => endSession(),
 };
 
-export const accessRoutes = [showSignIn, signIn, signOut];
+export const accessRoutes = [showSignIn, signIn, signInByCode, makeSignInLink, signOut];
 
 const PROGRAMS = 'Programs need no session: send Authorization: Bearer <JWT> with every request.';
 
 function showForm(url: URL): Answer<void> {
   const next = nextPath(url.searchParams.get('next'));
+  const linked = url.searchParams.get('code');
+  // Previews of links open them too, so the form that this shows uses the code up.
+  if (linked !== null) return { json: { detail: PROGRAMS }, page: () => codePage(CODE_PATH, linked) };
   return { json: { detail: PROGRAMS }, page: () => signInPage({ next, problem: null }) };
 }
 
@@ -199,15 +288,41 @@ async function startSession({ request, wantsHtml, settings }: Visit): Promise<An
     if (unsent === null) return { json: { next: path }, seeOther: path, headers };
     return { json: { next: path }, seeOther: showingAgain(path), withForm: true, headers };
   } catch (error) {
-    if (!wantsHtml || !(error instanceof Problem) || error.status >= 500) throw error;
-    const { status, code, detail, headers } = error;
-    return {
-      status,
-      json: { code },
-      headers,
-      page: () => signInPage({ next: path, problem: detail, unsent }),
-    };
+    return refusal(error, wantsHtml, { next: path, unsent });
   }
+}
+
+async function startSessionByCode({
+  request,
+  requestId,
+  wantsHtml,
+  settings,
+  bus,
+}: Visit): Promise<Answer<void>> {
+  try {
+    const sent = validated(await readContent(request, mediaTypes, CODE_LIMIT_BYTES), z.object({ code }));
+    const token = await withDatabase(
+      bus,
+      { requestId, isAction: true },
+      async (own) => await takeSignInCode(await own.database(), sent.code),
+    );
+    if (token === null) throw new Problem('sign_in_code_spent');
+    const headers = { 'set-cookie': await sessionCookie(token, settings()) };
+    return { json: { next: HOME }, seeOther: HOME, headers };
+  } catch (error) {
+    return refusal(error, wantsHtml, { next: HOME });
+  }
+}
+
+/** The form again, with what is wrong. @throws what is not for a person, or is not their mistake. */
+function refusal(
+  error: unknown,
+  isBrowser: boolean,
+  form: Omit<Parameters<typeof signInPage>[0], 'problem'>,
+): Answer<void> {
+  if (!isBrowser || !(error instanceof Problem) || error.status >= 500) throw error;
+  const { status, code: problem, detail, headers } = error;
+  return { status, json: { code: problem }, headers, page: () => signInPage({ ...form, problem: detail }) };
 }
 
 /** A working day; after that the operator signs in again. */

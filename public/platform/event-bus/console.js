@@ -320,20 +320,8 @@ if (useKeys) {
 
 showTimes(document);
 
-/**
- * Takes the token from the sign-in link of `npm start`: it is after the #, which the browser sends to no server. On the
- * sign-in page itself, following the link loads nothing and changes only what is after the #.
- */
-function takeToken() {
-  const token = /^#token=(.+)$/.exec(location.hash)?.[1];
-  const field = find('[data-token]');
-  if (!token || !field) return;
-  field.value = token;
-  history.replaceState(null, '', location.pathname + location.search);
-  find('.primary', field.form).focus();
-}
-addEventListener('hashchange', takeToken);
-takeToken();
+// The form of a sign-in link.
+find('[data-send]')?.requestSubmit();
 
 function openTarget() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
