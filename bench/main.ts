@@ -14,6 +14,7 @@ import { keep, show } from './record.ts';
 import { benchSearch } from './search.ts';
 import { benchSqlEmit } from './sql-emit.ts';
 import { benchTime } from './time.ts';
+import { benchTimers } from './timers.ts';
 import { benchTrouble } from './trouble.ts';
 
 const BENCHMARKS: Readonly<Record<string, (options: BusOptions) => Promise<Section>>> = {
@@ -26,6 +27,7 @@ const BENCHMARKS: Readonly<Record<string, (options: BusOptions) => Promise<Secti
   indexing: benchIndexing,
   masking: benchMasking,
   'sql-emit': benchSqlEmit,
+  timers: benchTimers,
   'cold-start': benchColdStart,
   package: benchPackage,
 };
