@@ -249,7 +249,7 @@ describe('after what is settled at once, the page', () => {
     const retired = await act(operators, '/subscribers/postcards/retire', {
       reason: 'postcards are history',
     });
-    expect(retired).toBe('/topics/payment.captured?done=retire&done.subscriber=postcards');
+    expect(retired).toBe('?done=retire&done.subscriber=postcards');
     expect(await region(operators, retired)).toEqual({
       says: 'Retired postcards. What waited for it is dismissed.',
       ...SETTLED,

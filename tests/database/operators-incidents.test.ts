@@ -53,7 +53,7 @@ describe('an incident', () => {
     expect(await shown(operators, blocked! + follows(blocked!.split('/')[2]!))).toContain(
       'Retried 1 lane: 1 deliver again',
     );
-    expect(await shown(operators, blocked!)).toMatch(/Confirmed \S+ Every lane delivers again/);
+    expect(await shown(operators, blocked!)).toMatch(/Confirmed \S+ UTC Every lane delivers again/);
 
     const [, preview] = /href="([^"]*\/replay\?[^"]*)"/.exec(
       (await operators.ask(owed!, { accept: BROWSER })).text,
@@ -78,7 +78,7 @@ describe('an incident', () => {
     expect(await shown(operators, owed!)).toContain('0 of 7 delivered');
     expect((await operators.ask(owed!)).json).toMatchObject({ state: 'owed', owed: 0 });
     await drainLive(bus.db, [ledger()]);
-    expect(await shown(operators, owed!)).toMatch(/Confirmed \S+ , 7 of 7/);
+    expect(await shown(operators, owed!)).toMatch(/Confirmed \S+ UTC, 7 of 7/);
     expect((await operators.ask(owed!)).json).toMatchObject({
       state: 'closed',
       replays: [{ replayed: 7, delivered: 7, pending: 0, failing: 0, deadLettered: 0, failedAgain: [] }],

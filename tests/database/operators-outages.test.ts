@@ -247,8 +247,7 @@ describe('the views of a subscriber that does not answer', () => {
     expect(topic).toContain('does not answer');
     expect(topic).toMatch(/has been unreachable since \d\d:\d\d UTC ?; next probe in \d+ s/);
     expect((await operators.ask('/subscribers/ledger')).json).toMatchObject({
-      outage: { kind: 'unreachable' },
-      waiting: 5,
+      items: [{ state: 'outage', outage: { kind: 'unreachable' } }],
     });
     expect(await shown(operators, '/subscribers/ledger')).toMatch(
       /ledger has been unreachable since \d\d:\d\d UTC ?\. 5 deliveries wait, without using up attempts\. Next probe in \d+ s/,

@@ -108,6 +108,7 @@ async function makeTrouble({ db }: Connection): Promise<void> {
   for (const disputeId of [HOPELESS, HOPELESS, HOPELESS, 'dsp_41', 'dsp_42']) {
     await emit(db, 'payment.dispute.closed', payloadOf('payment.dispute.closed', { disputeId }));
   }
+  await emit(db, 'booking.reminder.due', payloadOf('booking.reminder.due', {}), { at: '24h' });
   // Subscribers of an earlier release.
   await rows(
     db,

@@ -117,7 +117,10 @@ function leavingPage(context: PageContext, leaving: Leaving): Html {
           context,
         })}
       </form>`;
-  return layout({ title: action === 'rename' ? 'Rename' : 'Retire', section: 'overview', content }, context);
+  return layout(
+    { title: action === 'rename' ? 'Rename' : 'Retire', section: 'subscribers', content },
+    context,
+  );
 }
 
 function standingList(topics: readonly { topic: string; waiting: number; deadLettered: number }[]): Html {

@@ -64,12 +64,10 @@ function renameForm(subscriber: string, topic: string): Html | null {
         <b>Which name has it now?</b> What waits and what died goes to that name. A preview comes first.
       </p>
       ${hiddenField('topic', topic)}
-      ${select(
-        'New name',
-        'to',
-        null,
-        names.map((name) => [name, name] as const),
-      )}
+      ${select('New name', 'to', null, [
+        ['', 'Choose a name'],
+        ...names.map((name) => [name, name] as const),
+      ])}
       <button class="btn sm">Preview<span class="vh"> the rename of ${subscriber} on ${topic}</span></button>
     </form>
   </details>`;

@@ -58,7 +58,7 @@ export async function readTail(db: Database, query: TailQuery): Promise<Tail> {
   return {
     generatedAt: at,
     filters: { topic, subscriber, outcome: only, limit },
-    items: items.map((one) => ({ ...one, ...listedOf(one.topic, one) })),
+    items: items.map((one) => listedOf(one.topic, one)),
   };
 }
 
