@@ -77,7 +77,7 @@ describe('retry', () => {
     const { code, err } = await postbud(`retry ${second}`);
     expect([code, err]).toEqual([
       1,
-      'A retry is attempt 1 of 5; if it fails, the next wait is 1 min.\nAn earlier delivery in this lane is unfinished. Reload to see which delivery holds the lane.\nnpx postbud why <id> says what it waits for.',
+      'An earlier delivery in this lane is unfinished. Reload to see which delivery holds the lane.\nnpx postbud why <id> says what it waits for.',
     ]);
     expect((await postbud('retry 999999-1')).code).toBe(1);
   });

@@ -49,7 +49,7 @@ describe('a sign-in link', () => {
     expect([first.status, first.headers.get('location')]).toEqual([303, HOME]);
     expect(cookieOf(first)).toBe(`__Host-event-bus=${token}`);
     const second = await open(bus, codeIn(link));
-    expect([second.status, second.headers.get('set-cookie')]).toEqual([401, null]);
+    expect([second.status, second.headers.get('set-cookie')]).toEqual([410, null]);
     const page = await second.text();
     expect(page).toContain('The link was used already, or is older than 10 minutes.');
     expect(page).toContain('npm run token');
@@ -68,13 +68,13 @@ describe('a sign-in link', () => {
   test('signs in one of two who use it at the same time', async ({ bus }) => {
     const code = codeIn(await linkFor(bus, await operatorToken()));
     const answers = await Promise.all([open(bus, code), open(bus, code)]);
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([303, 401]);
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([303, 410]);
   });
 
   test('is refused when its time is over, and the next link that is made deletes it', async ({ bus }) => {
     const code = codeIn(await linkFor(bus, await operatorToken()));
     await rows(bus.db, `update sign_in_codes set expires_at = now() - interval '1 second'`);
-    expect((await open(bus, code)).status).toBe(401);
+    expect((await open(bus, code)).status).toBe(410);
     expect(await rows(bus.db, 'select from sign_in_codes')).toHaveLength(1);
     await linkFor(bus, await operatorToken());
     expect(await rows(bus.db, 'select from sign_in_codes where expires_at < now()')).toEqual([]);
@@ -95,7 +95,7 @@ describe('a sign-in link', () => {
       const answer = await open(bus, code);
       return [answer.status, await answer.text()] as const;
     };
-    expect(await refused('A'.repeat(22))).toEqual([401, expect.stringContaining('was used already')]);
+    expect(await refused('A'.repeat(22))).toEqual([410, expect.stringContaining('was used already')]);
     const cut = expect.stringContaining('expected 22 letters, digits, _ or -, as in the link');
     expect(await refused('A'.repeat(21))).toEqual([400, cut]);
     expect(await rows(bus.db, 'select from sign_in_codes')).toHaveLength(1);

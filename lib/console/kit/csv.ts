@@ -20,7 +20,7 @@ export interface CsvList {
 }
 
 /** The most rows of a file, and how many are read at once. */
-export const MOST_ROWS = 10_000;
+const MOST_ROWS = 10_000;
 const PAGE = 1000;
 
 /** A function lives for thirty seconds. */

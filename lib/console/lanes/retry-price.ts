@@ -1,17 +1,18 @@
 import { and, eq, isNull } from 'drizzle-orm';
 import * as z from 'zod';
 
-import { deliveries, lanes, outages } from '../../../drizzle/schema.ts';
+import { outages } from '../../../drizzle/schema.ts';
+import { requireFirstOfLane } from '../../bus/deliveries/operations/first-of-lane.ts';
 import { waitAfter } from '../../bus/subscribers/backoff.ts';
 import { refused } from '../../platform/http/operation.ts';
+import { driverOf } from '../../platform/db/statement.ts';
 import { SECOND } from '../../platform/time.ts';
 import { OPERATOR_ACTIONS } from '../kit/action.ts';
 import { costWords, handlingOf, requireHandled } from '../kit/handling.ts';
 import { deliveryId } from '../kit/replay-request.ts';
 import { operatorRoute } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
-
-const UNKNOWN = 'Unknown delivery. Copy its id from the held lanes of its topic, for example 12-345.';
+import { orProblem, UNKNOWN_DELIVERY } from './not-acted-on.ts';
 
 const price = z
   .object({
@@ -38,25 +39,19 @@ export const showRetryPrice = operatorRoute({
   summary: 'See what a retry costs',
   parameters: { deliveryId },
   answer: price,
-  problems: ['no_such_subscription', 'unattached'],
-  unknown: UNKNOWN,
+  problems: ['no_such_subscription', 'unattached', 'not_first', 'not_waiting', 'halted', 'under_way'],
+  unknown: UNKNOWN_DELIVERY,
   examples: {
     nobody: {
       summary: 'An unknown delivery',
       parameters: { deliveryId: '999999999999999999-1' },
-      answer: refused('not_found', { detail: UNKNOWN }),
+      answer: refused('not_found', { detail: UNKNOWN_DELIVERY }),
     },
   },
   handle: async ({ parameters, bus }) => {
     const db = await bus.database();
-    const [lane = '', position = ''] = parameters.deliveryId.split('-');
-    const [found] = await db
-      .select({ topic: lanes.topic, subscriber: lanes.subscriber, attempts: deliveries.attempts })
-      .from(deliveries)
-      .innerJoin(lanes, eq(lanes.id, deliveries.laneId))
-      .where(and(eq(deliveries.laneId, Number(lane)), eq(deliveries.position, Number(position))));
-    if (!found) return null;
-    const { topic, subscriber, attempts } = found;
+    const first = await orProblem(requireFirstOfLane(driverOf(db), parameters.deliveryId));
+    const { topic, subscriber, attempts } = first;
     requireHandled(topic, subscriber, bus.subscribers());
     const handling = handlingOf(topic, subscriber, bus.subscribers());
     if (typeof handling === 'string') throw new TypeError('it is handled');

@@ -3,8 +3,6 @@ import * as z from 'zod';
 
 import { lanes } from '../../../drizzle/schema.ts';
 import { isTopicName, subscriberNames, topics } from '../../bus/catalog/catalog.ts';
-import { NotActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
-import type { ActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
 import { pause, resume } from '../../bus/deliveries/operations/pause.ts';
 import { deliveryId, topicName, topicText } from '../kit/replay-request.ts';
 import { retryNow } from '../../bus/deliveries/operations/retry-now.ts';
@@ -12,7 +10,6 @@ import { skip } from '../../bus/deliveries/operations/skip.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { answered, refused } from '../../platform/http/operation.ts';
-import { Problem } from '../../platform/http/problem.ts';
 import { actionRoute, NO_REASON } from '../kit/action-route.ts';
 import { requireHandled } from '../kit/handling.ts';
 import { hasEvents } from '../kit/known-names.ts';
@@ -22,6 +19,7 @@ import * as shape from '../kit/shapes.ts';
 import { TROUBLED_TOPIC } from '../overview/routes.ts';
 import { topicPage } from './page.ts';
 import { readTopic, topicView } from './read.ts';
+import { orProblem, UNKNOWN_DELIVERY } from './not-acted-on.ts';
 import { showRetryPrice } from './retry-price.ts';
 
 const UNKNOWN_TOPIC =
@@ -45,6 +43,11 @@ export const showTopic = operatorRoute({
       description: 'Retry the delivery that holds the first lane now.',
       parameters: { deliveryId: '$response.body#/heldLanes/0/deliveryId' },
       requestBody: {},
+    },
+    previewRetry: {
+      operationId: 'previewRetry',
+      description: 'What that retry costs.',
+      parameters: { deliveryId: '$response.body#/heldLanes/0/deliveryId' },
     },
     skip: {
       operationId: 'skip',
@@ -108,8 +111,6 @@ export const showTopic = operatorRoute({
 
 /** No lane has this id. */
 const NOBODY = '999999999999999999-1';
-const UNKNOWN_DELIVERY =
-  'Unknown delivery. Copy its id from the held lanes of its topic, for example 12-345.';
 const NO_DELIVERY = refused('not_found', { detail: UNKNOWN_DELIVERY });
 
 const actedOn = z
@@ -319,15 +320,4 @@ function isListed(wanted: { readonly subscriber: string; readonly topic: string 
       (wanted.topic === null || name === wanted.topic) &&
       subscribers.some((listed) => listed === wanted.subscriber),
   );
-}
-
-/** @throws Problem 404 or 409 if the delivery cannot be retried or skipped. */
-async function orProblem(acting: Promise<ActedOn>): Promise<ActedOn> {
-  try {
-    return await acting;
-  } catch (error) {
-    if (!(error instanceof NotActedOn)) throw error;
-    const detail = error.code === 'not_found' ? UNKNOWN_DELIVERY : error.message;
-    throw new Problem(error.code, { detail, cause: error });
-  }
 }

@@ -56,7 +56,7 @@ export const problemCodes = {
   unauthorized: { status: 401, detail: 'Send an operator’s token: Authorization: Bearer <JWT>.' },
   invalid_token: { status: 401, detail: 'The token is invalid or has expired.' },
   sign_in_code_spent: {
-    status: 401,
+    status: 410,
     detail:
       'The link was used already, or is older than 10 minutes. Get another with npm run token, or paste a token.',
   },

@@ -1,6 +1,7 @@
 import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database, Transaction } from '../../../platform/db/connect.ts';
 import { run } from '../../../platform/db/statement.ts';
+import type { Executor } from '../../../platform/db/statement.ts';
 
 /** A delivery that an operator has acted on, and its subscription. */
 export interface ActedOn {
@@ -52,23 +53,33 @@ export async function onFirstOfLane(
   return await db.transaction(async (tx) => {
     const [home = '', position = ''] = deliveryId.split('-');
     await run(tx, { text: LOCK, values: [home, position] });
-    const [found] = await run<FoundDelivery>(tx, { text: FIRST_OF_LANE, values: [home, position] });
-    if (!found) throw new NotActedOn('not_found');
+    const found = await requireFirstOfLane(tx, deliveryId);
     const { topic, subscriber } = found;
-    if (!found.is_unfinished) throw new NotActedOn('not_waiting');
-    if (!found.is_free) throw new NotActedOn('under_way');
-    if (found.halted_by !== null)
-      throw new NotActedOn(
-        'halted',
-        `Dead letter ${found.halted_by} halts this lane. Replay or dismiss that one.`,
-      );
-    if (!found.is_first) throw new NotActedOn('not_first');
     const acted = { deliveryId, topic, subscriber };
     const { lane_id: laneId, event_id: eventId, is_failing: isFailing } = found;
     await act(tx, { ...acted, id: { home, position }, laneId, eventId, isFailing });
     noteDue(tx);
     return acted;
   });
+}
+
+/**
+ * Reads the delivery that an action would be on, and locks nothing.
+ *
+ * @throws NotActedOn as the action would.
+ */
+export async function requireFirstOfLane(on: Executor, deliveryId: string): Promise<FoundDelivery> {
+  const [found] = await run<FoundDelivery>(on, { text: FIRST_OF_LANE, values: deliveryId.split('-') });
+  if (!found) throw new NotActedOn('not_found');
+  if (!found.is_unfinished) throw new NotActedOn('not_waiting');
+  if (!found.is_free) throw new NotActedOn('under_way');
+  if (found.halted_by !== null)
+    throw new NotActedOn(
+      'halted',
+      `Dead letter ${found.halted_by} halts this lane. Replay or dismiss that one.`,
+    );
+  if (!found.is_first) throw new NotActedOn('not_first');
+  return found;
 }
 
 interface FoundDelivery {
@@ -82,6 +93,7 @@ interface FoundDelivery {
   readonly halted_by: string | null;
   readonly is_unfinished: boolean;
   readonly is_failing: boolean;
+  readonly attempts: number;
 }
 
 // In a statement of its own, so that the snapshot of the next one is no older than the lock. A claim locks the row too.
@@ -95,7 +107,7 @@ const FIRST_OF_LANE = `
   select home.topic, home.subscriber, lane.id::text as lane_id, event_id::text, lane.lease_token is null as is_free,
     state in ('pending', 'failing') as is_unfinished,
     -- A wait that the handler asked for does not count as an attempt.
-    attempts > 0 as is_failing,
+    attempts > 0 as is_failing, attempts,
     not exists (
       select from deliveries as earlier
       where earlier.lane_id = home.id and earlier.position > lane.head and earlier.position < target.position

@@ -1,0 +1,16 @@
+import { NotActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
+import { Problem } from '../../platform/http/problem.ts';
+
+export const UNKNOWN_DELIVERY =
+  'Unknown delivery. Copy its id from the held lanes of its topic, for example 12-345.';
+
+/** @throws Problem 404 or 409 if the delivery cannot be retried or skipped. */
+export async function orProblem<Done>(acting: Promise<Done>): Promise<Done> {
+  try {
+    return await acting;
+  } catch (error) {
+    if (!(error instanceof NotActedOn)) throw error;
+    const detail = error.code === 'not_found' ? UNKNOWN_DELIVERY : error.message;
+    throw new Problem(error.code, { detail, cause: error });
+  }
+}
