@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { serve } from 'srvx';
 import type { Server } from 'srvx';
+import { Webhook } from 'standardwebhooks';
 
 import { writePackage } from '../dev/build/package/write.ts';
 import type { BuiltPackage } from '../dev/build/package/write.ts';
@@ -19,7 +20,7 @@ import { connect } from '../lib/platform/db/connect.ts';
 import { logTo } from '../lib/platform/log.ts';
 import { sleep } from '../lib/platform/time.ts';
 import { createDatabase, startPostgres } from '../tests/support/postgres.ts';
-import { ms, quantile } from './figures.ts';
+import { goal, ms, quantile } from './figures.ts';
 import type { Figure, Section } from './figures.ts';
 
 const root = new URL('../', import.meta.url);
@@ -42,7 +43,7 @@ export async function benchPackage(): Promise<Section> {
       title: 'The package for other repositories',
       rows: [...sizes(built), ...starts, ...(await latencies())],
       notes: [
-        `Whole processes on Node 24, median / slowest of ${ROUNDS}. The relay with kicks runs for them alone; the one without looks every ${LOOK_EVERY_MS / 1000} seconds, as the cron's does. ${EVENTS} events of one producer, to a subscriber over HTTP on the same machine.`,
+        `Whole processes on Node 24, median / slowest of ${ROUNDS}. The relay with kicks runs for them alone; the one without looks every ${LOOK_EVERY_MS / 1000} seconds, as the cron's does. ${EVENTS} events in each way, to a subscriber over HTTP on the same machine; the time of a posted event begins when its request is signed, so it has a round trip and the commit in it.`,
       ],
     };
   } finally {
@@ -98,23 +99,47 @@ function coldStarts(folder: string, { entries }: BuiltPackage): Figure[] {
 
 async function latencies(): Promise<Figure[]> {
   logTo(() => undefined);
-  console.log(`From commit to handler elsewhere, ${EVENTS} events with kicks and ${EVENTS} without …`);
+  console.log(`From commit to handler elsewhere, ${EVENTS} events in each way …`);
   const postgres = await startPostgres();
   try {
-    const withKicks = await latenciesOf(await createDatabase(postgres.url), kicked);
-    const without = await latenciesOf(await createDatabase(postgres.url), ticked);
+    const woken = await latenciesOf(await createDatabase(postgres.url), wokenBus);
+    const alone = await latenciesOf(await createDatabase(postgres.url), lookingBus);
     return [
-      { what: 'commit to handler elsewhere with a kick, p50 / slowest', figure: withKicks, goal: '' },
-      { what: 'commit to handler elsewhere without, p50 / slowest', figure: without, goal: '' },
+      row('commit to handler elsewhere, by emit and a kick', woken.emit!),
+      row('the same, by postbud_emit and a kick', woken.sql!),
+      {
+        ...row('request to handler elsewhere, by POST /api/events', woken.post!),
+        goal: goal('p50 under 10 ms', quantile(woken.post!, 0.5) < 10),
+      },
+      row('commit to handler elsewhere without a kick', alone.emit!),
     ];
   } finally {
     await postgres.stop();
   }
 }
 
-/** A bus that relays to this receiver: what a producer calls after a commit, and the end of it. */
+function row(what: string, times: readonly number[]): Figure {
+  return {
+    what: `${what}, p50 / slowest`,
+    figure: `${ms(quantile(times, 0.5))} / ${ms(Math.max(...times))}`,
+    goal: '',
+  };
+}
+
+interface Maintenance {
+  readonly maintenanceId: string;
+  readonly resourceId: string;
+  readonly completedAt: string;
+}
+
+const TOPIC = 'resource.maintenance.completed';
+
+/** Records an event. `began` is called where the time begins. */
+type Record = (payload: Maintenance, began: () => void) => Promise<unknown>;
+
+/** A bus that relays to a receiver: the ways to record an event in it, and its end. */
 interface Bus {
-  readonly afterCommit: () => unknown;
+  readonly ways: Readonly<{ [way: string]: Record }>;
   readonly stop: () => Promise<unknown>;
 }
 
@@ -123,70 +148,128 @@ interface Receiver {
   readonly secret: string;
 }
 
-/** The cron's function, which only kicks set going. */
-async function kicked(databaseUrl: string, { url, secret }: Receiver): Promise<Bus> {
+/** The functions of kicks and of posted events: no relay looks by itself. */
+async function wokenBus(databaseUrl: string, { url, secret }: Receiver): Promise<Bus> {
   Object.assign(process.env, {
     DATABASE_URL: databaseUrl,
     KICK_SECRET: secret,
+    PRODUCER_RESOURCES_SECRET: secret,
     SUBSCRIBER_CALENDAR_URL: url,
     SUBSCRIBER_CALENDAR_SECRET: secret,
   });
-  const { default: endpoint } = await import('../api/cron/relay.ts');
-  const server = await listening((request) => endpoint.fetch(request));
+  const { default: kicks } = await import('../api/kick.ts');
+  const { default: events } = await import('../api/events.ts');
+  const server = await listening((request) =>
+    (new URL(request.url).pathname === '/api/events' ? events : kicks).fetch(request),
+  );
+  const kick = createKick({ url: server.url!, secret });
+  const client = new pg.Client(databaseUrl);
+  await client.connect();
+  const committed = async (record: () => Promise<unknown>, began: () => void) => {
+    await client.query('begin');
+    await record();
+    await client.query('commit');
+    began();
+    void kick();
+  };
   return {
-    afterCommit: createKick({ url: server.url!, secret }),
-    stop: () => server.close(true),
+    ways: {
+      emit: async (payload, began) => await committed(() => emit(client, TOPIC, payload), began),
+      sql: async (payload, began) =>
+        await committed(
+          () => client.query('select postbud_emit($1, $2)', [TOPIC, JSON.stringify(payload)]),
+          began,
+        ),
+      async post(payload, began) {
+        began();
+        await post(new URL('/api/events', server.url), secret, payload);
+      },
+    },
+    async stop() {
+      await client.end();
+      await server.close(true);
+    },
   };
 }
 
+async function post(url: URL, secret: string, data: Maintenance): Promise<void> {
+  const id = data.maintenanceId;
+  const body = JSON.stringify({ specversion: '1.0', id, source: 'resources', type: TOPIC, data });
+  const at = new Date();
+  const response = await fetch(url, {
+    method: 'POST',
+    body,
+    headers: {
+      'content-type': 'application/cloudevents+json',
+      'webhook-id': id,
+      'webhook-timestamp': `${Math.floor(at.getTime() / 1000)}`,
+      'webhook-signature': new Webhook(secret).sign(id, at, body),
+    },
+  });
+  const answer = await response.text();
+  if (!response.ok) throw new Error(answer);
+}
+
 /** A relay that looks as the cron's does. */
-async function ticked(databaseUrl: string, receiver: Receiver): Promise<Bus> {
+async function lookingBus(databaseUrl: string, receiver: Receiver): Promise<Bus> {
   const { db, close } = await connect(databaseUrl);
   const ending = new AbortController();
   const subscribers = [remoteSubscriber({ name: 'calendar', ...receiver })];
   const relaying = keepRelaying({ db, subscribers, until: Infinity, signal: ending.signal });
+  const client = new pg.Client(databaseUrl);
+  await client.connect();
   return {
-    afterCommit: () => undefined,
+    ways: {
+      async emit(payload, began) {
+        await emit(client, TOPIC, payload);
+        began();
+      },
+    },
     async stop() {
       ending.abort();
       await relaying.catch(() => undefined);
+      await client.end();
       await close();
     },
   };
 }
 
+/** @returns the times of each way, in milliseconds; the ways take turns. */
 async function latenciesOf(
   databaseUrl: string,
   openBus: (databaseUrl: string, receiver: Receiver) => Promise<Bus>,
-): Promise<string> {
-  const committedAt = new Map<string, number>();
-  const times: number[] = [];
+): Promise<{ [way: string]: number[] }> {
+  const arrivedAt = new Map<string, number>();
   const receiving = await listening(async (request) => {
     const at = performance.now();
-    const { data } = (await request.json()) as { data: { maintenanceId: string } };
-    times.push(at - committedAt.get(data.maintenanceId)!);
+    const { data } = (await request.json()) as { data: Maintenance };
+    arrivedAt.set(data.maintenanceId, at);
     return new Response(null, { status: 204 });
   });
   const secret = `whsec_${randomBytes(32).toString('base64')}`;
   const bus = await openBus(databaseUrl, { url: receiving.url!, secret });
-  const pool = new pg.Pool({ connectionString: databaseUrl });
-  const client = await pool.connect();
+  const ways = Object.entries(bus.ways);
+  const beganAt = new Map<string, number>();
   for (let number = 0; number < EVENTS; number += 1) {
-    const maintenanceId = `mnt_${number}`;
-    await client.query('begin');
-    const payload = { maintenanceId, resourceId: 'res_1', completedAt: new Date().toISOString() };
-    await emit(client, 'resource.maintenance.completed', payload);
-    await client.query('commit');
-    committedAt.set(maintenanceId, performance.now());
-    void bus.afterCommit();
-    await sleep((2 * LOOK_EVERY_MS) / EVENTS);
+    for (const [way, record] of ways) {
+      const maintenanceId = `mnt_${way}_${number}`;
+      const payload = { maintenanceId, resourceId: 'res_1', completedAt: new Date().toISOString() };
+      await record(payload, () => beganAt.set(maintenanceId, performance.now()));
+      await sleep((2 * LOOK_EVERY_MS) / EVENTS);
+    }
   }
-  while (times.length < EVENTS) await sleep(50);
-  client.release();
-  await pool.end();
+  while (arrivedAt.size < EVENTS * ways.length) await sleep(50);
   await bus.stop();
   await receiving.close(true);
-  return `${ms(quantile(times, 0.5))} / ${ms(Math.max(...times))}`;
+  return Object.fromEntries(
+    ways.map(([way]) => [
+      way,
+      Array.from(
+        { length: EVENTS },
+        (_, number) => arrivedAt.get(`mnt_${way}_${number}`)! - beganAt.get(`mnt_${way}_${number}`)!,
+      ),
+    ]),
+  );
 }
 
 async function listening(answer: (request: Request) => Promise<Response>): Promise<Server> {
