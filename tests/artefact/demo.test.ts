@@ -19,7 +19,7 @@ test(
       expectDemo(output);
       // The wallet payment waits too, where it was captured behind the one that fails.
       expect(output).toMatch(
-        /15 events, 35 deliveries: 3[12] delivered .* 1 failing, [12] pending, 1 dead-lettered/,
+        /17 events, 39 deliveries: 3[56] delivered .* 1 failing, [12] pending, 1 dead-lettered/,
       );
       expect(code).toBe(0);
     } finally {

@@ -103,17 +103,18 @@ describe('a role that was granted the topics of bookings', () => {
     });
   });
 
-  test('may call no function of ours but postbud_emit, and has no right on any table', async ({
+  test('may call no function of ours but those that emit and cancel a timer, and has no right on any table', async ({
     bus,
     roles,
   }) => {
     const { name } = roles.bookings;
     const callable = await rows(
       bus.db,
-      `select proname from pg_proc where pronamespace = 'public'::regnamespace and has_function_privilege($1, oid, 'execute')`,
+      `select proname from pg_proc where pronamespace = 'public'::regnamespace and has_function_privilege($1, oid, 'execute')
+       order by proname`,
       [name],
     );
-    expect(callable).toEqual([{ proname: 'postbud_emit' }]);
+    expect(callable).toEqual([{ proname: 'postbud_cancel_timer' }, { proname: 'postbud_emit' }]);
     const touched = await rows(
       bus.db,
       `select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'v', 'S') and case relkind

@@ -126,7 +126,7 @@ describe('the local server', () => {
     await expect.poll(() => server.output()).toMatch(/\d+ events, \d+ deliveries/);
     expectDemo(server.output());
     expect(server.output()).toContain('DEMO=off');
-    expect(server.output()).toMatch(/15 events, 35 deliveries: 35 delivered/);
+    expect(server.output()).toMatch(/17 events, 39 deliveries: 39 delivered/);
     const captured = (await journeys(server)).filter(
       ({ topic, subscriber }) => topic === 'payment.captured' && subscriber === 'accounting',
     );
@@ -368,8 +368,10 @@ describe('the local server', () => {
       const { code, output } = await runProgram('dev/demo.ts', { DATA_DIR: dataDir });
       expect(code).toBe(0);
       expectDemo(output);
-      expect(output).toMatch(/└ payment\.captured +accounting +\S failing +1 .*next retry in \d+ s/);
-      expect(output).toMatch(/└ payment\.captured +accounting +\S pending +0 +behind an earlier event/);
+      expect(output).toMatch(
+        /└ payment\.captured +accounting +1 +! failing: the subscriber answered 500: down for maintenance; next retry in \d+ s/,
+      );
+      expect(output).toMatch(/└ payment\.captured +accounting +0 +· pending: behind an earlier event/);
       expect(output).toMatch(
         /17 events, 39 deliveries: 36 delivered .* 1 failing, 1 pending, 1 dead-lettered/,
       );
