@@ -80,10 +80,12 @@ const LINK_TO_DOCUMENT = /\[([^\]]+)\]\((?!#|https?:)[^)]+\)/g;
 /** The package's own `package.json`. */
 function manifestOf(root: URL, packageJson: PackageJson, registry: Registry | null) {
   const { name, version, license, engines, ...own } = packageJson;
-  const { stdout: origin } = spawnSync('git', ['config', '--get', 'remote.origin.url'], {
+  const { stdout } = spawnSync('git', ['config', '--get', 'remote.origin.url'], {
     cwd: root,
     encoding: 'utf8',
   });
+  // A clone of a folder has that folder's path, which says nothing elsewhere.
+  const origin = /^(?:https|ssh|git):\/\/\S+|^git@\S+/.exec(stdout ?? '')?.[0];
   return {
     ...(registry === null
       ? { name, private: true }
@@ -91,7 +93,7 @@ function manifestOf(root: URL, packageJson: PackageJson, registry: Registry | nu
     version,
     description: 'Emits events to Postbud, receives them, and tests what does, in a repository of its own.',
     license,
-    ...(origin && { repository: { type: 'git', url: origin.trim() } }),
+    ...(origin !== undefined && { repository: { type: 'git', url: origin } }),
     type: 'module',
     sideEffects: false,
     engines,
