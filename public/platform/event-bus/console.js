@@ -173,7 +173,9 @@ function showTimes(page) {
   }
   for (const element of all('[data-zone-name]', page)) element.textContent = timeZone;
   const button = find('[data-zone]', page);
-  if (button) button.textContent = timeZone === 'UTC' ? `Show ${ownZone}` : 'Show UTC';
+  if (!button) return;
+  button.textContent = timeZone === 'UTC' ? `Show ${ownZone}` : 'Show UTC';
+  button.hidden = ownZone === 'UTC';
 }
 
 const LEADING_TIME = /^(?:[A-Z][a-z]{2} ?)?(?:\d\d:\d\d)?/;
