@@ -137,7 +137,7 @@ export const bookings = {
   'booking.reminder.due': topic({
     producer: 'bookings',
     subscribers: ['notifications'],
-    description: 'A booking begins tomorrow. Set as a timer when it is made, moved and cancelled with it.',
+    description: 'A booking begins tomorrow.',
     version: 1,
     person: ['email'],
     payload: z.object({ bookingId: id, resourceId: id, startsAt: instant, email: email.optional() }),
