@@ -79,7 +79,9 @@ test('an operator sees who does not answer, and probes from the page of the subs
     /ledger is unreachable: 5 deliveries wait in \d lanes until it answers\./,
   );
   await page.goto(at('/subscribers/ledger'));
-  expect(await wordsOf(page)).toMatch(/ledger has been unreachable since [\d:]+(?: UTC)?\. 5 deliveries wait/);
+  expect(await wordsOf(page)).toMatch(
+    /ledger has been unreachable since [\d:]+(?: UTC)?\. 5 deliveries wait/,
+  );
   await page.getByRole('button', { name: 'Probe now ledger' }).click();
   await expect.poll(() => wordsOf(page)).toMatch(/Probing ledger: (no answer|on its way)/);
 });

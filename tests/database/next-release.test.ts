@@ -1,3 +1,5 @@
+import { readdirSync } from 'node:fs';
+
 import { expect } from 'vitest';
 
 import { test } from '../support/bus-test.ts';
@@ -5,6 +7,12 @@ import { NEXT_TURN, SchemaFolder, migrateToNextRelease } from '../support/next-r
 import { openRelease } from '../support/releases.ts';
 
 let folder: SchemaFolder;
+
+const written = readdirSync(new URL('../../drizzle/migrations', import.meta.url)).filter((name) =>
+  name.endsWith('.sql'),
+).length;
+/** The file of the next migration, or of one that many later. */
+const fileOf = (name: string, later = 0) => `${`${written + later}`.padStart(4, '0')}_${name}.sql`;
 
 test.beforeEach(async () => {
   folder = await SchemaFolder.open();
@@ -14,8 +22,8 @@ test.beforeEach(async () => {
 test('changes become one migration, both releases deliver from one database, and the one after them drops the older turn', async ({
   bus,
 }) => {
-  expect(await migrateToNextRelease(bus.db, folder)).toBe('Wrote migrations/0001_tried_turns.sql.');
-  const migration = await folder.migration('0001_tried_turns.sql');
+  expect(await migrateToNextRelease(bus.db, folder)).toBe(`Wrote migrations/${fileOf('tried_turns')}.`);
+  const migration = await folder.migration(fileOf('tried_turns'));
   expect(migration.match(/^(?:alter|create|drop) .*?(?=[ (]|$)/gim)).toHaveLength(3);
   expect(migration).toMatch(/^ALTER TABLE "last_pass" ADD COLUMN "note" text;/);
   expect(migration.match(/^create or replace function \w+/gm)).toEqual([
@@ -39,9 +47,9 @@ test('changes become one migration, both releases deliver from one database, and
     expect(handed).toEqual([`next ${one}`, `present ${two}`]);
     await folder.delete('functions/postbud_turn_4.sql');
     expect(await folder.writeMigration('only_tried_turns')).toMatchObject({
-      said: 'Wrote migrations/0002_only_tried_turns.sql.',
+      said: `Wrote migrations/${fileOf('only_tried_turns', 1)}.`,
     });
-    expect(await folder.migration('0002_only_tried_turns.sql')).toBe('drop function postbud_turn_4;\n');
+    expect(await folder.migration(fileOf('only_tried_turns', 1))).toBe('drop function postbud_turn_4;\n');
     await folder.migrate(bus.db);
     const three = await next.emit('payment.failed', 3);
     await drain(next);
@@ -72,7 +80,7 @@ test.for([
   await folder.edit('functions/postbud_slot.sql', change);
   const { code, said } = await folder.writeMigration('slots');
   expect({ code, said }).toEqual({ code: 1, said: says });
-  await expect(folder.migration('0001_slots.sql')).rejects.toThrow('ENOENT');
+  await expect(folder.migration(fileOf('slots'))).rejects.toThrow('ENOENT');
 });
 
 test('a function that another one calls cannot go', async () => {
