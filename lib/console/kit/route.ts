@@ -6,19 +6,19 @@ import type { Refusal } from '../../components/registry.ts';
 import type { AlertSettings, OperatorSettings, Provider } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { mediaTypes } from '../../platform/http/body.ts';
-import { CSV_TYPE, HTML_TYPE, JSON_TYPE, refused } from '../../platform/http/operation.ts';
 import type { Answer as DescribedAnswer, Example, Operation, Scope } from '../../platform/http/operation.ts';
 import type { ProblemCode } from '../../platform/http/problem-codes.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { readContent, requireValid, validated } from '../../platform/http/validated.ts';
 import type { Content } from '../../platform/http/validated.ts';
 import type { Limit } from '../../platform/rate-limit/limiter.ts';
-import { csvFile, csvLinks, csvParameters, wantedCsv } from './csv.ts';
+import { csvFile, csvLinks, wantedCsv } from './csv.ts';
 import type { CsvList } from './csv.ts';
 import { enteredIn } from './entered.ts';
 import type { Html, PageContext } from './layout.ts';
 import { requireNobodyNamed } from './nobody-named.ts';
 import type { Operator } from './operator.ts';
+import { describeAnswers, describeParameters, refusals } from './route-description.ts';
 
 /** The bus, as routes read it and act on it. */
 export interface Bus {
@@ -359,74 +359,3 @@ const BODY_PROBLEMS: readonly ProblemCode[] = [
   'unsupported_encoding',
   'cross_site_request',
 ];
-
-function describeParameters({
-  parameters = {},
-  query,
-  csv = [],
-}: {
-  readonly parameters?: Shape;
-  readonly query?: z.ZodType;
-  readonly csv?: readonly CsvList[];
-}): NonNullable<Operation['parameters']> {
-  // A query that is rewritten before it is checked is described by the schema that checks it.
-  const fields = query instanceof z.ZodPipe ? query.out : query;
-  const shape = fields instanceof z.ZodObject ? fields.shape : {};
-  return [
-    ...Object.entries(parameters).map(([name, schema]) => ({ in: 'path' as const, name, schema })),
-    ...Object.entries<z.ZodType>(shape).map(([name, schema]) => ({
-      in: 'query' as const,
-      name,
-      schema,
-      isList: name === 'deliveryIds',
-    })),
-    ...(csv.length === 0 ? [] : csvParameters(csv)),
-  ];
-}
-
-function describeAnswers({
-  answer,
-  links,
-  csv,
-  page,
-  redirectTo,
-}: {
-  readonly answer: z.ZodType;
-  readonly csv?: readonly CsvList[];
-  readonly links?: DescribedAnswer['links'];
-  readonly page?: unknown;
-  readonly redirectTo?: unknown;
-}): readonly DescribedAnswer[] {
-  return [
-    {
-      status: 200,
-      description: answer.description ?? 'The answer.',
-      content: {
-        [JSON_TYPE]: answer,
-        ...(page !== undefined && { [HTML_TYPE]: z.string() }),
-        ...(csv && { [CSV_TYPE]: z.string() }),
-      },
-      ...(links && { links }),
-    },
-    ...(redirectTo === undefined ? [] : [SEE_OTHER]),
-  ];
-}
-
-const SEE_OTHER: DescribedAnswer = {
-  status: 303,
-  description: 'The same, to a browser that sent a form: a redirect to the next page.',
-  headers: ['Location'],
-};
-
-/** The first example again, without a token and without the scope. */
-function refusals(examples: Operation['examples'], scope: Scope): Readonly<Record<string, Example>> {
-  const [request] = Object.values(examples);
-  return {
-    'without-a-token': { ...request, summary: 'Without a token', answer: refused('unauthorized') },
-    'without-the-scope': {
-      ...request,
-      summary: `With a token that lacks the scope ${scope}`,
-      answer: refused('insufficient_scope', { detail: `The token lacks the scope ${scope}.` }),
-    },
-  };
-}
