@@ -1,6 +1,6 @@
 import type { DeadLetterItem } from '../lib/console/dead-letters/fields.ts';
 import type { Counts } from '../lib/console/kit/shapes.ts';
-import type { HeldLane } from '../lib/console/lanes/read.ts';
+import type { HeldLane } from '../lib/console/held-lanes/held-lane.ts';
 import type { Overview } from '../lib/console/overview/read.ts';
 import { HOUR, SECOND } from '../lib/platform/time.ts';
 
@@ -10,7 +10,7 @@ export type Happening = { readonly at: string } & (
   | { readonly type: 'relay'; readonly state: Overview['relay']['state'] }
   | { readonly type: 'held_back' | 'no_longer_held_back'; readonly topic: string }
   | { readonly type: 'paused' | 'resumed'; readonly topic: string; readonly subscriber: string }
-  | ({ readonly type: 'failing_lane'; readonly topic: string } & HeldLane)
+  | ({ readonly type: 'failing_lane' } & HeldLane)
   | ({ readonly type: 'flowing_lane'; readonly topic: string } & Pick<HeldLane, 'subscriber' | 'orderingKey'>)
   | ({ readonly type: 'dead_letter' } & DeadLetterItem)
 );
@@ -106,7 +106,7 @@ export class HeldLanesSeen {
       const known = this.#lanes.get(key)?.lane;
       if (lane.deliveryId === known?.deliveryId && lane.attempts === known.attempts) continue;
       this.#lanes.set(key, { topic, lane });
-      if (lane.lastError) happened.push({ at, type: 'failing_lane', topic, ...lane });
+      if (lane.lastError) happened.push({ at, type: 'failing_lane', ...lane });
     }
     const isHeld = new Set(held.map((lane) => laneKey(topic, lane)));
     for (const { subscriber, failing } of view.topics.find((one) => one.topic === topic)?.subscribers ?? []) {

@@ -1,11 +1,12 @@
+import { heldLaneList } from '../../lib/console/held-lanes/section.ts';
 import { pauseSentence } from '../../lib/console/kit/pauses.ts';
 import { quantity } from '../../lib/console/kit/words.ts';
-import { outageSentence, standingFacts } from '../../lib/console/subscribers/facts.ts';
+import { heldOf, outageSentence, standingFacts } from '../../lib/console/subscribers/facts.ts';
 import type { SubscriberHealth } from '../../lib/console/subscribers/read.ts';
 import { subscriberLike } from '../action.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
-import { drawFacts } from '../draw.ts';
+import { drawFacts, drawList } from '../draw.ts';
 import { EXIT, misused } from '../failure.ts';
 import { writeItem } from '../outcome.ts';
 import { wrapTo } from '../text.ts';
@@ -47,6 +48,7 @@ async function run(call: Call): Promise<number> {
   for (const { text } of [...held, ...(silence ? [silence] : [])]) writeItem(out, 'doubtful', text);
   for (const { sentence, state } of view.incidents)
     writeItem(out, state === 'happening' ? 'bad' : 'doubtful', sentence);
+  if (view.heldLanes.length > 0) out.write(`\n${drawList(out, heldLaneList(heldOf(view)))}`);
   const advice = [...adviceOf(view), times()].map((line) => wrapTo(out.columns, line)).join('\n');
   out.write(`\n${out.paint('dim', advice)}`);
   return EXIT.ok;

@@ -3,7 +3,7 @@ import stringWidth from 'string-width';
 import type { DeadLetterItem } from '../../lib/console/dead-letters/fields.ts';
 import { duration, timeOfDay, until } from '../../lib/console/kit/instants.ts';
 import { failureText } from '../../lib/console/kit/states.ts';
-import { count, quantity } from '../../lib/console/kit/words.ts';
+import { attemptsOf, count, quantity } from '../../lib/console/kit/words.ts';
 import type { Overview } from '../../lib/console/overview/read.ts';
 import { SECOND, sleep } from '../../lib/platform/time.ts';
 import { printableJson } from '../../lib/platform/visible.ts';
@@ -237,11 +237,12 @@ function wordsOf(happening: Happening): Words {
         what: `${happening.topic} → ${happening.subscriber}`,
       };
     case 'failing_lane': {
-      const { at, topic, subscriber, deliveryId, attempts, nextAttemptAt, lastError, behind, isMoreBehind } =
+      const { at, topic, subscriber, deliveryId, attempts, maxAttempts, nextAttemptAt, lastError } =
         happening;
+      const { behind, isMoreBehind } = happening;
       const error = lastError ? `: ${failureText(lastError)}` : '';
       const waiting = behind === 0 ? '' : `, ${isMoreBehind ? 'over ' : ''}${count(behind)} behind it`;
-      const what = `${deliveryId}  ${topic} → ${subscriber}  attempt ${attempts}${error}; next ${until(nextAttemptAt, at)}${waiting}`;
+      const what = `${deliveryId}  ${topic} → ${subscriber}  attempt ${attemptsOf(attempts, maxAttempts)}${error}; next ${until(nextAttemptAt, at)}${waiting}`;
       return { style: 'yellow', word: '! failing', what };
     }
     case 'flowing_lane':

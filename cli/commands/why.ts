@@ -6,7 +6,7 @@ import { namedItems } from '../../lib/console/events/lists.ts';
 import { statePhrase } from '../../lib/console/kit/document.ts';
 import { timeText } from '../../lib/console/kit/instants.ts';
 import { failureText } from '../../lib/console/kit/states.ts';
-import { quantity } from '../../lib/console/kit/words.ts';
+import { attemptsWords, quantity } from '../../lib/console/kit/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { drawFacts } from '../draw.ts';
@@ -126,7 +126,14 @@ function deliveryTable(deliveries: readonly EventDelivery[], now: string, pane: 
 function outcomeOf(delivery: EventDelivery, now: string): string {
   const { why, attempts, deliveredAt, deadLetteredAt, dismissedAt, lastError } = delivery;
   if (dismissedAt !== null) return `dismissed ${timeText(dismissedAt, now)}`;
-  if (why !== null) return [why.text, ...why.also.map(({ text }) => `Also: ${text}`)].join(' ');
+  if (why !== null)
+    return [
+      why.text,
+      delivery.state === 'failing' && `${attemptsWords(delivery.failures, delivery.maxAttempts)}.`,
+      ...why.also.map(({ text }) => `Also: ${text}`),
+    ]
+      .filter(Boolean)
+      .join(' ');
   const tries = attempts.filter((attempt) => 'attempt' in attempt && attempt.outcome !== 'waited').length;
   const at = deliveredAt ?? deadLetteredAt;
   const error = deadLetteredAt === null || lastError === null ? '' : `: ${failureText(lastError)}`;

@@ -485,7 +485,7 @@ describe('one dead letter', () => {
     expect(letter).toMatchObject({
       state: 'delivered',
       replays: 3,
-      failures: 1,
+      failures: 0,
       deadLetteredAt: null,
       nextAttemptAt: null,
       lastError: { kind: 'TypeError', message: 'the ledger is down', group: null },

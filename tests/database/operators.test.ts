@@ -501,12 +501,14 @@ describe('the page of one topic', () => {
     const { heldLanes, orderedBy, description } = await view(bus, START);
     expect(heldLanes).toEqual([
       {
+        topic: 'payment.captured',
         subscriber: 'ledger',
         orderingKey: '',
         deliveryId: expect.stringMatching(/^\d+-\d+$/),
         eventId: first,
         subject: expect.any(String),
         attempts: 1,
+        maxAttempts: 5,
         nextAttemptAt: iso(START + MINUTE),
         lastError: { kind: 'Error', message: 'the ledger is down' },
         behind: 4,

@@ -10,7 +10,7 @@ describe('subscribers', () => {
     const { code, out } = await postbud('subscribers', { columns: 80 });
     expect(code).toBe(0);
     const [heading, first] = out.split('\n');
-    expect(heading).toMatch(/^subscriber +(runs +)?state +waiting +failing +dead/);
+    expect(heading).toMatch(/^subscriber +(runs +)?state +pending +failing +dead/);
     expect(first).toMatch(/^ledger +(here, 1 of 16 +)?! failing +1 +1 +0/);
     expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(80);
   });

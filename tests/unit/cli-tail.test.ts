@@ -11,7 +11,7 @@ import {
 } from '../../cli/happenings.ts';
 import type { DeadLetterItem } from '../../lib/console/dead-letters/fields.ts';
 import { showTimesIn } from '../../lib/console/kit/instants.ts';
-import type { HeldLane } from '../../lib/console/lanes/read.ts';
+import type { HeldLane } from '../../lib/console/held-lanes/held-lane.ts';
 import type { Overview } from '../../lib/console/overview/read.ts';
 import { HOUR } from '../../lib/platform/time.ts';
 
@@ -127,12 +127,14 @@ describe('what tail tells', () => {
   });
 
   const lane = (attempts: number): HeldLane => ({
+    topic: 'payment.captured',
     subscriber: 'ledger',
     orderingKey: '',
     deliveryId: '3-4',
     eventId: 'e',
     subject: null,
     attempts,
+    maxAttempts: 5,
     nextAttemptAt: later(60_000),
     lastError: { kind: 'http_503', message: 'Service Unavailable' },
     behind: 2,
@@ -158,9 +160,9 @@ describe('what tail tells', () => {
 
   test('tail writes each thing on one line of the terminal', () => {
     const pane = (columns: number | null) => ({ columns, paint: (_: string, text: string) => text });
-    const happening = { at: NOW, type: 'failing_lane', topic: 'payment.captured', ...lane(1) } as const;
+    const happening = { at: NOW, type: 'failing_lane', ...lane(1) } as const;
     expect(lineOf(happening, pane(null))).toBe(
-      '14:30:00  ! failing        3-4  payment.captured → ledger  attempt 1: 503 Service Unavailable; next in 1 min, 2 behind it',
+      '14:30:00  ! failing        3-4  payment.captured → ledger  attempt 1 of 5: 503 Service Unavailable; next in 1 min, 2 behind it',
     );
     const narrow = lineOf(happening, pane(60));
     expect(narrow).toMatch(/^14:30:00 .* 3-4 {2}payment\.captured → ledger.*…$/);

@@ -278,6 +278,7 @@ function deadLetterOf(fields: Partial<DeadLetter> = {}): DeadLetter {
     subject: 'payment pay_1',
     createdAt: EARLIER,
     failures: 5,
+    maxAttempts: 5,
     replays: 0,
     state: 'dead_lettered',
     deadLetteredAt: EARLIER,

@@ -17,7 +17,6 @@ import { pauseAlerts } from '../kit/pause-alerts.ts';
 import { alert, card } from '../kit/sections.ts';
 import { subscriberLink } from '../kit/subscriber-link.ts';
 import { attemptTimeline } from './attempts.ts';
-import { attemptsSoFar } from './delivery.ts';
 import type { DeadLetter } from './delivery.ts';
 import { deadLetterFacts, statePhraseOf } from './facts.ts';
 import { haltWords } from './halts.ts';
@@ -83,7 +82,7 @@ function actions(view: DeadLetter, context: PageContext): Html | null {
   return html`<div class="acts">
     ${
       state === 'failing'
-        ? firstOfLaneForms({ ...view, attempts: attemptsSoFar(view.attempts) }, of, context)
+        ? firstOfLaneForms(view, of, context)
         : replayLinkTo(view, of, { deliveryIds: deliveryId, include }, context)
     }
     ${deadLetteredAt !== null && dismissLetterForm(deliveryId, of, halts !== null, context)}

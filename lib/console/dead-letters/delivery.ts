@@ -3,6 +3,7 @@ import * as z from 'zod';
 
 import type { PastAttempt } from '../../../drizzle/schema.ts';
 import { ABSENT_KINDS } from '../../bus/deliveries/outage.ts';
+import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { hidePersonalData, maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
@@ -11,6 +12,7 @@ import { subjectOf } from '../../platform/masking/subject.ts';
 import { instantOf } from '../../platform/time.ts';
 import { computed, field, instant, instantOrNull, instantSql, jsonOf, shapesOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
+import { allowedAttempts, maxAttemptsOf } from '../kit/handling.ts';
 import * as shape from '../kit/shapes.ts';
 import type { State } from '../kit/shapes.ts';
 import { deliveryFields } from './fields.ts';
@@ -104,6 +106,8 @@ const deadLetterFields = {
   ...deliveryFields,
   generatedAt: instant('clock_timestamp()'),
   state: field(shape.state, 'deliveries.state'),
+  failures: { ...deliveryFields.failures, sql: `attempts - (deliveries.state = 'delivered')::int` },
+  maxAttempts: computed(allowedAttempts),
   deadLetteredAt: instantOrNull('dead_lettered_at'),
   dismissedAt: instantOrNull(
     'dismissed_at',
@@ -150,15 +154,17 @@ export type Try = z.output<typeof handled>;
  * Reads one delivery, with its personal data hidden unless it was revealed.
  *
  * @param deliveryId its id as lists show it.
+ * @param attached tells how many attempts a delivery has.
  * @returns null for an unknown delivery.
  */
 export async function readDeadLetter(
   db: Database,
   deliveryId: string,
+  attached: readonly AttachedSubscriber[] = [],
   revealed: Reveal | null = null,
 ): Promise<DeadLetter | null> {
   const [row] = await run<{ found: Found }>(driverOf(db), { text: READ, values: deliveryId.split('-') });
-  return row ? deadLetterOf(row.found, revealed) : null;
+  return row ? deadLetterOf(row.found, attached, revealed) : null;
 }
 
 /**
@@ -169,8 +175,8 @@ export async function readDeadLetter(
 export async function revealDeadLetter(
   db: Database,
   deliveryId: string,
-  by: string,
-  reason: string,
+  attached: readonly AttachedSubscriber[],
+  { by, reason }: { readonly by: string; readonly reason: string },
 ): Promise<DeadLetter | null> {
   const revealId = uuidv7();
   const [row] = await run<{ found: Found }>(driverOf(db), {
@@ -178,7 +184,7 @@ export async function revealDeadLetter(
     values: [...deliveryId.split('-'), revealId, by, reason],
   });
   if (!row) return null;
-  return deadLetterOf(row.found, revealOf(revealId, Date.parse(row.found.generatedAt)));
+  return deadLetterOf(row.found, attached, revealOf(revealId, Date.parse(row.found.generatedAt)));
 }
 
 /** The columns of a delivery that its attempts are read from. Times are epoch milliseconds. */
@@ -203,6 +209,7 @@ interface Found extends Row<typeof deadLetterFields> {
 
 function deadLetterOf(
   { halt, tries, errorGroup, payload, ...found }: Found,
+  attached: readonly AttachedSubscriber[],
   revealed: Reveal | null,
 ): DeadLetter {
   const isRevealed = revealed !== null;
@@ -213,6 +220,7 @@ function deadLetterOf(
   return {
     ...found,
     subject: subjectOf(topic, payload, event.version),
+    maxAttempts: maxAttemptsOf(topic, found.subscriber, attached),
     halts: haltsOf(halt),
     lastError: error && { kind: error.kind, message: error.message, group: errorGroup },
     attempts,
@@ -271,12 +279,6 @@ function isIntervention(
 /** Whether an attempt found nobody there during an outage. It used up no attempt, like one whose handler asked to wait. */
 export function isProbe({ outcome, error }: Try): boolean {
   return outcome === 'waited' && error !== null && ABSENT_KINDS.includes(error.kind);
-}
-
-/** The attempts that count: those since the last replay that failed, but for those that were given back. */
-export function attemptsSoFar(attempts: readonly Attempt[]): number {
-  const last = attempts.findLast(({ outcome }) => ['failed', 'returned', 'replayed'].includes(outcome));
-  return last?.outcome === 'failed' && 'attempt' in last ? last.attempt : 0;
 }
 
 /** Finds the error of the last attempt that failed; null where none did. */

@@ -15,19 +15,20 @@ import type { Facts, Phrase } from '../kit/document.ts';
 import { ago, until } from '../kit/instants.ts';
 import { deadLetterPath, eventPath, eventsWithPath, topicPath } from '../kit/links.ts';
 import { stateWord } from '../kit/states.ts';
-import { quantity } from '../kit/words.ts';
+import { attemptsWords, quantity } from '../kit/words.ts';
 import type { DeadLetter } from './delivery.ts';
 import { haltWords } from './halts.ts';
 
-/** A delivery's state, since when, and what comes next. */
+/** A delivery's state, since when, or after how many attempts, and what comes next. */
 export function statePhraseOf(view: DeadLetter): Phrase {
   const { state, deadLetteredAt, dismissedAt, deliveredAt, nextAttemptAt, generatedAt: now } = view;
+  const tried = state === 'failing' && `, ${attemptsWords(view.failures, view.maxAttempts)}`;
   const endedAt =
     state === 'dead_lettered' ? (dismissedAt ?? deadLetteredAt) : state === 'delivered' ? deliveredAt : null;
   const named = statePhrase(state);
   const then =
     endedAt === null
-      ? nextAttemptAt !== null && `, next attempt ${until(nextAttemptAt, now)}`
+      ? say`${tried}${nextAttemptAt !== null && `, next attempt ${until(nextAttemptAt, now)}`}`
       : say` at ${when(endedAt, now)}${inTerminal(` (${ago(endedAt, now)})`)}`;
   return { ...named, ...say`${named}${dismissedAt !== null && ', dismissed'}${then}` };
 }

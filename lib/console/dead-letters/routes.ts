@@ -161,7 +161,7 @@ export const showDeadLetter = operatorRoute({
   handle: async ({ parameters, query, operator, bus }) => {
     const db = await bus.database();
     const revealed = await findReveal(db, operator, query, parameters.deliveryId);
-    return await readDeadLetter(db, parameters.deliveryId, revealed);
+    return await readDeadLetter(db, parameters.deliveryId, bus.subscribers(), revealed);
   },
   page: drawDeadLetter,
 });
@@ -190,7 +190,10 @@ export const reveal = operatorRoute({
     },
   },
   handle: async ({ parameters, body, operator, bus }) =>
-    await revealDeadLetter(await bus.database(), parameters.deliveryId, operator.subject, body.reason),
+    await revealDeadLetter(await bus.database(), parameters.deliveryId, bus.subscribers(), {
+      by: operator.subject,
+      reason: body.reason,
+    }),
   // To an address of its own, so that a reload asks for the page again and not for another reveal.
   redirectTo: (view, { parameters }) =>
     view.reveal && revealedPath(deadLetterPath(parameters.deliveryId), view.reveal.revealId),

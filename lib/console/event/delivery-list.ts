@@ -1,7 +1,6 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { attemptTimeline } from '../dead-letters/attempts.ts';
-import { attemptsSoFar } from '../dead-letters/delivery.ts';
 import { haltWords } from '../dead-letters/halts.ts';
 import {
   actionForm,
@@ -17,6 +16,7 @@ import { deadLetterPath, eventPath } from '../kit/links.ts';
 import { card, emptyLine } from '../kit/sections.ts';
 import { stateLabel } from '../kit/states.ts';
 import { subscriberLink } from '../kit/subscriber-link.ts';
+import { attemptsWords } from '../kit/words.ts';
 import { drawn, reasonWords } from './sentences.ts';
 import type { EventDelivery, EventView, Why } from './view.ts';
 
@@ -47,7 +47,10 @@ function deliveryItem(delivery: EventDelivery, view: EventView, context: PageCon
       ${
         deliveryId !== null &&
         html`<p class="small muted">
-          delivery <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>
+          delivery
+          <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>${
+            state === 'failing' && `, ${attemptsWords(delivery.failures, delivery.maxAttempts)}`
+          }
         </p>`
       }
     </div>
@@ -82,7 +85,7 @@ function actions(delivery: EventDelivery, { event }: EventView, context: PageCon
   }
   const codes = new Set([why.code, ...why.also.map(({ code }) => code)]);
   return html`<div class="acts">
-    ${codes.has('backoff') && firstOfLaneForms({ deliveryId, topic: event.topic, subscriber, attempts: attemptsSoFar(delivery.attempts) }, of, context)}
+    ${codes.has('backoff') && firstOfLaneForms({ ...delivery, deliveryId, topic: event.topic }, of, context)}
     ${!codes.has('backoff') && codes.has('not_in_catalog') && settleLink(event.topic, subscriber)}
     ${why.code === 'paused' && actionForm('resume', { subscriber }, { of: subscriber, hidden: { topic: why.pausedTopic } }, context)}
     ${why.code === 'outage' && actionForm('probe', { subscriber }, { of: subscriber }, context)}

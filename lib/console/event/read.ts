@@ -8,6 +8,7 @@ import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
 import { haltsOf } from '../dead-letters/halts.ts';
 import type { Reveal } from '../dead-letters/reveal.ts';
 import { heedlessOf } from '../incidents/outage.ts';
+import { maxAttemptsOf } from '../kit/handling.ts';
 import { readFamily } from './family.ts';
 import type { Family } from './family.ts';
 import { findEvent } from './found.ts';
@@ -42,7 +43,7 @@ export async function readEvent(
   const handled = new Set(
     attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
   );
-  return viewOf({ found, handled, heedless: heedlessOf(attached) }, family, reveal);
+  return viewOf({ found, attached, handled, heedless: heedlessOf(attached) }, family, reveal);
 }
 
 /** An event has the same position in the lanes of all its subscribers. */
@@ -79,6 +80,7 @@ function viewOf(circumstances: Circumstances, family: Family, reveal: Reveal | n
 
 /** Before fan-out there are no rows, but it is known whom the event is for. */
 function deliveriesOf(circumstances: Circumstances, texts: readonly string[] | null): EventDelivery[] {
+  const { attached } = circumstances;
   const { deliveries, event, isAwaiting, timer } = circumstances.found;
   if (!isAwaiting && timer === null)
     return deliveries.map((found) => deliveryOf(found, circumstances, texts));
@@ -87,6 +89,8 @@ function deliveriesOf(circumstances: Circumstances, texts: readonly string[] | n
     subscriber,
     state: 'pending',
     attempts: [],
+    failures: 0,
+    maxAttempts: maxAttemptsOf(event.topic, subscriber, attached),
     replays: 0,
     nextAttemptAt: null,
     deliveredAt: null,
@@ -111,9 +115,12 @@ function deliveryOf(
   const nextAttemptAt = instantOrNull(tries.next_attempt_at);
   // In an outage, not before the next probe.
   const probeAt = why?.code === 'outage' ? (why.until ?? '') : '';
+  const { topic } = circumstances.found.event;
   return {
     ...found,
     attempts,
+    failures: tries.attempts - (found.state === 'delivered' ? 1 : 0),
+    maxAttempts: maxAttemptsOf(topic, found.subscriber, circumstances.attached),
     nextAttemptAt: nextAttemptAt !== null && probeAt > nextAttemptAt ? probeAt : nextAttemptAt,
     halts: haltsOf(halt),
     lastError: error && { ...error, group: errorGroup },

@@ -5,6 +5,7 @@ import { deliveryFields } from '../dead-letters/fields.ts';
 import { halts } from '../dead-letters/halts.ts';
 import { outage } from '../incidents/outage.ts';
 import { computed, field, instant, instantOrNull, shapesOf } from '../kit/fields.ts';
+import { allowedAttempts } from '../kit/handling.ts';
 import { preparedTransaction } from '../kit/prepared.ts';
 import * as shape from '../kit/shapes.ts';
 
@@ -117,6 +118,8 @@ export const eventDeliveryFields = {
   subscriber: field(z.string(), 'delivery.subscriber'),
   state: field(shape.state, 'delivery.state'),
   attempts: computed(z.array(historyEntry).meta({ description: 'Oldest first.' })),
+  failures: computed(deliveryFields.failures.shape),
+  maxAttempts: computed(allowedAttempts),
   replays: field(shape.count, 'replays'),
   nextAttemptAt: computed(shape.instant.nullable()),
   deliveredAt: instantOrNull('delivered_at'),

@@ -1,4 +1,5 @@
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
+import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import { personalTexts } from '../../platform/masking/personal.ts';
 import { subjectOf } from '../../platform/masking/subject.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';
@@ -12,6 +13,8 @@ import type { InFront, Why } from './view.ts';
 /** The circumstances that all deliveries of an event share. */
 export interface Circumstances {
   readonly found: Found;
+  /** The subscribers of this process. */
+  readonly attached: readonly AttachedSubscriber[];
   /** `topic subscriber` of each subscription that a relay here would hand over. */
   readonly handled: ReadonlySet<string>;
   /** Those of them that do not wait while their subscriber does not answer. */

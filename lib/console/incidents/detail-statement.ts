@@ -4,6 +4,7 @@ import { LANES_COUNTED, halting, waitingBehind } from '../../bus/deliveries/halt
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { computed, field, instant, instantOrNull, instantSql, jsonOf, shapesOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
+import { allowedAttempts } from '../kit/handling.ts';
 import { BESIDE_LISTED, listedFields } from '../kit/listed-delivery.ts';
 import type { BesideListed } from '../kit/listed-delivery.ts';
 import * as shape from '../kit/shapes.ts';
@@ -14,6 +15,7 @@ const laneFields = {
   ...listedFields,
   orderingKey: field(z.string(), 'ordering_key'),
   attempts: field(shape.count, 'attempts'),
+  maxAttempts: computed(allowedAttempts),
   nextAttemptAt: instant('next_look_at'),
   waiting: field(
     shape.count.meta({ description: 'Deliveries in the lane; at most 100 are counted.' }),

@@ -5,6 +5,7 @@ import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import { watchIncidents } from '../../components/incidents/watch.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
+import { maxAttemptsOf } from '../kit/handling.ts';
 import { listedOf } from '../kit/listed-delivery.ts';
 import * as shape from '../kit/shapes.ts';
 import {
@@ -64,7 +65,7 @@ export type IncidentReplay = z.output<typeof incidentReplay>;
 /**
  * Reads one incident as it is now.
  *
- * @param attached tells whose handlers refuse replays.
+ * @param attached tells whose handlers refuse replays, and how many attempts a delivery has.
  * @returns null for an unknown one.
  */
 export async function readIncident(
@@ -80,7 +81,10 @@ export async function readIncident(
   return {
     ...incidentOf(one),
     ...found,
-    lanes: lanes.map((lane) => listedOf(topic, lane)),
+    lanes: lanes.map((lane) => ({
+      ...listedOf(topic, lane),
+      maxAttempts: maxAttemptsOf(topic, one.subscriber, attached),
+    })),
     halts: halts.map((halt) => listedOf(topic, halt)),
     deadLetters: deadLetters.map((letter) => listedOf(topic, letter)),
     refusesReplays: refusingReplays(attached).includes(`${topic} ${one.subscriber}`),

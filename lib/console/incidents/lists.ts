@@ -5,7 +5,7 @@ import type { List, ListColumn, Phrase } from '../kit/document.ts';
 import { timeAndAgo, until } from '../kit/instants.ts';
 import { deadLetterPath, eventPath, topicPath } from '../kit/links.ts';
 import type { LastError } from '../kit/shapes.ts';
-import { count, quantity, shortId } from '../kit/words.ts';
+import { attemptsOf, attemptsWords, count, shortId } from '../kit/words.ts';
 import type { IncidentView } from './detail.ts';
 
 type Lane = IncidentView['lanes'][number];
@@ -26,7 +26,7 @@ export function laneList({ lanes, paused, generatedAt: now }: IncidentView): Lis
         tone: 'num',
         only: 'terminal',
         terminal: { leftOut: 'late' },
-        cell: ({ attempts }) => count(attempts),
+        cell: ({ attempts, maxAttempts }) => attemptsOf(attempts, maxAttempts),
       },
       { ...LAST_ERROR, only: 'console' },
       WAITING,
@@ -40,10 +40,10 @@ export function laneList({ lanes, paused, generatedAt: now }: IncidentView): Lis
   };
 }
 
-function heldBy({ deliveryId, eventId, subject, attempts }: Lane): Phrase {
+function heldBy({ deliveryId, eventId, subject, attempts, maxAttempts }: Lane): Phrase {
   return {
     html: html`<a class="mono nowrap" href="${eventPath(eventId)}">${shortId(eventId)}</a>
-      <span class="s">${subject !== null && `${subject}, `}${quantity(attempts, 'attempt')}</span>`,
+      <span class="s">${subject !== null && `${subject}, `}${attemptsWords(attempts, maxAttempts)}</span>`,
     text: deliveryId,
   };
 }

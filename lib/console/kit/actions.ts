@@ -46,17 +46,15 @@ export function replayLinkTo(
 /**
  * Draws what can be done with the delivery that holds its lane: its retry, with its cost, and its skip; or, where this
  * release would not deliver it, the way to what settles its subscription.
- *
- * @param attempts so far.
  */
 export function firstOfLaneForms(
-  { deliveryId, topic, subscriber, attempts }: FirstOfLane,
+  { deliveryId, topic, subscriber, failures }: FirstOfLane,
   of: string,
   context: PageContext,
 ): Html {
   const handling = context.handling(topic, subscriber);
   if (handling === 'not_in_catalog') return settleLink(topic, subscriber);
-  return html`${handling !== 'unattached' && [actionForm('retry', { deliveryId }, { of }, context), html`<span class="muted small">Retry: ${costWords(attempts, handling.maxAttempts)}</span>`]}
+  return html`${handling !== 'unattached' && [actionForm('retry', { deliveryId }, { of }, context), html`<span class="muted small">Retry: ${costWords(failures, handling.maxAttempts)}</span>`]}
   ${handling === 'unattached' && html`<span class="muted small">${undeliverableWords(topic, subscriber, handling)}</span>`}
   ${actionForm('skip', { deliveryId }, { of }, context)}`;
 }
@@ -65,7 +63,8 @@ interface FirstOfLane {
   readonly deliveryId: string;
   readonly topic: string;
   readonly subscriber: string;
-  readonly attempts: number;
+  /** Failed attempts so far. */
+  readonly failures: number;
 }
 
 /** Leads to where a subscription that this release does not list is renamed or retired. */

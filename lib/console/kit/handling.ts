@@ -1,3 +1,5 @@
+import * as z from 'zod';
+
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import { subscriptionsOf } from '../../bus/deliveries/subscription.ts';
 import { waitAfter } from '../../bus/subscribers/backoff.ts';
@@ -18,6 +20,21 @@ export function handlingOf(
   if (!listed.includes(subscriber)) return 'not_in_catalog';
   const subscription = subscriptionsOf(attached).get(`${topic} ${subscriber}`);
   return subscription ? { maxAttempts: subscription.subscriber.maxAttempts } : 'unattached';
+}
+
+export const allowedAttempts = z.int().positive().nullable().meta({
+  description:
+    'How many failed attempts dead-letter it; null where this release does not deliver the subscription.',
+});
+
+/** @returns how many failed attempts dead-letter a delivery; null where this release does not deliver it. */
+export function maxAttemptsOf(
+  topic: string,
+  subscriber: string,
+  attached: readonly AttachedSubscriber[],
+): number | null {
+  const handling = handlingOf(topic, subscriber, attached);
+  return typeof handling === 'string' ? null : handling.maxAttempts;
 }
 
 /** Says why a retry would not be delivered, and what can be done. */

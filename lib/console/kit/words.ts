@@ -20,6 +20,17 @@ export function quantity(number: number, one: string, many = pluralOf(one)): str
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
+/** Says how many attempts of a delivery have failed: `2 of 5`. A release before may have allowed more. */
+export function attemptsOf(attempts: number, most: number | null): string {
+  return most === null ? count(attempts) : `${count(attempts)} of ${count(Math.max(attempts, most))}`;
+}
+
+/** The same in a sentence: `2 of 5 attempts`. */
+export function attemptsWords(attempts: number, most: number | null): string {
+  if (attempts === 0) return 'not attempted yet';
+  return `${attemptsOf(attempts, most)} ${(most ?? attempts) === 1 ? 'attempt' : 'attempts'}`;
+}
+
 /** The beginning of a sentence: `1 delivery waits`, `1,204 deliveries wait`. */
 export function deliveriesWait(number: number): string {
   return `${quantity(number, 'delivery')} ${number === 1 ? 'waits' : 'wait'}`;

@@ -2,7 +2,8 @@ import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { visibleName } from '../../platform/visible.ts';
 import { subscriberLink } from '../kit/subscriber-link.ts';
-import type { HeldLane, TopicView } from './read.ts';
+import type { HeldLane } from '../held-lanes/held-lane.ts';
+import type { TopicView } from './read.ts';
 
 /** Names a lane on its topic's page: its subscriber, and below it its ordering key. */
 export function laneName(

@@ -11,7 +11,7 @@ import {
   replayLinkTo,
   retireLink,
 } from '../kit/actions.ts';
-import { inBrowser } from '../kit/document.ts';
+import { inBrowser, inConsole } from '../kit/document.ts';
 import { timeAndAgo, timeToMinute } from '../kit/instants.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
@@ -34,7 +34,9 @@ import { count, quantity, shortId } from '../kit/words.ts';
 import type { SubscriberOverview } from '../overview/read.ts';
 import { countColumns, subscriberTags, whyLines } from '../overview/topic-table.ts';
 import { haltedLanesSection } from './halted-lanes.ts';
-import { heldLanesSection } from './held-lanes.ts';
+import type { HeldLane } from '../held-lanes/held-lane.ts';
+import { heldLanesSection } from '../held-lanes/section.ts';
+import { laneName } from './lane-name.ts';
 import type { RecentEvent, TopicView } from './read.ts';
 
 const REFRESH_SECONDS = 15;
@@ -50,7 +52,7 @@ export function topicPage(view: TopicView, context: PageContext): Html {
     })}
     ${topicFacts(view)} ${missingReplayScope(context.operator)} ${subscribersSection(view, context)}
     ${gapsSection({ gaps: view.gaps, isOfTopic: true, now: generatedAt })}
-    ${haltedLanesSection(view, context)} ${heldLanesSection(view, context)} ${errorsSection(view, context)}
+    ${haltedLanesSection(view, context)} ${heldSection(view, context)} ${errorsSection(view, context)}
     ${eventsSection(view)}`;
   return layout(
     { title: topic.topic, section: 'overview', refreshSeconds: REFRESH_SECONDS, content },
@@ -155,6 +157,23 @@ function subscriberActions(topic: string, one: SubscriberOverview, context: Page
 
 function timeOrNever(instant: string | null, now: string): Html {
   return instant === null ? html`<span class="muted">never</span>` : timeAndAgo(instant, now);
+}
+
+function heldSection(view: TopicView, context: PageContext): Html | null {
+  const { heldLanes: lanes, topic, generatedAt: now } = view;
+  const paused = topic.subscribers.filter((one) => one.paused);
+  const silent = topic.subscribers.filter(({ outage }) => outage !== null);
+  const isOf =
+    ({ subscriber: name }: HeldLane) =>
+    ({ subscriber }: SubscriberOverview) =>
+      subscriber === name;
+  const holds = (lane: HeldLane) =>
+    paused.some(isOf(lane)) ? 'pause' : silent.some(isOf(lane)) ? 'outage' : null;
+  const none = paused.some(({ failing }) => failing > 0)
+    ? 'The failing deliveries are retried when their subscriber is resumed.'
+    : 'Retrying. The result appears here in seconds.';
+  const name = (lane: HeldLane) => inConsole(laneName(lane, view));
+  return heldLanesSection({ lanes, now, name, holds }, topic.failing === 0 ? null : none, context);
 }
 
 function errorsSection({ errors, generatedAt }: TopicView, context: PageContext): Html | null {

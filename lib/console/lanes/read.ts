@@ -18,37 +18,19 @@ import type { Row } from '../kit/fields.ts';
 import { BESIDE_LISTED, listedFields, listedOf } from '../kit/listed-delivery.ts';
 import type { BesideListed } from '../kit/listed-delivery.ts';
 import * as shape from '../kit/shapes.ts';
+import { HELD, HELD_LANES, LISTED_LANES, heldLane, heldLaneOf } from '../held-lanes/held-lane.ts';
+import type { FoundHeldLane } from '../held-lanes/held-lane.ts';
 import { readOverview, topicOverview } from '../overview/read.ts';
 import type { TopicOverview } from '../overview/read.ts';
 
-const laneFields = {
+const haltedFields = {
   subscriber: field(z.string(), 'subscriber'),
   orderingKey: field(z.string(), 'ordering_key'),
-};
-
-const idOf = (description: string) => field(z.string().meta({ description }), listedFields.deliveryId.sql);
-
-const { lastError, ...deliveryFields } = listedFields;
-const heldFields = {
-  ...laneFields,
-  ...deliveryFields,
-  deliveryId: idOf('The delivery that holds the lane.'),
-  attempts: field(shape.count, 'attempts'),
-  nextAttemptAt: instant('due_at'),
-  lastError,
-  behind: computed(shape.count.meta({ description: 'Deliveries that wait behind it.' })),
-  isMoreBehind: computed(
-    z.boolean().meta({ description: 'Whether more deliveries wait than `behind` counts.' }),
-  ),
-};
-const heldLane = z
-  .object(shapesOf(heldFields))
-  .meta({ id: 'HeldLane', description: 'A lane whose first delivery waits for a retry.' });
-
-const haltedFields = {
-  ...laneFields,
   ...listedFields,
-  deliveryId: idOf('The dead letter that halts the lane.'),
+  deliveryId: field(
+    z.string().meta({ description: 'The dead letter that halts the lane.' }),
+    listedFields.deliveryId.sql,
+  ),
 };
 const haltedLane = z
   .object({ ...shapesOf(haltedFields), ...halts.shape })
@@ -73,7 +55,7 @@ export const topicView = z
       .nullable()
       .meta({ description: 'Null if the catalog does not have the topic.' }),
     orderedBy: shape.orderedBy,
-    heldLanes: z.array(heldLane).max(50).meta({ description: 'Sorted by their next attempt.' }),
+    heldLanes: z.array(heldLane).max(LISTED_LANES).meta({ description: 'Sorted by their next attempt.' }),
     haltedLanes: z.array(haltedLane).max(50).meta({ description: 'Those halted longest come first.' }),
     errors: z.array(groupOfErrors),
     events: z
@@ -85,7 +67,6 @@ export const topicView = z
   .meta({ id: 'TopicView', description: 'The state of one topic.' });
 
 export type TopicView = z.output<typeof topicView>;
-export type HeldLane = z.output<typeof heldLane>;
 export type HaltedLane = z.output<typeof haltedLane>;
 export type RecentEvent = TopicView['events'][number];
 
@@ -108,14 +89,13 @@ export async function readTopic(
   ]);
   const { description, version, orderedBy = null } = rowOf(topic) ?? UNLISTED;
   const { held, halted, events } = row!.found;
-  const shown = overview.topics.find((one) => one.topic === topic) ?? quiet(topic);
   return {
     generatedAt: overview.generatedAt,
-    topic: shown,
+    topic: overview.topics.find((one) => one.topic === topic) ?? quiet(topic),
     description,
     version,
     orderedBy,
-    heldLanes: held.map((lane) => heldLaneOf(lane, shown)),
+    heldLanes: held.map((lane) => heldLaneOf(lane, attached)),
     haltedLanes: halted.map(({ halts: halt, ...lane }) => ({ ...listedOf(topic, lane), ...haltsOf(halt)! })),
     errors: deadLetters.groups,
     gaps,
@@ -159,30 +139,11 @@ function quiet(topic: string): TopicOverview {
 
 /** The statement's result. */
 interface Found {
-  readonly held: readonly FoundLane[];
+  readonly held: readonly FoundHeldLane[];
   readonly halted: readonly (Row<typeof haltedFields> & BesideListed & { readonly halts: FoundHalt })[];
   readonly events: readonly (Row<typeof eventFields> & Omit<BesideListed, 'last'>)[];
 }
 
-interface FoundLane extends Row<typeof heldFields>, BesideListed {
-  /** Null if it is the subscription's only lane, whose counts are known. */
-  readonly counted: number | null;
-}
-
-function heldLaneOf({ counted, ...found }: FoundLane, { topic, subscribers }: TopicOverview): HeldLane {
-  const { nextAttemptAt: dueAt, subscriber } = found;
-  const of = subscribers.find((row) => row.subscriber === subscriber);
-  const { pending = 0, failing = 1, outage = null } = of ?? {};
-  return {
-    ...listedOf(topic, found),
-    nextAttemptAt: outage !== null && outage.nextProbeAt > dueAt ? outage.nextProbeAt : dueAt,
-    behind: counted === null ? pending + failing - 1 : Math.min(counted, COUNTED_BEHIND),
-    isMoreBehind: counted !== null && counted > COUNTED_BEHIND,
-  };
-}
-
-const COUNTED_BEHIND = 10_000;
-const LISTED_LANES = 50;
 const LISTED_EVENTS = 10;
 const LISTED_PAYLOAD_BYTES = 16 * 1024;
 
@@ -191,40 +152,11 @@ const TOPIC = `
   with clock as materialized (
     select coalesce($2::text::timestamptz, clock_timestamp()) as now
   ),
-  -- The soonest of each subscription, with its rows compared as the index has them: the planner would read the lanes of all
-  -- keys in trouble.
   subscription as materialized (
-    select distinct subscriber from backlog where topic = $1::text and subscriber <> ''
+    select topic, subscriber, sum(pending) + sum(failing) as waiting from backlog
+    where topic = $1::text and subscriber <> '' group by topic, subscriber
   ),
-  soonest as materialized (
-    select lane.* from clock, subscription, lateral (
-      select * from lanes
-      where (lanes.topic, lanes.subscriber, due_at) > ($1::text, subscription.subscriber, clock.now)
-        and (lanes.topic, lanes.subscriber, due_at) < ($1::text, subscription.subscriber, 'infinity')
-        and due_at is not null and lease_token is null
-      order by lanes.topic, lanes.subscriber, due_at limit ${LISTED_LANES}
-    ) as lane
-    order by due_at limit ${LISTED_LANES}
-  ),
-  -- The limits keep the planner from joining whole tables.
-  held as (
-    select coalesce(lanes.home_id, lanes.id) as lane_id, first.position, subscriber, event.ordering_key, first.event_id,
-      first.attempts, due_at, (first.attempt_log -> -1) - 'answer' as last, payload, version,
-      -- The counts of a subscription's only lane are known.
-      case when exists (
-        select from lanes as other where other.topic = lanes.topic and other.subscriber = lanes.subscriber
-          and other.id <> lanes.id
-      ) then (
-        select count(*) - 1
-        from postbud_next_2(lanes.id, home_id, slot, held_key, head, ${COUNTED_BEHIND + 2})
-      ) end as counted
-    from soonest as lanes, lateral postbud_next_2(lanes.id, home_id, slot, held_key, head, 1) as next, lateral (
-        select deliveries.position, deliveries.event_id, deliveries.attempts, attempt_log from deliveries
-        where lane_id = coalesce(home_id, lanes.id) and deliveries.position = next.position limit 1
-      ) as first, lateral (
-        select ordering_key, payload, events.version from events where events.id = first.event_id limit 1
-      ) as event
-  ),
+  ${HELD},
   halted as (
     select dead.lane_id::text as lane_id, dead.position::text as position, halts.subscriber, events.ordering_key,
       dead.event_id, (dead.attempt_log -> -1) - 'answer' as last, payload, version, halted_at, ${HALT} as halts
@@ -261,10 +193,7 @@ const TOPIC = `
     from newest join events on events.id = event_id
   )
   select json_build_object(
-    'held', (
-      select coalesce(json_agg(${jsonOf(heldFields, { ...BESIDE_LISTED, counted: 'counted' })} order by due_at), '[]')
-      from held
-    ),
+    'held', ${HELD_LANES},
     'halted', (
       select coalesce(json_agg(${jsonOf(haltedFields, { ...BESIDE_LISTED, halts: 'halts' })}
         order by halted_at, lane_id, position), '[]')

@@ -69,12 +69,14 @@ export const showTopic = operatorRoute({
         orderedBy: null,
         heldLanes: [
           {
+            topic: 'payment.dispute.closed',
             subscriber: 'accounting',
             orderingKey: '',
             deliveryId: '41-118',
             eventId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
             subject: 'dispute dsp_41',
             attempts: 1,
+            maxAttempts: 5,
             nextAttemptAt: '2026-02-21T09:35:00.000Z',
             lastError: { kind: 'http_500', message: 'the subscriber answered 500: period 2026-01 is closed' },
             behind: 0,

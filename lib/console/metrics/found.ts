@@ -1,3 +1,4 @@
+import { LANES_COUNTED } from '../../bus/deliveries/halts.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { SUBSCRIPTIONS } from '../overview/found.ts';
@@ -49,9 +50,6 @@ export async function findOthers(db: Database, now: Date | undefined): Promise<O
   return row!.found;
 }
 
-/** At most this many lanes of a subscription are counted; a larger number says no more. */
-export const LANES = 100;
-
 // A waiting lane is due later and not leased. The condition compares rows in the order of the index: with conditions on
 // each column the planner, expecting many rows, scans the whole table once for each subscription.
 const OTHERS = `
@@ -65,7 +63,7 @@ const OTHERS = `
         where (lanes.topic, lanes.subscriber, due_at) > (subscription.topic, subscription.subscriber, clock.now)
           and (lanes.topic, lanes.subscriber, due_at) < (subscription.topic, subscription.subscriber, 'infinity')
           and due_at is not null and lease_token is null
-        order by lanes.topic, lanes.subscriber, due_at limit ${LANES}
+        order by lanes.topic, lanes.subscriber, due_at limit ${LANES_COUNTED}
       ) as waiting
     ) as blocked
     from clock, jsonb_to_recordset($1::text::jsonb) as subscription(topic text, subscriber text)

@@ -1,6 +1,7 @@
 import { Counter, Gauge, Registry } from 'prom-client';
 
 import { subscriberNames } from '../../bus/catalog/catalog.ts';
+import { LANES_COUNTED } from '../../bus/deliveries/halts.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { OperatorSettings } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
@@ -10,7 +11,7 @@ import type { Bus } from '../kit/route.ts';
 import type { Counts } from '../kit/shapes.ts';
 import { readOverview } from '../overview/read.ts';
 import type { Overview } from '../overview/read.ts';
-import { LANES, findOthers } from './found.ts';
+import { findOthers } from './found.ts';
 import type { Others } from './found.ts';
 import { timesText } from './times.ts';
 
@@ -114,7 +115,7 @@ function addSubscriptions(registry: Registry, { topics }: Overview, { lanes }: O
   const waiting = gauge(
     registry,
     'lanes_blocked',
-    `Lanes whose first delivery waits for its next attempt, and all others behind it; counted up to ${LANES}.`,
+    `Lanes whose first delivery waits for its next attempt, and all others behind it; counted up to ${LANES_COUNTED}.`,
     SUBSCRIPTION_LABELS,
   );
   const halted = gauge(

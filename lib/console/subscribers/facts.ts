@@ -1,7 +1,10 @@
+import { visibleName } from '../../platform/visible.ts';
+import type { HeldLane } from '../held-lanes/held-lane.ts';
 import { silenceWords } from '../incidents/outage.ts';
-import { counted, say, strong, toMinute } from '../kit/document.ts';
+import { below, counted, link, say, strong, toMinute } from '../kit/document.ts';
 import type { Facts, Phrase } from '../kit/document.ts';
 import { until } from '../kit/instants.ts';
+import { topicPath } from '../kit/links.ts';
 import { count, deliveriesWait, quantity } from '../kit/words.ts';
 import { ageWords, shareWords, timesWords } from './figures.ts';
 import type { SubscriberHealth } from './read.ts';
@@ -14,12 +17,26 @@ export function standingFacts({ items: [one], generatedAt: now }: SubscriberHeal
   return [
     ['State', statePhrase(one)],
     ['Runs', placeWords(one)],
-    ['Waiting', counted(pending)],
+    ['Pending', counted(pending)],
     ['Failing', counted(failing, 'yellow')],
     ['Dead letters', deadLetterPhrase(one)],
     ['Last delivered', orNever(one.lastDeliveredAt, now)],
     ['Last failed', lastAnswer === null ? failed : say`${failed}: ${lastAnswer}`],
   ];
+}
+
+/** Its lanes whose first delivery waits for a retry. */
+export function heldOf({ heldLanes: lanes, items: [one], generatedAt: now }: SubscriberHealth) {
+  return {
+    lanes,
+    now,
+    name: ({ topic, orderingKey }: HeldLane) =>
+      say`${link(topicPath(topic), topic)}${orderingKey !== '' && below(visibleName(orderingKey))}`,
+    holds: ({ topic }: HeldLane) => {
+      const isPaused = one.pauses.some((pause) => pause.topic === null || pause.topic === topic);
+      return isPaused ? 'pause' : one.outage === null ? null : 'outage';
+    },
+  } as const;
 }
 
 /** The figures of the whole span. */

@@ -7,6 +7,8 @@ import type { FoundIncident } from '../incidents/incident.ts';
 import { field, instant, instantSql, jsonOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
+import { HELD, HELD_LANES } from '../held-lanes/held-lane.ts';
+import type { FoundHeldLane } from '../held-lanes/held-lane.ts';
 
 export const actionFields = {
   at: instant('acted.at'),
@@ -35,6 +37,7 @@ export interface Found {
   readonly left: readonly Row<typeof leftFields>[];
   /** Those that are not closed. */
   readonly incidents: readonly FoundIncident[];
+  readonly held: readonly FoundHeldLane[];
   readonly periods: readonly FoundPeriod[];
   readonly actions: readonly Row<typeof actionFields>[];
 }
@@ -99,6 +102,10 @@ const HEALTH = `
     select topic, sum(pending) + sum(failing) as waiting, sum(dead_lettered) as dead_lettered from backlog
     where subscriber = $1::text group by topic
   ),
+  subscription as materialized (
+    select topic, $1::text as subscriber, waiting from known where waiting > 0
+  ),
+  ${HELD},
   act as (
     select at, action, operator, topic, delivery_id, null::uuid as replay_id, reason
     from clock, operator_actions
@@ -137,6 +144,7 @@ const HEALTH = `
         select * from incidents where closed_at is null and subscriber = $1::text order by ${WORST_FIRST} limit ${INCIDENTS}
       ) as incidents
     ),
+    'held', ${HELD_LANES},
     'periods', (select coalesce(json_agg(period), '[]') from period),
     'actions', (select coalesce(json_agg(${jsonOf(actionFields)} order by at desc), '[]') from acted)
   ) as found

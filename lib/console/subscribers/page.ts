@@ -13,9 +13,10 @@ import { pauseAlerts } from '../kit/pause-alerts.ts';
 import { alert, card, emptyLine, section } from '../kit/sections.ts';
 import { topicField } from '../kit/select.ts';
 import { quantity } from '../kit/words.ts';
+import { heldLanesSection } from '../held-lanes/section.ts';
 import { actionsSection } from './actions.ts';
 import { chartsOf } from './charts.ts';
-import { healthFacts, outageSentence, standingFacts } from './facts.ts';
+import { healthFacts, heldOf, outageSentence, standingFacts } from './facts.ts';
 import { spanWords } from './figures.ts';
 import { leavingSection } from './leaving.ts';
 import { valueList } from './lists.ts';
@@ -35,7 +36,8 @@ export function subscriberPage(view: SubscriberHealth, context: PageContext): Ht
       live: liveness(generatedAt, REFRESH_SECONDS, context.url),
     })}
     ${missingReplayScope(context.operator)} ${pauseAlerts({ subscriber, topic: null }, generatedAt, context)}
-    ${outageAlert(view, context)} ${nowSection(view)} ${leavingSection(view, context)}
+    ${outageAlert(view, context)} ${nowSection(view)} ${heldLanesSection(heldOf(view), null, context)}
+    ${leavingSection(view, context)}
     <h2 class="gap">Health</h2>
     <p class="muted small">${leadOf(view)}</p>
     ${chooser(view, context)} ${figures(view)}

@@ -10,6 +10,7 @@ import { shapesOf } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
 import { subscriptionFields, subscriptionsIn } from '../kit/subscription.ts';
 import type { Attachments } from '../kit/subscription.ts';
+import { LISTED_LANES, heldLane, heldLaneOf } from '../held-lanes/held-lane.ts';
 import { actionFields, findHealth, INCIDENTS, leftFields } from './found.ts';
 import type { Found, FoundPeriod } from './found.ts';
 import { readStandings, subscriberStanding } from './standing.ts';
@@ -74,6 +75,10 @@ export const subscriberHealth = z
       .array(incident)
       .max(INCIDENTS)
       .meta({ description: 'What goes wrong with it now, and what is over with dead letters left.' }),
+    heldLanes: z
+      .array(heldLane)
+      .max(LISTED_LANES)
+      .meta({ description: 'Its lanes whose first delivery waits for a retry, by their next attempt.' }),
     span: spans,
     whole: z.object(measured).meta({ description: 'The whole span.' }),
     intervals: z.array(interval).meta({
@@ -136,6 +141,7 @@ export async function readSubscriberHealth(
     unlisted: found.left.filter((left) => !listed.some((name) => name === left.topic)),
     subscriptions: listed.map((name) => ({ topic: name, ...subscriptionOf(name, subscriber) })),
     incidents: found.incidents.map((one) => incidentOf(one)),
+    heldLanes: found.held.map((lane) => heldLaneOf(lane, attachments.subscribers())),
     span,
     whole: measuredOf(found.periods),
     intervals: intervalsOf(found, SPANS[span]),

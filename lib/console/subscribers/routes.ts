@@ -144,6 +144,7 @@ export const showSubscriber = operatorRoute({
   answer: subscriberHealth,
   csv: [
     { path: 'intervals', words: 'Values of the charts' },
+    { path: 'heldLanes', words: 'Held lanes' },
     { path: 'subscriptions', words: 'Subscriptions' },
     { path: 'actions', words: 'Actions' },
   ],
@@ -165,6 +166,7 @@ export const showSubscriber = operatorRoute({
           { topic: 'payment.captured', place: 'elsewhere', options: ELSEWHERE, invalidVariable: null },
         ],
         incidents: [],
+        heldLanes: [],
         span: 'hours',
         whole: BUSY,
         intervals: [

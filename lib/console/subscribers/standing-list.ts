@@ -29,7 +29,7 @@ export function standingList({ items, generatedAt: now }: SubscriberStandings): 
           return { ...state, html: [state.html, whyOf(one, now).map((why) => below(why).html)] };
         },
       },
-      countColumn('Waiting', ({ pending }) => pending),
+      countColumn('Pending', ({ pending }) => pending),
       countColumn('Failing', ({ failing }) => failing, { style: 'yellow' }),
       {
         ...countColumn('Dead letters', ({ deadLettered }) => deadLettered, { title: 'dead' }),

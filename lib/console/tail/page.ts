@@ -18,7 +18,7 @@ import { deadLetterPath, eventPath, eventsPath, tailPath } from '../kit/links.ts
 import { card, emptyCard, section } from '../kit/sections.ts';
 import { select, topicField } from '../kit/select.ts';
 import { stateWord } from '../kit/states.ts';
-import { capitalize } from '../kit/words.ts';
+import { attemptsOf, capitalize } from '../kit/words.ts';
 import type { Tail, TailItem } from './read.ts';
 
 const REFRESH_SECONDS = 2;
@@ -98,7 +98,7 @@ function itemList({ items, generatedAt: now }: Tail): List<TailItem> {
         look: 'nowrap',
         cell: ({ deliveryId }) => link(deadLetterPath(deliveryId), deliveryId),
       },
-      { label: 'Attempts', tone: 'num', cell: ({ attempts }) => attempts },
+      { label: 'Attempts', tone: 'num', cell: attemptsCell },
       {
         label: 'Handler',
         tone: 'num',
@@ -113,4 +113,9 @@ function itemList({ items, generatedAt: now }: Tail): List<TailItem> {
     ],
     rows: items,
   };
+}
+
+/** A dead letter and a delivery have all the attempts that they will have. */
+function attemptsCell({ outcome, attempts, maxAttempts }: TailItem): string {
+  return attemptsOf(attempts, outcome === 'failing' ? maxAttempts : null);
 }

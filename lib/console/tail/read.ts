@@ -1,10 +1,12 @@
 import * as z from 'zod';
 
 import { topicText } from '../kit/replay-request.ts';
+import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
-import { field, instant, instantSql, jsonOf, shapesOf } from '../kit/fields.ts';
+import { computed, field, instant, instantSql, jsonOf, shapesOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
+import { allowedAttempts, maxAttemptsOf } from '../kit/handling.ts';
 import { BESIDE_LISTED, listedFields, listedOf } from '../kit/listed-delivery.ts';
 import type { BesideListed } from '../kit/listed-delivery.ts';
 import * as shape from '../kit/shapes.ts';
@@ -28,6 +30,7 @@ const itemFields = {
   subscriber: field(z.string(), 'subscriber'),
   ...listedFields,
   attempts: field(shape.count, 'attempts'),
+  maxAttempts: computed(allowedAttempts),
   durationMs: field(z.number().nullable(), 'duration_ms', 'The time that the handler took.'),
 };
 const item = z.object(shapesOf(itemFields)).meta({ id: 'TailItem' });
@@ -47,8 +50,12 @@ export const tail = z
   .meta({ id: 'Tail', description: 'The newest outcomes of deliveries.' });
 export type Tail = z.output<typeof tail>;
 
-/** Reads the newest outcomes of deliveries. */
-export async function readTail(db: Database, query: TailQuery): Promise<Tail> {
+/** Reads the newest outcomes of deliveries. @param attached tells how many attempts a delivery has. */
+export async function readTail(
+  db: Database,
+  query: TailQuery,
+  attached: readonly AttachedSubscriber[] = [],
+): Promise<Tail> {
   const { topic = null, subscriber = null, outcome: only = null, limit } = query;
   const [row] = await run<{ found: { at: string; items: (Row<typeof itemFields> & BesideListed)[] } }>(
     driverOf(db),
@@ -58,7 +65,10 @@ export async function readTail(db: Database, query: TailQuery): Promise<Tail> {
   return {
     generatedAt: at,
     filters: { topic, subscriber, outcome: only, limit },
-    items: items.map((one) => listedOf(one.topic, one)),
+    items: items.map((one) => ({
+      ...listedOf(one.topic, one),
+      maxAttempts: maxAttemptsOf(one.topic, one.subscriber, attached),
+    })),
   };
 }
 

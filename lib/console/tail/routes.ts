@@ -43,7 +43,7 @@ const showTail = operatorRoute({
     const db = await bus.database();
     await requireKnownTopic(db, query.topic);
     await requireKnownSubscriber(db, query.subscriber);
-    return await readTail(db, query);
+    return await readTail(db, query, bus.subscribers());
   },
   page: (view, context) => tailPageOf(view, context, NAMES),
 });
