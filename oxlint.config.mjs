@@ -32,6 +32,7 @@ export const LAYERS = [
     'lib/console/erasures',
     'lib/console/dead-letters',
     'lib/console/overview',
+    'lib/console/renames',
   ],
   [
     'lib/console/alerts',

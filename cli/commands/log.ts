@@ -1,15 +1,14 @@
-import { timeText } from '../../lib/console/kit/instants.ts';
 import { count, joinNames } from '../../lib/console/kit/words.ts';
 import { actionWords, targetPhrase } from '../../lib/console/replays/lists.ts';
 import type { OperatorAction, OperatorLog, ReplayRecord } from '../../lib/console/replays/read.ts';
 import { scopeWords } from '../../lib/console/replays/scope.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
+import { whoWords, writeEntries } from '../entries.ts';
+import type { Entry } from '../entries.ts';
 import { EXIT } from '../failure.ts';
 import { gather } from '../gather.ts';
 import type { Pane } from '../terminal.ts';
-import { hang, padTo, wrapTo } from '../text.ts';
-import { times } from '../times.ts';
 
 /** A screenful. */
 const LISTED = 20;
@@ -51,15 +50,6 @@ async function list({ given, bus }: Call) {
   return await gather(bus, listReplays, { limit, lists: ['replays', 'actions'], query });
 }
 
-/** An entry of either list. */
-interface Entry {
-  readonly at: string;
-  readonly action: string;
-  readonly what: string;
-  readonly who: string;
-  readonly id: string | null;
-}
-
 function write(view: OperatorLog, isFiltered: boolean, pane: Pane): void {
   const entries = [...view.replays.map(replayEntry), ...view.actions.map(actionEntry)].toSorted(
     (one, other) => other.at.localeCompare(one.at),
@@ -68,23 +58,7 @@ function write(view: OperatorLog, isFiltered: boolean, pane: Pane): void {
     pane.write(isFiltered ? 'No entries match.' : 'The operator log is empty.');
     return;
   }
-  const now = view.generatedAt;
-  const timeWidth = Math.max(...entries.map(({ at }) => timeText(at, now).length));
-  const actionWidth = Math.max(...entries.map(({ action }) => action.length));
-  for (const entry of entries) {
-    const time = padTo(timeWidth, timeText(entry.at, now));
-    const start = `${time}  ${pane.paint('bold', padTo(actionWidth, entry.action))}  `;
-    pane.write(entryText(start, ' '.repeat(timeWidth + actionWidth + 4), entry, pane));
-  }
-  const more = view.nextCursor === null ? '' : `There are older entries: add --limit ${entries.length * 5}. `;
-  pane.write(`\n${pane.paint('dim', wrapTo(pane.columns, `${more}${times()}`))}`);
-}
-
-/** On a terminal as a paragraph; elsewhere in one line, for `grep`. */
-function entryText(start: string, indent: string, { what, who, id }: Entry, { columns }: Pane): string {
-  const parts = [what, who, ...(id === null ? [] : [id])];
-  if (columns === null) return start + parts.join('  ');
-  return parts.map((part, index) => hang(index === 0 ? start : indent, part, columns)).join('\n');
+  writeEntries(pane, entries, view.generatedAt, view.nextCursor !== null);
 }
 
 function replayEntry(replay: ReplayRecord): Entry {
@@ -93,23 +67,21 @@ function replayEntry(replay: ReplayRecord): Entry {
   const what = [topic ?? joinNames(topics.slice(0, 3)), scopeWords(replay)].filter(Boolean).join(' ');
   return {
     at: requestedAt,
-    action: 'replay',
-    what: `${what}: ${count(replayed)} of ${count(matched)} replayed`,
-    who: whoWords(requestedBy, reason),
-    id: replayId,
+    word: 'replay',
+    parts: [
+      `${what}: ${count(replayed)} of ${count(matched)} replayed`,
+      whoWords(requestedBy, reason),
+      replayId,
+    ],
   };
 }
 
 function actionEntry(acted: OperatorAction): Entry {
   const { at, action, operator, reason, backfillId, erasureId } = acted;
+  const id = erasureId ?? backfillId;
   return {
     at,
-    action: actionWords(action),
-    what: targetPhrase(acted).text,
-    who: whoWords(operator, reason),
-    id: erasureId ?? backfillId,
+    word: actionWords(action),
+    parts: [targetPhrase(acted).text, whoWords(operator, reason), ...(id === null ? [] : [id])],
   };
 }
-
-const whoWords = (operator: string, reason: string | null) =>
-  reason === null ? `by ${operator}` : `by ${operator}: ${reason}`;

@@ -51,6 +51,26 @@ describe('a renamed subscriber', () => {
       await rename.click();
       await expect.poll(() => wordsOf(page)).toContain('Renamed books to ledger on payment.captured.');
       expect(await heldBy(db)).toEqual([{ held: 0, dismissed: 3 }]);
+      await page.getByRole('link', { name: 'See the rename' }).click();
+      await page.waitForURL('**/renames?*');
+      await expect.poll(() => wordsOf(page)).toContain('renamed to ledger on payment.captured');
+      if (!('javaScriptEnabled' in options)) expect(await pageFaults(page, page.url())).toEqual([]);
+      await page.screenshot({
+        path: `/tmp/shot-renames-${width}-${options.colorScheme}.png`,
+        fullPage: true,
+      });
+      await page
+        .getByRole('link', { name: /^Details of the rename of books/ })
+        .first()
+        .click();
+      await page.waitForURL('**/renames/*');
+      await expect
+        .poll(() => wordsOf(page))
+        .toContain(
+          'Renamed: 0 deliveries moved, and 3 dismissed that ledger had already. Nothing is left under books.',
+        );
+      await page.screenshot({ path: `/tmp/shot-rename-${width}-${options.colorScheme}.png`, fullPage: true });
+      if (!('javaScriptEnabled' in options)) expect(await pageFaults(page, page.url())).toEqual([]);
     },
   );
 });
@@ -79,6 +99,13 @@ describe('a retired subscriber', () => {
       await retire.click();
       await expect.poll(() => wordsOf(page)).toContain('Retired books on payment.captured.');
       expect(await heldBy(db)).toEqual([{ held: 0, dismissed: 101 }]);
+      await page.getByRole('link', { name: 'See the retirement' }).click();
+      await page
+        .getByRole('link', { name: /^Details of the rename of books/ })
+        .first()
+        .click();
+      await expect.poll(() => wordsOf(page)).toContain('Retired: 101 dismissed.');
+      await page.screenshot({ path: `/tmp/shot-retire-${width}-${options.colorScheme}.png`, fullPage: true });
     },
   );
 });

@@ -37,7 +37,7 @@ test.for(VIEWS)(
     await expect
       .poll(async () => {
         if ('javaScriptEnabled' in options) await page.reload();
-        return await page.locator('[data-alert]').first().innerText();
+        return await page.locator('#following').innerText();
       })
       .toMatch(/7 of 8 tests arrived; reporting did not/);
     const row = async (name: string) =>
@@ -53,5 +53,11 @@ test.for(VIEWS)(
     expect(await row('reporting')).toContain('the subscriber cannot be reached');
     expect(await row('ledger')).toMatch(/(\d+) of \1 \d+ oldest .* set SUBSCRIBER_LEDGER_URL/);
     if (!('javaScriptEnabled' in options)) expect(await pageFaults(page, page.url())).toEqual([]);
+    await page.screenshot({ path: `/tmp/shot-smoke-${options.colorScheme}.png`, fullPage: true });
+    await page.getByRole('link', { name: '← Smoke tests' }).click();
+    await expect.poll(async () => await row('.*kari')).toMatch(/2 of 2 5 of 6 /);
+    if (!('javaScriptEnabled' in options)) expect(await pageFaults(page, page.url())).toEqual([]);
+    await page.screenshot({ path: `/tmp/shot-smokes-${options.colorScheme}.png`, fullPage: true });
+    await page.screenshot({ path: `/tmp/shot-smokes-390-${options.colorScheme}.png`, fullPage: true });
   },
 );

@@ -121,6 +121,11 @@ async function makeTrouble({ db }: Connection): Promise<void> {
   );
   await rows(
     db,
+    `insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
+     values (gen_random_uuid(), now(), 'kari', 'retire', 'payment.captured', 'postcards', 'history')`,
+  );
+  await rows(
+    db,
     `insert into outages (subscriber, kind, message, opened_at, next_probe_at)
      values ('reviews', 'unreachable', '', now(), now() + interval '1 hour')`,
   );

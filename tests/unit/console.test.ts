@@ -34,6 +34,8 @@ import { topicView } from '../../lib/console/lanes/read.ts';
 import { overviewPage } from '../../lib/console/overview/page.ts';
 import { overview } from '../../lib/console/overview/read.ts';
 import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/console/overview/read.ts';
+import { renamedPage, renamesPage } from '../../lib/console/renames/pages.ts';
+import { renameList, renameProgress } from '../../lib/console/renames/read.ts';
 import { logPage } from '../../lib/console/replays/log-page.ts';
 import { replayPage } from '../../lib/console/replays/page.ts';
 import { previewPage } from '../../lib/console/replays/preview-page.ts';
@@ -42,6 +44,10 @@ import type { ReplayPreview } from '../../lib/console/replays/preview.ts';
 import { operatorLog, replayProgress } from '../../lib/console/replays/read.ts';
 import type { ReplayProgress } from '../../lib/console/replays/read.ts';
 import { scopeWords } from '../../lib/console/replays/scope.ts';
+import { smokeTestsPage } from '../../lib/console/smoke/list-page.ts';
+import { smokeTestList } from '../../lib/console/smoke/list.ts';
+import { smokePage } from '../../lib/console/smoke/page.ts';
+import { smokeTest } from '../../lib/console/smoke/view.ts';
 import { asyncApi } from '../../lib/elsewhere/catalog-description/asyncapi.ts';
 import type { AsyncApi } from '../../lib/elsewhere/catalog-description/asyncapi.ts';
 import type { Scope } from '../../lib/platform/http/operation.ts';
@@ -136,6 +142,10 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
     preview: previewPage({ ...view(replayPreview), request }, context),
     events: eventsPage(view(eventList), context, [{ topic: text, subscribers: [text] }]),
     doctor: doctorPage(view(examination), context),
+    renames: renamesPage(view(renameList), context),
+    rename: renamedPage(view(renameProgress), context),
+    smokeTests: smokeTestsPage(view(smokeTestList), context),
+    smokeTest: smokePage(view(smokeTest), context),
     log: logPage({ ...view(operatorLog), replays: [replay] }, context),
     replay: replayPage(replay, context),
     catalog: catalogPage(view(catalogView), {

@@ -1,15 +1,16 @@
 import { catalog, subscriberNames, topics } from '../../bus/catalog/catalog.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { timeToMinute } from '../kit/instants.ts';
+import { say, toMinute } from '../kit/document.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { backfillPath } from '../kit/links.ts';
-import { listPage, operationTable } from '../kit/operation-pages.ts';
+import { endPhrase, listPage, operationTable } from '../kit/operation-pages.ts';
+import type { Listed } from '../kit/operation-pages.ts';
 import { emptyCard, section } from '../kit/sections.ts';
 import { select, topicField } from '../kit/select.ts';
 import { BACKFILL } from './page.ts';
 import { requestedFields } from './preview-page.ts';
-import type { BackfillList } from './read.ts';
+import type { BackfillList, BackfillRecord } from './read.ts';
 
 /** Draws who backfilled what, when and why, how far each backfill is, and a form that previews a new one. */
 export function backfillsPage(view: BackfillList, context: PageContext): Html {
@@ -26,25 +27,29 @@ export function backfillsPage(view: BackfillList, context: PageContext): Html {
   });
 }
 
-function tableOf({ items, generatedAt: now }: BackfillList, isFiltered: boolean): Html {
-  if (items.length === 0)
+function tableOf(view: BackfillList, isFiltered: boolean): Html {
+  if (view.items.length === 0)
     return emptyCard({
       title: isFiltered ? 'No backfills match' : 'No backfills yet',
       text: 'Each backfill is listed here, with its operator, its reason and its progress.',
     });
-  return operationTable({
+  return operationTable(listedBackfills(view));
+}
+
+export function listedBackfills({ items, generatedAt: now }: BackfillList): Listed<BackfillRecord> {
+  return {
     kind: BACKFILL,
     rows: items,
     now,
     id: ({ backfillId }) => backfillId,
     name: ({ topic }) => topic,
-    scope: ({ subscriber, since }) => html`to ${subscriber}, since ${timeToMinute(since, now)}`,
+    scope: ({ subscriber, since }) => say`to ${subscriber}, since ${toMinute(since, now)}`,
     numbers: [
       ['Missing', ({ matched }) => matched],
       ['Written', ({ written }) => written],
     ],
-    end: ({ stopped, endedAt }) => [stopped === null ? 'ended' : 'stopped', endedAt],
-  });
+    state: ({ stopped, endedAt }) => endPhrase(stopped === null ? 'ended' : 'stopped', endedAt, now),
+  };
 }
 
 function newBackfill({ url }: PageContext): Html {

@@ -98,8 +98,7 @@ export type BackfillProgress = z.output<typeof backfillProgress>;
 export const listQuery = z.object({
   topic: topicText.optional(),
   subscriber: z.string().max(100).optional(),
-  limit: shape.pageLimit,
-  cursor: z.uuid('expected a cursor from an earlier answer, or none').optional(),
+  ...shape.page,
 });
 
 export type ListQuery = z.output<typeof listQuery>;

@@ -12,7 +12,7 @@ import { SECOND } from '../../platform/time.ts';
 import { readConfirmedForm } from '../kit/confirmed-form.ts';
 import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
 import { backfilledPath, HOME } from '../kit/links.ts';
-import { showRoute, stopRoute } from '../kit/operation-routes.ts';
+import { listRoute, showRoute, stopRoute } from '../kit/operation-routes.ts';
 import type { Begun } from '../kit/operation-routes.ts';
 import { operatorRoute } from '../kit/route.ts';
 import type { Bus } from '../kit/route.ts';
@@ -153,28 +153,17 @@ export const requestBackfill = operatorRoute({
   },
 });
 
-export const listBackfills = operatorRoute({
+export const listBackfills = listRoute(BACKFILL, {
   id: 'listBackfills',
-  path: `${HOME}/backfills`,
-  scope: 'event-bus:read',
-  summary: 'List backfills, newest first',
   query: listQuery,
   answer: backfillList,
-  csv: [{ path: 'items', words: 'Backfills', isPaged: true }],
-  problems: ['validation_failed'],
-  examples: {
-    'of-a-subscription': {
-      summary: 'Those of one subscription',
-      parameters: { topic: 'payment.captured', subscriber: 'ledger', limit: 10 },
-      answer: answered(LIST),
-    },
-    'a-wrong-cursor': {
-      summary: 'With an invalid cursor',
-      parameters: { cursor: 'yesterday' },
-      answer: invalid('cursor', 'invalid_uuid', 'expected a cursor from an earlier answer, or none'),
-    },
+  example: {
+    name: 'of-a-subscription',
+    summary: 'Those of one subscription',
+    parameters: { topic: 'payment.captured', subscriber: 'ledger', limit: 10 },
+    view: LIST,
   },
-  handle: async ({ query, bus }) => {
+  read: async (bus, query) => {
     const db = await bus.database();
     await requireKnownTopic(db, query.topic);
     await requireKnownSubscriber(db, query.subscriber);

@@ -3,11 +3,12 @@ import type { Html } from '../../platform/markup.ts';
 import { hiddenField, missingScope } from '../kit/actions.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { erasuresPath } from '../kit/links.ts';
-import { listPage, operationTable } from '../kit/operation-pages.ts';
+import { endPhrase, listPage, operationTable } from '../kit/operation-pages.ts';
+import type { Listed } from '../kit/operation-pages.ts';
 import { emptyCard, section } from '../kit/sections.ts';
 import { joinNames } from '../kit/words.ts';
 import { ERASURE } from './page.ts';
-import type { ErasureList } from './read.ts';
+import type { ErasureList, ErasureRecord } from './read.ts';
 
 /** Draws whose data was erased, by whom, when and why, and a form that previews an erasure. */
 export function erasuresPage(view: ErasureList, context: PageContext): Html {
@@ -21,22 +22,26 @@ export function erasuresPage(view: ErasureList, context: PageContext): Html {
   });
 }
 
-function tableOf({ items, generatedAt }: ErasureList): Html {
-  if (items.length === 0)
+function tableOf(view: ErasureList): Html {
+  if (view.items.length === 0)
     return emptyCard({
       title: 'No erasures yet',
       text: 'Each erasure is listed here, with its operator, its reason and what it overwrote.',
     });
-  return operationTable({
+  return operationTable(listedErasures(view));
+}
+
+export function listedErasures({ items, generatedAt: now }: ErasureList): Listed<ErasureRecord> {
+  return {
     kind: ERASURE,
     rows: items,
-    now: generatedAt,
+    now,
     id: ({ erasureId }) => erasureId,
     label: 'Whom',
     name: ({ subjects }) => joinNames(subjects),
     numbers: [['Events', ({ events }) => events]],
-    end: ({ endedAt }) => ['ended', endedAt],
-  });
+    state: ({ endedAt }) => endPhrase('ended', endedAt, now),
+  };
 }
 
 function newErasure({ operator }: PageContext): Html {

@@ -15,6 +15,8 @@ export const ERASURE: Kind = {
   several: 'Erasures',
   list: erasuresPath(),
   pathOf: erasurePath,
+  unstoppable:
+    'It can’t be stopped: what is overwritten is gone, and the person asked for the rest to go too. The cron continues it.',
 };
 
 /** Draws one erasure, how far it is, and what it leaves. */

@@ -62,10 +62,7 @@ export type ErasureRecord = z.output<typeof erasureRecord>;
 export type ErasureList = z.output<typeof erasureList>;
 export type ErasureProgress = z.output<typeof erasureProgress>;
 
-export const listQuery = z.object({
-  limit: shape.pageLimit,
-  cursor: z.uuid('expected a cursor from an earlier answer, or none').optional(),
-});
+export const listQuery = z.object(shape.page);
 
 /** Lists erasures page by page, newest first. */
 export async function readErasures(db: Database, query: z.output<typeof listQuery>): Promise<ErasureList> {

@@ -13,7 +13,7 @@ import { hasPersonalData } from '../../platform/masking/personal.ts';
 import { SECOND } from '../../platform/time.ts';
 import { erasurePath, HOME } from '../kit/links.ts';
 import { refuseNamed, requireNobodyOf } from '../kit/nobody-named.ts';
-import { showRoute } from '../kit/operation-routes.ts';
+import { listRoute, showRoute } from '../kit/operation-routes.ts';
 import { operatorRoute } from '../kit/route.ts';
 import { ENDED, LIST, PREVIEW, REASON } from './examples.ts';
 import { erasuresPage } from './list-page.ts';
@@ -85,24 +85,12 @@ export const requestErasure = operatorRoute({
   },
 });
 
-export const listErasures = operatorRoute({
+export const listErasures = listRoute(ERASURE, {
   id: 'listErasures',
-  path: `${HOME}/erasures`,
-  scope: 'event-bus:read',
-  summary: 'List erasures, newest first',
   query: listQuery,
   answer: erasureList,
-  csv: [{ path: 'items', words: 'Erasures', isPaged: true }],
-  problems: ['validation_failed'],
-  examples: {
-    newest: { summary: 'The newest', parameters: { limit: 10 }, answer: answered(LIST) },
-    'a-wrong-cursor': {
-      summary: 'With an invalid cursor',
-      parameters: { cursor: 'yesterday' },
-      answer: invalid('cursor', 'invalid_uuid', 'expected a cursor from an earlier answer, or none'),
-    },
-  },
-  handle: async ({ query, bus }) => await readErasures(await bus.database(), query),
+  example: { name: 'newest', summary: 'The newest', parameters: { limit: 10 }, view: LIST },
+  read: async (bus, query) => await readErasures(await bus.database(), query),
   page: erasuresPage,
 });
 

@@ -8,6 +8,7 @@ import { instantOf } from '../../platform/time.ts';
 import { now } from '../kit/clock.ts';
 import { follower } from '../kit/following.ts';
 import { time } from '../kit/instants.ts';
+import { renamesPath } from '../kit/links.ts';
 import { count, quantity } from '../kit/words.ts';
 
 interface Times {
@@ -85,7 +86,7 @@ const retire = follower('retire', async (db, { subscriber, topic }) => {
   return {
     tone: left > 0 ? 'fail' : 'ok',
     words: html`<b>Retired ${subscriber}${topic !== null && ` on ${topic}`}.</b> What waited for it is
-      dismissed.${rest}`,
+      dismissed.${rest} <a href="${renamesPath({ subscriber })}">See the retirement</a>.`,
     isSettled: true,
     since: instantOf(found.since),
     now: instantOf(found.now),

@@ -38,6 +38,8 @@ export const doctorPath = () => `${HOME}/doctor`;
 
 export const smokePath = () => `${HOME}/smoke`;
 
+export const smokeTestsPath = () => `${HOME}/smoke-tests`;
+
 export const smokeTestPath = (smokeTestId: string) => `${HOME}/smoke/${encodeURIComponent(smokeTestId)}`;
 
 /** The preview of a dismissal. */
@@ -59,6 +61,10 @@ export const backfilledPath = (backfillId: string) => `${HOME}/backfills/${encod
 export const erasuresPath = (query: Query = {}) => withQuery(`${HOME}/erasures`, query);
 
 export const erasurePath = (erasureId: string) => `${HOME}/erasures/${encodeURIComponent(erasureId)}`;
+
+export const renamesPath = (query: Query = {}) => withQuery(`${HOME}/renames`, query);
+
+export const renamedPath = (renameId: string) => `${HOME}/renames/${encodeURIComponent(renameId)}`;
 
 export const incidentsPath = (query: Query = {}) => withQuery(`${HOME}/incidents`, query);
 

@@ -8,8 +8,9 @@ import {
   eventsPath,
   HOME,
   incidentsPath,
+  renamesPath,
   replaysPath,
-  smokePath,
+  smokeTestsPath,
   subscribersPath,
   tailPath,
   webhooksPath,
@@ -42,8 +43,9 @@ const EVENTS = [
 const OPERATIONS = [
   { section: 'replays', path: replaysPath(), words: 'Replays and log' },
   { section: 'backfills', path: backfillsPath(), words: 'Backfills' },
+  { section: 'renames', path: renamesPath(), words: 'Renames' },
   { section: 'erasures', path: erasuresPath(), words: 'Erasures' },
-  { section: 'smoke', path: smokePath(), words: 'Smoke tests' },
+  { section: 'smoke', path: smokeTestsPath(), words: 'Smoke tests' },
 ] as const;
 
 const GROUPS = [

@@ -1,7 +1,7 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { reasonField, reasonForm } from './actions.ts';
-import { phraseOf } from './document.ts';
+import { phraseOf, say } from './document.ts';
 import type { Part } from './document.ts';
 import { followingRegion } from './following.ts';
 import type { Following } from './following.ts';
@@ -16,7 +16,7 @@ import { card, factList, section } from './sections.ts';
 import type { Fact } from './sections.ts';
 import { ACTIONS, table } from './table.ts';
 import type { Column } from './table.ts';
-import { capitalize, count } from './words.ts';
+import { capitalize, numberText } from './words.ts';
 
 // The pages of an operation, which is previewed, confirmed, begun under the preview's id, followed, and listed.
 
@@ -32,13 +32,15 @@ export interface Kind {
   readonly list: string;
   readonly listName?: string;
   readonly pathOf: (id: string) => string;
+  /** Why one that is under way can't be stopped, as a sentence; without it, it can. */
+  readonly unstoppable?: string;
 }
 
-/** Who requested an operation, when and why. */
+/** Who requested an operation, when and why. A kind that nobody gives a reason for has none. */
 interface Requested {
   readonly requestedAt: string;
   readonly requestedBy: string;
-  readonly reason: string | null;
+  readonly reason?: string | null;
 }
 
 interface ListPage {
@@ -79,7 +81,8 @@ function headingOf(
   return heading({ title, lead, live: liveness(generatedAt, REFRESH_SECONDS, url) });
 }
 
-interface Listed<Row> {
+/** The operations of one kind, as a browser and a terminal list them. */
+export interface Listed<Row> {
   readonly kind: Kind;
   readonly rows: readonly Row[];
   readonly now: string;
@@ -91,10 +94,10 @@ interface Listed<Row> {
   /** Whether that is a name of the catalog or of a person, and no word of ours. */
   readonly isName?: (row: Row) => boolean;
   /** Below the name. */
-  readonly scope?: (row: Row) => Child;
-  readonly numbers: readonly (readonly [label: string, of: (row: Row) => number])[];
-  /** How it ended, and when; null while it is under way. */
-  readonly end?: (row: Row) => readonly [how: string, endedAt: string | null];
+  readonly scope?: (row: Row) => Part;
+  readonly numbers: readonly (readonly [label: string, of: (row: Row) => number | string])[];
+  /** How it ended, or how far it is. */
+  readonly state?: (row: Row) => Part;
 }
 
 /** Draws who did what, when and why, how far it is, and the way to the page of each. */
@@ -108,7 +111,7 @@ export function operationTable<Row extends Requested>({
   isName = () => true,
   scope,
   numbers,
-  end,
+  state,
 }: Listed<Row>): Html {
   return card(
     table<Row>({
@@ -120,14 +123,18 @@ export function operationTable<Row extends Requested>({
           label,
           cell: (row) =>
             html`<a class="t ${isName(row) && 'mono'}" href="${pathOf(id(row))}">${name(row)}</a
-              >${scope && html`<span class="s">${scope(row)}</span>`}`,
+              >${scope && html`<span class="s">${phraseOf(scope(row)).html}</span>`}`,
         },
         { label: 'Who', look: 'nowrap', cell: ({ requestedBy }) => requestedBy },
-        { label: 'Why', look: 'message', cell: ({ reason }) => reasonOrNone(reason) },
+        rows.some(({ reason }) => reason !== undefined) && {
+          label: 'Why',
+          look: 'message',
+          cell: ({ reason }) => reasonOrNone(reason ?? null),
+        },
         ...numbers.map(([heads, of]): Column<Row> => {
-          return { label: heads, tone: 'num', cell: (row) => count(of(row)) };
+          return { label: heads, tone: 'num', cell: (row) => numberText(of(row)) };
         }),
-        end !== undefined && { label: 'State', look: 'nowrap', cell: (row) => endWords(end(row), now) },
+        state !== undefined && { label: 'State', look: 'nowrap', cell: (row) => phraseOf(state(row)).html },
         {
           ...ACTIONS,
           cell: (row) =>
@@ -145,8 +152,10 @@ export function operationTable<Row extends Requested>({
   );
 }
 
-function endWords([how, endedAt]: readonly [string, string | null], now: string): Child {
-  return endedAt === null ? 'under way' : html`${how} ${timeAndAgo(endedAt, now)}`;
+/** Says how an operation ended, and when. @param endedAt null while it is under way. */
+export function endPhrase(how: string, endedAt: string | null, now: string): Part {
+  if (endedAt === null) return 'under way';
+  return say`${how} ${{ html: timeAndAgo(endedAt, now), text: timeText(endedAt, now) }}`;
 }
 
 export function reasonOrNone(reason: string | null): Child {
@@ -171,7 +180,7 @@ interface Operation {
 
 /** Draws one operation: how it goes on, how far it is, and what was requested. */
 export function operationPage({
-  kind: { one, several, list },
+  kind: { one, several, list, unstoppable },
   view,
   context,
   title,
@@ -183,13 +192,14 @@ export function operationPage({
   facts,
 }: Operation): Html {
   const name = capitalize(one);
-  const known = [
+  const known: readonly (Fact | false)[] = [
     ['Who', view.requestedBy],
     ['When', timeAndAgo(view.requestedAt, view.generatedAt)],
-    ['Why', reasonOrNone(view.reason)],
+    view.reason !== undefined && ['Why', reasonOrNone(view.reason)],
     ...facts,
+    !following.isSettled && unstoppable !== undefined && ['To stop it', unstoppable],
     [`${name} id`, html`<span class="mono">${id}</span>`],
-  ] as const;
+  ];
   const content = html`<p class="back"><a href="${list}">← ${several}</a></p>
     ${headingOf(title, lead, view, context)} ${followingRegion(following, review)} ${progress}
     ${section({ id: 'request', title: 'Request', content: card(factList(known, 'roomy')) })}`;

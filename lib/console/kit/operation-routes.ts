@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
-import { invalid, refused } from '../../platform/http/operation.ts';
+import { answered, invalid, refused } from '../../platform/http/operation.ts';
+import type { Example } from '../../platform/http/operation.ts';
 import type { ProblemCode } from '../../platform/http/problem-codes.ts';
 import type { Html, PageContext } from './layout.ts';
 import type { Kind } from './operation-pages.ts';
@@ -8,6 +9,59 @@ import { operatorRoute } from './route.ts';
 import type { Bus, OperatorRoute } from './route.ts';
 import * as shape from './shapes.ts';
 import { capitalize } from './words.ts';
+
+interface List<View, Query> {
+  readonly id: string;
+  readonly query: z.ZodType<Query>;
+  readonly answer: z.ZodType<View>;
+  readonly example: {
+    readonly name: string;
+    readonly summary: string;
+    readonly parameters: Example['parameters'];
+    readonly view: View;
+  };
+  /** The operation that reads one of them, and the name of its parameter and of the field with the id. */
+  readonly links?: { readonly operationId: string; readonly id: string };
+  readonly read: (bus: Bus, query: Query) => Promise<View>;
+  readonly page: (view: View, context: PageContext) => Html;
+}
+
+/** Makes the route that lists the operations of one kind, newest first. */
+export function listRoute<View, Query>(
+  { several, list }: Kind,
+  { id, query, answer, example, links, read, page }: List<View, Query>,
+): OperatorRoute<View> {
+  const { name, summary, parameters, view } = example;
+  return operatorRoute({
+    id,
+    path: list,
+    scope: 'event-bus:read',
+    summary: `List ${several.toLowerCase()}, newest first`,
+    query,
+    answer,
+    csv: [{ path: 'items', words: several, isPaged: true }],
+    ...(links && {
+      links: {
+        read: {
+          operationId: links.operationId,
+          description: 'The newest.',
+          parameters: { [links.id]: `$response.body#/items/0/${links.id}` },
+        },
+      },
+    }),
+    problems: ['validation_failed'],
+    examples: {
+      [name]: { summary, ...(parameters && { parameters }), answer: answered(view) },
+      'a-wrong-cursor': {
+        summary: 'With an invalid cursor',
+        parameters: { cursor: 'yesterday' },
+        answer: invalid('cursor', 'invalid_uuid', 'expected a cursor from an earlier answer, or none'),
+      },
+    },
+    handle: async ({ query: asked, bus }) => await read(bus, asked),
+    page,
+  });
+}
 
 /** What the routes know of an operation that has begun. Its id is the path's parameter, such as `replayId`. */
 export interface Begun<View> {

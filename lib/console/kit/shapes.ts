@@ -79,3 +79,9 @@ export const pageLimit = z.coerce
   .min(1, PAGE_LIMIT)
   .max(100, PAGE_LIMIT)
   .default(50);
+
+/** One page of a list that is read from its newest entry on, as a query's fields. */
+export const page = {
+  limit: pageLimit,
+  cursor: z.uuid('expected a cursor from an earlier answer, or none').optional(),
+};

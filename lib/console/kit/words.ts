@@ -5,6 +5,11 @@ export function count(number: number): string {
   return number.toLocaleString('en-GB');
 }
 
+/** The same for what may be words already. */
+export function numberText(number: number | string): string {
+  return typeof number === 'number' ? count(number) : number;
+}
+
 /** A share as a percentage, rounded down, so that 100 % means all: `99.6 %`. */
 export function percentage(share: number): string {
   return `${Math.floor(share * 1000) / 10} %`;

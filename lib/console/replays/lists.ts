@@ -7,6 +7,7 @@ import {
   erasurePath,
   eventPath,
   incidentPath,
+  renamedPath,
   replayedPath,
   topicPath,
 } from '../kit/links.ts';
@@ -55,7 +56,10 @@ export function targetPhrase(action: OperatorAction): Phrase {
   const pages = inConsole([
     incidentId !== null && html`, <a href="${incidentPath(incidentId)}">incident</a>`,
     replayId !== null && html`, <a href="${replayedPath(replayId)}">replay</a>`,
+    isRename(action) && html`, <a href="${renamedPath(action.actionId)}">progress</a>`,
     backfillId !== null && html`, <a href="${backfilledPath(backfillId)}">progress</a>`,
   ]);
   return say`${where}${below(say`${to}${heir}${delivery}${event}${pages}`)}`;
 }
+
+const isRename = ({ action }: OperatorAction) => action === 'rename' || action === 'retire';

@@ -3,10 +3,11 @@ import type { Html } from '../../platform/markup.ts';
 import { listTable } from '../kit/document.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { listPage, operationTable } from '../kit/operation-pages.ts';
+import type { Listed } from '../kit/operation-pages.ts';
 import { card, emptyCard, emptyLine, section } from '../kit/sections.ts';
 import { actionList } from './lists.ts';
 import { REPLAY } from './page.ts';
-import type { OperatorLog } from './read.ts';
+import type { OperatorLog, ReplayRecord } from './read.ts';
 import { scopeWords } from './scope.ts';
 
 /** Draws the operators' log: replays, then all other actions, with who, when and why. */
@@ -27,16 +28,16 @@ export function logPage(view: OperatorLog, context: PageContext): Html {
   });
 }
 
-function replays(
-  { replays: rows, generatedAt: now }: OperatorLog,
-  isFiltered: boolean,
-  isOlder: boolean,
-): Html {
-  if (rows.length === 0) {
+function replays(view: OperatorLog, isFiltered: boolean, isOlder: boolean): Html {
+  if (view.replays.length === 0) {
     if (isFiltered) return card(emptyLine('No replays match.'));
     return isOlder ? card(emptyLine('No older replays.')) : NO_REPLAYS;
   }
-  return operationTable({
+  return operationTable(listedReplays(view));
+}
+
+export function listedReplays({ replays: rows, generatedAt: now }: OperatorLog): Listed<ReplayRecord> {
+  return {
     kind: REPLAY,
     rows,
     now,
@@ -48,7 +49,7 @@ function replays(
       ['Matched', ({ matched }) => matched],
       ['Replayed', ({ replayed }) => replayed],
     ],
-  });
+  };
 }
 
 const NO_REPLAYS = emptyCard({

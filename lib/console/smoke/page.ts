@@ -1,36 +1,51 @@
 import { html } from '../../platform/markup.ts';
-import type { Child, Html } from '../../platform/markup.ts';
+import type { Html } from '../../platform/markup.ts';
 import { mayReplay } from '../kit/actions.ts';
 import { listTable } from '../kit/document.ts';
-import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, WARNING_ICON } from '../kit/icons.ts';
-import { time } from '../kit/instants.ts';
-import { heading, layout, liveness } from '../kit/layout.ts';
+import type { Following } from '../kit/following.ts';
+import { WARNING_ICON } from '../kit/icons.ts';
+import { heading, layout } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { smokePath } from '../kit/links.ts';
+import { operationPage } from '../kit/operation-pages.ts';
 import { alert, card, section } from '../kit/sections.ts';
+import { SMOKE } from './list-page.ts';
 import { attachedList, unattachedList, webhookList } from './lists.ts';
 import type { SmokeTest } from './view.ts';
 import { NO_RELAY, outcomeWords, topicWords } from './words.ts';
 
-/** While something has not arrived yet. */
-const REFRESH_SECONDS = 2;
-
-/** Draws a smoke test, or the deployment before one. */
+/** Draws a smoke test, or the deployment before one: what a test would be sent to. */
 export function smokePage(view: SmokeTest, context: PageContext): Html {
   const { test } = view;
-  const unattached = unattachedList(view);
-  const content = html`${heading({
+  const start = mayReplay(context.operator) && startForm(test !== null);
+  if (test === null) {
+    const lead = `Sends a test through every endpoint and subscriber. ${topicWords(view)}`;
+    const content = html`${heading({ title: 'Smoke test', lead, actions: start })} ${tested(view)}`;
+    return layout({ title: 'Smoke test', section: 'smoke', content }, context);
+  }
+  const { startedAt: requestedAt, startedBy: requestedBy, smokeTestId, origin } = test;
+  return operationPage({
+    kind: SMOKE,
+    view: { generatedAt: view.generatedAt, requestedAt, requestedBy },
+    context,
     title: 'Smoke test',
-    lead: leadOf(view),
-    ...(mayReplay(context.operator) && { actions: startForm(test !== null) }),
-    ...(test?.state === 'waiting' && { live: liveness(view.generatedAt, REFRESH_SECONDS, context.url) }),
-  })}
-  ${test !== null && alert(...toneOf(test), outcomeWords(view))}
-  ${!view.relay.runsHere && alert('fail', WARNING_ICON, NO_RELAY)}
+    lead: topicWords(view),
+    following: followingOf(view, test),
+    review: start,
+    progress: tested(view),
+    id: smokeTestId,
+    facts: [['Webhooks', origin === null ? 'sent nowhere' : `sent to ${origin}`]],
+  });
+}
+
+/** Draws each endpoint and each subscriber, with what became of the test. */
+function tested(view: SmokeTest): Html {
+  const unattached = unattachedList(view);
+  return html`${!view.relay.runsHere && alert('fail', WARNING_ICON, NO_RELAY)}
   ${section({
     id: 'webhooks',
     title: 'Webhooks',
-    hint: test?.origin ? `sent to ${test.origin}` : 'of each provider',
+    hint: view.test?.origin ? `sent to ${view.test.origin}` : 'of each provider',
     content: card(listTable(webhookList(view))),
   })}
   ${section({
@@ -48,14 +63,6 @@ export function smokePage(view: SmokeTest, context: PageContext): Html {
       content: card(listTable(unattached)),
     })
   }`;
-  const refreshSeconds = test?.state === 'waiting' ? REFRESH_SECONDS : null;
-  return layout({ title: 'Smoke test', section: 'smoke', refreshSeconds, content }, context);
-}
-
-function leadOf(view: SmokeTest): Child {
-  const { test, generatedAt } = view;
-  if (test === null) return `Sends a test through every endpoint and subscriber. ${topicWords(view)}`;
-  return html`Started ${time(test.startedAt, generatedAt)} by ${test.startedBy}. ${topicWords(view)}`;
 }
 
 function startForm(isAgain: boolean): Html {
@@ -64,7 +71,12 @@ function startForm(isAgain: boolean): Html {
   </form>`;
 }
 
-function toneOf({ state }: NonNullable<SmokeTest['test']>): ['ok' | 'fail' | 'dead', Html] {
-  if (state === 'arrived') return ['ok', CHECK_ICON];
-  return state === 'failed' ? ['dead', DEAD_ICON] : ['fail', CLOCK_ICON];
+function followingOf(view: SmokeTest, { state, startedAt }: NonNullable<SmokeTest['test']>): Following {
+  return {
+    tone: state === 'arrived' ? 'ok' : state === 'failed' ? 'dead' : 'wait',
+    words: html`<b>${outcomeWords(view)}</b>`,
+    isSettled: state !== 'waiting',
+    since: startedAt,
+    now: view.generatedAt,
+  };
 }

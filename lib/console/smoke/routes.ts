@@ -3,10 +3,13 @@ import * as z from 'zod';
 import { answered, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { HOME, smokePath, smokeTestPath } from '../kit/links.ts';
+import { listRoute } from '../kit/operation-routes.ts';
 import { operatorRoute } from '../kit/route.ts';
 import type { Bus } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
 import { smokeTestExample } from './example.ts';
+import { SMOKE, smokeTestsPage } from './list-page.ts';
+import { listQuery, readSmokeTests, smokeTestList } from './list.ts';
 import { smokePage } from './page.ts';
 import { readSmokeTest, recipientsOf } from './read.ts';
 import { startSmokeTest } from './start.ts';
@@ -125,4 +128,35 @@ export const showSmokeTest = operatorRoute({
   page: smokePage,
 });
 
-export const smokeRoutes = [showDeployment, beginSmokeTest, showSmokeTest];
+export const listSmokeTests = listRoute(SMOKE, {
+  id: 'listSmokeTests',
+  query: listQuery,
+  answer: smokeTestList,
+  links: { operationId: 'readSmokeTest', id: 'smokeTestId' },
+  example: {
+    name: 'newest',
+    summary: 'The newest',
+    parameters: { limit: 10 },
+    view: {
+      generatedAt: '2026-02-21T09:31:00.000Z',
+      items: [
+        {
+          smokeTestId: '019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21',
+          startedAt: '2026-02-21T09:30:50.000Z',
+          startedBy: 'kari@solvik.example.no',
+          origin: 'https://postbud.example.no',
+          subscribers: 12,
+          arrived: 12,
+          webhooks: 2,
+          accepted: 2,
+          endedAt: null,
+        },
+      ],
+      nextCursor: null,
+    },
+  },
+  read: async (bus, query) => await readSmokeTests(await bus.database(), query),
+  page: smokeTestsPage,
+});
+
+export const smokeRoutes = [showDeployment, beginSmokeTest, showSmokeTest, listSmokeTests];

@@ -1,7 +1,7 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { listTable } from '../kit/document.ts';
-import { backfillsPath, replaysPath } from '../kit/links.ts';
+import { backfillsPath, renamesPath, replaysPath } from '../kit/links.ts';
 import { card, emptyLine, section } from '../kit/sections.ts';
 import type { Mark } from './chart.ts';
 import { actionList } from './lists.ts';
@@ -45,7 +45,8 @@ export function actionsSection(view: SubscriberHealth): Html {
       )}
       <p class="muted small note">
         Actions on all subscribers: <a href="${replaysPath()}">the operator log</a>. Its
-        <a href="${backfillsPath({ subscriber: view.subscriber })}">backfills</a>.
+        <a href="${backfillsPath({ subscriber: view.subscriber })}">backfills</a> and
+        <a href="${renamesPath({ subscriber: view.subscriber })}">renames</a>.
       </p>`,
   });
 }

@@ -2,6 +2,7 @@ import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
 import { follower } from '../kit/following.ts';
+import { renamesPath } from '../kit/links.ts';
 import { count, quantity } from '../kit/words.ts';
 
 /** Follows what a former name hands over to the new one, until it is through. */
@@ -14,12 +15,13 @@ export const rename = follower('rename', async (db, { subscriber: from, to, topi
     isOpen || left === 0
       ? ''
       : ` ${quantity(left, 'delivery')} ${left === 1 ? 'has' : 'have'} come for ${from} since: rename it again.`;
+  const link = html`<a href="${renamesPath({ subscriber: from })}">See the rename</a>`;
   return {
     tone: isOpen ? 'wait' : left > 0 ? 'fail' : 'ok',
     words: isOpen
       ? html`${what} ${count(written)} of ${quantity(found.matched, 'delivery')} moved so far; the rest
-        follows by itself.`
-      : html`${what} ${quantity(written, 'delivery')} moved.${rest}`,
+        follows by itself. ${link}.`
+      : html`${what} ${quantity(written, 'delivery')} moved.${rest} ${link}.`,
     isSettled: !isOpen,
     since: instantOf(found.since),
     now: instantOf(found.now),
