@@ -9,6 +9,7 @@ import { benchEmit } from './emit.ts';
 import { benchIdle } from './idle.ts';
 import { benchIntake } from './intake.ts';
 import { benchKeys } from './keys.ts';
+import { benchKnee } from './knee.ts';
 import { benchLimit } from './limit.ts';
 import { startServer } from './server.ts';
 import { benchBackfill, benchOutage } from './lives.ts';
@@ -81,6 +82,7 @@ const SCENARIOS = {
   },
   idle: { title: 'An idle turn of the relay', measure: benchIdle },
   intake: { title: 'Webhook intake', measure: benchIntake },
+  knee: { title: 'How many events a second one database takes', rounds: 1, measure: benchKnee },
   limit: { title: 'The database’s own limit', measure: benchLimit },
 } as const satisfies Readonly<Record<string, Scenario>>;
 

@@ -15,6 +15,7 @@ import { atLeast, atMost, goal, measured, ms, number, quantile, spreadOf } from 
 import type { Figure } from '../figures.ts';
 import { PEERS, startContender } from './contender.ts';
 import type { Contender } from './contender.ts';
+import { fallsBehindAt } from './knee.ts';
 import { startProxy } from './proxy.ts';
 import { configure } from './server.ts';
 import { send, warmUp } from './traffic.ts';
@@ -125,11 +126,6 @@ const BUSY_SECONDS = 60;
 /** The minute is cut into this many parts for its range. */
 const PARTS = 6;
 
-const FIRST_RATE = 150;
-const RATE_STEP = 1.4;
-const STEP_SECONDS = 5;
-/** A smaller share of late deliveries is not a growing backlog. */
-const STRAGGLERS = 0.01;
 const BEHIND_GOAL = 2;
 
 /** Measures many topics for a minute, then raises the rate until each contender falls behind. */
@@ -146,7 +142,13 @@ async function manyTopics(bench: Bench): Promise<Figure[]> {
       found.set(contender.name, handled);
       if (handled.behind > 0) await contender.call('reset');
     }
-    for (const contender of contenders) rates.set(contender.name, await fallsBehindAt(bench, contender));
+    for (const contender of contenders) {
+      const catchUp = async () => void (await contender.call('reset'));
+      rates.set(
+        contender.name,
+        await fallsBehindAt(bench, contender, { ...BUSY, title: '60 topics', catchUp }),
+      );
+    }
     const title = `60 topics at ${BUSY_PER_SECOND}/s`;
     const figures = (['p50', 'p99'] as const).flatMap((share) => {
       const spreads = new Map(
@@ -180,26 +182,6 @@ async function manyTopics(bench: Bench): Promise<Figure[]> {
     ];
   } finally {
     await stopAll(contenders);
-  }
-}
-
-/** Raises the rate until, twice in a row, too many are late. @returns the highest rate before that. */
-async function fallsBehindAt(bench: Bench, contender: Contender): Promise<number> {
-  const seconds = Math.max(2, STEP_SECONDS * bench.scale);
-  let kept = 0;
-  for (let perSecond = FIRST_RATE; ; perSecond = Math.round(perSecond * RATE_STEP)) {
-    for (let tries = 1; kept < perSecond; tries += 1) {
-      const { behind, times } = await send([contender], { ...BUSY, perSecond, seconds });
-      const keepsUp = behind <= times.length * STRAGGLERS;
-      bench.tell(
-        `${contender.name}, 60 topics at ${perSecond}/s: ${keepsUp ? 'keeps up' : `${behind} behind`}`,
-      );
-      if (keepsUp) kept = perSecond;
-      else {
-        await contender.call('reset');
-        if (tries === 2) return kept;
-      }
-    }
   }
 }
 
