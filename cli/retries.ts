@@ -1,4 +1,3 @@
-import { isProbe } from '../lib/console/dead-letters/delivery.ts';
 import type { DeadLetter, Try } from '../lib/console/dead-letters/delivery.ts';
 import type { IncidentView } from '../lib/console/incidents/detail.ts';
 import { silenceWords } from '../lib/console/incidents/outage.ts';
@@ -39,6 +38,16 @@ export const ofDelivery = {
     },
   },
 } satisfies Kind<{ readonly topic: string; readonly subscriber: string }, DeadLetter, void>;
+
+/** Tries the delivery that holds its lane once, at no cost; waits until it has been attempted. */
+export const probeOfDelivery = {
+  subjects: [deliveryLike('probe 12-345')],
+  why,
+  route: async () => (await import('../lib/console/lanes/routes.ts')).probeDelivery,
+  done: ({ topic, subscriber }, { subjects: { deliveryId } }) =>
+    `Delivery ${deliveryId!} (${topic} to ${subscriber}) is tried now; if it fails, that costs no attempt.`,
+  follow: ofDelivery.follow,
+} satisfies Kind<{ readonly topic: string; readonly subscriber: string }, DeadLetter>;
 
 /** Retries the first blocked lanes of an incident; waits until each has been attempted. */
 export const ofIncident = {
@@ -112,7 +121,7 @@ function attemptWords(view: DeadLetter, last: Try | null): string {
     case 'delivered':
       return `Delivered at ${inZone(timeText(view.deliveredAt ?? last.at, now))}.`;
     case 'waited':
-      if (isProbe(last)) return `The subscriber does not answer${next}: ${failureText(last.error!)}`;
+      if (last.isProbe) return `It still fails: ${failureText(last.error!)}. No attempt was used up${next}.`;
       return `The subscriber asked to wait${next}.`;
     case 'failed': {
       const error = last.error ? `: ${failureText(last.error)}` : '';

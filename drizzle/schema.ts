@@ -345,6 +345,8 @@ export interface PastAttempt {
     | 'waited'
     | 'replayed'
     | 'retried_early'
+    /** The attempt after it cost nothing, if it failed. */
+    | 'probed'
     | 'skipped'
     | 'dismissed'
     | 'backfilled'
@@ -359,6 +361,8 @@ export interface PastAttempt {
   readonly by?: string;
   readonly reason?: string | null;
   readonly replayId?: string;
+  /** Of `probed`: when the next attempt is due if that one fails. */
+  readonly keeps?: string;
 }
 
 /** One event on its way to one subscriber. The last attempt is in columns; earlier ones are in `attemptLog`. */

@@ -2,7 +2,8 @@
 create or replace function postbud_next_batch_1(
   lane lanes, asked int, most_bytes int, is_bounded boolean,
   out positions bigint[], out event_ids uuid[],
-  -- Those with an earlier attempt, replay or wait, and those of a backfill.
+  -- Those with an earlier attempt, replay or wait, and those of a backfill; of one that an operator probes, when its next
+  -- attempt is due if this one fails, which then costs nothing.
   out begun json,
   out is_whole boolean,
   out front bigint
@@ -15,7 +16,12 @@ begin
   end if;
   select coalesce(array_agg(next.position order by next.position) filter (where fits), '{}') as positions,
     coalesce(array_agg(next.event_id order by next.position) filter (where fits), '{}') as event_ids,
-    json_agg(json_build_array(next.position, attempts, replays, extract(epoch from next_attempt_at) * 1000, backfilled))
+    json_agg(json_build_array(next.position, attempts, replays, extract(epoch from next_attempt_at) * 1000, backfilled,
+      case when next_attempt_at is not null then (
+        select extract(epoch from (attempt_log -> -1 ->> 'keeps')::timestamptz) * 1000 from deliveries
+        where deliveries.lane_id = coalesce(lane.home_id, lane.id) and deliveries.position = next.position
+          and attempt_log -> -1 ->> 'outcome' = 'probed'
+      ) end))
       filter (where fits and (attempts > 0 or replays > 0 or next_attempt_at is not null or backfilled)) as begun,
     count(*) < asked and coalesce(bool_and(fits), true) as is_whole
   into batch

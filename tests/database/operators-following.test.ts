@@ -36,6 +36,38 @@ async function region(operators: Operators, path: string) {
 const FOLLOWED = { every: 1, reloads: true };
 const SETTLED = { every: 15, reloads: false };
 
+describe('after a try at no cost, the page', () => {
+  test('says how it ended, that it cost nothing, and when the next attempt is', async ({
+    bus,
+    operators,
+  }) => {
+    const [first] = await operators.held(1);
+    const { text } = await operators.ask('/topics/payment.captured', { accept: BROWSER });
+    expect(text).toContain(`action="${HOME}/deliveries/${first}/probe"`);
+    const page = await act(operators, `/deliveries/${first}/probe`);
+    expect(page).toBe(`/topics/payment.captured?done=probe-delivery&done.deliveryId=${first}`);
+    expect((await region(operators, page)).says).toBe('Tried payment.captured to ledger: on its way …');
+    await drainLive(bus.db, [ledger(fail)]);
+    expect(await region(operators, page)).toEqual({
+      says: expect.stringMatching(
+        /^Tried payment\.captured to ledger: it still fails: the ledger is down; no attempt was used up, next try \d\d:\d\d:\d\d UTC\.$/,
+      ),
+      ...SETTLED,
+    });
+    const delivery = await operators.ask(`/dead-letters/${first}`, { accept: BROWSER });
+    expect(delivery.text.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ')).toMatch(
+      /Probed by kari@.* Probe: Error the ledger is down .* no attempt used up/,
+    );
+    await operators.ask('/subscribers/ledger/pause', { json: { reason: 'moving' } });
+    const paused = await operators.ask('/topics/payment.captured', { accept: BROWSER });
+    expect(paused.text).not.toContain('/probe"');
+    expect((await operators.ask(`/deliveries/${first}/probe`, { json: {} })).json).toMatchObject({
+      code: 'paused',
+      detail: 'ledger is paused. Resume it first.',
+    });
+  });
+});
+
 describe('after a retry, the page', () => {
   test('says that the delivery is on its way, then when it was delivered and how long it took', async ({
     bus,

@@ -334,7 +334,7 @@ describe('an operator', () => {
     expect(refused.json).toMatchObject({
       status: 409,
       code: 'not_silent',
-      detail: 'ledger has no outage: there is nothing to probe. Its deliveries are retried as they are due.',
+      detail: 'ledger has no outage. Probe a delivery that holds one of its lanes instead: see its held lanes.',
     });
     expect(await rows(bus.db, 'select from operator_actions')).toEqual([]);
   });

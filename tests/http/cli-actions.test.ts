@@ -83,6 +83,65 @@ describe('retry', () => {
   });
 });
 
+describe('probe', () => {
+  test('probe tries the delivery that holds a lane, at no cost, and says how that ended', async ({
+    bus,
+    server,
+    operators,
+    postbud,
+  }) => {
+    const [first] = await operators.held(2);
+    server.answerInstead = async ({ method }) => {
+      if (method === 'POST')
+        server.answerInstead = async () => {
+          await drainLive(bus.db, [
+            ledger(() => {
+              throw new TypeError('still down');
+            }),
+          ]);
+          return undefined;
+        };
+      return undefined;
+    };
+    const { code, out } = await postbud(`probe ${first} --reason check --wait`);
+    expect([code, out.split('\n')]).toEqual([
+      1,
+      [
+        `✓ Delivery ${first} (payment.captured to ledger) is tried now; if it fails, that costs no attempt.`,
+        expect.stringMatching(
+          /^✗ It still fails: TypeError: still down\. No attempt was used up, next attempt in \d+ s\.$/,
+        ),
+      ],
+    ]);
+    expect((await operators.ask(`/dead-letters/${first}`)).json).toMatchObject({ failures: 1 });
+    expect(await actionsOf(bus)).toMatchObject([{ action: 'probe', reason: 'check' }]);
+  });
+
+  test('probe of a subscriber, or of an incident, tries the first delivery that holds one of its lanes', async ({
+    bus,
+    operators,
+    postbud,
+  }) => {
+    const none = await postbud('probe ledger');
+    expect([none.code, none.err]).toEqual([
+      1,
+      'Nothing for ledger waits for a retry: there is nothing to try.',
+    ]);
+    const [first] = await operators.held(2);
+    const tried = `✓ Delivery ${first} (payment.captured to ledger) is tried now; if it fails, that costs no attempt.`;
+    expect((await postbud('probe ledger')).out).toBe(tried);
+    await drainLive(bus.db, [
+      ledger(() => {
+        throw new TypeError('still down');
+      }),
+    ]);
+    const [{ incidentId }] = (await operators.ask('/incidents')).json['items'] as [{ incidentId: string }];
+    expect((await postbud(`probe ${incidentId}`)).out).toBe(tried);
+    const twice = await postbud(`probe ${first}`);
+    expect([twice.code, twice.err]).toEqual([1, expect.stringContaining('not waiting for a retry')]);
+  });
+});
+
 describe('skip', () => {
   test('skip dead-letters the delivery that holds a lane, for a reason', async ({
     bus,

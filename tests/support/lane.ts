@@ -55,6 +55,7 @@ export function deliveriesAt(first: number, laid: readonly Laid[]): ClaimedDeliv
       replayed: false,
       backfilled: false,
       nextAttemptAtMs: null,
+      keptAttemptAtMs: null,
       event,
       ...more,
     };

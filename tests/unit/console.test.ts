@@ -727,10 +727,34 @@ describe('one dead letter', () => {
       answer: 'closed\nuntil \u202E\u001B[31m18:00',
     };
     const attempts: Attempt[] = [
-      { outcome: 'failed', attempt: 1, at: EARLIER, durationMs: 212, error, waitedMs: 60_000 },
-      { outcome: 'failed', attempt: 2, at: EARLIER, durationMs: 198, error, waitedMs: 442_000 },
+      {
+        outcome: 'failed',
+        attempt: 1,
+        at: EARLIER,
+        durationMs: 212,
+        error,
+        isProbe: false,
+        waitedMs: 60_000,
+      },
+      {
+        outcome: 'failed',
+        attempt: 2,
+        at: EARLIER,
+        durationMs: 198,
+        error,
+        isProbe: false,
+        waitedMs: 442_000,
+      },
       { outcome: 'replayed', at: EARLIER, by: 'Ola', reason: 'it is back', replayId: 'r' },
-      { outcome: 'delivered', attempt: 1, at: EARLIER, durationMs: 9, error: null, waitedMs: null },
+      {
+        outcome: 'delivered',
+        attempt: 1,
+        at: EARLIER,
+        durationMs: 9,
+        error: null,
+        isProbe: false,
+        waitedMs: null,
+      },
     ];
     const text = textOf(drawDeadLetter(deadLetterOf({ attempts }), contextOf()));
     expect(text).toContain('Attempt 1: HTTP 503 Service Unavailable · 212 msnext attempt after 1 min');

@@ -47,6 +47,11 @@ export interface ClaimedDelivery {
   readonly backfilled: boolean;
   /** Epoch milliseconds; null when the delivery does not wait for a retry. */
   readonly nextAttemptAtMs: number | null;
+  /**
+   * Of one that an operator probes: when its next attempt is due if this one fails, which then costs nothing. Epoch
+   * milliseconds; null of any other.
+   */
+  readonly keptAttemptAtMs: number | null;
   readonly event: BusEvent;
 }
 
@@ -99,13 +104,14 @@ function deliveriesOf(
 ): ClaimedDelivery[] {
   const earlier = new Map(begun?.map((delivery) => [delivery[0], delivery]));
   return positions.map((position) => {
-    const [, attempts, replays, nextAttemptAtMs, backfilled] = earlier.get(position) ?? UNTOUCHED;
+    const [, attempts, replays, nextAttemptAtMs, backfilled, keptAttemptAtMs] =
+      earlier.get(position) ?? UNTOUCHED;
     const event = events.get(position) ?? NO_EVENT;
-    return { position, attempts, replayed: replays > 0, backfilled, nextAttemptAtMs, event };
+    return { position, attempts, replayed: replays > 0, backfilled, nextAttemptAtMs, keptAttemptAtMs, event };
   });
 }
 
-const UNTOUCHED = [0, 0, 0, null, false] as const;
+const UNTOUCHED = [0, 0, 0, null, false, null] as const;
 
 /** The answer of `postbud_lease_1`. Times are epoch milliseconds. */
 export interface FoundClaim {
@@ -135,6 +141,7 @@ interface FoundLane {
         replays: number,
         next: number | null,
         backfilled: boolean,
+        kept: number | null,
       ])[]
     | null;
 }

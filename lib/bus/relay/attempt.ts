@@ -123,15 +123,17 @@ export class Attempt {
     const presence = outage === 'wait' ? presenceOf(failure) : null;
     // Nobody was there: that is not the event's fault.
     const waitMs = lane.isProbe && presence === 'absent' ? PROBE_WAIT_MS : failure.waitMs;
-    const outcome = waitMs === null ? 'failed' : 'waited';
+    const keptAtMs = waitMs === null ? delivery.keptAttemptAtMs : null;
+    const outcome = waitMs === null && keptAtMs === null ? 'failed' : 'waited';
     if (presence === 'absent') this.#state.noteAbsence(kind);
     else if (presence === 'present') this.#state.noteAnswer();
     // A subscriber may ask to wait every second for a day, and each wait is logged: one answer says why.
-    const answer = outcome === 'failed' || delivery.nextAttemptAtMs === null ? failure.answer : null;
+    const isSaid = outcome === 'failed' || keptAtMs !== null || delivery.nextAttemptAtMs === null;
+    const answer = isSaid ? failure.answer : null;
     const delayMs = waitMs ?? this.#backoff(failure);
     // A relay that died stopped trying when its lease ran out.
     const endedAtMs = failure === LEASE_EXPIRED ? atMs : this.#state.options.clock();
-    const nextAttemptAtMs = delayMs === null ? null : endedAtMs + delayMs;
+    const nextAttemptAtMs = keptAtMs ?? (delayMs === null ? null : endedAtMs + delayMs);
     const errorGroup = nextAttemptAtMs === null ? this.#errorGroup(failure) : null;
     this.#state.progress.fail(
       this.#place,

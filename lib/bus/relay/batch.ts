@@ -65,11 +65,11 @@ function batchFrom(state: RunState, first: number, { bytesOf, maxBytes }: BatchL
   return places;
 }
 
-function goesAlone({ lane }: RunState, { attempts, replayed }: ClaimedDelivery): boolean {
+function goesAlone({ lane }: RunState, { attempts, replayed, keptAttemptAtMs }: ClaimedDelivery): boolean {
   const { maxAttempts, onReplay } = lane.subscription.subscriber;
   const isLast = attempts + 1 >= maxAttempts;
   const isRefused = replayed && onReplay === 'refuse';
-  return attempts >= ATTEMPTS_IN_COMPANY || (attempts > 0 && isLast) || isRefused;
+  return attempts >= ATTEMPTS_IN_COMPANY || (attempts > 0 && isLast) || isRefused || keptAttemptAtMs !== null;
 }
 
 /**

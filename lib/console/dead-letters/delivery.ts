@@ -2,6 +2,7 @@ import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
 import type { PastAttempt } from '../../../drizzle/schema.ts';
+import { NEWER_VERSION } from '../../bus/deliveries/newer-version.ts';
 import { ABSENT_KINDS } from '../../bus/deliveries/outage.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
@@ -37,6 +38,9 @@ const handled = z
     at: shape.instant,
     durationMs: z.number().nonnegative(),
     error: attemptError.nullable(),
+    isProbe: z.boolean().meta({
+      description: 'Whether it was a probe that failed, which uses up no attempt.',
+    }),
     waitedMs: shape.count.nullable().meta({ description: 'Milliseconds until the next attempt was due.' }),
   })
   .meta({ id: 'Attempt' });
@@ -44,10 +48,19 @@ const handled = z
 const intervention = z
   .object({
     outcome: z
-      .enum(['replayed', 'retried_early', 'skipped', 'dismissed', 'backfilled', 'renamed', 'returned'])
+      .enum([
+        'replayed',
+        'retried_early',
+        'probed',
+        'skipped',
+        'dismissed',
+        'backfilled',
+        'renamed',
+        'returned',
+      ])
       .meta({
         description:
-          '`returned`: the failed attempts before it are not counted, because an outage of the subscriber caused them.',
+          '`probed`: the attempt after it costs nothing if it fails. `returned`: the failed attempts before it are not counted, because an outage of the subscriber caused them.',
       }),
     at: shape.instant,
     by: z.string(),
@@ -256,6 +269,10 @@ export function attemptsOf(found: FoundAttempts, texts: readonly string[] | null
       attempt,
       at: at.toISOString(),
       durationMs,
+      isProbe:
+        outcome === 'waited' &&
+        kind !== undefined &&
+        (ABSENT_KINDS.includes(kind) || (log[index - 1]?.outcome === 'probed' && !ASKED_KINDS.has(kind))),
       error:
         kind === undefined
           ? null
@@ -276,10 +293,8 @@ function isIntervention(
   return intervention.shape.outcome.safeParse(outcome).success;
 }
 
-/** Whether an attempt found nobody there during an outage. It used up no attempt, like one whose handler asked to wait. */
-export function isProbe({ outcome, error }: Try): boolean {
-  return outcome === 'waited' && error !== null && ABSENT_KINDS.includes(error.kind);
-}
+/** The errors of a handler that asked to wait, which it may also when it is probed. */
+const ASKED_KINDS: ReadonlySet<string> = new Set(['retry_after', NEWER_VERSION]);
 
 /** Finds the error of the last attempt that failed; null where none did. */
 export function lastErrorOf(attempts: readonly Attempt[]): AttemptError | null {

@@ -6,7 +6,6 @@ import { duration } from '../kit/instants.ts';
 import { replayedPath } from '../kit/links.ts';
 import type { State } from '../kit/shapes.ts';
 import { failureTag, failureText, failureWords } from '../kit/states.ts';
-import { isProbe } from './delivery.ts';
 import type { Attempt, AttemptError, Try } from './delivery.ts';
 
 /** A moment of a delivery's history. */
@@ -63,7 +62,7 @@ function tryMoment(attempt: Try, next: Attempt | undefined): Moment {
     case 'delivered':
       return { at, state: 'delivered', what: `${nth}: delivered`, tookMs, notes: [] };
     case 'waited':
-      if (isProbe(attempt)) {
+      if (attempt.isProbe) {
         const notes = [failure, 'no attempt used up', wait !== null && inTerminal(wait)];
         const what = say`Probe: ${errorOr('no answer', error)}`;
         return { at, state: 'pending', what, tookMs, notes, isProbe: true };
@@ -87,6 +86,7 @@ function errorOr(words: string, error: AttemptError | null): Part {
 const ACTIONS = {
   replayed: 'Replayed by',
   retried_early: 'Retried now by',
+  probed: 'Probed by',
   skipped: 'Skipped and dead-lettered by',
   dismissed: 'Dismissed by',
   backfilled: 'Backfilled by',

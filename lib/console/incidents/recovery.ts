@@ -1,7 +1,7 @@
 import { NEWER_VERSION } from '../../bus/deliveries/newer-version.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { mayReplay, settleLink } from '../kit/actions.ts';
+import { actionForm, mayReplay, settleLink } from '../kit/actions.ts';
 import { costWords, undeliverableWords } from '../kit/handling.ts';
 import { timeToMinute, until } from '../kit/instants.ts';
 import type { PageContext } from '../kit/layout.ts';
@@ -57,8 +57,9 @@ function installStep({ state, lastError }: IncidentView): Html {
 
 function retryStep(
   { incidentId, topic, subscriber, blockedLanes: all, haltedLanes, lanes, generatedAt, paused }: IncidentView,
-  { operator, handling }: PageContext,
+  context: PageContext,
 ): Html {
+  const { operator, handling } = context;
   const blockedLanes = all - haltedLanes;
   if (blockedLanes === 0) {
     const none = haltedLanes > 0 ? 'No lane waits for a retry.' : 'No lane is blocked.';
@@ -87,14 +88,20 @@ function retryStep(
   const spent = Math.max(0, ...lanes.slice(0, RETRIED).map(({ attempts }) => attempts));
   const which = lanes.length > 1 ? ' at most' : '';
   const cost = ` A retry is${which} ${costWords(spent, handled.maxAttempts)}.`;
+  const [head] = lanes;
+  const isTried = head !== undefined && !paused;
+  const free = isTried ? ' To try one delivery once costs no attempt.' : '';
   return step(
     'next',
     'Retry',
-    `${quantityOfLanes(blockedLanes)} blocked. The next attempt is ${next}.${cost}`,
+    `${quantityOfLanes(blockedLanes)} blocked. The next attempt is ${next}.${cost}${free}`,
     mayReplay(operator) &&
-      html`<form method="post" action="${incidentPath(incidentId)}/retry">
-        <button class="btn primary">Retry ${first} now</button>
-      </form>`,
+      html`<div class="acts">
+        <form method="post" action="${incidentPath(incidentId)}/retry">
+          <button class="btn primary">Retry ${first} now</button>
+        </form>
+        ${isTried && actionForm('probe-delivery', { deliveryId: head.deliveryId }, { of: head.deliveryId, hidden: { incidentId } }, context)}
+      </div>`,
   );
 }
 

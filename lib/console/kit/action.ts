@@ -76,6 +76,8 @@ export const OPERATOR_ACTIONS = {
   },
   /** Makes the delivery that holds a lane due at once. */
   retry: { path: `${ofDelivery}/retry`, actedOn: delivery, button: 'Retry now' },
+  /** Hands the delivery that holds a lane over once, at no cost. */
+  'probe-delivery': { path: `${ofDelivery}/probe`, actedOn: delivery, button: 'Try once' },
   skip: {
     path: `${ofDelivery}/skip`,
     actedOn: delivery,

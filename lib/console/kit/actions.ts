@@ -44,8 +44,8 @@ export function replayLinkTo(
 }
 
 /**
- * Draws what can be done with the delivery that holds its lane: its retry, with its cost, and its skip; or, where this
- * release would not deliver it, the way to what settles its subscription.
+ * Draws what can be done with the delivery that holds its lane: its retry, with its cost, a probe, which costs nothing, and
+ * its skip; or, where this release would not deliver it, the way to what settles its subscription.
  */
 export function firstOfLaneForms(
   { deliveryId, topic, subscriber, failures }: FirstOfLane,
@@ -54,9 +54,29 @@ export function firstOfLaneForms(
 ): Html {
   const handling = context.handling(topic, subscriber);
   if (handling === 'not_in_catalog') return settleLink(topic, subscriber);
-  return html`${handling !== 'unattached' && [actionForm('retry', { deliveryId }, { of }, context), html`<span class="muted small">Retry: ${costWords(failures, handling.maxAttempts)}</span>`]}
+  const isHeld = isPaused({ topic, subscriber }, context);
+  return html`${
+    handling !== 'unattached' && [
+      actionForm('retry', { deliveryId }, { of }, context),
+      !isHeld && actionForm('probe-delivery', { deliveryId }, { of }, context),
+      html`<span class="muted small"
+        >Retry:
+        ${costWords(failures, handling.maxAttempts)}.${!isHeld && ' Try once: costs no attempt.'}</span
+      >`,
+    ]
+  }
   ${handling === 'unattached' && html`<span class="muted small">${undeliverableWords(topic, subscriber, handling)}</span>`}
   ${actionForm('skip', { deliveryId }, { of }, context)}`;
+}
+
+/** Whether an operator has paused the subscriber here: a probe would wait. */
+export function isPaused(
+  { topic, subscriber }: { readonly topic: string; readonly subscriber: string },
+  { badges }: PageContext,
+): boolean {
+  return (badges?.pauses ?? []).some(
+    (pause) => pause.subscriber === subscriber && (pause.topic === null || pause.topic === topic),
+  );
 }
 
 interface FirstOfLane {

@@ -6,7 +6,7 @@ import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
-import { isProbe, readDeadLetter } from '../dead-letters/delivery.ts';
+import { readDeadLetter } from '../dead-letters/delivery.ts';
 import type { Attempt, DeadLetter } from '../dead-letters/delivery.ts';
 import { IS_PROBING } from '../incidents/outage.ts';
 import { follower } from '../kit/following.ts';
@@ -17,19 +17,34 @@ import { failureWords } from '../kit/states.ts';
 import { truncate } from '../kit/words.ts';
 
 /** Follows a delivery that was retried, until the attempt has ended. */
-export const retry = follower('retry', async (db, { deliveryId }) => {
+export const retry = follower('retry', async (db, { deliveryId }) =>
+  followAttempt(db, deliveryId, 'retried_early', 'Retried'),
+);
+
+/** Follows a delivery that was tried at no cost, until the attempt has ended. */
+export const probeDelivery = follower('probe-delivery', async (db, { deliveryId }) =>
+  followAttempt(db, deliveryId, 'probed', 'Tried'),
+);
+
+async function followAttempt(
+  db: Database,
+  deliveryId: string,
+  act: 'retried_early' | 'probed',
+  done: string,
+): Promise<Following | null> {
   const delivery = await readDeadLetter(db, deliveryId);
-  const act = delivery?.attempts.findLastIndex(({ outcome }) => outcome === 'retried_early') ?? -1;
-  const since = delivery?.attempts[act]?.at;
+  const place = delivery?.attempts.findLastIndex(({ outcome }) => outcome === act) ?? -1;
+  const since = delivery?.attempts[place]?.at;
   if (!delivery || since === undefined) return null;
-  const outcome = outcomeOf(delivery, delivery.attempts.slice(act + 1)) ?? (await waitOutcome(db, delivery));
-  const name = html`<b>Retried ${nameOf(delivery)}:</b>`;
+  const later = delivery.attempts.slice(place + 1);
+  const outcome = outcomeOf(delivery, later) ?? (await waitOutcome(db, delivery));
+  const name = html`<b>${done} ${nameOf(delivery)}:</b>`;
   const now = delivery.generatedAt;
   if (outcome === null) {
     return { tone: 'wait', words: html`${name} on its way …`, isSettled: false, since, now };
   }
   return { tone: outcome.tone, words: html`${name} ${outcome.words}.`, isSettled: true, since, now };
-});
+}
 
 /** Follows a delivery that was skipped, until the next one in its lane has been attempted. */
 export const skip = follower('skip', async (db, { deliveryId }) => {
@@ -82,7 +97,7 @@ function outcomeOf(
   { state, nextAttemptAt, generatedAt: now }: DeadLetter,
   attempts: readonly Attempt[],
 ): Outcome | null {
-  const last = attempts.findLast(({ outcome }) => outcome !== 'retried_early' && outcome !== 'returned');
+  const last = attempts.findLast(({ outcome }) => !['retried_early', 'probed', 'returned'].includes(outcome));
   if (!last) return null;
   if (!('attempt' in last)) {
     return last.outcome === 'skipped' ? { tone: 'dead', words: html`skipped by ${last.by}` } : null;
@@ -92,9 +107,9 @@ function outcomeOf(
     return { tone: 'ok', words };
   }
   const next = nextAttemptAt !== null && html`, next try ${time(nextAttemptAt, now)}`;
-  if (isProbe(last)) {
+  if (last.isProbe) {
     const said = last.error === null ? '' : html`: ${truncate(LONGEST_ERROR, failureWords(last.error))}`;
-    return { tone: 'fail', words: html`probed, and got no answer${said}; no attempt was used up` };
+    return { tone: 'fail', words: html`it still fails${said}; no attempt was used up${next}` };
   }
   if (last.outcome === 'waited') return { tone: 'fail', words: html`the handler asked to wait${next}` };
   const error = last.error && html`: ${truncate(LONGEST_ERROR, failureWords(last.error))}`;

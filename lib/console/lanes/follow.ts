@@ -1,5 +1,5 @@
-import { dismiss, retry, skip } from './follow-delivery.ts';
+import { dismiss, probeDelivery, retry, skip } from './follow-delivery.ts';
 import { pause, resume } from './follow-pause.ts';
 
 /** How each action on a lane goes on, by the name in the address. */
-export const laneFollowers = { dismiss, retry, skip, pause, resume };
+export const laneFollowers = { dismiss, 'probe-delivery': probeDelivery, retry, skip, pause, resume };

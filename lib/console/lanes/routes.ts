@@ -5,6 +5,7 @@ import { lanes } from '../../../drizzle/schema.ts';
 import { isTopicName, subscriberNames, topics } from '../../bus/catalog/catalog.ts';
 import { pause, resume } from '../../bus/deliveries/operations/pause.ts';
 import { deliveryId, topicName, topicText } from '../kit/replay-request.ts';
+import { probeHead } from '../../bus/deliveries/operations/probe-head.ts';
 import { retryNow } from '../../bus/deliveries/operations/retry-now.ts';
 import { skip } from '../../bus/deliveries/operations/skip.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
@@ -38,6 +39,12 @@ export const showTopic = operatorRoute({
     { path: 'errors', words: 'Errors' },
   ],
   links: {
+    probe: {
+      operationId: 'probeDelivery',
+      description: 'Try the delivery that holds the first lane once, at no cost.',
+      parameters: { deliveryId: '$response.body#/heldLanes/0/deliveryId' },
+      requestBody: { reason: 'Is accounting back?' },
+    },
     retryNow: {
       operationId: 'retryNow',
       description: 'Retry the delivery that holds the first lane now.',
@@ -117,7 +124,7 @@ const NO_DELIVERY = refused('not_found', { detail: UNKNOWN_DELIVERY });
 
 const actedOn = z
   .object({ deliveryId: z.string(), topic: shape.topic, subscriber: z.string() })
-  .meta({ id: 'ActedOn', description: 'The delivery that was retried or skipped.' });
+  .meta({ id: 'ActedOn', description: 'The delivery that was retried, tried or skipped.' });
 
 const withReason = shape.optionalReason.extend({ reason: shape.requiredReason });
 
@@ -162,6 +169,48 @@ async function requireDeliverable(
   if (!found) return;
   requireHandled(found.topic, found.subscriber, attached);
 }
+
+export const probeDelivery = actionRoute('probe-delivery', {
+  id: 'probeDelivery',
+  summary: 'Try the delivery that holds a lane once, at no cost',
+  description:
+    'Hands it over once. If it is delivered, its lane goes on. If it fails, its number of attempts and the time of its next one stay as they are. A retry that is asked for before the attempt takes its place. While the subscriber does not answer, probe the subscriber instead.',
+  parameters: { deliveryId },
+  body: shape.optionalReason.extend({
+    incidentId: z
+      .uuid()
+      .nullish()
+      .meta({ description: 'The incident that it is tried for, in whose log it then is.' }),
+  }),
+  answer: actedOn,
+  problems: [
+    'no_such_subscription',
+    'unattached',
+    'not_first',
+    'not_waiting',
+    'halted',
+    'under_way',
+    'paused',
+    'outage',
+  ],
+  unknown: UNKNOWN_DELIVERY,
+  examples: {
+    nobody: {
+      summary: 'An unknown delivery',
+      parameters: { deliveryId: NOBODY },
+      json: { reason: 'Is accounting back?' },
+      answer: NO_DELIVERY,
+    },
+  },
+  handle: async ({ parameters, body, operator, bus }) => {
+    const { reason = null, incidentId = null } = body;
+    const by = operator.subject;
+    const db = await bus.database();
+    await requireDeliverable(db, parameters.deliveryId, bus.subscribers());
+    return await orProblem(probeHead(db, { ...parameters, by, reason, incidentId }));
+  },
+  actedOn: (_done, { parameters }) => parameters,
+});
 
 export const skipFirst = actionRoute('skip', {
   id: 'skip',
@@ -313,7 +362,15 @@ export const resumeSubscriber = actionRoute('resume', {
   actedOn: ({ topic }, { parameters }) => ({ ...parameters, topic }),
 });
 
-export const laneRoutes = [showTopic, showRetryPrice, retry, skipFirst, pauseSubscriber, resumeSubscriber];
+export const laneRoutes = [
+  showTopic,
+  showRetryPrice,
+  retry,
+  probeDelivery,
+  skipFirst,
+  pauseSubscriber,
+  resumeSubscriber,
+];
 
 /** Whether the catalog lists the subscriber: for the topic, or for any without one. */
 function isListed(wanted: { readonly subscriber: string; readonly topic: string | null }): boolean {

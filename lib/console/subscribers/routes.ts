@@ -272,7 +272,7 @@ export const probeSubscriber = actionRoute('probe', {
 });
 
 function notSilent(subscriber: string): string {
-  return `${subscriber} has no outage: there is nothing to probe. Its deliveries are retried as they are due.`;
+  return `${subscriber} has no outage. Probe a delivery that holds one of its lanes instead: see its held lanes.`;
 }
 
 export const subscriberRoutes = [

@@ -134,7 +134,13 @@ export const problemCodes = {
   },
   not_silent: {
     status: 409,
-    example: 'ledger has no outage: there is nothing to probe. Its deliveries are retried as they are due.',
+    example:
+      'ledger has no outage. Probe a delivery that holds one of its lanes instead: see its held lanes.',
+  },
+  paused: { status: 409, example: 'ledger is paused. Resume it first.' },
+  outage: {
+    status: 409,
+    example: 'ledger does not answer, and its deliveries wait for that without a cost. Probe ledger instead.',
   },
   not_broken: {
     status: 409,

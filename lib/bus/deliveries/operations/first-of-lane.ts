@@ -12,23 +12,25 @@ export interface ActedOn {
 
 /** An action that the delivery's present state does not allow. `code` says why, the message what to do. */
 export class NotActedOn extends Error {
-  readonly code: 'not_found' | 'not_first' | 'not_waiting' | 'not_dead' | 'halted' | 'under_way';
+  readonly code: keyof typeof REASONS;
 
-  constructor(code: NotActedOn['code'], message = REASONS[code]) {
+  constructor(code: NotActedOn['code'], message: string = REASONS[code]) {
     super(message);
     this.name = 'NotActedOn';
     this.code = code;
   }
 }
 
-const REASONS: Readonly<Record<NotActedOn['code'], string>> = {
+const REASONS = {
   not_found: 'Unknown delivery.',
   not_first: 'An earlier delivery in this lane is unfinished. Reload to see which delivery holds the lane.',
   not_waiting: 'This delivery is not waiting for a retry: it is due now, delivered or dead-lettered.',
   not_dead: 'This delivery is not a dead letter: it is pending, failing or delivered.',
   halted: 'An earlier dead letter halts this lane. Replay or dismiss that one.',
   under_way: 'A relay is delivering this lane at the moment. Try again in a few seconds.',
-};
+  paused: 'The subscriber is paused. Resume it first.',
+  outage: 'The subscriber does not answer. Probe it instead.',
+} as const;
 
 /** The first unfinished delivery of a lane, which holds the lane, with the lane locked. */
 export interface FirstOfLane extends ActedOn {
