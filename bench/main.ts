@@ -10,6 +10,7 @@ import { benchIndexing } from './indexing.ts';
 import { benchMasking } from './masking.ts';
 import { benchOperators } from './operators.ts';
 import { benchPackage } from './package.ts';
+import { benchProcess } from './process.ts';
 import { keep, show } from './record.ts';
 import { benchSearch } from './search.ts';
 import { benchSqlEmit } from './sql-emit.ts';
@@ -28,6 +29,7 @@ const BENCHMARKS: Readonly<Record<string, (options: BusOptions) => Promise<Secti
   masking: benchMasking,
   'sql-emit': benchSqlEmit,
   timers: benchTimers,
+  process: benchProcess,
   'cold-start': benchColdStart,
   package: benchPackage,
 };

@@ -6,30 +6,26 @@ import { serve } from 'srvx';
 import type { ServerRequest } from 'srvx';
 
 import { unusable } from '../cli/database.ts';
-import { EXIT, Failure } from '../cli/failure.ts';
+import { Failure } from '../cli/failure.ts';
 import { dataDir } from '../cli/local-server.ts';
 import { signInUrl } from '../cli/operator-token.ts';
 import { printable } from '../cli/text.ts';
 import { keepRelaying } from '../lib/bus/relay/keep-relaying.ts';
 import { config, database, relayedSubscribers, relays, subscribers } from '../lib/components/postbud.ts';
-import { refusalsOf } from '../lib/components/registry.ts';
-import { alertDuty, duties, outageDuty, perform } from '../lib/edge/cron/duties.ts';
-import { keepStepping } from '../lib/edge/cron/keep-stepping.ts';
-import { reconciling } from '../lib/edge/cron/reconciling.ts';
-import { steppedWork } from '../lib/edge/cron/stepped-work.ts';
-import { InvalidConfiguration, readConfig, wrongVariables } from '../lib/platform/config.ts';
+import { keepPerforming } from '../lib/edge/cron/keep-performing.ts';
+import { InvalidConfiguration, readConfig } from '../lib/platform/config.ts';
 import { migrate } from '../lib/platform/db/connect.ts';
 import type { Database } from '../lib/platform/db/connect.ts';
 import { Problem, problemResponse } from '../lib/platform/http/problem.ts';
 import { logTo } from '../lib/platform/log.ts';
 import type { LogLine } from '../lib/platform/log.ts';
-import { MINUTE, sleep } from '../lib/platform/time.ts';
 import { demo } from './demo.ts';
 import { developmentRoutes } from './development-routes.ts';
 import type { DevelopmentRoutes } from './development-routes.ts';
 import { keepPrivate, generatePartners, generateSecrets, publish } from './development.ts';
 import { greeting, nextSteps } from './greeting.ts';
 import { requireLocalHost } from './local-names.ts';
+import { requireRightVariables } from './right-variables.ts';
 import { createRouter } from './router.ts';
 import { serveSite } from './site-server.ts';
 import { listenNear, NO_STAND_INS, startStandIns } from './stand-ins.ts';
@@ -94,9 +90,7 @@ async function start(): Promise<void> {
   const stopped = new AbortController();
   if (relays()) {
     void relayForever(db, stopped.signal);
-    void performForever(db, stopped.signal);
-    for (const work of [...steppedWork(subscribers()), reconciling(() => config().reconciliations)])
-      void keepStepping(work, { db, until: Infinity, signal: stopped.signal });
+    void keepPerforming({ db, subscribers: subscribers(), settings: config, signal: stopped.signal });
   } else console.log('RELAY=off: this server does not relay. Events wait for a server that does.\n');
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => {
@@ -124,15 +118,6 @@ function logToConsole(withRequests = true): void {
   });
 }
 
-/** Reports all wrong variables at once. Functions ignore wrong variables that they do not need. */
-function requireRightVariables(): void {
-  const wrong = wrongVariables();
-  for (const { error } of refusalsOf(readConfig()))
-    if (!wrong.some(({ variable }) => variable === error.variable)) wrong.push(error);
-  if (wrong.length === 0) return;
-  throw new Failure(EXIT.usage, wrong.map(({ message }) => message).join('\n  '));
-}
-
 /** The folder of an embedded database's files; null in memory. */
 function folderOf(where: string): string | null {
   return where.startsWith('memory://') ? null : where.replace(/^file:\/\//, '');
@@ -157,14 +142,6 @@ async function relayForever(db: Database, signal: AbortSignal): Promise<void> {
   await keepRelaying({ db, subscribers: relayedSubscribers(), until: Infinity, signal }).catch(
     () => undefined,
   );
-}
-
-/** Performs the other duties of the platform's cron, as often. */
-async function performForever(db: Database, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    await perform([...duties, outageDuty(subscribers), alertDuty(() => config().alerts)], db);
-    await sleep(MINUTE, signal);
-  }
 }
 
 /** Fields of every line, which are not repeated as `name=value`. */

@@ -25,6 +25,8 @@ export const OUTPUT = '.vercel/output/';
  */
 export async function writeOutput(root: URL): Promise<BuiltFunction[]> {
   const vercelJson = readVercelJson(root);
+  if (vercelJson.schedules || vercelJson.daemons)
+    throw new Error('vercel.json: schedules and daemons are not part of this output; deploy from Git');
   const functions = functionsOf(root, vercelJson);
   const output = new URL(OUTPUT, root);
   rmSync(output, { recursive: true, force: true });

@@ -23,6 +23,9 @@ const vercelJson = z.strictObject({
   regions: z.array(z.string()).optional(),
   /** By patterns of files; the first match applies. */
   functions: z.record(z.string(), functionSettings).default({}),
+  /** Which the platform reads itself, where it builds. `writeOutput` refuses them. */
+  schedules: z.record(z.string(), z.unknown()).optional(),
+  daemons: z.record(z.string(), z.unknown()).optional(),
   crons: z.array(z.strictObject({ path: z.string(), schedule: z.string() })).default([]),
   /** For static files; functions set their own headers. */
   headers: z

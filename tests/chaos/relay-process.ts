@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 
+import { keepRelaying } from '../../lib/bus/relay/keep-relaying.ts';
 import { relay } from '../../lib/bus/relay/relay.ts';
 import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { attach, attachBatches } from '../../lib/bus/subscribers/subscriber.ts';
@@ -40,6 +41,8 @@ export interface RunOrder {
   readonly plans: Readonly<Record<string, Plan>>;
   /** How long each relay takes turns at most; 1.5 s when left out. */
   readonly roundMs?: number;
+  /** Whether it relays as `npm run relay` does. */
+  readonly isLasting?: boolean;
 }
 
 const machineNow = performance.now.bind(performance);
@@ -50,7 +53,7 @@ class Run {
   readonly #clockFile: string;
   readonly #log: number;
   readonly #ended: Promise<void>;
-  #isResting = false;
+  readonly #resting = new AbortController();
   #hasRested = false;
   #starts = 0;
 
@@ -65,7 +68,7 @@ class Run {
   }
 
   async rest(): Promise<void> {
-    this.#isResting = true;
+    this.#resting.abort();
     await this.#ended;
     Object.defineProperty(performance, 'now', { value: machineNow, configurable: true });
     this.#hasRested = true;
@@ -73,10 +76,15 @@ class Run {
   }
 
   async #relay(): Promise<void> {
-    const { url, roundMs = 1500 } = this.#order;
+    const { url, roundMs = 1500, isLasting } = this.#order;
     const { db, close } = await connect(url);
     const subscribers = this.#order.subscribers.map((limits) => this.#subscriber(limits));
-    while (!this.#isResting) {
+    const stop = this.#resting.signal;
+    if (isLasting)
+      await keepRelaying({ db, subscribers, until: Infinity, glanceEveryMs: 40, stop }).catch(
+        () => undefined,
+      );
+    while (!stop.aborted) {
       try {
         await relay({ db, subscribers, until: Date.now() + roundMs });
       } catch (error) {
@@ -265,6 +273,7 @@ process.on('message', (message) => {
   if (order.order === 'run') current = new Run(order.run);
   else void current?.rest().then(() => process.send?.('resting'));
 });
+process.on('SIGTERM', () => void current?.rest().then(() => process.exit()));
 // Its parent is gone.
 process.on('disconnect', () => process.exit());
 process.send?.('ready');

@@ -64,7 +64,7 @@ export class RelayProcess {
     return isResting;
   }
 
-  signal(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void {
+  signal(signal: 'SIGKILL' | 'SIGTERM' | 'SIGSTOP' | 'SIGCONT'): void {
     if (this.#isAlive) this.#child.kill(signal);
   }
 

@@ -54,6 +54,22 @@ export async function startLocalServer(variables: Variables): Promise<LocalServe
   };
 }
 
+/**
+ * Starts a relay process (`npm run relay`) on any port, as `startLocalServer` does.
+ *
+ * @returns when it relays.
+ */
+export async function startRelay(variables: Variables): Promise<LocalServer> {
+  const { child, ended, output, whenWritten } = start('dev/relay.ts', { PORT: '0', ...variables }, []);
+  const relaying = whenWritten(/"port":(\d+),.*the relay process runs/).then(([, port]) => port!);
+  const port = await Promise.race([relaying, ended.then(({ output }) => Promise.reject(new Error(output)))]);
+  const stop = async (signal: NodeJS.Signals = 'SIGTERM') => {
+    child.kill(signal);
+    return await ended;
+  };
+  return { url: `http://localhost:${port}`, output, stop };
+}
+
 function start(script: string, variables: Variables, args: readonly string[]) {
   const { PATH = '', HOME = '' } = process.env;
   const child: ChildProcess = spawn(process.execPath, ['--import', 'tsx', script, ...args], {

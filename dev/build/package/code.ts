@@ -5,6 +5,7 @@ import { build } from 'esbuild';
 import type { Metafile, Plugin } from 'esbuild';
 
 import { subscriberNames } from '../../../lib/bus/catalog/catalog.ts';
+import { OLDEST_NODE } from './entries.ts';
 
 /** A file of JavaScript in the package, or its source map. */
 export interface CodeFile {
@@ -94,7 +95,7 @@ async function bundleOf(
     metafile: true,
     sourcemap: 'linked',
     platform: 'node',
-    target: 'node20.19',
+    target: `node${OLDEST_NODE}`,
     format: 'esm',
     mainFields: ['module', 'main'],
     external: installed.flatMap((name) => [name, `${name}/*`]),

@@ -2,6 +2,9 @@ import { readFileSync } from 'node:fs';
 
 import { z } from 'zod';
 
+/** What components elsewhere run: more than this repository, whose package.json names the version of its deployments. */
+export const OLDEST_NODE = '20.19';
+
 /** The parts of this repository's `package.json` that the package's own is made from. */
 const packageJson = z.object({
   name: z.string(),
@@ -9,7 +12,6 @@ const packageJson = z.object({
   description: z.string(),
   license: z.string(),
   exports: z.record(z.string(), z.string()),
-  engines: z.object({ node: z.string() }),
   dependencies: z.record(z.string(), z.string()),
   devDependencies: z.record(z.string(), z.string()),
 });

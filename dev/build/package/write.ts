@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } f
 import { dirname, join } from 'node:path';
 
 import { bytesOf, codeOf } from './code.ts';
-import { entriesOf, INSTALLED, readPackageJson } from './entries.ts';
+import { entriesOf, INSTALLED, OLDEST_NODE, readPackageJson } from './entries.ts';
 import type { PackageJson } from './entries.ts';
 import { typesOf } from './types.ts';
 import { vectors } from './vectors.ts';
@@ -79,7 +79,7 @@ const LINK_TO_DOCUMENT = /\[([^\]]+)\]\((?!#|https?:)[^)]+\)/g;
 
 /** The package's own `package.json`. */
 function manifestOf(root: URL, packageJson: PackageJson, registry: Registry | null) {
-  const { name, version, license, engines, ...own } = packageJson;
+  const { name, version, license, ...own } = packageJson;
   const { stdout } = spawnSync('git', ['config', '--get', 'remote.origin.url'], {
     cwd: root,
     encoding: 'utf8',
@@ -96,7 +96,7 @@ function manifestOf(root: URL, packageJson: PackageJson, registry: Registry | nu
     ...(origin !== undefined && { repository: { type: 'git', url: origin } }),
     type: 'module',
     sideEffects: false,
-    engines,
+    engines: { node: `>=${OLDEST_NODE}` },
     exports: Object.fromEntries(
       entriesOf(packageJson).map((entry) => {
         const path = `./${entry.file.replace(/\.ts$/, '')}`;

@@ -163,7 +163,7 @@ export class ClaimLoop {
     this.#portion.grow();
     const { lanes, fannedOut } = taken;
     report.fannedOut += fannedOut;
-    onTurn?.();
+    onTurn?.(report);
     this.#runs.confirm(yielded, taken.settled);
     if (lanes.length > 0 || fannedOut > 0) this.#pace.foundWork();
     if (taken.hasFoundDue) this.#relaying.dueLooks.owe();

@@ -1,6 +1,7 @@
 import { logError } from '../../platform/log.ts';
 import { SECOND, sleep } from '../../platform/time.ts';
 import { nextTimerInMs } from '../outbox/release-timers.ts';
+import { Glances } from './glance.ts';
 import { relay } from './relay.ts';
 import type { RelayOptions } from './relay.ts';
 import { addReports } from './report.ts';
@@ -16,12 +17,17 @@ const SLACK_MS = 2;
  * Runs one relay after the other until the time is up: every 5 seconds, and sooner when a retry or a timer is due. The error of a
  * relay is logged, and the next one tries again.
  *
- * @param options with `until: Infinity` it runs until the signal aborts.
+ * @param options with `until: Infinity` it runs until `signal` or `stop` aborts. A process that nobody kicks glances in
+ *   between (`glanceEveryMs`).
  * @returns the sum of the relays' reports.
  * @throws the error of the last relay, if all of them failed.
  */
-export async function keepRelaying(options: RelayOptions): Promise<RelayReport> {
-  const { until, signal } = options;
+export async function keepRelaying({
+  glanceEveryMs,
+  ...options
+}: RelayOptions & { readonly glanceEveryMs?: number }): Promise<RelayReport> {
+  const { db, until, signal, stop = signal } = options;
+  const glances = glanceEveryMs === undefined ? null : new Glances(db);
   let total: RelayReport | null = null;
   for (;;) {
     let retryAt = Infinity;
@@ -34,12 +40,15 @@ export async function keepRelaying(options: RelayOptions): Promise<RelayReport> 
       failure = error;
       if (!signal?.aborted) logError('the relay stopped; it tries again in a few seconds', error);
     }
-    const dueAt = Math.min(retryAt, Date.now() + nextTimerInMs(options.db));
+    const dueAt = Math.min(retryAt, Date.now() + nextTimerInMs(db));
     const nextAt = Math.min(Date.now() + LOOK_EVERY_MS, Math.max(dueAt + SLACK_MS, Date.now()));
-    if (nextAt >= until || signal?.aborted) {
+    if (nextAt >= until || signal?.aborted || stop?.aborted) {
       if (!total) throw failure;
       return total;
     }
-    await sleep(nextAt - Date.now(), signal);
+    // The next relay logs the error of a glance.
+    if (glances && failure === undefined)
+      await glances.watch({ everyMs: glanceEveryMs!, until: nextAt, stop }).catch(() => undefined);
+    else await sleep(nextAt - Date.now(), stop);
   }
 }

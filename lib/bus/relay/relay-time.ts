@@ -4,17 +4,20 @@ export interface TimeOptions {
   readonly handlersUntil?: number | undefined;
   readonly now?: number | Date | (() => number | Date);
   readonly signal?: AbortSignal;
+  readonly stop?: AbortSignal | undefined;
 }
 
 /** How long a relay may run, and which clock it uses. */
 export class RelayTime {
   readonly signal: AbortSignal | undefined;
+  readonly #stop: AbortSignal | undefined;
   readonly #now: TimeOptions['now'];
   readonly #endsAt: number;
   readonly #handlersEndAt: number;
 
-  constructor({ until, handlersUntil = Infinity, now, signal }: TimeOptions) {
+  constructor({ until, handlersUntil = Infinity, now, signal, stop }: TimeOptions) {
     this.signal = signal;
+    this.#stop = stop;
     this.#now = now;
     const remainingMs = until - Date.now();
     // A test that overrides the clock may count `until` from its own clock or from the real one.
@@ -25,7 +28,7 @@ export class RelayTime {
 
   /** Whether the relay may begin nothing more. */
   isOver(): boolean {
-    return this.signal?.aborted === true || performance.now() >= this.#endsAt;
+    return this.signal?.aborted === true || this.#stop?.aborted === true || performance.now() >= this.#endsAt;
   }
 
   /** Whether a handler that begins now ends in time, even if it uses all of its limit. */

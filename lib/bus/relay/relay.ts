@@ -28,10 +28,12 @@ export interface RelayOptions {
   readonly now?: number | Date | (() => number | Date);
   /** Aborts at once: running handlers are cut off, and their attempts do not count. */
   readonly signal?: AbortSignal;
+  /** Ends it: from then on it begins nothing, and running handlers end within their limits. */
+  readonly stop?: AbortSignal | undefined;
   /** Whether each delivery, and each run of the relay, writes a line to the log. */
   readonly isLogged?: boolean;
-  /** Called after each turn that the database answered. */
-  readonly onTurn?: () => void;
+  /** Called after each turn that the database answered, with what the relay has done so far. */
+  readonly onTurn?: (report: RelayReport) => void;
   /** Wakes the relay; by default the one of the database. */
   readonly bell?: Bell;
   /** Called when the relay looks for work no more. Handlers may still run. */

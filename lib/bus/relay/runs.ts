@@ -24,7 +24,7 @@ export interface Relaying {
   readonly report: RelayReport;
   /** Collects a line for each attempt, where the relay is logged. */
   readonly lines: LogBatch | undefined;
-  readonly onTurn: (() => void) | undefined;
+  readonly onTurn: ((report: RelayReport) => void) | undefined;
   /** Attempts that found nobody there, until they are settled. */
   readonly absences: Absences;
   readonly bell: Bell;

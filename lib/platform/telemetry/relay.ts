@@ -16,7 +16,8 @@ interface Counts {
 
 /**
  * Runs a relay in a span of its own, outside the trace of its caller: a kick comes from a request, and most of the due
- * deliveries have nothing to do with that request.
+ * deliveries have nothing to do with that request. One that found nothing to do leaves neither a span nor a line: a process
+ * looks many times a second.
  *
  * @param isLogged whether to write a line to the log.
  * @throws what `run` throws; no line is written then.
@@ -29,7 +30,7 @@ export async function inRelaySpan<Report extends Counts>(
   if (starting) await starting;
   const startedAt = performance.now();
   const report = await (isTracing() ? runTraced(run) : runUntraced(run));
-  if (isLogged) {
+  if (isLogged && hasWorked(report)) {
     const { fannedOut, delivered, failed, waited, deadLettered, leasesLost } = report;
     const counts = { fannedOut, delivered, failed, waited, deadLettered, leasesLost };
     const durationMs = Math.round(performance.now() - startedAt);
@@ -42,6 +43,8 @@ async function runTraced<Report extends Counts>(run: () => Promise<Report>): Pro
   const span = tracer().startSpan('relay', { kind: SpanKind.INTERNAL, root: true });
   try {
     const report = await context.with(trace.setSpan(ROOT_CONTEXT, span), run);
+    // One that is never ended is never sent.
+    if (!hasWorked(report)) return report;
     span.setAttributes({
       'postbud.relay.fanned_out': report.fannedOut,
       'postbud.relay.delivered': report.delivered,
@@ -49,13 +52,17 @@ async function runTraced<Report extends Counts>(run: () => Promise<Report>): Pro
       'postbud.relay.dead_lettered': report.deadLettered,
     });
     span.end();
+    sendSpans();
     return report;
   } catch (error) {
     endFailed(span, classOf(error));
-    throw error;
-  } finally {
     sendSpans();
+    throw error;
   }
+}
+
+function hasWorked({ fannedOut, delivered, failed, waited, deadLettered, leasesLost }: Counts): boolean {
+  return fannedOut + delivered + failed + waited + deadLettered + leasesLost > 0;
 }
 
 /** Leaves the caller's context only where it has a trace: a context makes every promise within it slower. */

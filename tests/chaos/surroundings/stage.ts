@@ -132,8 +132,8 @@ export class Stage {
     return `postgres://${role}@127.0.0.1:${port}/${this.database}?application_name=${by}${more}`;
   }
 
-  /** Starts a relay process. @param urlOf from the name of the relay. */
-  async relay(urlOf: (name: string) => string = (name) => this.url(name)): Promise<RelayProcess> {
+  /** Starts a relay process. @param urlOf from the name of the relay. @param isLasting whether it is one of `npm run relay`. */
+  async relay(urlOf = (name: string) => this.url(name), isLasting = false): Promise<RelayProcess> {
     const relay = new RelayProcess(this.build.relayProcess, 'present', this.#output);
     this.relays.push(relay);
     const planned = this.#traffic.flat().flatMap(({ emits }) => emits);
@@ -145,6 +145,7 @@ export class Stage {
       topics: Object.fromEntries(topics.filter(([topic]) => topic.startsWith('payment.'))),
       plans: Object.fromEntries(planned.map(({ tag, plan }) => [tag, plan])),
       roundMs: 50 * SECOND,
+      isLasting,
     });
     return relay;
   }

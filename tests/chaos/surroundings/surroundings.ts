@@ -1,6 +1,7 @@
 import { clockAhead } from './clock.ts';
 import { halfOpens } from './half-open.ts';
 import { isolation } from './isolation.ts';
+import { lasting } from './lasting.ts';
 import { pooler } from './pooler.ts';
 import { prepared } from './prepared.ts';
 import { restarts } from './restart.ts';
@@ -16,6 +17,7 @@ export const SURROUNDINGS: readonly Surrounding[] = [
   prepared,
   clockAhead,
   pooler,
+  ...lasting,
   statementLimit,
   ...starts,
   ...strangeRows,
