@@ -14,8 +14,8 @@ const REOPENS_MS = 15 * MINUTE;
  * Brings `incidents` in line with what the lanes and the error groups say.
  *
  * The cron and every page of incidents call it. One process at a time does, the others return at once. Calling it again
- * changes nothing, and counts no revision, until something happens. Its cost grows with what fails and with the number of
- * error groups, not with the number of deliveries or dead letters.
+ * changes nothing, and counts no revision, until something happens. A replica has what the primary's cron brought. Its cost
+ * grows with what fails and with the number of error groups, not with the number of deliveries or dead letters.
  *
  * @param now overrides the database's clock in tests.
  * @throws the driver's error; nothing has changed then.
@@ -39,7 +39,7 @@ const LIMIT_MS = 10 * SECOND;
 // In a statement of its own, so that the snapshot of the next one is no older than the lock. The planner cannot know how few
 // lanes fail: it would read and sort all of them by a bitmap, and compile for a quarter of a second what runs for less.
 const LOCK = `
-  select pg_try_advisory_xact_lock(${WATCH_LOCK}, 0) as is_held,
+  select not current_setting('transaction_read_only')::boolean and pg_try_advisory_xact_lock(${WATCH_LOCK}, 0) as is_held,
     set_config('statement_timeout', '${LIMIT_MS}ms', true) as limited,
     set_config('enable_bitmapscan', 'off', true) as ordered, set_config('jit', 'off', true) as interpreted`;
 

@@ -2,7 +2,7 @@ import { isAway } from '../../platform/db/away.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { Problem } from '../../platform/http/problem.ts';
-import { logError } from '../../platform/log.ts';
+import { codeOf, logError } from '../../platform/log.ts';
 import { instantOf, MINUTE, SECOND, sleep } from '../../platform/time.ts';
 import { timeText } from './instants.ts';
 import type { Bus } from './route.ts';
@@ -28,6 +28,9 @@ function noteAway(now: string): string {
 const PATIENCE_MS = 4 * SECOND;
 const PING = { text: 'select 1', values: [], limitMs: 3 * SECOND };
 
+/** SQLSTATE of what changes something on a replica. */
+const READ_ONLY = '25006';
+
 /** The usual time of a failover or a restart. */
 const RETRY_SECONDS = 5;
 
@@ -35,7 +38,7 @@ const RETRY_SECONDS = 5;
  * Answers a request with the database.
  *
  * @param isAction whether the request changes something, so that a lost answer leaves open whether it did.
- * @throws Problem 503 `database_unavailable`, which says since when there is no answer.
+ * @throws Problem 503 `database_unavailable`, which says since when there is no answer; 409 `read_only`.
  */
 export async function withDatabase<Given>(
   bus: Bus,
@@ -55,6 +58,7 @@ export async function withDatabase<Given>(
     if (opened !== null) away = null;
     return given;
   } catch (error) {
+    if (codeOf(error) === READ_ONLY) throw new Problem('read_only', { cause: error });
     if (!isAway(error)) throw error;
     const now = instantOf(Date.now());
     const since = noteAway(now);

@@ -358,4 +358,5 @@ const BODY_PROBLEMS: readonly ProblemCode[] = [
   'unsupported_media_type',
   'unsupported_encoding',
   'cross_site_request',
+  'read_only',
 ];

@@ -165,6 +165,11 @@ export const problemCodes = {
     status: 409,
     detail: 'This deployment does not relay: it is a preview, or RELAY is off. Set RELAY=on to relay here.',
   },
+  read_only: {
+    status: 409,
+    detail:
+      'This console reads a replica of the database, or a role that may change nothing. Nothing was done: act in the console of the primary.',
+  },
   under_way: {
     status: 409,
     example: 'A relay is delivering this lane at the moment. Try again in a few seconds.',
