@@ -18,7 +18,7 @@ export const LAYERS = [
   ['lib/edge/store-limit.ts'],
   ['lib/console/endpoint.ts'],
   ['lib/console'],
-  ['lib/console/following', 'lib/console/catalog', 'lib/console/doctor', 'lib/console/metrics'],
+  ['lib/console/catalog', 'lib/console/doctor', 'lib/console/metrics'],
   [
     'lib/console/event',
     'lib/console/events',

@@ -17,7 +17,6 @@ import { readDeadLetters } from '../lib/console/dead-letters/read.ts';
 import { deadLetterRoutes } from '../lib/console/dead-letters/routes.ts';
 import { operatorEndpoint } from '../lib/console/endpoint.ts';
 import { readEvent } from '../lib/console/event/read.ts';
-import { followers } from '../lib/console/following/followers.ts';
 import { readIncident } from '../lib/console/incidents/detail.ts';
 import type { Incident } from '../lib/console/incidents/incident.ts';
 import { incidentQuery, readIncidents } from '../lib/console/incidents/read.ts';
@@ -428,7 +427,7 @@ async function pages(db: Database): Promise<Figure[]> {
     settings: () => settings,
     environment: () => 'Local',
     badges: () => countBadges(db),
-    followers,
+    actions: async () => await import('../lib/console/actions.ts'),
     bus,
     routes: [...overviewRoutes, ...deadLetterRoutes, ...subscriberRoutes],
   });

@@ -1,3 +1,4 @@
+import type { Action as Declared, Done, End } from '../lib/console/kit/action.ts';
 import type { Given, Options } from './arguments.ts';
 import type { Answered, Asked, Route } from './bus.ts';
 import { atMost, writeJson } from './command.ts';
@@ -27,16 +28,14 @@ export const INCIDENT: Subject = {
   check: requireIncidentId,
 };
 
-export const deliveryLike = (example: string): Subject => ({
-  name: 'deliveryId',
-  missing: ['The delivery id is missing.', `For example: npx postbud ${example}`],
-  check: requireDeliveryId,
-});
-
-export const subscriberLike = (example: string): Subject => ({
-  name: 'subscriber',
-  missing: ['The subscriber is missing.', `For example: npx postbud ${example}`],
-});
+/** Makes the word for a parameter of the path. @param missing said where there is none. */
+function subjectOf(name: string, example: string, missing: Subject['missing'] | undefined): Subject {
+  if (missing) return { name, missing };
+  if (name === 'incidentId') return INCIDENT;
+  const advice = `For example: npx postbud ${example}`;
+  if (name !== 'deliveryId') return { name, missing: [`The ${name} is missing.`, advice] };
+  return { name, missing: ['The delivery id is missing.', advice], check: requireDeliveryId };
+}
 
 /** What is sent. */
 export interface ActionRequest extends Asked {
@@ -65,16 +64,6 @@ interface Did<View, Before> {
   readonly sum: number;
 }
 
-/** How an action ended, where there is more to say than that it went well. */
-interface End {
-  readonly isGood: boolean;
-  /** What became of each of several things. */
-  readonly each?: readonly (readonly [isGood: boolean, words: string])[];
-  readonly words?: string;
-  /** Beside it, and what may be done next. */
-  readonly next?: string;
-}
-
 /** How `--wait` ends. @typeParam Seen what it looks at. */
 interface Followed<View, Seen> {
   /** Looked at before the action too, so that what it brought about can be told. */
@@ -86,16 +75,15 @@ interface Followed<View, Seen> {
   readonly ends: (now: Seen, before: Seen) => { readonly isGood: boolean; readonly words: string };
 }
 
-/** One of an operator's actions, from which its command follows. */
-export interface Action<View, Seen = never, Before = undefined> extends Described {
-  readonly subjects: readonly Subject[];
+/** What the command of an action does beyond what every one does, or says in other words. */
+export interface Refinement<View, Seen = never, Before = undefined> extends Partial<Described> {
+  readonly subjects?: readonly Subject[];
   /** The option that says why, with an example of it. */
   readonly why?: {
     readonly option: 'reason' | 'note';
     readonly example: string;
     readonly isOptional?: boolean;
   };
-  readonly route: () => Promise<Route<View>>;
   /** Fields of the request that options give. */
   readonly body?: (given: Given) => object;
   /** Maps fields to what the command line calls them. */
@@ -110,16 +98,24 @@ export interface Action<View, Seen = never, Before = undefined> extends Describe
   readonly plan?: (call: Call, asked: ActionRequest, before: Before) => Promise<Plan>;
   readonly step?: (view: View) => Step;
   /** @returns what was done, and what may be done next. */
-  readonly done: (view: View, did: Did<View, Before>) => Done | Promise<Done>;
+  readonly done?: (view: View, did: Did<View, Before>) => Done | Promise<Done>;
   readonly follow?: Followed<View, Seen>;
 }
 
-type Done = string | readonly [words: string, next: string] | End;
+/** The command of an action, complete. */
+interface Action<View, Seen, Before>
+  extends Omit<Refinement<View, Seen, Before>, keyof Described>, Described {
+  readonly route: Route<View>;
+  readonly subjects: readonly Subject[];
+  readonly done: NonNullable<Refinement<View, Seen, Before>['done']>;
+}
 
 /** Makes the command of an action: check what is written, show what it would do, ask, do it, say what was done. */
 export function actionCommand<View, Seen = never, Before = undefined>(
-  action: Action<View, Seen, Before>,
+  declared: Declared<View>,
+  refinement: Refinement<View, Seen, Before> = {},
 ): OnlineCommand {
+  const action = completed(declared, refinement);
   const { name, summary, usage, notes, examples } = action;
   return {
     name,
@@ -129,6 +125,38 @@ export function actionCommand<View, Seen = never, Before = undefined>(
     examples,
     options: optionsOf(action),
     run: (call) => act(action, call),
+  };
+}
+
+function completed<View, Seen, Before>(
+  { name: declaredName, asks, route, command }: Declared<View>,
+  refinement: Refinement<View, Seen, Before>,
+): Action<View, Seen, Before> {
+  const {
+    name = command?.name ?? declaredName,
+    summary = command?.summary,
+    notes = command?.notes ?? [],
+    examples = command?.examples ?? [],
+    options = {},
+    why = asks && { option: asks.field ?? 'reason', example: asks.example },
+    done = command && ((view, { subjects }) => command.done(view, Object.values(subjects)[0] ?? '')),
+  } = refinement;
+  if (summary === undefined || done === undefined) throw new TypeError(`${name} has no words for a command`);
+  const parameters = Array.from(route.path.matchAll(/\{(\w+)\}/g), ([, parameter]) => parameter!);
+  const words = [name, ...parameters.map((one) => `<${one}>`), ...(why ? [`--${why.option} <text>`] : [])];
+  const example = examples[0]?.[0] ?? name;
+  return {
+    ...refinement,
+    name,
+    summary,
+    notes,
+    examples,
+    options,
+    usage: refinement.usage ?? command?.usage ?? [words.join(' ')],
+    subjects: refinement.subjects ?? parameters.map((one) => subjectOf(one, example, command?.missing)),
+    ...(why && { why }),
+    route,
+    done,
   };
 }
 
@@ -153,8 +181,8 @@ async function act<View, Seen, Before>(action: Action<View, Seen, Before>, call:
   const isDry = given.isSet('dry-run');
   const written = wordsOf(action, call, isDry);
   const limitMs = action.follow && waitLimitMs(given);
-  const route = await action.route();
-  const asked = askedOf(action, route, given, written);
+  const { route } = action;
+  const asked = askedOf(action, given, written);
   const nothing = narrowedBy !== undefined && given.isSet(narrowedBy) ? undefined : action.nothing;
   if (nothing !== undefined && !isDry) requireConfirmable(call, nothing, insteadOfYes(action));
   const before = (await action.readFirst?.(call, asked))!;
@@ -185,7 +213,10 @@ async function act<View, Seen, Before>(action: Action<View, Seen, Before>, call:
 }
 
 /** What may be given in the place of `--yes`. */
-function insteadOfYes({ options, narrowedBy }: Pick<Action<never>, 'options' | 'narrowedBy'>): string {
+function insteadOfYes({
+  options,
+  narrowedBy,
+}: Pick<Action<never, never, never>, 'options' | 'narrowedBy'>): string {
   if (narrowedBy !== undefined) return `, or --${narrowedBy} <${narrowedBy}>`;
   return 'dry-run' in options ? ', or --dry-run to see what it would do' : '';
 }
@@ -221,8 +252,7 @@ function wordsOf<View, Seen, Before>(
 }
 
 function askedOf<View, Seen, Before>(
-  { body, named }: Action<View, Seen, Before>,
-  { path }: Route<View>,
+  { body, named, route: { path } }: Action<View, Seen, Before>,
   given: Given,
   written: ReadonlyMap<string, string>,
 ): ActionRequest {

@@ -1,5 +1,5 @@
 import type { Options } from './arguments.ts';
-import type { Command } from './command.ts';
+import type { Command, Described } from './command.ts';
 import { COMMON_OPTIONS, commonOptionsOf } from './settings.ts';
 import type { Pane } from './terminal.ts';
 import { hang, wrapTo } from './text.ts';
@@ -19,7 +19,7 @@ const EXIT_CODES = [
 const COLUMNS = 80;
 
 /** Lists the commands, the common options and the exit codes, on one screen. */
-export function helpOfAll(commands: readonly Command[], to: Pane): string {
+export function helpOfAll(commands: readonly Pick<Described, 'name' | 'summary'>[], to: Pane): string {
   const pane = withColumns(to);
   return [
     'postbud: the operators’ command line for the event bus.',

@@ -1,12 +1,14 @@
-import { readdirSync } from 'node:fs';
 import process from 'node:process';
 
 import { parse } from './arguments.ts';
 import { showTimesIn } from '../lib/console/kit/instants.ts';
 import { busAt } from './bus.ts';
 import type { Command } from './command.ts';
+import table from './commands.json' with { type: 'json' };
 import { EXIT, misused } from './failure.ts';
 import { helpOf, helpOfAll } from './help.ts';
+import { load } from './load.ts';
+import type { Listed } from './load.ts';
 import { unknownName } from './nearest.ts';
 import { report } from './program.ts';
 import { commonOptionsOf, readSettings } from './settings.ts';
@@ -14,11 +16,9 @@ import { ownTerminal } from './terminal.ts';
 import type { Terminal } from './terminal.ts';
 import { ownZone } from './times.ts';
 
-/** Each file in this folder is the command of its name. */
-const FOLDER = new URL('commands/', import.meta.url);
-const NAMES = readdirSync(FOLDER)
-  .map((file) => file.replace(/\.ts$/, ''))
-  .toSorted();
+/** All commands, as `npm run descriptions` finds them: so the list of them loads none. */
+const COMMANDS: readonly Listed[] = table;
+const NAMES = COMMANDS.map(({ name }) => name);
 
 /** `npx postbud`. */
 export async function main(): Promise<void> {
@@ -40,8 +40,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   if (name === undefined || name === '--help' || name === 'help') {
     const about = name === 'help' ? rest[0] : undefined;
     const pane = name === undefined ? terminal.err : terminal.out;
-    const help =
-      about === undefined ? helpOfAll(await allCommands(), pane) : helpOf(await commandNamed(about), pane);
+    const help = about === undefined ? helpOfAll(COMMANDS, pane) : helpOf(await commandNamed(about), pane);
     pane.write(help);
     return name === undefined ? EXIT.usage : EXIT.ok;
   }
@@ -63,19 +62,11 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   return await command.run({ ...call, bus: busAt(await readSettings(given, terminal)) });
 }
 
-async function allCommands(): Promise<readonly Command[]> {
-  return await Promise.all(NAMES.map(load));
-}
-
 /** @throws Failure for an unknown name. */
 async function commandNamed(name: string): Promise<Command> {
-  if (NAMES.includes(name)) return await load(name);
+  const found = COMMANDS.find((one) => one.name === name);
+  if (found) return await load(found);
   if (name.startsWith('-'))
     throw misused(`The command comes first: npx postbud <command> ${name}`, `Commands: ${NAMES.join(', ')}`);
   throw unknownName('command', name, NAMES);
-}
-
-async function load(name: string): Promise<Command> {
-  const { command }: { readonly command: Command } = await import(new URL(`${name}.ts`, FOLDER).href);
-  return command;
 }

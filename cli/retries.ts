@@ -5,22 +5,16 @@ import { timeText, until } from '../lib/console/kit/instants.ts';
 import { failureText } from '../lib/console/kit/states.ts';
 import { quantity, quantityOfLanes } from '../lib/console/kit/words.ts';
 import type { SubscriberHealth } from '../lib/console/subscribers/read.ts';
-import { INCIDENT, deliveryLike } from './action.ts';
-import type { Action } from './action.ts';
-import type { Call, Described } from './command.ts';
+import type { Refinement } from './action.ts';
+import type { Call } from './command.ts';
 import { wrapTo } from './text.ts';
 import { inZone } from './times.ts';
-
-/** What one kind of retry does; the command describes all of them. */
-type Kind<View, Seen, Before = undefined> = Omit<Action<View, Seen, Before>, keyof Described>;
 
 const why = { option: 'reason', example: 'it is back', isOptional: true } as const;
 
 /** Retries the delivery that holds its lane; waits until it has been attempted. */
 export const ofDelivery = {
-  subjects: [deliveryLike('retry 12-345')],
   why,
-  route: async () => (await import('../lib/console/lanes/routes.ts')).retry,
   async readFirst({ bus, terminal }, { parameters }) {
     const { showRetryPrice } = await import('../lib/console/lanes/retry-price.ts');
     const { text } = (await bus.ask(showRetryPrice, { parameters })).view;
@@ -37,23 +31,19 @@ export const ofDelivery = {
       return { isGood: last?.outcome === 'delivered', words: attemptWords(now, last) };
     },
   },
-} satisfies Kind<{ readonly topic: string; readonly subscriber: string }, DeadLetter, void>;
+} satisfies Refinement<{ readonly topic: string; readonly subscriber: string }, DeadLetter, void>;
 
 /** Tries the delivery that holds its lane once, at no cost; waits until it has been attempted. */
 export const probeOfDelivery = {
-  subjects: [deliveryLike('probe 12-345')],
   why,
-  route: async () => (await import('../lib/console/lanes/routes.ts')).probeDelivery,
   done: ({ topic, subscriber }, { subjects: { deliveryId } }) =>
     `Delivery ${deliveryId!} (${topic} to ${subscriber}) is tried now; if it fails, that costs no attempt.`,
   follow: ofDelivery.follow,
-} satisfies Kind<{ readonly topic: string; readonly subscriber: string }, DeadLetter>;
+} satisfies Refinement<{ readonly topic: string; readonly subscriber: string }, DeadLetter>;
 
 /** Retries the first blocked lanes of an incident; waits until each has been attempted. */
 export const ofIncident = {
-  subjects: [INCIDENT],
   why,
-  route: async () => (await import('../lib/console/incidents/routes.ts')).retryIncident,
   done: ({ retried }) =>
     retried === 0 ? 'No lane waits for a retry.' : `${quantity(retried, 'lane')} due now.`,
   follow: {
@@ -68,15 +58,11 @@ export const ofIncident = {
       words: incidentWords(now),
     }),
   },
-} satisfies Kind<{ readonly retried: number }, IncidentView>;
+} satisfies Refinement<{ readonly retried: number }, IncidentView>;
 
 /** Probes a subscriber that does not answer; waits until it has answered or not. */
 export const ofSubscriber = {
-  subjects: [
-    { name: 'subscriber', missing: ['The subscriber is missing.', 'For example: npx postbud retry ledger'] },
-  ],
   why,
-  route: async () => (await import('../lib/console/subscribers/routes.ts')).probeSubscriber,
   done: (_, { subjects: { subscriber } }) => `The next probe of ${subscriber!} is due now.`,
   follow: {
     async look({ bus }, { parameters }) {
@@ -88,7 +74,7 @@ export const ofSubscriber = {
     waiting: ({ subscriber }) => `Waiting for the answer of ${subscriber}…`,
     ends: (now) => ({ isGood: now.items[0].outage === null, words: answerWords(now) }),
   },
-} satisfies Kind<unknown, SubscriberHealth>;
+} satisfies Refinement<unknown, SubscriberHealth>;
 
 /** Whether a text may be the name of a subscriber, and no id. */
 export const isSubscriberName = (written: string) => /^[a-z][\w.-]{0,99}$/i.test(written);

@@ -10,10 +10,12 @@ import {
 } from '../lib/elsewhere/catalog-description/catalog-version.ts';
 import { payloadVersions, updatedVersions } from '../lib/elsewhere/catalog-description/payload-versions.ts';
 import { openApi } from '../lib/platform/http/openapi/openapi.ts';
+import { listCommands } from '../cli/load.ts';
 import { allOperations } from './operations.ts';
 
-/** The file of a generated document. */
-export const documentUrl = (name: string) => new URL(`../docs/${name}.json`, import.meta.url);
+/** The file of a generated document: of `docs/`, except the list of commands. */
+export const documentUrl = (name: string) =>
+  new URL(name === 'commands' ? '../cli/commands.json' : `../docs/${name}.json`, import.meta.url);
 
 /** The payload schemas that were kept so far, brought up to date with the catalog. */
 export function currentVersions() {
@@ -27,13 +29,14 @@ export function catalogVersions() {
   return { kept: catalogVersion.parse(kept), current: catalogVersionOf(catalog, packageJson.version) };
 }
 
-/** Generates the documents of `docs/`: the text of each by its name, and the breaks that forbid writing them. */
+/** Generates the documents of `docs/`, and the list of commands: the text of each by its name, and the breaks that forbid writing them. */
 export async function descriptions() {
   const { versions, breaks } = currentVersions();
   const documents = {
     openapi: openApi(await allOperations()),
     'payload-versions': versions,
     'catalog-version': catalogVersions().current,
+    commands: await listCommands(),
   };
   return {
     texts: Object.entries(documents).map(([name, value]) => [name, jsonText(value)] as const),

@@ -1,7 +1,9 @@
 import { haltWords } from '../../lib/console/dead-letters/halts.ts';
 import { failureText } from '../../lib/console/kit/states.ts';
 import { quantity } from '../../lib/console/kit/words.ts';
-import { INCIDENT, actionCommand, deliveryLike } from '../action.ts';
+import { dismiss } from '../../lib/console/dead-letters/actions.ts';
+import { dismissIncident } from '../../lib/console/incidents/actions.ts';
+import { INCIDENT, actionCommand } from '../action.ts';
 import type { OnlineCommand } from '../command.ts';
 import { isDeliveryId } from '../delivery-id.ts';
 import { MATCHING_OPTIONS, dismissMatching } from '../dismiss-matching.ts';
@@ -35,7 +37,7 @@ const described = {
   nothing: 'Nothing was dismissed.',
 } as const;
 
-const ofIncident = actionCommand({
+const ofIncident = actionCommand(dismissIncident, {
   ...described,
   subjects: [
     {
@@ -46,7 +48,6 @@ const ofIncident = actionCommand({
       ],
     },
   ],
-  route: async () => (await import('../../lib/console/incidents/routes.ts')).dismissIncident,
   async plan({ bus }, { parameters }) {
     const { showIncident } = await import('../../lib/console/incidents/routes.ts');
     const { sentence, owed } = (await bus.ask(showIncident, { parameters })).view;
@@ -57,10 +58,8 @@ const ofIncident = actionCommand({
   done: (_, { sum }) => `Dismissed ${quantity(sum, 'dead letter')}.`,
 });
 
-const ofDelivery = actionCommand({
+const ofDelivery = actionCommand(dismiss, {
   ...described,
-  subjects: [deliveryLike('dismiss 12-345 --reason "booked by hand"')],
-  route: async () => (await import('../../lib/console/dead-letters/routes.ts')).dismissDeadLetter,
   async plan(call, { parameters }) {
     const { view } = await readDelivery(call, parameters['deliveryId']!);
     const error = view.lastError === null ? '' : `: ${failureText(view.lastError)}`;

@@ -1,14 +1,14 @@
 import { timeText } from '../../lib/console/kit/instants.ts';
 import { count, quantity } from '../../lib/console/kit/words.ts';
-import { actionCommand, subscriberLike } from '../action.ts';
+import { pause } from '../../lib/console/lanes/actions.ts';
+import { actionCommand } from '../action.ts';
 import { AHEAD, isAhead, subscriptionsActedOn } from '../subscriptions.ts';
 import type { Subscription } from '../subscriptions.ts';
 import { inZone } from '../times.ts';
 
 const EXAMPLE = 'pause ledger --topic payment.captured --reason "maintenance until 18:00"';
 
-export const command = actionCommand({
-  name: 'pause',
+export const command = actionCommand(pause, {
   summary: 'make a subscriber’s deliveries wait',
   usage: ['pause <subscriber> --reason <text> [--topic <topic> [--ahead]] [--yes]'],
   notes: [
@@ -23,9 +23,6 @@ export const command = actionCommand({
       'before the release that lists it',
     ],
   ],
-  subjects: [subscriberLike(EXAMPLE)],
-  why: { option: 'reason', example: 'maintenance until 18:00' },
-  route: async () => (await import('../../lib/console/lanes/routes.ts')).pauseSubscriber,
   body: (given) => ({ topic: given.text('topic') ?? null, ahead: isAhead(given) }),
   nothing: 'Nothing was paused.',
   narrowedBy: 'topic',

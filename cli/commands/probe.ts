@@ -1,3 +1,5 @@
+import { probeDelivery } from '../../lib/console/lanes/actions.ts';
+import { probe } from '../../lib/console/subscribers/actions.ts';
 import { actionCommand } from '../action.ts';
 import type { Call, OnlineCommand } from '../command.ts';
 import { EXIT, Failure, misused } from '../failure.ts';
@@ -24,8 +26,8 @@ const described = {
   ],
 } as const;
 
-const delivery = actionCommand({ ...described, ...probeOfDelivery });
-const subscriber = actionCommand({ ...described, ...ofSubscriber });
+const delivery = actionCommand(probeDelivery, { ...described, ...probeOfDelivery });
+const subscriber = actionCommand(probe, { ...described, ...ofSubscriber });
 
 export const command: OnlineCommand = { ...delivery, run };
 

@@ -45,7 +45,7 @@ async function run(call: Call): Promise<number> {
   const topic = given.text('topic');
   const parameters = { subscriber };
   const named = { to: 'the new name' };
-  const { renameSubscriber, showRenamePreview } = await import('../../lib/console/subscribers/rename.ts');
+  const { rename, showRenamePreview } = await import('../../lib/console/subscribers/rename.ts');
   const sum = { moved: 0, dismissed: 0 };
   return await carryOut(call, {
     nothing: NOTHING,
@@ -75,7 +75,7 @@ async function run(call: Call): Promise<number> {
         call,
         async () => {
           const body = { to, topic, reason, dismissDuplicates: duplicates > 0 };
-          const done = await bus.ask(renameSubscriber, { parameters, body, named });
+          const done = await bus.ask(rename.route, { parameters, body, named });
           sum.moved += done.view.moved;
           sum.dismissed += done.view.dismissed;
           return done;

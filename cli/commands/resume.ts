@@ -1,10 +1,10 @@
 import { joinNames, quantity } from '../../lib/console/kit/words.ts';
-import { actionCommand, subscriberLike } from '../action.ts';
+import { resume } from '../../lib/console/lanes/actions.ts';
+import { actionCommand } from '../action.ts';
 import { AHEAD, subscriptionsActedOn } from '../subscriptions.ts';
 import type { Subscription } from '../subscriptions.ts';
 
-export const command = actionCommand({
-  name: 'resume',
+export const command = actionCommand(resume, {
   summary: 'end a pause',
   usage: ['resume <subscriber> [--topic <topic> [--ahead]] [--reason <text>]'],
   notes: [
@@ -15,9 +15,7 @@ export const command = actionCommand({
     ['resume ledger', 'ends its pause of all topics'],
     ['resume ledger --topic payment.captured', 'ends its pause of one topic'],
   ],
-  subjects: [subscriberLike('resume ledger')],
   why: { option: 'reason', example: 'it is back', isOptional: true },
-  route: async () => (await import('../../lib/console/lanes/routes.ts')).resumeSubscriber,
   body: (given) => ({ topic: given.text('topic') ?? null }),
   readFirst: subscriptionsActedOn,
   async done({ subscriber, topic }, { call, asked, before }) {

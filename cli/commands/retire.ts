@@ -46,7 +46,7 @@ async function run(call: Call): Promise<number> {
   const reason = given.isSet('dry-run') ? '' : requireReason(given, EXAMPLE);
   const topic = given.text('topic');
   const parameters = { subscriber };
-  const { retireSubscriber, showRetirePreview } = await import('../../lib/console/subscribers/retire.ts');
+  const { retire, showRetirePreview } = await import('../../lib/console/subscribers/retire.ts');
   let dismissed = 0;
   return await carryOut(call, {
     nothing: NOTHING,
@@ -65,7 +65,7 @@ async function run(call: Call): Promise<number> {
       await inSteps(
         call,
         async () => {
-          const done = await bus.ask(retireSubscriber, { parameters, body: { topic, reason } });
+          const done = await bus.ask(retire.route, { parameters, body: { topic, reason } });
           dismissed += dismissedBy(done.view).done;
           return done;
         },

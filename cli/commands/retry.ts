@@ -1,3 +1,6 @@
+import { retryIncident } from '../../lib/console/incidents/actions.ts';
+import { retry } from '../../lib/console/lanes/actions.ts';
+import { probe } from '../../lib/console/subscribers/actions.ts';
 import { actionCommand } from '../action.ts';
 import type { Call, OnlineCommand } from '../command.ts';
 import { misused } from '../failure.ts';
@@ -27,9 +30,9 @@ const described = {
   ],
 } as const;
 
-const delivery = actionCommand({ ...described, ...ofDelivery });
-const incident = actionCommand({ ...described, ...ofIncident });
-const subscriber = actionCommand({ ...described, ...ofSubscriber });
+const delivery = actionCommand(retry, { ...described, ...ofDelivery });
+const incident = actionCommand(retryIncident, { ...described, ...ofIncident });
+const subscriber = actionCommand(probe, { ...described, ...ofSubscriber });
 
 export const command: OnlineCommand = { ...delivery, run };
 

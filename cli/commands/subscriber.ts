@@ -3,7 +3,6 @@ import { pauseSentence } from '../../lib/console/kit/pauses.ts';
 import { quantity } from '../../lib/console/kit/words.ts';
 import { heldOf, outageSentence, standingFacts } from '../../lib/console/subscribers/facts.ts';
 import type { SubscriberHealth } from '../../lib/console/subscribers/read.ts';
-import { subscriberLike } from '../action.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { drawFacts, drawList } from '../draw.ts';
@@ -33,7 +32,8 @@ async function run(call: Call): Promise<number> {
   const { given, terminal, bus, isJson } = call;
   atMost(1, given);
   const [subscriber] = given.positionals;
-  if (subscriber === undefined) throw misused(...subscriberLike(EXAMPLE).missing);
+  if (subscriber === undefined)
+    throw misused('The subscriber is missing.', `For example: npx postbud ${EXAMPLE}`);
   const { showSubscriber } = await import('../../lib/console/subscribers/routes.ts');
   const { json, view } = await bus.ask(showSubscriber, { parameters: { subscriber } });
   if (isJson) {

@@ -5,7 +5,6 @@ import type { Endpoint } from '../platform/http/guarded-endpoint.ts';
 import { countBadges } from './dead-letters/count.ts';
 import { operatorEndpoint } from './endpoint.ts';
 import type { OperatorEndpointDeclaration } from './endpoint.ts';
-import { followers } from './following/followers.ts';
 import type { Route } from './kit/route.ts';
 
 /**
@@ -21,7 +20,8 @@ export function operators(
     settings: () => config().operators,
     environment: () => config().environment,
     badges: async () => await countBadges(await database()),
-    followers,
+    // Only pages need them, so the answer to a program does not build them.
+    actions: async () => await import('./actions.ts'),
     ...(perVisitor && { perVisitor }),
     bus: {
       database,

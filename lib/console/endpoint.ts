@@ -14,8 +14,9 @@ import { bouncePage } from './access/bounce.ts';
 import { signInPage } from './access/page.ts';
 import { readCarried, readUnsent } from './access/unsent.ts';
 import { databaseAwaySince, withDatabase } from './kit/database-away.ts';
+import type { FormOf } from './kit/form-of.ts';
 import { followIn } from './kit/following.ts';
-import type { Followed, Follower } from './kit/following.ts';
+import type { Followed } from './kit/following.ts';
 import { handlingOf } from './kit/handling.ts';
 import type { Html, PageContext } from './kit/layout.ts';
 import type { Badges } from './kit/navigation.ts';
@@ -34,13 +35,18 @@ export interface OperatorEndpointDeclaration {
   readonly environment: () => string;
   /** Counts what the navigation of every page shows. A page is shown without the counts if it fails. */
   readonly badges: () => Promise<Badges | null>;
-  /** What follows each action. */
-  readonly followers: Readonly<Record<Followed, Follower>>;
+  /** The forms that pages may have, and what pages may follow. */
+  readonly actions: () => Promise<Actions>;
   /** Counts how often one visitor calls a route that limits that. */
   readonly perVisitor?: (limits: readonly Limit[]) => VisitorLimits;
   readonly bus: Bus;
   /** The first that matches a path answers. */
   readonly routes: readonly Route[];
+}
+
+interface Actions {
+  readonly forms: readonly FormOf[];
+  readonly followed: readonly Followed[];
 }
 
 /**
@@ -150,7 +156,8 @@ async function answer(asked: Asked, { route, parameters }: PlaceAt, requestId: s
   if (mayHaveLeftCookieBehind(asked)) return bounce(asked);
   if (asked.isShownAgain) asked.unsent = await readCarried(request);
   const operator = await admit(asked, route);
-  const follow = asked.wantsHtml ? followIn(url, declaration.followers) : null;
+  const { forms, followed } = asked.wantsHtml ? await declaration.actions() : NO_ACTIONS;
+  const follow = asked.wantsHtml ? followIn(url, followed) : null;
   const isAction = route.method !== 'get';
   const given = await withDatabase(bus, { requestId, isAction }, (own) =>
     route.handle({ ...visit, bus: own, operator }),
@@ -164,7 +171,10 @@ async function answer(asked: Asked, { route, parameters }: PlaceAt, requestId: s
       async () => follow && (await follow(await bus.database())),
     ),
   ]);
-  return pageResponse(given.page({ ...contextOf(asked, operator, badges), following }), given);
+  return pageResponse(
+    given.page({ ...contextOf(asked, operator, badges), actions: forms, following }),
+    given,
+  );
 }
 
 /** @throws Problem as `authenticate` and `requireScope` do. A form is kept then. */
@@ -229,10 +239,14 @@ function contextOf(
     url,
     badges,
     unsent: unsent && unsentPanel(unsent, operator, url),
+    actions: [],
     refusesReplay,
     handling,
   };
 }
+
+/** An answer that is no page has no forms, nor has that of a problem. */
+const NO_ACTIONS: Actions = { forms: [], followed: [] };
 
 /** Reads a fact that a page is shown without if it cannot be read. */
 async function orNull<Fact>(

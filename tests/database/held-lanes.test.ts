@@ -8,7 +8,7 @@ import { examine } from '../../lib/console/doctor/read.ts';
 import { readEvent } from '../../lib/console/event/read.ts';
 import { readIncident } from '../../lib/console/incidents/detail.ts';
 import { IS_PROBING } from '../../lib/console/incidents/outage.ts';
-import { pause as followPause } from '../../lib/console/lanes/follow-pause.ts';
+import { followPause } from '../../lib/console/lanes/follow-pause.ts';
 import { readOverview } from '../../lib/console/overview/read.ts';
 import { findSmokeTest } from '../../lib/console/smoke/found.ts';
 import { MINUTE } from '../../lib/platform/time.ts';
@@ -130,9 +130,13 @@ describe.for(HOLDS)('a lane that a relay of %s holds', ([, held]) => {
     await drainLive(bus.db, []);
     await pause(bus.db, { subscriber: 'ledger', topic: null }, 'kari', 'maintenance');
     await hold(bus, held);
-    expect(await followPause({ subscriber: 'ledger' })(bus.db)).toMatchObject({ isSettled: false });
+    expect(await followPause(bus.db, { subscriber: 'ledger', topic: null })).toMatchObject({
+      isSettled: false,
+    });
     await hold(bus, held, A_MINUTE_AGO);
-    expect(await followPause({ subscriber: 'ledger' })(bus.db)).toMatchObject({ isSettled: true });
+    expect(await followPause(bus.db, { subscriber: 'ledger', topic: null })).toMatchObject({
+      isSettled: true,
+    });
   });
 
   test('is found by the doctor when the lease ends later than any lease can', async ({ bus }) => {

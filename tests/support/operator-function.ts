@@ -10,7 +10,6 @@ import { operatorEndpoint } from '../../lib/console/endpoint.ts';
 import { erasureRoutes } from '../../lib/console/erasures/routes.ts';
 import { eventRoutes } from '../../lib/console/event/routes.ts';
 import { eventsRoutes } from '../../lib/console/events/routes.ts';
-import { followers } from '../../lib/console/following/followers.ts';
 import { incidentRoutes } from '../../lib/console/incidents/routes.ts';
 import type { Badges } from '../../lib/console/kit/navigation.ts';
 import type { Bus, Route } from '../../lib/console/kit/route.ts';
@@ -94,7 +93,7 @@ export function operatorFunction({
     settings: typeof settings === 'function' ? settings : () => settings,
     environment: () => environment,
     badges,
-    followers,
+    actions: async () => await import('../../lib/console/actions.ts'),
     perVisitor: (limits) => ({ limiter, visitors, limits }),
     bus: {
       database: async () => db(),

@@ -2,6 +2,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import * as z from 'zod';
 
 import { topics } from '../../lib/bus/catalog/catalog.ts';
+import { forms } from '../../lib/console/actions.ts';
 import { bouncePage } from '../../lib/console/access/bounce.ts';
 import { signInPage } from '../../lib/console/access/page.ts';
 import { asyncApiPage } from '../../lib/console/catalog/asyncapi-page.ts';
@@ -127,6 +128,7 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
     ),
     badges: { deadLetters: 3, happening: 1, pauses: [] },
     refusesReplay: () => false,
+    actions: forms,
     handling: () => ({ maxAttempts: 5 }),
   };
   const view = <View>(schema: z.ZodType<View>) => filled(schema, text, variant);
@@ -175,6 +177,7 @@ function contextOf(path = '', scopes: readonly Scope[] = ALL): PageContext {
     url: new URL(`http://localhost/platform/event-bus${path}`),
     badges: null,
     refusesReplay: (_, subscriber) => subscriber === 'notifications',
+    actions: forms,
     handling: () => ({ maxAttempts: 5 }),
   };
 }

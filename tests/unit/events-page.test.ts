@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
+import { forms } from '../../lib/console/actions.ts';
 import { catalogPage } from '../../lib/console/catalog/page.ts';
 import type { EventList } from '../../lib/console/events/fields.ts';
 import { eventsPage } from '../../lib/console/events/page.ts';
@@ -14,6 +15,7 @@ const context = (path: string): PageContext => ({
   url: new URL(`http://localhost${HOME}${path}`),
   badges: null,
   refusesReplay: () => false,
+  actions: forms,
   handling: () => ({ maxAttempts: 5 }),
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { followers } from '../../lib/console/following/followers.ts';
+import { followed } from '../../lib/console/actions.ts';
 import { followedPath, followIn } from '../../lib/console/kit/following.ts';
 import { withParameters } from '../../lib/console/kit/links.ts';
 import { Problem } from '../../lib/platform/http/problem.ts';
@@ -24,8 +24,8 @@ describe('the address of a page that follows an action', () => {
   });
 
   test('is read by the follower of the action', () => {
-    expect(followIn(urlOf(path), followers)).toBeTypeOf('function');
-    expect(followIn(urlOf('/events?topic=user.signed_up'), followers)).toBeNull();
+    expect(followIn(urlOf(path), followed)).toBeTypeOf('function');
+    expect(followIn(urlOf('/events?topic=user.signed_up'), followed)).toBeNull();
   });
 
   test('is not passed on by links to other views of the page', () => {
@@ -46,7 +46,7 @@ describe('the address of a page that follows an action', () => {
     ['?done=repair&done.id=x', 'done.id: expected the id of a row or of an event'],
     ['?done=constructor', expect.stringMatching(/^done: expected .* or retry or .*, got "constructor"$/)],
   ])('%s is refused: %s', (query, detail) => {
-    expect(() => followIn(urlOf(`/${query}`), followers)).toThrow(
+    expect(() => followIn(urlOf(`/${query}`), followed)).toThrow(
       expect.objectContaining({ constructor: Problem, code: 'validation_failed', detail }),
     );
   });

@@ -158,6 +158,115 @@ test('the compiler refuses a row, a listing and a handler that do not fit', () =
   );
 });
 
+test('an operator’s action takes three files: its route, OpenAPI, form, follow page and command are made of them', () => {
+  const ACT = 'lib/bus/deliveries/operations/flag-timer.ts';
+  const DECLARED = 'lib/console/timers/actions.ts';
+  const PAGE = 'lib/console/timers/page.ts';
+  write(
+    ACT,
+    `import { v7 as uuidv7 } from 'uuid';
+
+import type { Database } from '../../../platform/db/connect.ts';
+import { driverOf, run } from '../../../platform/db/statement.ts';
+
+/** Records that an operator looks after a timer. @returns whether there is one. */
+export async function flagTimer(db: Database, id: string, by: string, reason: string): Promise<boolean> {
+  const flagged = await run(driverOf(db), { text: FLAG, values: [id, by, reason, uuidv7()] });
+  return flagged.length > 0;
+}
+
+const FLAG = \`
+  insert into operator_actions (id, at, operator, action, topic, reason, event_id)
+  select $4::text::uuid, clock_timestamp(), $2::text, 'flag_timer', topic, $3::text, id
+  from timers where id = $1::text::uuid
+  returning id\`;
+`,
+  );
+  edit(
+    DECLARED,
+    'import { cancelTimerById }',
+    `import { flagTimer } from '../../bus/deliveries/operations/flag-timer.ts';\n$&`,
+  );
+  edit(
+    DECLARED,
+    /export const timerActions = \[.*\];/,
+    `const flag = action({
+  name: 'flag-timer',
+  id: 'flagTimer',
+  path: \`\${timersPath()}/{eventId}/flag\`,
+  summary: 'Say that you look after a timer',
+  parameters: { eventId: z.uuid('expected the id of an event') },
+  body: z.object({ reason: shape.requiredReason }).meta(shape.needsReason),
+  answer: z.object({ eventId: z.uuid() }),
+  unknown: UNKNOWN,
+  examples: {
+    nobody: {
+      summary: 'An unknown timer',
+      parameters: { eventId: '019cd0a3-7c00-7c2e-9d55-000000000000' },
+      json: { reason: 'A case is open.' },
+      answer: refused('not_found', { detail: UNKNOWN }),
+    },
+  },
+  handle: async ({ parameters: { eventId }, body, operator, bus }) =>
+    (await flagTimer(await bus.database(), eventId, operator.subject, body.reason)) ? { eventId } : null,
+  button: 'Flag…',
+  asks: { text: 'Others see it in the log.', example: 'case 4411', submit: 'Flag' },
+  follow: async () => null,
+  command: {
+    summary: 'say that you look after a timer',
+    notes: [],
+    examples: [['flag-timer 019cd0a3-7c00-7c2e-9d55-7b1f6a0c3d21 --reason "case 4411"', 'one of them']],
+    done: (_, eventId) => \`Flagged \${eventId}.\`,
+  },
+});
+
+export const timerActions = [cancelTimer, flag];`,
+  );
+  edit(
+    PAGE,
+    `actionForm('cancel-timer', { eventId }, { of: shortId(eventId) }, context),`,
+    `html\`\${actionForm('cancel-timer', { eventId }, { of: shortId(eventId) }, context)}
+                \${actionForm('flag-timer', { eventId }, { of: shortId(eventId) }, context)}\`,`,
+  );
+  expect([...changed.keys()]).toEqual([ACT, DECLARED, PAGE]);
+  expect(compile()).toEqual([]);
+
+  for (const file of ['cli/commands.json', 'docs/openapi.json'])
+    changed.set(file, readFileSync(join(copy, file), 'utf8'));
+  run('--import', 'tsx', 'dev/descriptions.ts');
+  const { paths } = z
+    .object({ paths: z.record(z.string(), z.looseObject({})) })
+    .parse(JSON.parse(readFileSync(join(copy, 'docs/openapi.json'), 'utf8')));
+  const path = '/platform/event-bus/timers/{eventId}/flag';
+  expect(paths[path]).toHaveProperty('post.operationId', 'flagTimer');
+
+  const program = `
+    import { followed, forms as actions } from './lib/console/actions.ts';
+    import { followIn } from './lib/console/kit/following.ts';
+    import { timerRoutes } from './lib/console/timers/routes.ts';
+    import { timersPage } from './lib/console/timers/page.ts';
+    const at = '2026-03-13T16:00:00.000Z';
+    const timer = { eventId: '7', topic: 't', timerKey: null, dueAt: at, setAt: at, refusedAt: null, producer: 'p', subject: null };
+    const view = { generatedAt: at, filters: { topic: null, timerKey: null }, items: [timer], nextCursor: null };
+    const url = new URL('http://localhost/platform/event-bus/timers');
+    const operator = { subject: 'kari', name: 'kari', scopes: new Set(['event-bus:replay']) };
+    const followUrl = new URL('?done=flag-timer&done.eventId=019cd0a3-7c00-7c2e-9d55-000000000000', url);
+    console.log(JSON.stringify({
+      routes: timerRoutes.map(({ path }) => path),
+      page: String(timersPage(view, { url, operator, actions, environment: 'Local', badges: null })),
+      isFollowed: followIn(followUrl, followed) !== null,
+    }));`;
+  const made = z
+    .object({ routes: z.array(z.string()), page: z.string(), isFollowed: z.boolean() })
+    .parse(JSON.parse(run('--import', 'tsx', '--input-type=module', '--eval', program)));
+  expect(made.routes).toContain(path);
+  expect(made.page).toContain('action="/platform/event-bus/timers/7/flag"');
+  expect(made.isFollowed).toBe(true);
+
+  expect(run('cli/postbud.mjs', '--help')).toMatch(/flag-timer +say that you look after a timer/);
+  expect(run('cli/postbud.mjs', 'flag-timer', '--help')).toContain('flag-timer <eventId> --reason <text>');
+});
+
 describe("the README's test of a handler", () => {
   const [, written = ''] =
     /```ts\n([^]*?testBus[^]*?)```/.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? [];

@@ -1,6 +1,6 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
-import { mayReplay } from '../kit/actions.ts';
+import { actionForm, mayReplay } from '../kit/actions.ts';
 import { CHECK_ICON, DEAD_ICON, WARNING_ICON } from '../kit/icons.ts';
 import { layout } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
@@ -24,7 +24,7 @@ function targetWords({ channels }: AlertTargets): string {
 }
 
 /** Draws where alerts go, what became of them, and a button that tries each channel. */
-export function alertsList(state: AlertState, now: string, { operator }: PageContext): Html {
+export function alertsList(state: AlertState, now: string, context: PageContext): Html {
   return html`<section id="alerts" aria-labelledby="h-alerts">
     <h2 id="h-alerts">Alerts</h2>
     <ul class="checks">
@@ -32,10 +32,8 @@ export function alertsList(state: AlertState, now: string, { operator }: PageCon
     </ul>
     ${
       state.channels.length > 0 &&
-      mayReplay(operator) &&
-      html`<form class="end" method="post" action="${HOME}/alerts/test">
-        <button class="btn sm">Send a test alert</button>
-      </form>`
+      mayReplay(context.operator) &&
+      html`<div class="end">${actionForm('test-alert', {}, { of: null }, context)}</div>`
     }
   </section>`;
 }

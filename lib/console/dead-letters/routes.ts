@@ -1,17 +1,14 @@
 import * as z from 'zod';
 
 import { topics } from '../../bus/catalog/catalog.ts';
-import { dismissOne } from '../../bus/deliveries/operations/dismiss.ts';
-import { NotActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
 import { deliveryId } from '../kit/replay-request.ts';
-import { answered, invalid, refused } from '../../platform/http/operation.ts';
-import { Problem } from '../../platform/http/problem.ts';
-import { instantOf } from '../../platform/time.ts';
-import { actionRoute, NO_REASON } from '../kit/action-route.ts';
+import { answered, invalid } from '../../platform/http/operation.ts';
+import { NO_REASON, routesOf } from '../kit/action.ts';
 import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
 import { deadLetterPath, HOME, revealedPath } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
+import { deadLetterActions, NO_DELIVERY, NOBODY, UNKNOWN } from './actions.ts';
 import { deadLetterPage as drawDeadLetter } from './delivery-page.ts';
 import { deadLetter, readDeadLetter, revealDeadLetter } from './delivery.ts';
 import { deadLetterPage } from './fields.ts';
@@ -19,11 +16,6 @@ import { deadLettersPage } from './page.ts';
 import { deadLetterQuery } from './query.ts';
 import { readDeadLetters } from './read.ts';
 import { findReveal, revealQuery } from './reveal.ts';
-
-/** No lane has this id. */
-const NOBODY = '999999999999999999-1';
-const UNKNOWN = 'Unknown delivery. Copy its id from the list of dead letters, for example 12-345.';
-const NO_DELIVERY = refused('not_found', { detail: UNKNOWN });
 
 const DEAD = {
   deliveryId: '41-117',
@@ -199,48 +191,4 @@ export const reveal = operatorRoute({
     view.reveal && revealedPath(deadLetterPath(parameters.deliveryId), view.reveal.revealId),
 });
 
-const dismissed = z
-  .object({
-    deliveryId: z.string(),
-    topic: shape.topic,
-    subscriber: z.string(),
-    dismissedAt: shape.instant.meta({ description: 'Earlier, if it was dismissed before.' }),
-    released: z.boolean().meta({ description: 'Whether it halted its lane, which goes on now.' }),
-  })
-  .meta({ id: 'DismissedDeadLetter', description: 'The dismissed dead letter.' });
-
-export const dismissDeadLetter = actionRoute('dismiss', {
-  id: 'dismissDeadLetter',
-  summary: 'Dismiss one dead letter',
-  description:
-    'It leaves all counts and lists, stays on record until its event is pruned, and can still be replayed by its id. If it halts its lane, the lane goes on. A repeated request changes nothing.',
-  parameters: { deliveryId },
-  body: z
-    .object({ reason: shape.requiredReason, next: shape.optionalReason.shape.next })
-    .meta(shape.needsReason),
-  answer: dismissed,
-  problems: ['not_dead'],
-  unknown: UNKNOWN,
-  examples: {
-    nobody: {
-      summary: 'An unknown delivery',
-      parameters: { deliveryId: NOBODY },
-      json: { reason: 'Booked by hand.' },
-      answer: NO_DELIVERY,
-    },
-  },
-  handle: async ({ parameters, body: { reason }, operator, bus }) => {
-    try {
-      const done = await dismissOne(await bus.database(), { ...parameters, by: operator.subject, reason });
-      return { ...done, dismissedAt: instantOf(done.dismissedAt) };
-    } catch (error) {
-      if (!(error instanceof NotActedOn)) throw error;
-      if (error.code === 'not_found') return null;
-      throw new Problem(error.code, { detail: error.message, cause: error });
-    }
-  },
-  actedOn: ({ released }, { parameters }) => ({ ...parameters, lane: released ? 'released' : null }),
-  home: (_done, { parameters }) => deadLetterPath(parameters.deliveryId),
-});
-
-export const deadLetterRoutes = [listDeadLetters, showDeadLetter, reveal, dismissDeadLetter];
+export const deadLetterRoutes = [listDeadLetters, showDeadLetter, reveal, ...routesOf(deadLetterActions)];

@@ -5,7 +5,7 @@ import { CountChanged } from '../../bus/deliveries/refusals.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { SECOND } from '../../platform/time.ts';
-import { NO_REASON } from '../kit/action-route.ts';
+import { NO_REASON } from '../kit/action.ts';
 import { readConfirmedForm } from '../kit/confirmed-form.ts';
 import { followedPath } from '../kit/following.ts';
 import { asForm } from '../kit/form-request.ts';

@@ -1,51 +1,200 @@
-import { html } from '../../platform/markup.ts';
-import type { Html } from '../../platform/markup.ts';
-import { OPERATOR_ACTIONS } from '../kit/action.ts';
-import { actionForm } from '../kit/actions.ts';
-import type { PageContext } from '../kit/layout.ts';
-import { quantity } from '../kit/words.ts';
-import type { Incident } from './incident.ts';
+import * as z from 'zod';
 
-/** Says that an operator has taken the incident up. */
-export function acknowledgeForm({ incidentId, acknowledged }: Incident, context: PageContext): Html {
-  const note = html`<label class="f">
-    Note <span class="hint">Shown with your name</span>
-    <input
-      name="note"
-      required
-      minlength="5"
-      maxlength="500"
-      autocomplete="off"
-      placeholder="for example: ${OPERATOR_ACTIONS['acknowledge-incident'].asks.example}"
-    />
-  </label>`;
-  return actionForm(
-    'acknowledge-incident',
-    { incidentId },
-    {
-      of: null,
-      ...(acknowledged !== null && { button: 'Acknowledge again…' }),
-      fields: note,
-      isWhole: true,
-      isLeft: true,
+import { dismiss } from '../../bus/deliveries/operations/dismiss.ts';
+import { NotActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
+import { probe } from '../../bus/deliveries/operations/probe.ts';
+import { retryNow } from '../../bus/deliveries/operations/retry-now.ts';
+import { acknowledge } from '../../components/incidents/acknowledge.ts';
+import { refused } from '../../platform/http/operation.ts';
+import { Problem } from '../../platform/http/problem.ts';
+import { SECOND } from '../../platform/time.ts';
+import { action } from '../kit/action.ts';
+import { requireHandled } from '../kit/handling.ts';
+import { HOME, incidentPath } from '../kit/links.ts';
+import * as shape from '../kit/shapes.ts';
+import { incidentView, readIncident } from './detail.ts';
+import { followAcknowledgement, followDismissal, followRetry } from './follow.ts';
+import { incidentId } from './incident.ts';
+import { RETRIED } from './recovery.ts';
+
+/** A function lives 30 seconds. */
+const LONGEST_MS = 20 * SECOND;
+
+export const NOBODY = '019a0000-0000-7000-8000-000000000009';
+export const UNKNOWN =
+  'Unknown incident. Copy its id from the list of incidents: /platform/event-bus/incidents.';
+export const NO_INCIDENT = refused('not_found', { detail: UNKNOWN });
+
+export const BY_ID = { incidentId };
+
+/** Requires words in the field `note`, which stand in the operator log like a reason. */
+const note = shape.requiredReason.meta({
+  type: 'string',
+  minLength: 1,
+  maxLength: 500,
+  description: 'What others should know, shown with the incident and kept in the operator log.',
+});
+
+const next = shape.optionalReason.shape.next;
+
+const home = (_done: unknown, { parameters }: { readonly parameters: { readonly incidentId: string } }) =>
+  incidentPath(parameters.incidentId);
+
+const acknowledgeIncident = action({
+  name: 'acknowledge-incident',
+  id: 'acknowledgeIncident',
+  path: `${HOME}/incidents/{incidentId}/acknowledge`,
+  summary: 'Acknowledge an incident with a note',
+  description: 'Tells others that an operator has taken it up. It stays open until nothing is left of it.',
+  parameters: BY_ID,
+  body: z.object({ note, next }).meta({ required: ['note'] }),
+  answer: incidentView,
+  problems: ['incident_closed'],
+  unknown: UNKNOWN,
+  examples: {
+    nobody: {
+      summary: 'An unknown incident',
+      parameters: { incidentId: NOBODY },
+      json: { note: 'The supplier is notified.' },
+      answer: NO_INCIDENT,
     },
-    context,
-  );
+  },
+  handle: async ({ parameters, body, operator, bus }) => {
+    const db = await bus.database();
+    const done = await acknowledge(db, parameters.incidentId, operator.subject, body.note);
+    if (done === 'closed') throw new Problem('incident_closed');
+    return done && (await readIncident(db, parameters.incidentId, bus.subscribers()));
+  },
+  home,
+  button: 'Acknowledge…',
+  asks: {
+    text: 'Tells everyone that you have taken it up. The incident stays open until nothing is left of it.',
+    example: 'the supplier is notified, INC-4411',
+    submit: 'Acknowledge',
+    field: 'note',
+  },
+  follow: followAcknowledgement,
+  command: {
+    name: 'acknowledge',
+    summary: 'tell others that you have taken an incident up',
+    notes: [
+      'The note is shown with the incident and kept in the operator log. The incident stays open until nothing is left of it.',
+    ],
+    examples: [
+      ['acknowledge 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77 --note "the supplier is notified"', 'with a note'],
+    ],
+    done: ({ sentence }) => `Acknowledged. ${sentence}`,
+  },
+});
+
+const dismissed = z
+  .object({
+    incidentId,
+    dismissed: shape.count,
+    left: shape.count.meta({
+      description: 'Dead letters that there was no time for, or that died meanwhile. Send the request again.',
+    }),
+  })
+  .meta({ id: 'Dismissed', description: 'The dismissed dead letters.' });
+
+export const dismissIncident = action({
+  name: 'dismiss-incident',
+  id: 'dismissIncident',
+  path: `${HOME}/incidents/{incidentId}/dismiss`,
+  summary: 'Dismiss the dead letters of an incident',
+  description:
+    'They leave all counts and lists, stay on record until their events are pruned, and can still be replayed, by their ids or with `include: "dismissed"`. A repeated request dismisses nothing twice.',
+  parameters: BY_ID,
+  body: z.object({ reason: shape.requiredReason, next }).meta(shape.needsReason),
+  answer: dismissed,
+  unknown: UNKNOWN,
+  examples: {
+    nobody: {
+      summary: 'An unknown incident',
+      parameters: { incidentId: NOBODY },
+      json: { reason: 'Test data.' },
+      answer: NO_INCIDENT,
+    },
+  },
+  handle: async ({ parameters, body, operator, bus }) => {
+    const db = await bus.database();
+    const found = await readIncident(db, parameters.incidentId, bus.subscribers());
+    if (!found) return null;
+    const { topic, subscriber, lastError } = found;
+    // An outage has no dead letters of its own.
+    if (topic === null) return { ...parameters, dismissed: 0, left: 0 };
+    const which = { topic, subscriber, kind: lastError.kind };
+    const how = { by: operator.subject, reason: body.reason, until: Date.now() + LONGEST_MS, ...parameters };
+    return { ...parameters, ...(await dismiss(db, which, { action: 'dismiss', ...how })) };
+  },
+  home,
+  button: 'Dismiss…',
+  asks: {
+    question: 'Never replay them?',
+    text: 'They leave the counts, and can still be replayed until the event is pruned.',
+    example: 'test data',
+    submit: 'Dismiss',
+  },
+  follow: followDismissal,
+});
+
+const retried = z
+  .object({
+    incidentId,
+    retried: shape.count.meta({ description: 'Lanes whose first delivery is due now.' }),
+  })
+  .meta({ id: 'Retried', description: 'The retried lanes.' });
+
+/** Makes the first deliveries of its blocked lanes due at once. */
+export const retryIncident = action({
+  name: 'retry-incident',
+  id: 'retryIncident',
+  path: `${HOME}/incidents/{incidentId}/retry`,
+  summary: `Retry the first ${RETRIED} blocked lanes of an incident now`,
+  description:
+    'Enough to see whether the subscriber is back. A repeated request retries the next ones. Of an outage, one delivery probes.',
+  parameters: BY_ID,
+  body: shape.optionalReason,
+  answer: retried,
+  problems: ['no_such_subscription', 'unattached'],
+  unknown: UNKNOWN,
+  examples: {
+    nobody: {
+      summary: 'An unknown incident',
+      parameters: { incidentId: NOBODY },
+      json: { reason: 'Accounting is back.' },
+      answer: NO_INCIDENT,
+    },
+  },
+  handle: async ({ parameters, body, operator, bus }) => {
+    const db = await bus.database();
+    const found = await readIncident(db, parameters.incidentId, bus.subscribers());
+    if (!found) return null;
+    const how = { by: operator.subject, reason: body.reason ?? null, ...parameters };
+    if (found.topic === null) {
+      const isProbing = await probe(db, { subscriber: found.subscriber, ...how });
+      return { ...parameters, retried: Number(isProbing) };
+    }
+    const { topic, subscriber } = found;
+    requireHandled(topic, subscriber, bus.subscribers());
+    let count = 0;
+    for (const { deliveryId } of found.lanes) count += await retryIfWaiting(db, { deliveryId, ...how });
+    return { ...parameters, retried: count };
+  },
+  home,
+  button: 'Retry now',
+  follow: followRetry,
+});
+
+/** @returns 0 for a delivery that a relay has taken up since it was read. */
+async function retryIfWaiting(...asked: Parameters<typeof retryNow>): Promise<number> {
+  try {
+    await retryNow(...asked);
+    return 1;
+  } catch (error) {
+    if (error instanceof NotActedOn) return 0;
+    throw error;
+  }
 }
 
-/** Takes the incident's dead letters out of the counts, for a reason. */
-export function dismissForm({ incidentId, owed }: Incident, context: PageContext): Html {
-  const what = quantity(owed, 'dead letter');
-  return actionForm(
-    'dismiss-incident',
-    { incidentId },
-    {
-      of: null,
-      question: `Never replay ${owed === 1 ? 'it' : 'them'}?`,
-      text: `${what} ${owed === 1 ? 'leaves' : 'leave'} the counts, and can still be replayed until the event is pruned.`,
-      submit: html`<button class="btn sm">Dismiss ${what}</button>`,
-      isLeft: true,
-    },
-    context,
-  );
-}
+export const incidentActions = [acknowledgeIncident, dismissIncident, retryIncident];

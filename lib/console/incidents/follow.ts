@@ -6,10 +6,13 @@ import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
 import { now } from '../kit/clock.ts';
-import { follower } from '../kit/following.ts';
+import type { Following } from '../kit/following.ts';
 import { time } from '../kit/instants.ts';
-import { renamesPath } from '../kit/links.ts';
 import { count, quantity } from '../kit/words.ts';
+
+interface OfIncident {
+  readonly incidentId: string;
+}
 
 interface Times {
   readonly now: number;
@@ -24,7 +27,7 @@ interface Found extends Times {
 }
 
 /** Follows the lanes of an incident that were retried together, until each has been attempted. */
-const retryIncident = follower('retry-incident', async (db, { incidentId }) => {
+export async function followRetry(db: Database, { incidentId }: OfIncident): Promise<Following | null> {
   const found = await readFirst<Found>(db, RETRIED, [incidentId]);
   if (!found) return null;
   const { retried, delivered, failed } = found;
@@ -42,10 +45,10 @@ const retryIncident = follower('retry-incident', async (db, { incidentId }) => {
     since: instantOf(found.since),
     now: instantOf(found.now),
   };
-});
+}
 
 /** Says what the last dismissal of an incident took. */
-const dismissIncident = follower('dismiss-incident', async (db, { incidentId }) => {
+export async function followDismissal(db: Database, { incidentId }: OfIncident): Promise<Following | null> {
   const { at: since, action, incidentId: of } = operatorActions;
   const dismissed = db.$count(deliveries, eq(deliveries.dismissedAt, since));
   const [found] = await db
@@ -63,10 +66,13 @@ const dismissIncident = follower('dismiss-incident', async (db, { incidentId }) 
     since: instantOf(found.since),
     now: instantOf(found.now),
   };
-});
+}
 
 /** Says who has taken an incident up. */
-const acknowledgeIncident = follower('acknowledge-incident', async (db, { incidentId }) => {
+export async function followAcknowledgement(
+  db: Database,
+  { incidentId }: OfIncident,
+): Promise<Following | null> {
   const { id, acknowledgedAt, acknowledgedBy: by } = incidents;
   const [found] = await db.select({ now, acknowledgedAt, by }).from(incidents).where(eq(id, incidentId));
   if (!found?.acknowledgedAt) return null;
@@ -74,31 +80,7 @@ const acknowledgeIncident = follower('acknowledge-incident', async (db, { incide
   const words = html`<b>Acknowledged</b> at ${time(since, nowAt)}, by ${found.by}. It stays open until nothing
     is left of it.`;
   return { tone: 'ok', words, isSettled: true, since, now: nowAt };
-});
-
-/** Says what is left of a subscriber that was retired. */
-const retire = follower('retire', async (db, { subscriber, topic }) => {
-  const found = await readFirst<Times & { readonly left: number }>(db, RETIRED, [subscriber, topic ?? '']);
-  if (!found) return null;
-  const { left } = found;
-  const rest =
-    left > 0 && ` ${quantity(left, 'delivery')} ${left === 1 ? 'is' : 'are'} left: retire it again.`;
-  return {
-    tone: left > 0 ? 'fail' : 'ok',
-    words: html`<b>Retired ${subscriber}${topic !== null && ` on ${topic}`}.</b> What waited for it is
-      dismissed.${rest} <a href="${renamesPath({ subscriber })}">See the retirement</a>.`,
-    isSettled: true,
-    since: instantOf(found.since),
-    now: instantOf(found.now),
-  };
-});
-
-export const incidentFollowers = {
-  'acknowledge-incident': acknowledgeIncident,
-  'dismiss-incident': dismissIncident,
-  'retry-incident': retryIncident,
-  retire,
-};
+}
 
 async function readFirst<Row>(db: Database, text: string, values: string[]): Promise<Row | null> {
   const [row] = await run<Row>(driverOf(db), { text, values });
@@ -127,17 +109,4 @@ const RETRIED = `
       select from pauses join action on pauses.subscriber = action.subscriber and pauses.topic in ('', action.topic)
     ) as paused
   from lane
-  having count(*) > 0`;
-
-// The operators' log is kept permanently and read from its end: an hour of it is short. A retirement of all topics logs each.
-const RETIRED = `
-  select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
-    (extract(epoch from max(at)) * 1000)::float8 as since,
-    (
-      select coalesce(sum(pending + failing + dead_lettered), 0)::float8 from backlog
-      where subscriber = $1::text and $2::text in ('', topic)
-    ) as left
-  from operator_actions
-  where at > clock_timestamp() - interval '1 hour' and action = 'retire' and subscriber = $1::text
-    and $2::text in ('', coalesce(topic, ''))
   having count(*) > 0`;

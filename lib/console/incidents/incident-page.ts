@@ -20,7 +20,7 @@ import { pauseAlerts } from '../kit/pause-alerts.ts';
 import { alert, card, emptyLine, factList, section } from '../kit/sections.ts';
 import { failureLabel, failureTag } from '../kit/states.ts';
 import { capitalize, count, countOfLanes, quantity } from '../kit/words.ts';
-import { acknowledgeForm, dismissForm } from './actions.ts';
+import { acknowledgeForm, dismissForm } from './forms.ts';
 import type { IncidentView } from './detail.ts';
 import { haltsSection } from './halts-section.ts';
 import { laneList, letterList } from './lists.ts';

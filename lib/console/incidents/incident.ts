@@ -8,7 +8,9 @@ import * as shape from '../kit/shapes.ts';
 import { outage, outageFields } from './outage.ts';
 import { sentenceOf } from './sentence.ts';
 
-export const incidentId = z.uuid().meta({ description: 'The id of an incident.' });
+export const incidentId = z
+  .uuid('expected the id of an incident')
+  .meta({ description: 'The id of an incident.' });
 
 export const incidentState = z.enum(['happening', 'owed', 'closed']).meta({
   id: 'IncidentState',

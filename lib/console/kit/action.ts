@@ -1,146 +1,133 @@
 import * as z from 'zod';
 
-import { deliveryId, topicText } from './replay-request.ts';
-import { HOME } from './links.ts';
-import { subscriberName } from './shapes.ts';
+import { invalid } from '../../platform/http/operation.ts';
+import { followedPath, follower } from './following.ts';
+import type { Follow, Followed, Named } from './following.ts';
+import type { FormOf } from './form-of.ts';
+import { nextPath } from './next-path.ts';
+import { operatorRoute } from './route.ts';
+import type { Checked, OperatorRoute, RouteDeclaration, Shape } from './route.ts';
 
-/** One of an operator's actions: its route, its form and the page that follows it are made of this. */
-export interface Action<ActedOn extends z.ZodType = z.ZodType> {
-  /** Of its route, with parameters in braces. */
-  readonly path: string;
-  /** What it acted on, in the address of the page that follows it. */
-  readonly actedOn: ActedOn;
-  /** The words on its button, or on the one that opens its form. */
-  readonly button: string;
-  /** What is asked for, where a reason is. */
-  readonly asks?: {
-    /** What will happen. */
-    readonly text: string;
-    readonly question?: string;
-    /** Of a reason. */
-    readonly example: string;
-    readonly submit: string;
-    /** Of the reason: by default `reason`. A note is for others. */
-    readonly field?: 'reason' | 'note';
+/** How an action ended, in the terminal, where there is more to say than that it went well. */
+export interface End {
+  readonly isGood: boolean;
+  /** What became of each of several things. */
+  readonly each?: readonly (readonly [isGood: boolean, words: string])[];
+  readonly words?: string;
+  /** Beside it, and what may be done next. */
+  readonly next?: string;
+}
+
+/** What was done, and what may be done next. */
+export type Done = string | readonly [words: string, next: string] | End;
+
+/** The words of the command that does an action, where it has one of its own. */
+interface CommandOf<View> {
+  /** Where it is not the action's. */
+  readonly name?: string;
+  /** For the list of commands: a verb and its object. */
+  readonly summary: string;
+  /** The words after `npx postbud`; by default its name, its path's parameters and its reason. */
+  readonly usage?: readonly string[];
+  readonly notes: readonly string[];
+  readonly examples: readonly (readonly [line: string, does: string])[];
+  /** Said where the id is missing, with where to find one. */
+  readonly missing?: readonly [message: string, advice: string];
+  /** @param subject the id that was given. */
+  readonly done: (view: View, subject: string) => Done;
+}
+
+/** What an action is for the router, for pages, and for the command line. */
+export interface Action<View = unknown> extends FormOf, Followed {
+  readonly route: OperatorRoute<View>;
+  readonly command?: CommandOf<View>;
+}
+
+type Values<Parameters extends Shape> = { readonly [Name in keyof Parameters]: string };
+
+interface Declaration<View, Parameters extends Shape, Body, ActedOn>
+  extends
+    FormOf,
+    Omit<
+      RouteDeclaration<View, Parameters, undefined, Body>,
+      'path' | 'scope' | 'query' | 'redirectTo' | 'csv' | 'links'
+    > {
+  readonly body: z.ZodType<Body>;
+  /** What it acted on, for the page that follows it. By default the parameters of its path. */
+  readonly actedOn?: {
+    readonly shape: z.ZodType<ActedOn>;
+    readonly of: (view: View, visit: Checked<Parameters, undefined, Body>) => Named;
+  };
+  /** Reads how it goes on. @returns null if there was no such action. */
+  readonly follow?: Follow<ActedOn>;
+  /** The page that a form leads to which names none. By default the overview. */
+  readonly home?: (view: View, visit: Checked<Parameters, undefined, Body>) => string;
+  readonly command?: CommandOf<View>;
+}
+
+/**
+ * Makes one of the operators' actions of its declaration: its route, which requires the scope to replay; the form that pages
+ * draw by its name; what follows it; and its command. A form leads back to the page that it came from.
+ */
+export function action<View, Parameters extends Shape, Body extends object, ActedOn = Values<Parameters>>(
+  declaration: Declaration<View, Parameters, Body, ActedOn>,
+): Action<View> {
+  const { name, button, asks, actedOn, follow, home, command, examples, ...route } = declaration;
+  const { path, parameters, page } = route;
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the default of what an action acted on
+  const shape = actedOn?.shape ?? (z.object(parameters) as unknown as z.ZodType<ActedOn>);
+  const next: RouteDeclaration<View, Parameters, undefined, Body>['redirectTo'] = (view, visit) => {
+    if ('dryRun' in visit.body && visit.body.dryRun === true) return null;
+    const to = nextPath(wantedIn(visit.body) ?? home?.(view, visit));
+    return follow ? followedPath(to, name, actedOn?.of(view, visit) ?? visit.parameters) : to;
+  };
+  return {
+    name,
+    path,
+    ...(button !== undefined && { button }),
+    ...(asks && { asks }),
+    ...(follow && { follow: follower(shape, follow) }),
+    ...(command && { command }),
+    route: operatorRoute<View, Parameters, undefined, Body>({
+      ...route,
+      scope: 'event-bus:replay',
+      examples: { ...examples, ...(asks && withoutReason(examples, asks)) },
+      ...(!(page && !follow) && { redirectTo: next }),
+    }),
   };
 }
 
-const incident = z.object({ incidentId: z.uuid('expected the id of an incident') });
-const delivery = z.object({ deliveryId });
-const subscriber = z.object({ subscriber: subscriberName });
-/** A subscriber on one topic; without a topic, on all of them. */
-const subscription = subscriber.extend({ topic: topicText.nullable().default(null) });
+export function routesOf(actions: readonly Pick<Action, 'route'>[]): readonly OperatorRoute[] {
+  return actions.map(({ route }) => route);
+}
 
-const ofDelivery = `${HOME}/deliveries/{deliveryId}`;
-const ofDeadLetter = `${HOME}/dead-letters/{deliveryId}`;
-const ofIncident = `${HOME}/incidents/{incidentId}`;
-const ofSubscriber = `${HOME}/subscribers/{subscriber}`;
+/** The page that a form names. */
+function wantedIn(body: object): string | undefined {
+  return 'next' in body && typeof body.next === 'string' ? body.next : undefined;
+}
 
-/** By the name that the address of the page gives it that follows it: `?done=retry`. */
-export const OPERATOR_ACTIONS = {
-  'acknowledge-incident': {
-    path: `${ofIncident}/acknowledge`,
-    actedOn: incident,
-    button: 'Acknowledge…',
-    asks: {
-      text: 'Tells everyone that you have taken it up. The incident stays open until nothing is left of it.',
-      example: 'the supplier is notified, INC-4411',
-      submit: 'Acknowledge',
-      field: 'note',
-    },
-  },
-  'dismiss-incident': {
-    path: `${ofIncident}/dismiss`,
-    actedOn: incident,
-    button: 'Dismiss…',
-    asks: {
-      question: 'Never replay them?',
-      text: 'They leave the counts, and can still be replayed until the event is pruned.',
-      example: 'test data',
-      submit: 'Dismiss',
-    },
-  },
-  /** Makes the first deliveries of its blocked lanes due at once. */
-  'retry-incident': { path: `${ofIncident}/retry`, actedOn: incident, button: 'Retry now' },
-  dismiss: {
-    path: `${ofDeadLetter}/dismiss`,
-    /** `released` says that it halted its lane, which goes on. */
-    actedOn: delivery.extend({ lane: z.literal('released').nullable().default(null) }),
-    button: 'Dismiss…',
-    asks: {
-      question: 'Never replay it?',
-      text: 'It leaves the counts, and can still be replayed until the event is pruned.',
-      example: 'booked by hand',
-      submit: 'Dismiss this dead letter',
-    },
-  },
-  /** Makes the delivery that holds a lane due at once. */
-  retry: { path: `${ofDelivery}/retry`, actedOn: delivery, button: 'Retry now' },
-  /** Hands the delivery that holds a lane over once, at no cost. */
-  'probe-delivery': { path: `${ofDelivery}/probe`, actedOn: delivery, button: 'Try once' },
-  skip: {
-    path: `${ofDelivery}/skip`,
-    actedOn: delivery,
-    button: 'Skip…',
-    asks: {
-      text: 'The delivery becomes a dead letter, which can be replayed. The next one in its lane is delivered.',
-      example: 'answered by phone',
-      submit: 'Skip this delivery',
-    },
-  },
-  pause: {
-    path: `${ofSubscriber}/pause`,
-    actedOn: subscription,
-    button: 'Pause…',
-    asks: {
-      text: 'Its deliveries wait until someone resumes it. Nothing is lost.',
-      example: 'maintenance until 18:00',
-      submit: 'Pause all its topics',
-    },
-  },
-  resume: { path: `${ofSubscriber}/resume`, actedOn: subscription, button: 'Resume' },
-  /** Makes the next probe of a subscriber that does not answer due at once. */
-  probe: { path: `${ofSubscriber}/probe`, actedOn: subscriber, button: 'Probe now' },
-  retire: {
-    path: `${ofSubscriber}/retire`,
-    actedOn: subscription,
-    button: 'Retire…',
-  },
-  rename: {
-    path: `${ofSubscriber}/rename`,
-    /** From the former name to the new one. */
-    actedOn: subscription.extend({ to: subscriberName }),
-    button: 'Rename…',
-  },
-  'cancel-timer': {
-    path: `${HOME}/timers/{eventId}/cancel`,
-    actedOn: z.object({ eventId: z.uuid('expected the id of an event') }),
-    button: 'Cancel…',
-    asks: {
-      question: 'Never let it happen?',
-      text: 'Its event is not recorded, and its producer is not told.',
-      example: 'the booking was made by mistake',
-      submit: 'Cancel this timer',
-    },
-  },
-  repair: {
-    path: `${HOME}/set-aside/{id}/repair`,
-    /** A row that was set aside, or an event that was never fanned out. */
-    actedOn: z.object({
-      id: z.union([z.uuid(), z.string().regex(/^\d{1,18}$/)], 'expected the id of a row or of an event'),
-    }),
-    button: 'Repair…',
-    asks: {
-      text: 'An event that exists is delivered. A row without an event is dismissed, and stays on record.',
-      example: 'written by hand, case 4411',
-      submit: 'Repair',
-    },
-  },
-} as const satisfies Readonly<Record<string, Action>>;
+export const NO_REASON = missing('reason');
 
-export type ActionName = keyof typeof OPERATOR_ACTIONS;
+function missing(field: 'reason' | 'note') {
+  return invalid(field, 'too_small', 'expected a reason; it is kept in the operator log');
+}
 
-/** The path of an action with its parameters in it. */
-export function pathOf({ path }: Action, parameters: Readonly<Record<string, string>>): string {
-  return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(parameters[name]!));
+type Examples = RouteDeclaration<unknown, Shape, undefined, unknown>['examples'];
+
+/** The request for what nobody has, without its reason. */
+function withoutReason(
+  { nobody, ...others }: Examples,
+  { field = 'reason' }: NonNullable<FormOf['asks']>,
+): Examples {
+  const name = `without-a-${field}`;
+  if (nobody === undefined || name in others) return {};
+  const { parameters } = nobody;
+  return {
+    [name]: {
+      summary: `Without a ${field}`,
+      ...(parameters && { parameters }),
+      json: {},
+      answer: missing(field),
+    },
+  };
 }

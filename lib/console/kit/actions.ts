@@ -2,8 +2,7 @@ import { LONGEST_REASON } from './replay-request.ts';
 import type { Scope } from '../../platform/http/operation.ts';
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
-import { OPERATOR_ACTIONS, pathOf } from './action.ts';
-import type { Action, ActionName } from './action.ts';
+import { pathOf } from './form-of.ts';
 import { again } from './entered.ts';
 import { costWords, undeliverableWords } from './handling.ts';
 import type { PageContext } from './layout.ts';
@@ -99,26 +98,32 @@ interface ActionForm {
   readonly of: Child;
   /** Fields beside those that the operator fills in; null leaves one out. */
   readonly hidden?: Readonly<Record<string, string | null>>;
-  /** Fields above the reason, or in its place where `isWhole`. */
+  /** Fields above the reason. */
   readonly fields?: Child;
-  readonly isWhole?: boolean;
   /** In the place of the action's own words. */
   readonly button?: string;
   readonly question?: string;
   readonly text?: Child;
+  /** After that. */
+  readonly more?: Child;
   readonly submit?: Child;
   readonly look?: 'sm' | 'primary';
   readonly isLeft?: boolean;
 }
 
-/** Draws an action's form: a button, or one that opens a form that asks why. It leads back to this page, which follows it. */
+/**
+ * Draws an action's form: a button, or one that opens a form that asks why. It leads back to this page, which follows it.
+ *
+ * @param name of an action that some `actions.ts` declares. @throws TypeError for any other.
+ */
 export function actionForm(
-  name: ActionName,
+  name: string,
   parameters: Readonly<Record<string, string>>,
-  { of, hidden = {}, fields, isWhole = false, look = 'sm', isLeft, ...words }: ActionForm,
-  { url }: PageContext,
+  { of, hidden = {}, fields, look = 'sm', isLeft, ...words }: ActionForm,
+  { url, actions }: PageContext,
 ): Html {
-  const action: Action = OPERATOR_ACTIONS[name];
+  const action = actions.find((one) => one.name === name);
+  if (!action) throw new TypeError(`there is no action '${name}'`);
   const path = pathOf(action, parameters);
   const { asks } = action;
   const button = html`${words.button ?? action.button}${of && html`<span class="vh"> ${of}</span>`}`;
@@ -132,8 +137,9 @@ export function actionForm(
   return reasonForm({
     button,
     path,
-    text: html`${question !== undefined && html`<b>${question}</b> `}${words.text ?? asks.text}`,
-    fields: html`${given} ${fields} ${!isWhole && reasonField(`for example: ${asks.example}`)}`,
+    text: html`${question !== undefined && html`<b>${question}</b> `}${words.text ?? asks.text}${words.more}`,
+    fields: html`${given} ${fields}
+    ${(asks.field === 'note' ? noteField : reasonField)(`for example: ${asks.example}`)}`,
     submit: html`${words.submit ?? html`<button class="btn sm">${asks.submit}${of && html`<span class="vh">: ${of}</span>`}</button>`}`,
     ...(isLeft !== undefined && { isLeft }),
   });
@@ -146,9 +152,8 @@ export function dismissLetterForm(
   isHalting: boolean,
   context: PageContext,
 ): Html {
-  const { text } = OPERATOR_ACTIONS.dismiss.asks;
-  const whole = isHalting ? `${text} Its lane goes on without it.` : text;
-  return actionForm('dismiss', { deliveryId }, { of, text: whole }, context);
+  const more = isHalting && ' Its lane goes on without it.';
+  return actionForm('dismiss', { deliveryId }, { of, more }, context);
 }
 
 /** Holds back a subscriber's deliveries, of one topic or of all. */
@@ -165,7 +170,7 @@ export function pauseForm(subscriber: string, topic: string, context: PageContex
 /** Leads to the preview of what ends a subscription that this release's catalog does not list. */
 export function retireLink(subscriber: string, topic: string): Html {
   return html`<a class="btn sm" href="${subscriberPath(subscriber)}/retire?topic=${encodeURIComponent(topic)}"
-    >${OPERATOR_ACTIONS.retire.button}<span class="vh"> ${subscriber} on ${topic}</span></a
+    >Retire…<span class="vh"> ${subscriber} on ${topic}</span></a
   >`;
 }
 
@@ -212,6 +217,21 @@ export function reasonField(
       placeholder="${placeholder}"
     />
     ${message}
+  </label>`;
+}
+
+/** Asks for what others should know. */
+function noteField(placeholder: string): Html {
+  return html`<label class="f">
+    Note <span class="hint">Shown with your name</span>
+    <input
+      name="note"
+      required
+      minlength="5"
+      maxlength="500"
+      autocomplete="off"
+      placeholder="${placeholder}"
+    />
   </label>`;
 }
 

@@ -5,18 +5,8 @@ import { requireValid } from '../../platform/http/validated.ts';
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { MINUTE } from '../../platform/time.ts';
-import { OPERATOR_ACTIONS } from './action.ts';
 import { DONE, DONE_TO } from './done.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, WARNING_ICON } from './icons.ts';
-
-/** What each action that is followed acts on, by the name that an address gives it. */
-const FOLLOWED = {
-  ...OPERATOR_ACTIONS,
-  replay: { actedOn: z.object({ replayId: z.uuid('expected the id of a replay') }) },
-  'dismiss-matching': { actedOn: z.object({ at: z.iso.datetime('expected an instant') }) },
-};
-export type Followed = keyof typeof FOLLOWED;
-type ActedOn<Name extends Followed> = (typeof FOLLOWED)[Name]['actedOn'];
 
 /** How an operator's action goes on, read from what it acted on. */
 export interface Following {
@@ -33,31 +23,33 @@ export interface Following {
 }
 
 /** Follows one kind of action. @throws Problem 400 `validation_failed` for parameters that do not say what it acted on. */
-export type Follower = (fields: Fields) => Follow;
+export type Follower = (fields: Fields) => (db: Database) => Promise<Following | null>;
 
 /** Reads how an action goes on. @returns null if there was no such action. */
-type Follow = (db: Database) => Promise<Following | null>;
+export type Follow<ActedOn> = (db: Database, actedOn: ActedOn) => Promise<Following | null>;
 
-/** Makes a follower of an action. @param read finds how it goes on. */
-export function follower<Name extends Followed>(
-  name: Name,
-  read: (db: Database, actedOn: z.output<ActedOn<Name>>) => Promise<Following | null>,
-): Follower {
-  return (fields) => {
-    const { done } = requireValid({ done: fields }, z.object({ done: FOLLOWED[name].actedOn }));
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- of the action with this name
-    return async (db) => await read(db, done as z.output<ActedOn<Name>>);
-  };
+/** What may be followed, by the name that an address gives it. */
+export interface Followed {
+  readonly name: string;
+  readonly follow?: Follower;
 }
 
 type Fields = Readonly<Record<string, string>>;
 
+/** Makes a follower. @param shape of what was acted on. @param read finds how it goes on. */
+export function follower<ActedOn>(shape: z.ZodType<ActedOn>, read: Follow<ActedOn>): Follower {
+  const known = z.object({ done: shape });
+  return (fields) => {
+    const { done } = requireValid({ done: fields }, known);
+    return async (db) => await read(db, done);
+  };
+}
+
+/** What was acted on, as an address has it: null leaves a field out. */
+export type Named = Readonly<Record<string, string | null | undefined>>;
+
 /** The page to open after an action, which then follows it. */
-export function followedPath<Name extends Followed>(
-  path: string,
-  done: Name,
-  actedOn: z.input<ActedOn<Name>>,
-): string {
+export function followedPath(path: string, done: string, actedOn: Named): string {
   const url = new URL(path, 'https://console.invalid');
   url.searchParams.set(DONE, done);
   for (const [name, value] of Object.entries(actedOn)) {
@@ -67,20 +59,18 @@ export function followedPath<Name extends Followed>(
 }
 
 /** Finds what follows the action that a page's address names; null: it names none. @throws Problem as `Follower` */
-export function followIn(
-  { searchParams }: URL,
-  followers: Readonly<Record<Followed, Follower>>,
-): Follow | null {
+export function followIn({ searchParams }: URL, followers: readonly Followed[]): ReturnType<Follower> | null {
   if (!searchParams.has(DONE)) return null;
-  const { done } = requireValid({ done: searchParams.get(DONE) }, NAMED);
+  const known = new Map(followers.flatMap(({ name, follow }) => (follow ? [[name, follow] as const] : [])));
+  const { done } = requireValid(
+    { done: searchParams.get(DONE) },
+    z.object({ done: z.enum([...known.keys()]) }),
+  );
   const named = [...searchParams].filter(([name]) => name.startsWith(DONE_TO));
-  return followers[done](
+  return known.get(done)!(
     Object.fromEntries(named.map(([name, value]) => [name.slice(DONE_TO.length), value])),
   );
 }
-
-// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- its own names
-const NAMED = z.object({ [DONE]: z.enum(Object.keys(FOLLOWED) as Followed[]) });
 
 /** An action that has not ended by then waits for a retry or for a relay; that is news of another kind. */
 const FOLLOWED_MS = MINUTE;

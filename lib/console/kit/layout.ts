@@ -2,6 +2,7 @@ import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { FOLLOW_SECONDS, followingRegion, isFollowed } from './following.ts';
 import type { Entered } from './entered.ts';
+import type { FormOf } from './form-of.ts';
 import type { Following } from './following.ts';
 import type { Handling } from './handling.ts';
 import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON, SEARCH_ICON } from './icons.ts';
@@ -31,6 +32,8 @@ export interface PageContext {
   readonly entered?: Entered;
   /** A form that was sent without a session, to be shown again. */
   readonly unsent?: Html | null;
+  /** The actions whose forms it may have. */
+  readonly actions: readonly FormOf[];
   /** Whether the handler of a subscription refuses replays. */
   readonly refusesReplay: (topic: string, subscriber: string) => boolean;
   /** How this release delivers a subscription, or why it does not. */

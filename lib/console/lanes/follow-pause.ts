@@ -5,13 +5,18 @@ import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
-import { follower } from '../kit/following.ts';
 import type { Following } from '../kit/following.ts';
 import { time } from '../kit/instants.ts';
 import { count, quantity } from '../kit/words.ts';
 
+interface Subscription {
+  readonly subscriber: string;
+  /** Null: all its topics. */
+  readonly topic: string | null;
+}
+
 /** Follows a pause until no relay delivers to the subscriber any more. */
-export const pause = follower('pause', async (db, subscription) => {
+export async function followPause(db: Database, subscription: Subscription): Promise<Following | null> {
   const found = await find(db, subscription, 'pause');
   if (found.pause === null) return null;
   const { pause: made, pending, failing, held } = found;
@@ -29,17 +34,17 @@ export const pause = follower('pause', async (db, subscription) => {
         now,
       }
     : { tone: 'ok', words: html`${name} ${wait}`, isSettled: true, since, now };
-});
+}
 
 /** Follows what waited for a subscriber that was resumed, until nothing waits or something fails. */
-export const resume = follower('resume', async (db, subscription) => {
+export async function followResume(db: Database, subscription: Subscription): Promise<Following | null> {
   const found = await find(db, subscription, 'resume');
   if (found.acted_at === null) return null;
   const [since, now] = [instantOf(found.acted_at), instantOf(found.now)];
   const { tone, words, isSettled } = resumeOutcome(found, found.acted_at);
   const name = html`<b>Resumed ${found.name}</b> at ${time(since, now)}`;
   return { tone, words: html`${name}${words}`, isSettled, since, now };
-});
+}
 
 function resumeOutcome(
   found: FoundSubscription,
@@ -95,7 +100,7 @@ interface FoundSubscription {
 
 async function find(
   db: Database,
-  { subscriber, topic }: { readonly subscriber: string; readonly topic: string | null },
+  { subscriber, topic }: Subscription,
   action: 'pause' | 'resume',
 ): Promise<FoundSubscription> {
   const [row] = await run<{ found: Omit<FoundSubscription, 'name'> }>(driverOf(db), {

@@ -7,8 +7,8 @@ import { waitAfter } from '../../bus/subscribers/backoff.ts';
 import { refused } from '../../platform/http/operation.ts';
 import { driverOf } from '../../platform/db/statement.ts';
 import { SECOND } from '../../platform/time.ts';
-import { OPERATOR_ACTIONS } from '../kit/action.ts';
 import { costWords, handlingOf, requireHandled } from '../kit/handling.ts';
+import { HOME } from '../kit/links.ts';
 import { deliveryId } from '../kit/replay-request.ts';
 import { operatorRoute } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
@@ -31,10 +31,13 @@ const price = z
   })
   .meta({ id: 'RetryPrice', description: 'What a retry costs. Nothing was retried.' });
 
+/** Of the retry, and of its price. */
+export const RETRY_PATH = `${HOME}/deliveries/{deliveryId}/retry`;
+
 /** Says what a retry costs, before it is asked for. */
 export const showRetryPrice = operatorRoute({
   id: 'previewRetry',
-  path: OPERATOR_ACTIONS.retry.path,
+  path: RETRY_PATH,
   scope: 'event-bus:read',
   summary: 'See what a retry costs',
   parameters: { deliveryId },

@@ -1,21 +1,28 @@
+import * as z from 'zod';
+
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { follower } from '../kit/following.ts';
-import type { Following } from '../kit/following.ts';
+import type { Followed, Following } from '../kit/following.ts';
 import { time } from '../kit/instants.ts';
 import { replayedPath } from '../kit/links.ts';
 import { count, numbers, quantity } from '../kit/words.ts';
 import { readReplay } from './read.ts';
 import type { ReplayProgress } from './read.ts';
 
+const replay = z.object({ replayId: z.uuid('expected the id of a replay') });
+
 /** Follows a replay. */
-export const replay = follower('replay', async (db, { replayId }) => {
-  const progress = await readReplay(db, replayId);
-  if (progress === null) return null;
-  const following = replayFollowing(progress);
-  const link = html`<a href="${replayedPath(replayId)}">See the replay</a>`;
-  return { ...following, words: html`${following.words} ${link}.` };
-});
+export const followedReplay: Followed = {
+  name: 'replay',
+  follow: follower(replay, async (db, { replayId }) => {
+    const progress = await readReplay(db, replayId);
+    if (progress === null) return null;
+    const following = replayFollowing(progress);
+    const link = html`<a href="${replayedPath(replayId)}">See the replay</a>`;
+    return { ...following, words: html`${following.words} ${link}.` };
+  }),
+};
 
 /** Says how a replay goes on. It is settled when nothing of it waits for its first attempt. */
 export function replayFollowing(view: ReplayProgress): Following {

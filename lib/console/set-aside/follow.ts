@@ -1,13 +1,14 @@
 import { and, eq } from 'drizzle-orm';
 
 import { awaitingFanOut, deliveries, setAside } from '../../../drizzle/schema.ts';
+import type { Database } from '../../platform/db/connect.ts';
 import { html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
 import { now } from '../kit/clock.ts';
-import { follower } from '../kit/following.ts';
+import type { Following } from '../kit/following.ts';
 
 /** Says what became of what an operator repaired: of a row, not of an event. */
-export const repair = follower('repair', async (db, { id }) => {
+export async function followRepair(db: Database, { id }: { readonly id: string }): Promise<Following | null> {
   if (!/^\d+$/.test(id)) return null;
   const { topic, eventId, repairedAt } = setAside;
   const isIts = and(eq(awaitingFanOut.topic, topic), eq(awaitingFanOut.eventId, eventId));
@@ -34,4 +35,4 @@ export const repair = follower('repair', async (db, { id }) => {
     since: instantOf(found.repairedAt),
     now: instantOf(found.now),
   };
-});
+}

@@ -1,12 +1,8 @@
-import * as z from 'zod';
-
-import { NotRepairable, repair } from '../../bus/deliveries/operations/repair.ts';
-import { answered, refused } from '../../platform/http/operation.ts';
-import { Problem } from '../../platform/http/problem.ts';
-import { actionRoute } from '../kit/action-route.ts';
+import { answered } from '../../platform/http/operation.ts';
+import { routesOf } from '../kit/action.ts';
 import { setAsidePath } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
-import * as shape from '../kit/shapes.ts';
+import { setAsideActions } from './actions.ts';
 import { setAsidePage } from './page.ts';
 import { readSetAside, setAsideList } from './read.ts';
 
@@ -42,58 +38,4 @@ export const listSetAside = operatorRoute({
   page: setAsidePage,
 });
 
-const UNKNOWN =
-  'Nothing that was set aside and no event has this id. The list has the ids: /platform/event-bus/set-aside.';
-
-const repaired = z
-  .object({
-    outcome: z.enum(['in_its_place', 'late', 'due', 'dismissed']).meta({
-      description:
-        '`in_its_place`: the event waits for fan-out again. `late`: the same, but newer events of its topic are fanned out already, so it comes as if recorded now. `due`: the timer is released when the relay next looks. `dismissed`: nothing is delivered.',
-    }),
-    topic: shape.topic.nullable(),
-    eventId: z.uuid().nullable(),
-  })
-  .meta({ id: 'Repaired', description: 'What became of what was repaired.' });
-
-export const repairRow = actionRoute('repair', {
-  id: 'repair',
-  summary: 'Repair what was set aside, or an event that was never fanned out',
-  description:
-    'An event that exists waits for fan-out again. A row without an event is dismissed and stays on record.',
-  parameters: {
-    id: z
-      .union([z.uuid(), z.string().regex(/^\d{1,18}$/)])
-      .meta({ description: 'The id of a row that was set aside, or of an event.' }),
-  },
-  body: z.object({ reason: shape.requiredReason }).meta(shape.needsReason),
-  answer: repaired,
-  problems: ['not_broken'],
-  unknown: UNKNOWN,
-  examples: {
-    nobody: {
-      summary: 'An unknown id',
-      parameters: { id: '999999999999999999' },
-      json: { reason: 'Written by hand.' },
-      answer: refused('not_found', { detail: UNKNOWN }),
-    },
-  },
-  handle: async ({ parameters: { id }, body: { reason }, operator, bus }) => {
-    try {
-      const { outcome, topic, eventId } = await repair(await bus.database(), {
-        id,
-        by: operator.subject,
-        reason,
-      });
-      return { outcome, topic: topic || null, eventId };
-    } catch (error) {
-      if (!(error instanceof NotRepairable)) throw error;
-      if (error.code === 'not_found') return null;
-      throw new Problem('not_broken', { cause: error });
-    }
-  },
-  actedOn: (_done, { parameters }) => parameters,
-  home: () => setAsidePath(),
-});
-
-export const setAsideRoutes = [listSetAside, repairRow];
+export const setAsideRoutes = [listSetAside, ...routesOf(setAsideActions)];

@@ -1,52 +1,78 @@
-import { html } from '../../platform/markup.ts';
-import type { Html } from '../../platform/markup.ts';
-import { listTable } from '../kit/document.ts';
-import { backfillsPath, renamesPath, replaysPath } from '../kit/links.ts';
-import { card, emptyLine, section } from '../kit/sections.ts';
-import type { Mark } from './chart.ts';
-import { actionList } from './lists.ts';
-import { SPANS } from './read.ts';
-import type { SubscriberHealth } from './read.ts';
+import * as z from 'zod';
 
-/** The places of actions in the charts, between 0 and 1, the oldest first. */
-export function placesOf({ actions, intervals, span }: SubscriberHealth): number[] {
-  const from = Date.parse(intervals[0]!.startsAt);
-  const length = SPANS[span].everyMs * SPANS[span].number;
-  return actions.map(({ at }) => (Date.parse(at) - from) / length).toReversed();
+import { probe as probeNow } from '../../bus/deliveries/operations/probe.ts';
+import { answered, refused } from '../../platform/http/operation.ts';
+import { Problem } from '../../platform/http/problem.ts';
+import { action } from '../kit/action.ts';
+import { HOME, subscriberPath } from '../kit/links.ts';
+import * as shape from '../kit/shapes.ts';
+import { followProbe } from './follow.ts';
+import { readSubscriberHealth } from './read.ts';
+import { rename } from './rename.ts';
+import { retire } from './retire.ts';
+
+export const UNKNOWN =
+  'Unknown subscriber. The catalog lists the subscribers of each topic: /platform/event-bus/catalog.';
+
+export const BY_NAME = {
+  subscriber: z
+    .string()
+    .regex(/^[\w.-]{1,100}$/, 'expected the name of a subscriber, for example ledger')
+    .meta({ description: 'A subscriber of this or of another release’s catalog.' }),
+};
+
+const probed = z
+  .object({ subscriber: z.string() })
+  .meta({ id: 'Probing', description: 'The subscriber whose next probe is due now.' });
+
+/** Makes the next probe of a subscriber that does not answer due at once. */
+export const probe = action({
+  name: 'probe',
+  id: 'probeSubscriber',
+  path: `${HOME}/subscribers/{subscriber}/probe`,
+  summary: 'Probe a subscriber that does not answer now',
+  description:
+    'One of its waiting deliveries is tried at once. If the subscriber answers, the outage is over and all follow, in order. No attempt is used up otherwise.',
+  parameters: BY_NAME,
+  body: shape.optionalReason,
+  answer: probed,
+  problems: ['not_silent'],
+  unknown: UNKNOWN,
+  examples: {
+    'it-is-silent': {
+      summary: 'A subscriber that does not answer',
+      parameters: { subscriber: 'reviews' },
+      json: { reason: 'Reviews is back.' },
+      answer: answered({ subscriber: 'reviews' }),
+    },
+    'it-answers': {
+      summary: 'A subscriber without an outage',
+      parameters: { subscriber: 'accounting' },
+      json: { reason: 'Accounting is back.' },
+      answer: refused('not_silent', { detail: notSilent('accounting') }),
+    },
+    'no-such-subscriber': {
+      summary: 'A subscriber that nothing names',
+      parameters: { subscriber: 'postcards' },
+      json: {},
+      answer: refused('not_found', { detail: UNKNOWN }),
+    },
+  },
+  handle: async ({ parameters: { subscriber }, body: { reason = null }, operator, bus }) => {
+    const db = await bus.database();
+    if (await probeNow(db, { subscriber, by: operator.subject, reason })) return { subscriber };
+    const request = { subscriber, span: 'hours', attachments: bus } as const;
+    const isKnown = (await readSubscriberHealth(db, request)) !== null;
+    if (isKnown) throw new Problem('not_silent', { detail: notSilent(subscriber) });
+    return null;
+  },
+  home: ({ subscriber }) => subscriberPath(subscriber),
+  button: 'Probe now',
+  follow: followProbe,
+});
+
+function notSilent(subscriber: string): string {
+  return `${subscriber} has no outage. Probe a delivery that holds one of its lanes instead: see its held lanes.`;
 }
 
-/** Labels closer than this share of the width would cover each other on a phone. */
-const APART = 0.08;
-
-/** The labels of the actions' places: numbers as in the list, where the oldest action is 1. */
-export function marksOf(view: SubscriberHealth): Mark[] {
-  const groups: { at: number; to: number; first: number; last: number }[] = [];
-  for (const [index, at] of placesOf(view).entries()) {
-    const group = groups.at(-1);
-    if (group && at - group.at < APART) Object.assign(group, { to: at, last: index + 1 });
-    else groups.push({ at, to: at, first: index + 1, last: index + 1 });
-  }
-  return groups.map(({ at, first, last }) => ({
-    at,
-    words: first === last ? `${first}` : `${first}–${last}`,
-  }));
-}
-
-/** Lists what operators did, numbered as in the charts. */
-export function actionsSection(view: SubscriberHealth): Html {
-  return section({
-    id: 'actions',
-    title: 'Operators’ actions',
-    hint: 'newest first, numbered as in the charts',
-    content: html`${card(
-        view.actions.length === 0
-          ? emptyLine('No replays, pauses, resumes, retries, skips or dismissals in this time.')
-          : listTable(actionList(view)),
-      )}
-      <p class="muted small note">
-        Actions on all subscribers: <a href="${replaysPath()}">the operator log</a>. Its
-        <a href="${backfillsPath({ subscriber: view.subscriber })}">backfills</a> and
-        <a href="${renamesPath({ subscriber: view.subscriber })}">renames</a>.
-      </p>`,
-  });
-}
+export const subscriberActions = [probe, rename, retire];

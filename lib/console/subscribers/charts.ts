@@ -3,7 +3,7 @@ import type { Html } from '../../platform/markup.ts';
 import { SECOND } from '../../platform/time.ts';
 import { dayAndMonth, weekdayAndTime } from '../kit/instants.ts';
 import { count, quantity } from '../kit/words.ts';
-import { marksOf, placesOf } from './actions.ts';
+import { marksOf, placesOf } from './acted.ts';
 import { chart, markStrip } from './chart.ts';
 import type { Interval, Shape, TimeAxis } from './chart.ts';
 import { ageWords, intervalWords, spanWords, timeWords, timesWords } from './figures.ts';

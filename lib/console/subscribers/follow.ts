@@ -1,12 +1,16 @@
+import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
 import { IS_PROBING, silenceWords } from '../incidents/outage.ts';
-import { follower } from '../kit/following.ts';
+import type { Following } from '../kit/following.ts';
 import { time } from '../kit/instants.ts';
 
 /** Follows a probe that an operator asked for, until the subscriber has answered or has not. */
-export const probe = follower('probe', async (db, { subscriber }) => {
+export async function followProbe(
+  db: Database,
+  { subscriber }: { readonly subscriber: string },
+): Promise<Following | null> {
   const [found] = await run<Found>(driverOf(db), { text: PROBED, values: [subscriber] });
   if (!found) return null;
   const [since, now] = [instantOf(found.acted_at), instantOf(found.now)];
@@ -25,7 +29,7 @@ export const probe = follower('probe', async (db, { subscriber }) => {
   const words = html`${name} no answer. It ${silenceWords(found.kind)} since
   ${time(instantOf(found.opened_at!), now)}; next probe ${next}.`;
   return { tone: 'fail', words, isSettled: true, since, now };
-});
+}
 
 /** Times are epoch milliseconds. */
 interface Found {

@@ -1,7 +1,6 @@
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { OPERATOR_ACTIONS } from '../kit/action.ts';
 import { hiddenField, mayReplay, retireLink } from '../kit/actions.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { subscriberPath, topicPath } from '../kit/links.ts';
@@ -56,9 +55,7 @@ function renameForm(subscriber: string, topic: string): Html | null {
   const names: readonly string[] = isTopicName(topic) ? catalog[topic].subscribers : [];
   if (names.length === 0) return null;
   return html`<details class="act">
-    <summary class="btn sm">
-      ${OPERATOR_ACTIONS.rename.button}<span class="vh"> ${subscriber} on ${topic}</span>
-    </summary>
+    <summary class="btn sm">Rename…<span class="vh"> ${subscriber} on ${topic}</span></summary>
     <form method="get" action="${subscriberPath(subscriber)}/rename">
       <p class="small muted">
         <b>Which name has it now?</b> What waits and what died goes to that name. A preview comes first.

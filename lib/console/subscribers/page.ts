@@ -14,7 +14,7 @@ import { alert, card, emptyLine, section } from '../kit/sections.ts';
 import { topicField } from '../kit/select.ts';
 import { quantity } from '../kit/words.ts';
 import { heldLanesSection } from '../held-lanes/section.ts';
-import { actionsSection } from './actions.ts';
+import { actionsSection } from './acted.ts';
 import { chartsOf } from './charts.ts';
 import { healthFacts, heldOf, outageSentence, standingFacts } from './facts.ts';
 import { spanWords } from './figures.ts';

@@ -5,7 +5,7 @@ import {
   HasDuplicates,
   NewNameNotListed,
   previewRename,
-  rename,
+  rename as moveName,
 } from '../../bus/deliveries/operations/rename.ts';
 import type { Rename, RenamedTopic } from '../../bus/deliveries/operations/rename.ts';
 import { StillListed } from '../../bus/deliveries/operations/standing.ts';
@@ -14,15 +14,15 @@ import { answered, invalid, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { requireValid } from '../../platform/http/validated.ts';
 import { SECOND } from '../../platform/time.ts';
-import { actionRoute, NO_REASON } from '../kit/action-route.ts';
-import { OPERATOR_ACTIONS } from '../kit/action.ts';
+import { action, NO_REASON } from '../kit/action.ts';
 import { readConfirmedForm, requireCount } from '../kit/confirmed-form.ts';
 import { asForm } from '../kit/form-request.ts';
 import { requireKnownTopic } from '../kit/known-names.ts';
-import { subscriberPath } from '../kit/links.ts';
+import { HOME, subscriberPath } from '../kit/links.ts';
 import { topicText } from '../kit/replay-request.ts';
 import { operatorRoute } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
+import { followRename } from './follow-leaving.ts';
 import { renamePage } from './leaving-pages.ts';
 import { renamed } from './leaving-views.ts';
 import type { Renamed } from './leaving-views.ts';
@@ -70,9 +70,11 @@ const which = {
     .meta({ description: 'Only this topic. Without it, all topics of the former name.' }),
 };
 
+const PATH = `${HOME}/subscribers/{subscriber}/rename`;
+
 export const showRenamePreview = operatorRoute({
   id: 'previewRename',
-  path: OPERATOR_ACTIONS.rename.path,
+  path: PATH,
   scope: 'event-bus:read',
   summary: 'Preview a rename',
   parameters,
@@ -115,8 +117,10 @@ const body = z
   })
   .meta({ required: ['to', 'reason'] });
 
-export const renameSubscriber = actionRoute('rename', {
+export const rename = action({
+  name: 'rename',
   id: 'renameSubscriber',
+  path: PATH,
   summary: 'Hand what waits for a subscriber’s former name over to its new one',
   description:
     'For a subscriber that the catalog lists under another name. What waits and what died goes to the new name, in order and before anything newer; delivery ids change, because they name the lane. What was delivered stays under the former name.',
@@ -194,11 +198,20 @@ export const renameSubscriber = actionRoute('rename', {
       requireCount(found.left, expectedCount, 'renamed');
     }
     const how = { by: operator.subject, reason, dismissesDuplicates, until: Date.now() + LONGEST_MS };
-    return await orProblem(db, names, async () => await rename(db, names, how));
+    return await orProblem(db, names, async () => await moveName(db, names, how));
   },
-  actedOn: ({ subscriber, to }, { body: { topic } }) => ({ subscriber, to, topic }),
+  actedOn: {
+    /** From the former name to the new one. */
+    shape: z.object({
+      subscriber: shape.subscriberName,
+      to: shape.subscriberName,
+      topic: topicText.nullable().default(null),
+    }),
+    of: ({ subscriber, to }, { body: { topic } }) => ({ subscriber, to, topic }),
+  },
   home: ({ to }) => subscriberPath(to),
   page: renamePage,
+  follow: followRename,
 });
 
 async function preview(db: Database, names: Rename): Promise<Renamed | null> {
@@ -209,7 +222,7 @@ async function preview(db: Database, names: Rename): Promise<Renamed | null> {
 async function orProblem(
   db: Database,
   { from: subscriber, to, topic }: Rename,
-  act: () => ReturnType<typeof rename>,
+  act: () => ReturnType<typeof moveName>,
 ): Promise<Renamed | null> {
   if (to === subscriber) requireValid({ to }, z.object({ to: z.never(ANOTHER) }));
   await requireKnownTopic(db, topic ?? undefined);

@@ -1,20 +1,21 @@
 import * as z from 'zod';
 
 import { NotActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
-import { previewRetirement, retire } from '../../bus/deliveries/operations/retire.ts';
+import { previewRetirement, retire as dismissAll } from '../../bus/deliveries/operations/retire.ts';
 import { StillListed } from '../../bus/deliveries/operations/standing.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { answered, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { SECOND } from '../../platform/time.ts';
-import { actionRoute, NO_REASON } from '../kit/action-route.ts';
-import { OPERATOR_ACTIONS } from '../kit/action.ts';
+import { action, NO_REASON } from '../kit/action.ts';
 import { readConfirmedForm, requireCount } from '../kit/confirmed-form.ts';
 import { asForm } from '../kit/form-request.ts';
 import { requireKnownTopic } from '../kit/known-names.ts';
+import { HOME } from '../kit/links.ts';
 import { topicText } from '../kit/replay-request.ts';
 import { operatorRoute } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
+import { followRetirement } from './follow-leaving.ts';
 import { retirePage } from './leaving-pages.ts';
 import { retired, retirement } from './leaving-views.ts';
 import type { Retirement } from './leaving-views.ts';
@@ -42,9 +43,11 @@ const ofTopic = {
     .meta({ description: 'Only this topic. Without it, all topics of the subscriber.' }),
 };
 
+const PATH = `${HOME}/subscribers/{subscriber}/retire`;
+
 export const showRetirePreview = operatorRoute({
   id: 'previewRetirement',
-  path: OPERATOR_ACTIONS.retire.path,
+  path: PATH,
   scope: 'event-bus:read',
   summary: 'Preview the retirement of a subscriber',
   parameters,
@@ -83,8 +86,10 @@ const body = z
   })
   .meta(shape.needsReason);
 
-export const retireSubscriber = actionRoute('retire', {
+export const retire = action({
+  name: 'retire',
   id: 'retireSubscriber',
+  path: PATH,
   summary: 'Retire a subscriber that the catalog no longer lists',
   description:
     'Dismisses what waits for it and what died, with the reason. Afterwards the subscription shows up nowhere.',
@@ -136,10 +141,14 @@ export const retireSubscriber = actionRoute('retire', {
       requireCount(found.matched, expectedCount, 'retired');
     }
     const how = { by: operator.subject, reason, until: Date.now() + LONGEST_MS };
-    const done = await orProblem(db, topic, async () => await retire(db, which, how));
+    const done = await orProblem(db, topic, async () => await dismissAll(db, which, how));
     return done && { subscriber, ...done, topics: [...done.topics] };
   },
-  actedOn: ({ subscriber }, { body: { topic } }) => ({ subscriber, topic }),
+  actedOn: {
+    shape: z.object({ subscriber: shape.subscriberName, topic: topicText.nullable().default(null) }),
+    of: ({ subscriber }, { body: { topic } }) => ({ subscriber, topic }),
+  },
+  follow: followRetirement,
   page: (view, context) => {
     if (!('matched' in view)) throw new TypeError('only a dry run is drawn as a page');
     return retirePage(view, context);

@@ -1,25 +1,20 @@
 import * as z from 'zod';
 
-import { probe } from '../../bus/deliveries/operations/probe.ts';
 import { watchIncidents } from '../../components/incidents/watch.ts';
 import { topicText } from '../kit/replay-request.ts';
 import { answered, HTML_TYPE, invalid, refused } from '../../platform/http/operation.ts';
-import { Problem } from '../../platform/http/problem.ts';
 import { requireValid } from '../../platform/http/validated.ts';
-import { actionRoute } from '../kit/action-route.ts';
-import { HOME, subscriberPath, subscribersPath } from '../kit/links.ts';
+import { routesOf } from '../kit/action.ts';
+import { HOME, subscribersPath } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
-import * as shape from '../kit/shapes.ts';
+import { BY_NAME, subscriberActions, UNKNOWN } from './actions.ts';
 import { subscribersPage } from './list-page.ts';
 import { subscriberPage } from './page.ts';
 import { readSubscriberHealth, spans, subscriberHealth } from './read.ts';
 import type { SubscriberHealth } from './read.ts';
-import { renameSubscriber, showRenamePreview } from './rename.ts';
-import { retireSubscriber, showRetirePreview } from './retire.ts';
+import { showRenamePreview } from './rename.ts';
+import { showRetirePreview } from './retire.ts';
 import { readStandings, subscriberStandings } from './standing.ts';
-
-const UNKNOWN =
-  'Unknown subscriber. The catalog lists the subscribers of each topic: /platform/event-bus/catalog.';
 
 const SPAN = 'expected hours (the last 48) or days (the last 30)';
 
@@ -125,13 +120,6 @@ export const listSubscribers = operatorRoute({
   page: subscribersPage,
 });
 
-const BY_NAME = {
-  subscriber: z
-    .string()
-    .regex(/^[\w.-]{1,100}$/)
-    .meta({ description: 'A subscriber of this or of another release’s catalog.' }),
-};
-
 export const showSubscriber = operatorRoute({
   id: 'readSubscriberHealth',
   path: `${HOME}/subscribers/{subscriber}`,
@@ -225,62 +213,10 @@ function refuseTopic(topic: string, { subscriber, topics }: SubscriberHealth): n
   throw new TypeError('the topic was refused');
 }
 
-const probed = z
-  .object({ subscriber: z.string() })
-  .meta({ id: 'Probing', description: 'The subscriber whose next probe is due now.' });
-
-export const probeSubscriber = actionRoute('probe', {
-  id: 'probeSubscriber',
-  summary: 'Probe a subscriber that does not answer now',
-  description:
-    'One of its waiting deliveries is tried at once. If the subscriber answers, the outage is over and all follow, in order. No attempt is used up otherwise.',
-  parameters: BY_NAME,
-  body: shape.optionalReason,
-  answer: probed,
-  problems: ['not_silent'],
-  unknown: UNKNOWN,
-  examples: {
-    'it-is-silent': {
-      summary: 'A subscriber that does not answer',
-      parameters: { subscriber: 'reviews' },
-      json: { reason: 'Reviews is back.' },
-      answer: answered({ subscriber: 'reviews' }),
-    },
-    'it-answers': {
-      summary: 'A subscriber without an outage',
-      parameters: { subscriber: 'accounting' },
-      json: { reason: 'Accounting is back.' },
-      answer: refused('not_silent', { detail: notSilent('accounting') }),
-    },
-    'no-such-subscriber': {
-      summary: 'A subscriber that nothing names',
-      parameters: { subscriber: 'postcards' },
-      json: {},
-      answer: refused('not_found', { detail: UNKNOWN }),
-    },
-  },
-  handle: async ({ parameters: { subscriber }, body: { reason = null }, operator, bus }) => {
-    const db = await bus.database();
-    if (await probe(db, { subscriber, by: operator.subject, reason })) return { subscriber };
-    const request = { subscriber, span: 'hours', attachments: bus } as const;
-    const isKnown = (await readSubscriberHealth(db, request)) !== null;
-    if (isKnown) throw new Problem('not_silent', { detail: notSilent(subscriber) });
-    return null;
-  },
-  actedOn: ({ subscriber }) => ({ subscriber }),
-  home: ({ subscriber }) => subscriberPath(subscriber),
-});
-
-function notSilent(subscriber: string): string {
-  return `${subscriber} has no outage. Probe a delivery that holds one of its lanes instead: see its held lanes.`;
-}
-
 export const subscriberRoutes = [
   listSubscribers,
   showSubscriber,
-  probeSubscriber,
   showRenamePreview,
-  renameSubscriber,
   showRetirePreview,
-  retireSubscriber,
+  ...routesOf(subscriberActions),
 ];

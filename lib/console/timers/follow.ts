@@ -1,14 +1,18 @@
 import { and, desc, eq } from 'drizzle-orm';
 
 import { operatorActions } from '../../../drizzle/schema.ts';
+import type { Database } from '../../platform/db/connect.ts';
 import { html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
 import { now } from '../kit/clock.ts';
-import { follower } from '../kit/following.ts';
+import type { Following } from '../kit/following.ts';
 import { shortId } from '../kit/words.ts';
 
 /** Says that a timer is cancelled. */
-export const cancelTimer = follower('cancel-timer', async (db, { eventId }) => {
+export async function followCancellation(
+  db: Database,
+  { eventId }: { readonly eventId: string },
+): Promise<Following | null> {
   const { action, at, eventId: of, topic } = operatorActions;
   const [found] = await db
     .select({ now, at, topic })
@@ -24,4 +28,4 @@ export const cancelTimer = follower('cancel-timer', async (db, { eventId }) => {
     since: instantOf(found.at),
     now: instantOf(found.now),
   };
-});
+}

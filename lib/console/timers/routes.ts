@@ -1,11 +1,8 @@
-import * as z from 'zod';
-
-import { cancelTimerById } from '../../bus/deliveries/operations/cancel-timer.ts';
-import { answered, refused } from '../../platform/http/operation.ts';
-import { actionRoute } from '../kit/action-route.ts';
+import { answered } from '../../platform/http/operation.ts';
+import { routesOf } from '../kit/action.ts';
 import { timersPath } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
-import * as shape from '../kit/shapes.ts';
+import { timerActions } from './actions.ts';
 import { timersPage } from './page.ts';
 import { readTimers, timerList, timersQuery } from './read.ts';
 
@@ -54,40 +51,4 @@ export const listTimers = operatorRoute({
   page: timersPage,
 });
 
-const UNKNOWN =
-  'Unknown timer: it was released or cancelled, or never set. The list has the ids: /platform/event-bus/timers.';
-
-const cancelled = z
-  .object({
-    eventId: z.uuid(),
-    topic: shape.topic,
-    timerKey: z.string().nullable(),
-  })
-  .meta({ id: 'CancelledTimer', description: 'The timer whose event will not happen.' });
-
-export const cancelTimerRoute = actionRoute('cancel-timer', {
-  id: 'cancelTimer',
-  summary: 'Cancel a timer: its event never happens',
-  description: 'Its producer is not told. The operator and the reason are recorded.',
-  parameters: { eventId: z.uuid('expected the id of an event') },
-  body: z.object({ reason: shape.requiredReason }).meta(shape.needsReason),
-  answer: cancelled,
-  unknown: UNKNOWN,
-  examples: {
-    nobody: {
-      summary: 'An unknown timer',
-      parameters: { eventId: '019cd0a3-7c00-7c2e-9d55-000000000000' },
-      json: { reason: 'The booking was made by mistake.' },
-      answer: refused('not_found', { detail: UNKNOWN }),
-    },
-  },
-  handle: async ({ parameters: { eventId }, body: { reason }, operator, bus }) => {
-    const asked = { id: eventId, by: operator.subject, reason };
-    const done = await cancelTimerById(await bus.database(), asked);
-    return done && { eventId, ...done };
-  },
-  actedOn: (_done, { parameters }) => parameters,
-  home: () => timersPath(),
-});
-
-export const timerRoutes = [listTimers, cancelTimerRoute];
+export const timerRoutes = [listTimers, ...routesOf(timerActions)];

@@ -6,25 +6,28 @@ import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
-import { readDeadLetter } from '../dead-letters/delivery.ts';
-import type { Attempt, DeadLetter } from '../dead-letters/delivery.ts';
+import { readDeadLetter } from './delivery.ts';
+import type { Attempt, DeadLetter } from './delivery.ts';
 import { IS_PROBING } from '../incidents/outage.ts';
-import { follower } from '../kit/following.ts';
 import type { Following } from '../kit/following.ts';
 import { duration, time } from '../kit/instants.ts';
 import { deadLetterPath } from '../kit/links.ts';
 import { failureWords } from '../kit/states.ts';
 import { truncate } from '../kit/words.ts';
 
+interface OfDelivery {
+  readonly deliveryId: string;
+}
+
 /** Follows a delivery that was retried, until the attempt has ended. */
-export const retry = follower('retry', async (db, { deliveryId }) =>
-  followAttempt(db, deliveryId, 'retried_early', 'Retried'),
-);
+export async function followRetry(db: Database, { deliveryId }: OfDelivery): Promise<Following | null> {
+  return await followAttempt(db, deliveryId, 'retried_early', 'Retried');
+}
 
 /** Follows a delivery that was tried at no cost, until the attempt has ended. */
-export const probeDelivery = follower('probe-delivery', async (db, { deliveryId }) =>
-  followAttempt(db, deliveryId, 'probed', 'Tried'),
-);
+export async function followProbe(db: Database, { deliveryId }: OfDelivery): Promise<Following | null> {
+  return await followAttempt(db, deliveryId, 'probed', 'Tried');
+}
 
 async function followAttempt(
   db: Database,
@@ -47,23 +50,26 @@ async function followAttempt(
 }
 
 /** Follows a delivery that was skipped, until the next one in its lane has been attempted. */
-export const skip = follower('skip', async (db, { deliveryId }) => {
+export async function followSkip(db: Database, { deliveryId }: OfDelivery): Promise<Following | null> {
   const delivery = await readDeadLetter(db, deliveryId);
   const since = delivery?.attempts.findLast(({ outcome }) => outcome === 'skipped')?.at;
   if (!delivery || since === undefined || delivery.state !== 'dead_lettered') return null;
   const name = html`<b>Skipped ${nameOf(delivery)}:</b> it is a dead letter now.`;
   return await followNext(db, deliveryId, name, since, delivery.generatedAt);
-});
+}
 
 /** Follows a dead letter that was dismissed; if it halted its lane, until the next one in its lane has been attempted. */
-export const dismiss = follower('dismiss', async (db, { deliveryId, lane }) => {
+export async function followDismissal(
+  db: Database,
+  { deliveryId, lane }: OfDelivery & { readonly lane: 'released' | null },
+): Promise<Following | null> {
   const delivery = await readDeadLetter(db, deliveryId);
   if (!delivery || delivery.dismissedAt === null) return null;
   const { dismissedAt: since, generatedAt: now } = delivery;
   const name = html`<b>Dismissed ${nameOf(delivery)}:</b> it is in no count any more.`;
   if (lane === null) return { tone: 'ok', words: name, isSettled: true, since, now };
   return await followNext(db, deliveryId, name, since, now);
-});
+}
 
 /** @param name says what was done with the delivery that the next one comes after. */
 async function followNext(

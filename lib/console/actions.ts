@@ -1,0 +1,27 @@
+import { alertActions } from './alerts/actions.ts';
+import { deadLetterActions } from './dead-letters/actions.ts';
+import { matchingDismissal } from './dismissals/follow.ts';
+import { incidentActions } from './incidents/actions.ts';
+import type { FormOf } from './kit/form-of.ts';
+import type { Followed } from './kit/following.ts';
+import { laneActions } from './lanes/actions.ts';
+import { followedReplay } from './replays/follow.ts';
+import { setAsideActions } from './set-aside/actions.ts';
+import { subscriberActions } from './subscribers/actions.ts';
+import { timerActions } from './timers/actions.ts';
+
+const ACTIONS = [
+  ...alertActions,
+  ...deadLetterActions,
+  ...incidentActions,
+  ...laneActions,
+  ...setAsideActions,
+  ...subscriberActions,
+  ...timerActions,
+];
+
+/** Any page may have the form of any action. */
+export const forms: readonly FormOf[] = ACTIONS;
+
+/** Any page may follow any action, and a replay. */
+export const followed: readonly Followed[] = [...ACTIONS, followedReplay, matchingDismissal];
