@@ -68,6 +68,6 @@ describe('the console of a replica', () => {
     expect(asked.map(({ status, json }) => [status, json['code']])).toEqual(
       asked.map(() => [409, 'read_only']),
     );
-    expect(asked[0]!.json['detail']).toContain('act in the console of the primary');
+    expect(asked[0].json['detail']).toContain('act in the console of the primary');
   });
 });
