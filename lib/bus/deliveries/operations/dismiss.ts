@@ -8,6 +8,7 @@ import { run } from '../../../platform/db/statement.ts';
 import { releaseLanes } from '../release.ts';
 import { NotActedOn } from './first-of-lane.ts';
 import type { ActedOn } from './first-of-lane.ts';
+import { recounted } from './recount.ts';
 
 /** The dead letters of a subscription, or those with one kind of error. */
 export interface DeadLetters {
@@ -177,35 +178,10 @@ const dismissing = (chosen: string) => `
     from chosen where deliveries.lane_id = chosen.lane_id and deliveries.position = chosen.position
     returning deliveries.event_id, chosen.key
   ),
-  change as materialized (
-    select event_id, count(*)::int as dead from dismissed group by event_id
-  ),
-  locked_event as materialized (
-    select id, change.dead, state as was from events join change on id = event_id order by id for update of events
-  ),
-  changed_event as (
-    update events set dead_lettered = dead_lettered - locked_event.dead
-    from locked_event where events.id = locked_event.id
-    returning postbud_event_moved(topic, was, state) as moved
-  ),
-  counted as materialized (
-    select postbud_count_2(array(
-      select row($1::text, $2::text, 0, 0, -count(*), 0, 0, 0, null, null)::postbud_change_1 from dismissed
-      union all
-      select moved from changed_event
-    ), $4::text::timestamptz)::text as done
-    where exists (select from dismissed)
-  ),
-  emptied_group as materialized (
-    select error_groups.key, dismissed.count from error_groups join (
-      select key, count(*) from dismissed group by key
-    ) as dismissed on dismissed.key = error_groups.key
-    where (select count(done) from counted) >= 0 order by error_groups.key for update of error_groups
-  ),
-  ungrouped as (
-    update error_groups set dead_lettered = dead_lettered - emptied_group.count
-    from emptied_group where error_groups.key = emptied_group.key
-  ),
+  changed as materialized (
+    select event_id, $1::text as topic, $2::text as subscriber, key as error_group, 0 as open, 0 as failing, -1 as dead
+    from dismissed
+  ),${recounted('$4::text::timestamptz')},
   recorded as (
     insert into operator_actions (id, at, operator, action, topic, subscriber, reason, incident_id, delivery_id)
     select $7::uuid, $4::text::timestamptz, $5::text, $8::text, $1::text, $2::text, $6::text, $9::uuid, $10::text

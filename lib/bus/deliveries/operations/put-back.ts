@@ -1,4 +1,5 @@
 import { PRUNE_LOCK } from '../locks.ts';
+import { recounted } from './recount.ts';
 
 // How a replay puts deliveries back. One statement locks, and the next one changes, so that its snapshot is no older than
 // the locks.
@@ -51,36 +52,6 @@ export const PUT_BACK = `
     ) as first
     where lanes.id = first.id
   ),
-  change as materialized (
-    select event_id, count(*)::int as open, sum(was_dead)::int as was_dead from put_back group by event_id
-  ),
-  locked_event as materialized (
-    select events.id, topic, change.open, change.was_dead, state as was,
-      postbud_event_state(events.open + change.open, events.failing, events.dead_lettered - change.was_dead) as becomes
-    from events join change on events.id = change.event_id order by events.id for update of events
-  ),
-  changed_event as (
-    update events set open = events.open + locked_event.open,
-      dead_lettered = events.dead_lettered - locked_event.was_dead
-    from locked_event where events.id = locked_event.id
-    returning postbud_event_moved(locked_event.topic, was, becomes) as moved
-  ),
-  counted as materialized (
-    select postbud_count_2(array(
-      select row(topic, subscriber, count(*), 0, -sum(was_dead), 0, 0, 0, null, null)::postbud_change_1
-      from put_back group by topic, subscriber
-      union all
-      select moved from changed_event
-    ), clock.now)::text as done
-    from clock where exists (select from put_back)
-  ),
-  emptied_group as materialized (
-    select key, put_back.count from error_groups join (
-      select error_group, count(*) from put_back where error_group is not null group by error_group
-    ) as put_back on error_group = key
-    where (select count(done) from counted) >= 0 order by key for update of error_groups
-  ),
-  ungrouped as (
-    update error_groups set dead_lettered = dead_lettered - emptied_group.count
-    from emptied_group where error_groups.key = emptied_group.key
-  )`;
+  changed as materialized (
+    select event_id, topic, subscriber, error_group, 1 as open, 0 as failing, -was_dead as dead from put_back
+  ),${recounted('(select now from clock)')}`;

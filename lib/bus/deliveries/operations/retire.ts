@@ -7,6 +7,7 @@ import { CHUNK, beginDismissal, dismissDeadLetters } from './dismiss.ts';
 import type { Dismissal, Dismissed, Dismissing } from './dismiss.ts';
 import { NotActedOn } from './first-of-lane.ts';
 import { forgetReplays, forgetSubscription } from './forget.ts';
+import { recounted } from './recount.ts';
 import { isKnown, requireUnlisted, standingUnder } from './standing.ts';
 import type { Standing } from './standing.ts';
 
@@ -206,27 +207,11 @@ const DISMISS_WAITING = `
   ended_key as (
     delete from lanes using reach where home_id = $1::text::bigint and is_end
   ),
-  change as materialized (
-    select event_id, count(*)::int as open, sum(failing)::int as failing from dismissed group by event_id
-  ),
-  locked_event as materialized (
-    select id, change.open, change.failing, state as was from events join change on id = event_id
-    order by id for update of events
-  ),
-  changed_event as (
-    update events set open = events.open - locked_event.open, failing = events.failing - locked_event.failing
-    from locked_event where events.id = locked_event.id
-    returning postbud_event_moved(topic, was, state) as moved
-  ),
-  counted as (
-    select postbud_count_2(array(
-      select row($2::text, $3::text, sum(failing) - count(*), -sum(failing), 0, 0, 0, 0, null, null)::postbud_change_1
-      from dismissed
-      union all
-      select moved from changed_event
-    ), $4::text::timestamptz)::text as done
-    where exists (select from dismissed)
-  ),
+  changed as materialized (
+    select event_id, $2::text as topic, $3::text as subscriber, null::text as error_group, -1 as open, -failing as failing,
+      0 as dead
+    from dismissed
+  ),${recounted('$4::text::timestamptz')},
   recorded as (
     insert into operator_actions (id, at, operator, action, topic, subscriber, reason, incident_id)
     select $7::uuid, $4::text::timestamptz, $5::text, $8::text, $2::text, $3::text, $6::text, $9::uuid

@@ -5,6 +5,7 @@ import { run } from '../../../platform/db/statement.ts';
 import { errorGroupOf } from '../error-group.ts';
 import { onFirstOfLane } from './first-of-lane.ts';
 import type { ActedOn } from './first-of-lane.ts';
+import { recounted } from './recount.ts';
 
 /** The error of skipped deliveries: an operator's decision, not a failure of the subscriber. */
 export const SKIPPED = { kind: 'skipped', message: 'skipped by an operator' } as const;
@@ -85,22 +86,10 @@ const SKIP = `
       due_at = case when slot is not null or tail > $2::text::bigint then clock.now end
     from clock where id = $3::text::bigint
   ),
-  locked_event as materialized (
-    select id, topic, state as was from events where id = $4::text::uuid for update
-  ),
-  changed_event as (
-    update events set open = open - 1, failing = failing - $5::int, dead_lettered = dead_lettered + 1
-    from locked_event where events.id = locked_event.id
-    returning postbud_event_moved(locked_event.topic, was, state) as moved
-  ),
-  counted as materialized (
-    select postbud_count_2(array(
-      select row($6::text, $7::text, $5::int - 1, -$5::int, 1, 0, 0, 0, null, null)::postbud_change_1
-      union all
-      select moved from changed_event
-    ), clock.now)::text as done
-    from clock
-  ),
+  changed as materialized (
+    select $4::text::uuid as event_id, $6::text as topic, $7::text as subscriber, null::text as error_group, -1 as open,
+      -$5::int as failing, 1 as dead
+  ),${recounted('(select now from clock)')},
   grouped as (
     insert into error_groups as known (key, topic, subscriber, kind, message, dead_lettered)
     select $12::text, $6::text, $7::text, $13::text, $14::text, 1 where (select count(done) from counted) >= 0
