@@ -1,6 +1,7 @@
 import type { DeadLetter, Try } from '../lib/console/dead-letters/delivery.ts';
 import type { IncidentView } from '../lib/console/incidents/detail.ts';
 import { silenceWords } from '../lib/console/incidents/outage.ts';
+import { othersOf } from '../lib/console/incidents/words.ts';
 import { timeText, until } from '../lib/console/kit/instants.ts';
 import { failureText } from '../lib/console/kit/states.ts';
 import { quantity, quantityOfLanes } from '../lib/console/kit/words.ts';
@@ -54,7 +55,7 @@ export const ofIncident = {
       state !== 'happening' || lanes.every(({ nextAttemptAt }) => nextAttemptAt > generatedAt),
     waiting: ({ blockedLanes }) => `${quantityOfLanes(blockedLanes)} blocked`,
     ends: (now) => ({
-      isGood: [now, ...now.others].every(({ state }) => state !== 'happening'),
+      isGood: [now, ...othersOf(now)].every(({ state }) => state !== 'happening'),
       words: incidentWords(now),
     }),
   },
@@ -119,7 +120,7 @@ function attemptWords(view: DeadLetter, last: Try | null): string {
 
 function incidentWords(view: IncidentView): string {
   if (view.state !== 'happening')
-    return [view, ...view.others.filter(({ state }) => state === 'happening')]
+    return [view, ...othersOf(view).filter(({ state }) => state === 'happening')]
       .map(({ sentence }) => sentence)
       .join(' ');
   const [first] = view.lanes;

@@ -1,7 +1,13 @@
 import type { IncidentReplay, IncidentView } from '../../lib/console/incidents/detail.ts';
 import type { Incident } from '../../lib/console/incidents/incident.ts';
 import { haltList, laneList, letterList, topicList } from '../../lib/console/incidents/lists.ts';
-import { leftWords, probeWords, titleOf, whenPhrase } from '../../lib/console/incidents/words.ts';
+import {
+  leftWords,
+  probeWords,
+  storyPhrase,
+  titleOf,
+  whenPhrase,
+} from '../../lib/console/incidents/words.ts';
 import type { List } from '../../lib/console/kit/document.ts';
 import { timeText } from '../../lib/console/kit/instants.ts';
 import { failureText } from '../../lib/console/kit/states.ts';
@@ -105,6 +111,8 @@ function write(view: IncidentView, pane: Pane): void {
   const { write: line, paint, columns } = pane;
   const { generatedAt: now, lanes, halts, deadLetters, actions, replays } = view;
   line(summaryOf(view, now, pane).trimStart());
+  const story = storyPhrase(view);
+  if (story !== null) line(`\n${wrapTo(columns, story.text)}`);
   writeList(titleOf('Blocked lanes', lanes.length, view.blockedLanes, countOfLanes), laneList(view), pane);
   writeList('What waits', topicList(view), pane);
   writeList(titleOf('Halted lanes', halts.length, view.haltedLanes, countOfLanes), haltList(view), pane);
@@ -156,7 +164,12 @@ function adviceOf({
   const [first] = lanes;
   const [halt] = halts;
   return [
-    ...(first ? [`When it is fixed: npx postbud retry ${incidentId} --wait`] : []),
+    ...(first
+      ? [
+          `Is it fixed? To try one delivery, at no cost: npx postbud probe ${incidentId} --wait`,
+          `When it is fixed: npx postbud retry ${incidentId} --wait`,
+        ]
+      : []),
     ...(owed > 0 && refusesReplays
       ? [
           `${subscriber} refuses replays, because it would act twice. Settle ${quantity(owed, 'dead letter')} another way, then: npx postbud dismiss ${incidentId} --reason <text>`,

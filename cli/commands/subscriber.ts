@@ -55,7 +55,14 @@ async function run(call: Call): Promise<number> {
 }
 
 /** Names the commands that apply to it now. */
-function adviceOf({ subscriber, items: [one], incidents, unlisted, gaps }: SubscriberHealth): string[] {
+function adviceOf({
+  subscriber,
+  items: [one],
+  incidents,
+  heldLanes,
+  unlisted,
+  gaps,
+}: SubscriberHealth): string[] {
   const happening = incidents.find(({ state, topic }) => state === 'happening' && topic !== null);
   const owed = incidents.find(({ owed: letters }) => letters > 0);
   const [left] = unlisted;
@@ -64,6 +71,8 @@ function adviceOf({ subscriber, items: [one], incidents, unlisted, gaps }: Subsc
   const commands: readonly (readonly [why: string, line: string] | false | null | undefined)[] = [
     ...one.pauses.map(({ topic }) => ['To resume it', `resume ${subscriber}${of(topic)}`] as const),
     one.outage && ['To probe it now', `retry ${subscriber} --wait`],
+    heldLanes.length > 0 &&
+      !one.outage && ['Is it well? To try one delivery, at no cost', `probe ${subscriber} --wait`],
     happening && ['When it is fixed', `retry ${happening.incidentId} --wait`],
     owed && [`To replay ${quantity(owed.owed, 'dead letter')}`, `replay --incident ${owed.incidentId}`],
     left && ['If it has another name now', `rename ${subscriber} <name>${of(left.topic)} --reason <text>`],

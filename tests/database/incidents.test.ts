@@ -162,6 +162,37 @@ describe('an incident', () => {
     ]);
   });
 
+  test('that leaves dead letters goes on in another way of failing, with its story and who took it up', async ({
+    bus,
+  }) => {
+    await emitPayments(bus.db, 1, 2);
+    const down = ledger(answer(500, 'licence expired'), { maxAttempts: 2 });
+    await drain(bus.db, [down]);
+    const [before] = await watched(bus.db);
+    await acknowledge(bus.db, before!.id, 'kari', 'INC-4411');
+    // The first is given up, and the one behind it is rejected by another answer.
+    await drain(bus.db, [down], { now: START + MINUTE });
+    await drain(bus.db, [ledger(answer(410, 'account closed'))], { now: START + 2 * MINUTE });
+    const [dead, now] = await watched(bus.db, after(3 * MINUTE));
+    expect(dead).toMatchObject({ id: before!.id, kind: 'http_500', state: 'owed', owed: 1, revision: 2 });
+    expect(now).toMatchObject({
+      kind: 'http_410',
+      state: 'happening',
+      change: 'changed',
+      revision: 1,
+      lanes: 1,
+      owed: 0,
+      opened: START,
+    });
+    const [{ course, by }] = await rows<{ course: readonly WayOfFailing[]; by: string }>(
+      bus.db,
+      'select course, acknowledged_by as by from incidents where id = $1::uuid',
+      [now!.id],
+    ).then((found) => found as [(typeof found)[number]]);
+    expect([courseWords(course), by]).toEqual(['500, now 410', 'kari']);
+    expect(await watched(bus.db, after(4 * MINUTE))).toEqual([dead, now]);
+  });
+
   test('stays open while its dead letters are delivered again, and closes when all are', async ({ bus }) => {
     await emitPayments(bus.db, 1, 7);
     await drain(bus.db, [ledger(refuse)]);

@@ -86,6 +86,41 @@ describe('an incident', () => {
     expect(await shown(operators, '')).toContain('All quiet');
   });
 
+  test('of several causes tells one story of its subscriber, from each of their pages', async ({
+    bus,
+    operators,
+  }) => {
+    const failAs = (code: string, message: string) => () => {
+      throw Object.assign(new Error(message), { code });
+    };
+    await emitPayments(bus.db, 1, 1, { orderingKey: 'venue 1' });
+    await drainLive(bus.db, [ledger(failAs('http_500', 'the subscriber answered 500: licence expired'))]);
+    await listed(operators);
+    await rows(
+      bus.db,
+      `update incidents set course = '[{"kind": "http_500", "isOutage": false, "at": "2026-01-01T00:44:00.000Z"},
+        {"kind": "timeout", "isOutage": false, "at": "2026-01-01T00:50:00.000Z"}]'`,
+    );
+    await emitPayments(bus.db, 2, 2, { orderingKey: 'venue 2' });
+    await drainLive(bus.db, [ledger(failAs('http_410', 'the subscriber answered 410: account closed'))]);
+    const ids = (await listed(operators)).map(({ incidentId }) => incidentId);
+    expect(ids).toHaveLength(2);
+    for (const id of ids) {
+      const path = `/incidents/${id}`;
+      expect(await shown(operators, path)).toMatch(
+        /The story of ledger: Since \S+ UTC ?: 500, now no answer ?\. Since \S+ UTC ?: 410: account closed ?\./,
+      );
+      const other = ids.find((one) => one !== id)!;
+      const { text } = await operators.ask(path, { accept: BROWSER });
+      expect(text.slice(text.indexOf('id="story"'))).toContain(
+        `href="/platform/event-bus/incidents/${other}"`,
+      );
+      expect((await operators.ask(path)).json['others']).toMatchObject([
+        { incidentId: other, topic: 'payment.captured' },
+      ]);
+    }
+  });
+
   test('says what failed again after its replay', async ({ bus, operators }) => {
     const ids = await operators.died(3);
     const id = await onlyIncident(operators);

@@ -43,6 +43,15 @@ const LOCK = `
     set_config('statement_timeout', '${LIMIT_MS}ms', true) as limited,
     set_config('enable_bitmapscan', 'off', true) as ordered, set_config('jit', 'off', true) as interpreted`;
 
+const instant = (sql: string) => `to_char(${sql} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+
+/** The ways in which an incident has failed, with the one that it turns into. Its beginning and its last ways tell enough. */
+const courseInto = (of: string) => `(
+        case when ${of}.course = '[]' then jsonb_build_array(jsonb_build_object('kind', ${of}.kind, 'isOutage',
+            ${of}.topic = '', 'at', ${instant(`${of}.opened_at`)}))
+          when jsonb_array_length(${of}.course) >= 8 then ${of}.course - 1 else ${of}.course end
+      ) || jsonb_build_object('kind', into_kind, 'isOutage', into_topic = '', 'at', ${instant('clock.now')})`;
+
 // What is neither blocked nor dead any more is closed, unless its replay is still under way: then it is owed.
 const APPLY = `
   with clock as materialized (
@@ -72,17 +81,26 @@ const APPLY = `
     ) as candidate
     order by subscriber, into_topic, into_kind, opened_at
   ),
+  -- One that leaves dead letters stays with them, and what its lanes do now goes on in an incident of its own.
+  continuing as materialized (
+    select distinct on (into_id) * from (
+      select distinct on (known.id) known.*, next.id as into_id, next.topic as into_topic, next.kind as into_kind
+      from known
+        join failure as own on (own.topic, own.subscriber, own.kind) = (known.topic, known.subscriber, known.kind)
+        join failure as next on next.subscriber = known.subscriber and next.topic in (known.topic, '')
+        left join known as other on (other.topic, other.subscriber, other.kind) = (next.topic, next.subscriber, next.kind)
+        left join turning on (turning.subscriber, into_topic, into_kind) = (next.subscriber, next.topic, next.kind)
+      where known.state = 'happening' and known.subscriber <> '' and own.state = 'owed' and next.state = 'happening'
+        and other.id is null and turning.id is null
+      order by known.id, next.topic = known.topic desc, next.lanes desc
+    ) as candidate
+    order by into_id, opened_at
+  ),
   open_incident as materialized (
     select known.id, state, opened_at, subscriber, coalesce(into_topic, topic) as topic, coalesce(into_kind, kind) as kind,
       turning.id is not null as is_turned, course @> jsonb_build_array(jsonb_build_object('kind', into_kind)) as is_known_way,
       coalesce(last_opened_at, known.opened_at) as last_began,
-      case when turning.id is null then course else (
-        case when course = '[]' then jsonb_build_array(jsonb_build_object('kind', kind, 'isOutage', topic = '', 'at',
-            to_char(known.opened_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')))
-          -- Its beginning and its last ways tell enough.
-          when jsonb_array_length(course) >= 8 then course - 1 else course end
-      ) || jsonb_build_object('kind', into_kind, 'isOutage', into_topic = '', 'at',
-        to_char(clock.now at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) end as course
+      case when turning.id is null then course else ${courseInto('known')} end as course
     from clock, known left join turning using (id, opened_at, subscriber)
   ),
   compared as materialized (
@@ -97,7 +115,7 @@ const APPLY = `
       open_incident.state = 'happening' and failure.state is distinct from 'happening' and open_incident.topic <> ''
         and $4::text::jsonb ? open_incident.kind and exists (
           select from failure as outage where outage.topic = '' and outage.subscriber = open_incident.subscriber
-        ) as is_absorbed,
+        ) or exists (select from continuing where continuing.id = open_incident.id) as is_absorbed,
       coalesce(lanes, 0) as lanes, coalesce(halted, 0) as halted, coalesce(failure.waiting, 0) as waiting, coalesce(dead, 0) as dead,
       case when failure.state is not null then failure.state
         when exists (
@@ -149,7 +167,9 @@ const APPLY = `
     from clock, fresh where incidents.id = fresh.earlier
   )
   insert into incidents (id, topic, subscriber, kind, message, state, change, opened_at, changed_at, blocked_lanes,
-    halted_lanes, waiting, owed)
-  select id, topic, subscriber, kind, message, state, 'opened', least(since, clock.now), clock.now, lanes, halted,
-    waiting, dead
-  from clock, fresh where earlier is null`;
+    halted_lanes, waiting, owed, course, acknowledged_at, acknowledged_by, acknowledged_note)
+  select fresh.id, fresh.topic, fresh.subscriber, fresh.kind, fresh.message, fresh.state,
+    case when before.id is null then 'opened' else 'changed' end, least(since, clock.now, before.opened_at), clock.now,
+    lanes, halted, fresh.waiting, dead, case when before.id is null then '[]' else ${courseInto('before')} end,
+    before.acknowledged_at, before.acknowledged_by, before.acknowledged_note
+  from clock, fresh left join continuing as before on before.into_id = fresh.id where earlier is null`;

@@ -247,9 +247,10 @@ export const DETAIL = `
     ) as pace
   ),
   other as (
-    -- An outage concerns each of its subscriber's topics.
+    -- The bus itself has no story.
     select incidents.* from incident join incidents using (subscriber)
-    where incidents.topic in ('', incident.topic) and incidents.closed_at is null and incidents.id <> incident.id order by incidents.state limit 10
+    where subscriber <> '' and incidents.closed_at is null and incidents.id <> incident.id
+    order by incidents.opened_at, incidents.id limit 10
   ),
   action as (
     select at, operator, action, delivery_id, reason from operator_actions where incident_id = $1::text::uuid
@@ -272,7 +273,7 @@ export const DETAIL = `
       select coalesce(json_agg(${jsonOf(replayFields, { failedAgain: 'failed_again' })} order by requested_at desc), '[]')
       from progress
     ),
-    'others', (select coalesce(json_agg(${INCIDENT} order by state), '[]') from other as incidents),
+    'others', (select coalesce(json_agg(${INCIDENT} order by opened_at, id), '[]') from other as incidents),
     'actions', (select coalesce(json_agg(${jsonOf(actionFields)} order by at desc), '[]') from action)
   ) as found
   from incident as incidents`;

@@ -19,7 +19,7 @@ import {
   waitingTopic,
 } from './detail-statement.ts';
 import type { Found } from './detail-statement.ts';
-import { incident, incidentId, incidentOf, incidentState } from './incident.ts';
+import { incident, incidentOf } from './incident.ts';
 
 export const incidentView = incident
   .extend({
@@ -47,10 +47,21 @@ export const incidentView = incident
     }),
     replays: z.array(incidentReplay).max(3).meta({ description: 'Newest first.' }),
     others: z
-      .array(z.object({ incidentId, state: incidentState, sentence: z.string() }))
+      .array(
+        incident.pick({
+          incidentId: true,
+          topic: true,
+          state: true,
+          sentence: true,
+          lastError: true,
+          openedAt: true,
+          course: true,
+        }),
+      )
       .max(10)
       .meta({
-        description: 'Other open incidents of the same subscription: it may fail in another way now.',
+        description:
+          'Other open incidents of the same subscriber, the first failure first: with this one they are its story.',
       }),
     actions: z.array(incidentAction).max(20).meta({ description: 'What operators did on it, newest first.' }),
   })
@@ -93,8 +104,8 @@ export async function readIncident(
       failedAgain: failedAgain.map((letter) => listedOf(topic, letter)),
     })),
     others: others.map((other) => {
-      const { incidentId: otherId, state, sentence } = incidentOf(other);
-      return { incidentId: otherId, state, sentence };
+      const { incidentId, topic: of, state, sentence, lastError, openedAt, course } = incidentOf(other);
+      return { incidentId, topic: of, state, sentence, lastError, openedAt, course };
     }),
   };
 }

@@ -9,7 +9,6 @@ import type { PageContext } from '../kit/layout.ts';
 import {
   deadLetterPath,
   deadLettersPath,
-  incidentPath,
   incidentsPath,
   replayedPath,
   setAsidePath,
@@ -26,7 +25,7 @@ import { haltsSection } from './halts-section.ts';
 import { laneList, letterList } from './lists.ts';
 import { waitingTopics } from './outage-recovery.ts';
 import { isMoving, recoverySection } from './recovery.ts';
-import { titleOf, whenPhrase } from './words.ts';
+import { storyPhrase, titleOf, whenPhrase } from './words.ts';
 
 /** Someone watches what moves; the rest changes within minutes. */
 const WATCHED_SECONDS = 1;
@@ -91,22 +90,19 @@ const ALERTS = {
   closed: ['ok', CHECK_ICON],
 } as const;
 
-function sentenceAlert(
-  { state, sentence, acknowledged, others, generatedAt }: IncidentView,
-  action?: Child,
-): Html {
+function sentenceAlert(view: IncidentView, action?: Child): Html {
+  const { state, sentence, acknowledged, generatedAt } = view;
   const [tone, icon] = ALERTS[state];
   const by =
     acknowledged !== null &&
     html` Acknowledged by ${acknowledged.by} at ${timeToMinute(acknowledged.at, generatedAt)}:
     ${acknowledged.note}`;
-  const also = others.map(
-    (other) => html` <a href="${incidentPath(other.incidentId)}">${other.sentence}</a>`,
-  );
+  const story = storyPhrase(view);
   return alert(
     tone,
     icon,
-    html`<b>${sentence}</b>${by}${also.length > 0 && [html` Also open:`, also]}`,
+    html`<b>${sentence}</b
+      >${by}${story && html`<span class="s" id="story">The story of ${view.subscriber}: ${story.html}</span>`}`,
     action,
   );
 }

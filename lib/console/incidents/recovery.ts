@@ -12,7 +12,7 @@ import { count, quantity, quantityOfLanes } from '../kit/words.ts';
 import type { IncidentReplay, IncidentView } from './detail.ts';
 import { outageSteps } from './outage-recovery.ts';
 import { step } from './step.ts';
-import { leftWords } from './words.ts';
+import { leftWords, othersOf } from './words.ts';
 
 /** How many lanes one click retries: enough to see whether the subscriber is back. */
 export const RETRIED = 20;
@@ -136,11 +136,11 @@ function replayStep(view: IncidentView, { operator }: PageContext): Html {
 }
 
 function confirmStep(view: IncidentView): Html {
-  const { state, closedAt, generatedAt: now, replays, blockedLanes, others } = view;
+  const { state, closedAt, generatedAt: now, replays, blockedLanes } = view;
   const [last] = replays;
   if (last !== undefined && last.replayed > 0) return replayOutcome(last, now);
   if (state === 'closed' && closedAt !== null) {
-    const isElse = others.some((other) => other.state === 'happening');
+    const isElse = othersOf(view).some((other) => other.state === 'happening');
     const words = isElse
       ? 'No lane fails in this way any more, but in another.'
       : 'Every lane delivers again.';

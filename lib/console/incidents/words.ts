@@ -1,9 +1,12 @@
 import { courseWords, timeWords } from '../../components/incidents/course.ts';
+import { html } from '../../platform/markup.ts';
 import { say } from '../kit/document.ts';
 import type { Phrase } from '../kit/document.ts';
 import { ago, timeText, timeToMinute, until } from '../kit/instants.ts';
+import { incidentPath } from '../kit/links.ts';
+import { failureText } from '../kit/states.ts';
 import { count } from '../kit/words.ts';
-import type { IncidentReplay } from './detail.ts';
+import type { IncidentReplay, IncidentView } from './detail.ts';
 import type { Incident } from './incident.ts';
 
 /** Says since when an incident lasts, or how long it lasted. */
@@ -20,6 +23,40 @@ export function whenPhrase(incident: Incident, now: string): Phrase {
     return say`${timeWords(times)} since ${opened}, now since ${timeOf(lastOpenedAt, now)}${story}`;
   const since = ago(openedAt, now);
   return say`since ${opened}${{ html: `, ${since}`, text: ` (${since})` }}${story}`;
+}
+
+/** The other open incidents of the same subscription: it may fail in another way now. An outage is one of each topic. */
+export function othersOf({ topic, others }: IncidentView): IncidentView['others'] {
+  return others.filter((other) => topic === null || other.topic === null || other.topic === topic);
+}
+
+/**
+ * Says the causes of a subscriber's trouble as one story, the first failure first, each linked to its incident but the one
+ * that is shown: `Since 00:44: 500, then no answer, now an outage. Since 01:02: 410: account closed.`
+ *
+ * @returns null where there is only one cause.
+ */
+export function storyPhrase(view: IncidentView): Phrase | null {
+  const { incidentId, topic, others, generatedAt: now, closedAt } = view;
+  if (others.length === 0) return null;
+  const open = closedAt === null ? [view, ...others] : others;
+  const clauses = open
+    .toSorted((one, other) => Date.parse(one.openedAt) - Date.parse(other.openedAt))
+    .map((one) => {
+      const on = one.topic === null || one.topic === topic ? '' : ` on ${one.topic}`;
+      const how = courseWords(one.course) ?? failureText(one.lastError).replace('the subscriber answered ', '');
+      const left = one.state === 'owed' ? ', over, with dead letters left' : '';
+      const cause = `${how.replace(/\.+$/, '')}${on}${left}`;
+      const linked = html`<a href="${incidentPath(one.incidentId)}">${cause}</a>`;
+      return say`Since ${timeOf(one.openedAt, now)}: ${one.incidentId === incidentId ? cause : { html: linked, text: cause }}. `;
+    });
+  return {
+    html: clauses.map((clause) => clause.html),
+    text: clauses
+      .map(({ text }) => text)
+      .join('')
+      .trimEnd(),
+  };
 }
 
 function timeOf(instant: string, now: string): Phrase {
