@@ -54,18 +54,14 @@ export function firstOfLaneForms(
   const handling = context.handling(topic, subscriber);
   if (handling === 'not_in_catalog') return settleLink(topic, subscriber);
   const isHeld = isPaused({ topic, subscriber }, context);
-  return html`${
-    handling !== 'unattached' && [
-      actionForm('retry', { deliveryId }, { of }, context),
-      !isHeld && actionForm('probe-delivery', { deliveryId }, { of }, context),
-      html`<span class="muted small"
-        >Retry:
-        ${costWords(failures, handling.maxAttempts)}.${!isHeld && ' Try once: costs no attempt.'}</span
-      >`,
-    ]
-  }
-  ${handling === 'unattached' && html`<span class="muted small">${undeliverableWords(topic, subscriber, handling)}</span>`}
-  ${actionForm('skip', { deliveryId }, { of }, context)}`;
+  const isHandled = handling !== 'unattached';
+  const words = isHandled
+    ? `Retry: ${costWords(failures, handling.maxAttempts)}.${isHeld ? '' : ' Try once: costs no attempt.'}`
+    : undeliverableWords(topic, subscriber, handling);
+  return html`${isHandled && actionForm('retry', { deliveryId }, { of }, context)}
+    ${isHandled && !isHeld && actionForm('probe-delivery', { deliveryId }, { of }, context)}
+    ${actionForm('skip', { deliveryId }, { of }, context)}
+    <p class="muted small cost">${words}</p>`;
 }
 
 /** Whether an operator has paused the subscriber here: a probe would wait. */
