@@ -9,6 +9,7 @@ import { mintToken } from '../cli/operator-token.ts';
 import { catalog, subscriberNames } from '../lib/bus/catalog/catalog.ts';
 import type { TopicName } from '../lib/bus/catalog/catalog.ts';
 import { emit } from '../lib/bus/outbox/emit.ts';
+import type { Transaction } from '../lib/bus/outbox/emit.ts';
 import { relay } from '../lib/bus/relay/relay.ts';
 import { HealthRecorder } from '../lib/components/subscriber-health/recorder.ts';
 import { attach, topicsOf } from '../lib/bus/subscribers/subscriber.ts';
@@ -159,7 +160,7 @@ async function loseWebhooks(db: Database): Promise<void> {
     ['evt_1QxL4rRefunded', 'charge.refunded', 1],
     ['evt_1QxL5tFailed', 'payment_intent.payment_failed', 0],
   ] as const) {
-    await emit(db, 'webhook.cardpayments.received', { eventId, eventType, body: {} });
+    await emit(bareClient(db), 'webhook.cardpayments.received', { eventId, eventType, body: {} });
     await run(driverOf(db), {
       text: `insert into webhook_receipts (provider, event_id, event_type, body_sha256, received_at, reconciled_at,
           duplicates, last_duplicate_at)
@@ -190,9 +191,14 @@ const PRETEND_TIMES = `
       from generate_series(1, 60) as bucket
     )`;
 
-/** Emits on the bare client: an emit on the database wakes its relay, and the day decides itself when to deliver. */
+/** An emit on the database wakes its relay, and the day decides itself when to deliver. */
+const bareClient = (db: Database): Transaction => ({
+  query: async (text, values) => ({ rows: await run(driverOf(db), { text, values }) }),
+});
+
 async function emitSome(db: Database, topic: TopicName, count: number): Promise<void> {
-  for (let number = 0; number < count; number += 1) await emit(db, topic, catalog[topic].example as never);
+  for (let number = 0; number < count; number += 1)
+    await emit(bareClient(db), topic, catalog[topic].example as never);
 }
 
 /** Until ten hours ago the running release did not list `intelligence` for new bookings. */
