@@ -679,6 +679,37 @@ export const pauses = pgTable(
   (table) => [primaryKey({ columns: [table.subscriber, table.topic] })],
 );
 
+/**
+ * The limits of subscribers, as whoever attaches them has set them. A claim that hands over lanes of one locks its row, and
+ * waits for nobody: while another one has it, these lanes are left to that one.
+ */
+export const subscriberLimits = pgTable(
+  'subscriber_limits',
+  {
+    subscriber: text('subscriber').primaryKey(),
+    /** So many deliveries in so many milliseconds; null for any number. */
+    rateCount: integer('rate_count'),
+    rateMs: bigint('rate_ms', { mode: 'number' }),
+    /** How many lanes may be leased at once; null for any number. */
+    concurrency: integer('concurrency'),
+    /** When all deliveries that were handed over would have been, at an even pace. */
+    takenUntil: at('taken_until')
+      .notNull()
+      .default(sql`'-infinity'`),
+    /** The lanes that were leased last; some may have been let go since. */
+    held: bigint('held', { mode: 'number' })
+      .array()
+      .notNull()
+      .default(sql`'{}'`),
+  },
+  () => [
+    check(
+      'subscriber_limits_given',
+      sql`coalesce(rate_count, 1) > 0 and coalesce(concurrency, 1) > 0 and (rate_count is null) = (rate_ms is null)`,
+    ),
+  ],
+);
+
 /** Operators' actions other than replays: who, when, why. Triggers refuse updates, deletes and truncation. */
 export const operatorActions = pgTable(
   'operator_actions',

@@ -6,7 +6,7 @@ import {
   relayedSubscribers,
   subscribers,
 } from '../../lib/components/postbud.ts';
-import { alertDuty, duties, outageDuty } from '../../lib/edge/cron/duties.ts';
+import { alertDuty, duties, limitDuty, outageDuty } from '../../lib/edge/cron/duties.ts';
 import { reconciling } from '../../lib/edge/cron/reconciling.ts';
 import { cronRoute } from '../../lib/edge/cron/route.ts';
 import { requireCronSecret, requireRelays, runCron } from '../../lib/edge/cron/run-cron.ts';
@@ -21,7 +21,7 @@ export default endpoint(cronRoute, {
     return await runCron({
       db: await database(),
       subscribers: relayedSubscribers(),
-      duties: [...duties, outageDuty(subscribers), alertDuty(() => config().alerts)],
+      duties: [...duties, outageDuty(subscribers), limitDuty(subscribers), alertDuty(() => config().alerts)],
       work: [reconciling(() => config().reconciliations)],
       heartbeat: async () => await beat(config().alerts),
       handlersUntil: handlersUntil(),

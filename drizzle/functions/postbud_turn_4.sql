@@ -53,6 +53,9 @@ declare
   has_recovered boolean := false;
   is_paused boolean;
   is_bounded boolean;
+  is_limited boolean := false;
+  limited record;
+  limited_in_ms float8;
   is_crowded boolean := false;
   is_direct boolean;
   settled record;
@@ -107,9 +110,10 @@ begin
     -- is due at all is asked first. Lanes of subscribers that are not attached here are due for long.
     select exists (select from outages where recovered_at is null), exists (select from outages where recovered_at is not null),
       exists (select from pauses), exists (select from halts) or exists (select from backfills where ended_at is null),
+      exists (select from subscriber_limits),
       case when is_looking then (select at from last_pass limit 1) end,
       is_looking and exists (select from lanes where due_at <= now_at order by due_at limit 1)
-    into is_down, has_recovered, is_paused, is_bounded, passed_at, is_crowded;
+    into is_down, has_recovered, is_paused, is_bounded, is_limited, passed_at, is_crowded;
   end if;
   if max_lanes > 0 and is_looking then
     -- What operators go by to tell that a relay runs. Once a second is enough, and nobody waits to write it.
@@ -135,6 +139,11 @@ begin
     );
   end if;
   is_direct := max_lanes > 0 and coalesce(cardinality(wanted), 0) <= least(few, max_lanes) and not is_crowded;
+  if is_direct and is_limited and wanted is not null then
+    is_direct := not exists (
+      select from unnest(locked.rows) as lane join subscriber_limits using (subscriber)
+    );
+  end if;
   if outcomes is not null then
     foreach outcome in array outcomes loop
       if (locked.rows[array_position(locked.ids, outcome.id)]).lease_token = outcome.token then
@@ -207,7 +216,7 @@ begin
     where lanes.ctid = newest.address;
   end if;
   if max_lanes > 0 and claimed is null and (is_crowded or not is_direct) then
-    due := postbud_find_due_1(names, versions, leases_ms, waits, is_down, max_lanes, now_at);
+    due := postbud_find_due_1(case when is_limited then postbud_unlimited_1(names) else names end, versions, leases_ms, waits, is_down, max_lanes, now_at);
     if due.ids is not null then
       has_found_due := true;
       -- In a newer snapshot, now that they are locked, as all that follows.
@@ -224,6 +233,12 @@ begin
     -- What this turn has made due, it has not looked for: the next one does.
     has_found_due := true;
   end if;
+  if is_limited and max_lanes > 0 and (is_crowded or not is_direct) then
+    limited := postbud_claim_limited_1(token, names, versions, leases_ms, waits, max_lanes, max_deliveries, now_at, claimed);
+    claimed := limited.claimed;
+    limited_in_ms := limited.next_in_ms;
+    has_found_due := has_found_due or limited.has_found;
+  end if;
   -- What a crash takes back is done again, under the same numbers: a lease, and the fan-out before it. A settlement waits for
   -- the disk, and what is before it in the log with it.
   if not is_durable and pg_current_xact_id_if_assigned() is not null then
@@ -234,6 +249,6 @@ begin
     'clock', extract(epoch from coalesce(clock, clock_timestamp())) * 1000, 'fannedOut', fanned_out,
     'isAwaited', is_awaited, 'isMet', is_met, 'isClockBack', is_clock_back,
     'hasRecovered', has_recovered, 'hasFoundDue', has_found_due, 'memory', case when is_memory_new then memory end, 'settled', settlement,
-    'claimed', claimed);
+    'claimed', claimed, 'limitedInMs', limited_in_ms);
 end
 $$;

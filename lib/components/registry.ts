@@ -1,6 +1,6 @@
 import type { Subscriber } from '../bus/catalog/catalog.ts';
 import { remoteSubscriber } from '../bus/subscribers/http.ts';
-import { topicsOf } from '../bus/subscribers/subscriber.ts';
+import { limitsOf, topicsOf } from '../bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../bus/subscribers/subscriber.ts';
 import { readable } from '../platform/config.ts';
 import type { Config, InvalidConfiguration, RemoteSubscriber } from '../platform/config.ts';
@@ -13,7 +13,8 @@ import { notificationsBy } from './notifications.ts';
 import { payments } from './payments.ts';
 import { requireTopics, topicsSentOut } from './sent-out.ts';
 
-type Settings = Pick<Config, 'remoteSubscribers' | 'database'> & Partial<Pick<Config, 'mail' | 'standIns'>>;
+type Settings = Pick<Config, 'remoteSubscribers' | 'database'> &
+  Partial<Pick<Config, 'mail' | 'standIns' | 'limits'>>;
 
 /** Opens the database of the handlers that need one of their own. */
 type Open = () => Promise<Database>;
@@ -87,7 +88,8 @@ function attachComponent(
   { attached, refusals }: Attachments,
 ): void {
   const attach = (topics: readonly string[], part: () => AttachedSubscriber) => {
-    const component = readable(part, (error) => refusals.push({ subscriber: name, topics, error }));
+    const limited = () => withLimits(part(), settings.limits);
+    const component = readable(limited, (error) => refusals.push({ subscriber: name, topics, error }));
     if (component) attached.push(component);
   };
   const place = placeOf(name);
@@ -100,6 +102,15 @@ function attachComponent(
   const kept = handled.filter((topic) => !sentOut.includes(topic));
   if (place !== 'elsewhere' && kept.length > 0) attach(kept, () => only(kept, place(settings, open)));
   if (remote) attach(sentOut, () => remoteSubscriber(remote));
+}
+
+/** Variables overrule what the component sets itself. @throws InvalidConfiguration */
+function withLimits(component: AttachedSubscriber, settings: Settings['limits'] = []): AttachedSubscriber {
+  const set = settings.find(({ name }) => name === component.name);
+  if (!set) return component;
+  const own = limitsOf(component.name, { rate: set.rate, concurrency: set.concurrency });
+  const { rate = null, concurrency = null } = component.limits ?? {};
+  return { ...component, limits: { rate: own?.rate ?? rate, concurrency: own?.concurrency ?? concurrency } };
 }
 
 function sentOutOf(remote: RemoteSubscriber, handled: readonly string[]): readonly string[] {

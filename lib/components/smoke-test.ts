@@ -43,6 +43,7 @@ function takingTests({ name, place, host, batch, handlers }: AttachedSubscriber)
     timeoutMs: LIMIT_MS,
     maxAttempts: 6,
     outage: 'off',
+    limits: null,
   };
 }
 

@@ -2,7 +2,7 @@ import { environmentOf, InvalidConfiguration, isDeployed, namesUser, readable } 
 import type { Environment, Source } from './environment.ts';
 import { wrongInOrigin } from './origin-pattern.ts';
 import { remoteProducers } from './remote-producers.ts';
-import { remoteSubscribers } from './remote-subscribers.ts';
+import { limitSettings, remoteSubscribers } from './remote-subscribers.ts';
 import { SECOND, msOf } from './time.ts';
 import { reconciliationSettings, webhookSettings } from './webhook-settings.ts';
 
@@ -100,6 +100,7 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
     webhooks: webhookSettings(source),
     reconciliations: reconciliationSettings(source),
     remoteSubscribers: remoteSubscribers(source),
+    limits: limitSettings(source),
     remoteProducers: remoteProducers(source),
   };
 }
@@ -119,6 +120,7 @@ export function wrongVariables(): InvalidConfiguration[] {
     config.webhooks,
     config.reconciliations,
     ...config.remoteSubscribers,
+    ...config.limits,
     ...config.remoteProducers,
   ];
   const found = new Map<string, InvalidConfiguration>();

@@ -211,7 +211,7 @@ export function oneOf<const Names extends readonly [string, ...string[]]>(names:
   return optional(z.enum(names, `must be one of ${names.join(', ')}`));
 }
 
-function wholeNumber(least: number, most: number) {
+export function wholeNumber(least: number, most: number) {
   const must = `must be a whole number from ${least} to ${most}`;
   return optional(z.coerce.number(must).int(must).min(least, must).max(most, must));
 }

@@ -1,7 +1,17 @@
 import * as z from 'zod';
 
-import { httpUrl, InvalidConfiguration, namesUser, oneOf, onOrOff, optional, parsed } from './environment.ts';
+import {
+  httpUrl,
+  InvalidConfiguration,
+  namesUser,
+  oneOf,
+  onOrOff,
+  optional,
+  parsed,
+  wholeNumber,
+} from './environment.ts';
 import type { Source } from './environment.ts';
+import { rateOf } from './time.ts';
 
 /** A component that runs elsewhere and receives its events over HTTP. Reading a wrong part of it throws. */
 export interface RemoteSubscriber {
@@ -20,7 +30,7 @@ export interface RemoteSubscriber {
 /** Names a variable of a component elsewhere, such as `SUBSCRIBER_LEDGER_URL`. */
 export function variableOf(
   component: string,
-  part: 'URL' | 'SECRET' | 'TOPICS' | 'BATCH' | 'OUTAGE',
+  part: 'URL' | 'SECRET' | 'TOPICS' | 'BATCH' | 'OUTAGE' | 'RATE' | 'CONCURRENCY',
 ): string {
   return `SUBSCRIBER_${component.toUpperCase()}_${part}`;
 }
@@ -51,6 +61,41 @@ export function remoteSubscribers(source: Source): RemoteSubscriber[] {
     },
   }));
 }
+
+/** What limits a component, be it here or elsewhere. Reading a wrong part of it throws. */
+export interface LimitSettings {
+  readonly name: string;
+  /** Such as `600/m`. */
+  readonly rate: string | undefined;
+  readonly concurrency: number | undefined;
+}
+
+/** Reads the limits of the components that variables name. */
+export function limitSettings(source: Source): LimitSettings[] {
+  const names = Object.entries(source).flatMap(([variable, value]) => {
+    const name = /^SUBSCRIBER_([A-Z]+)_(?:RATE|CONCURRENCY)$/.exec(variable)?.[1];
+    return name && value?.trim() ? [name.toLowerCase()] : [];
+  });
+  return [...new Set(names)].map((name) => ({
+    name,
+    get rate() {
+      return parsed(variableOf(name, 'RATE'), rate, source);
+    },
+    get concurrency() {
+      return parsed(variableOf(name, 'CONCURRENCY'), wholeNumber(1, 1000), source);
+    },
+  }));
+}
+
+const rate = optional(
+  z
+    .string()
+    .trim()
+    .refine(
+      (text) => rateOf(text) !== null,
+      'must be a number from 1 to 1000000 and the time in which so many are allowed (s, m, h or d), for example 600/m',
+    ),
+);
 
 const waitOrOff = oneOf(['wait', 'off']);
 

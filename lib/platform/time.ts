@@ -20,6 +20,20 @@ export function msOf(text: string): number {
   return Number(count) * (UNIT_MS.get(unit) ?? 0);
 }
 
+/** So many in a time. */
+export interface Rate {
+  readonly count: number;
+  readonly ms: number;
+}
+
+/** Parses a rate such as `600/m`: from 1 to a million in a second, a minute, an hour or a day. @returns null for an invalid text. */
+export function rateOf(text: string): Rate | null {
+  const [, count = '', unit = ''] = /^([1-9]\d{0,6})\/([smhd])$/.exec(text) ?? [];
+  return Number(count) >= 1 && Number(count) <= 1_000_000
+    ? { count: Number(count), ms: msOf(`1${unit}`) }
+    : null;
+}
+
 /** An instant as ISO 8601 in UTC. @param at in milliseconds since the epoch, or a date. */
 export function instantOf(at: number | Date): string {
   return new Date(at).toISOString();

@@ -59,6 +59,8 @@ describe('with nothing set', () => {
     'SUBSCRIBER_LEDGER_TOPICS',
     'SUBSCRIBER_LEDGER_BATCH',
     'SUBSCRIBER_LEDGER_OUTAGE',
+    'SUBSCRIBER_LEDGER_RATE',
+    'SUBSCRIBER_LEDGER_CONCURRENCY',
   ])('the variable %s is unset when it is empty or blank', (variable) => {
     const unset = readConfig();
     expect(readConfig({ [variable]: '' })).toEqual(unset);
@@ -95,6 +97,8 @@ describe('a wrong value is refused with its variable and what it must be', () =>
       'must be one of standard, stripe, vipps, criipto, github-style',
     ],
     ['SUBSCRIBER_LEDGER_URL', 'ledger.example.no', 'must be a URL that starts with https:// or http://'],
+    ['SUBSCRIBER_LEDGER_RATE', '600', 'must be a number from 1 to 1000000 and the time'],
+    ['SUBSCRIBER_LEDGER_CONCURRENCY', '0', 'must be a whole number from 1 to 1000'],
     ['ALERT_EMAIL', 'vakt', 'must be one e-mail address'],
     ['ALERT_WEBHOOK_URL', 'https://u:p@chat.example.no', 'must not contain a user or a password'],
     ['ALERT_WEBHOOK_SECRET', 'secret', 'must be whsec_ and the base64 of 24 to 64 random bytes'],

@@ -247,6 +247,20 @@ test('whatever the variables say, no topic is handled in two places, and none wh
 });
 
 describe('the options of a subscription', () => {
+  test('variables limit a component, here and elsewhere, and leave the others without a limit', () => {
+    const variables = { SUBSCRIBER_PAYMENTS_RATE: '600/m', SUBSCRIBER_LEDGER_CONCURRENCY: '4' };
+    const elsewhere = { SUBSCRIBER_LEDGER_URL: URL, SUBSCRIBER_LEDGER_SECRET: SECRET };
+    const { limits, remoteSubscribers } = readConfig({ ...variables, ...elsewhere });
+    const attached = subscribersOf({ database: { kind: 'none' }, limits, remoteSubscribers });
+    expect(Object.fromEntries(attached.map((one) => [one.name, one.limits]))).toEqual({
+      audit: null,
+      identity: null,
+      ledger: { rate: null, concurrency: 4 },
+      notifications: null,
+      payments: { rate: { count: 600, ms: 60_000 }, concurrency: null },
+    });
+  });
+
   test('a component elsewhere waits in an outage unless _OUTAGE=off, and one in this process does not', () => {
     const outageWith = (variables: Record<string, string>) =>
       subscribersOf(settings(payments({ TOPICS: 'booking.approved', ...variables })))

@@ -53,6 +53,8 @@ export interface Turn {
   readonly isClockBack: boolean;
   /** Whether it looked at all due lanes and found some, so that there may be more. */
   readonly hasFoundDue: boolean;
+  /** When the rate of a subscriber, for which deliveries wait, allows the next one; null where none does. */
+  readonly limitedInMs: number | null;
   readonly lanes: readonly ClaimedLane[];
 }
 
@@ -96,6 +98,7 @@ export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn
     hasRecovered: answer.hasRecovered,
     isClockBack: answer.isClockBack,
     hasFoundDue: answer.hasFoundDue,
+    limitedInMs: answer.limitedInMs,
     lanes: answer.claimed ? readClaim(answer.claimed, token, subscriptions) : [],
   };
 }
@@ -141,6 +144,7 @@ interface TurnAnswer {
   readonly hasRecovered: boolean;
   readonly isClockBack: boolean;
   readonly hasFoundDue: boolean;
+  readonly limitedInMs: number | null;
   /** Null when it is as before. */
   readonly memory: object | null;
   readonly settled: FoundSettled | null;

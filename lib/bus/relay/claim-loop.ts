@@ -167,6 +167,7 @@ export class ClaimLoop {
     this.#runs.confirm(yielded, taken.settled);
     if (lanes.length > 0 || fannedOut > 0) this.#pace.foundWork();
     if (taken.hasFoundDue) this.#relaying.dueLooks.owe();
+    if (taken.limitedInMs !== null) this.#runs.noteNext(taken.nowMs + taken.limitedInMs);
     // The database read its clock between the two, which are far apart if the turn had to wait for a connection.
     const clock = time.clockFrom(taken.clockMs, receivedAt);
     const leaseClock = time.clockFrom(taken.nowMs, sentAt);

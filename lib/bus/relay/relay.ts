@@ -1,6 +1,7 @@
 import type { Database } from '../../platform/db/connect.ts';
 import { LogBatch } from '../../platform/log.ts';
 import { inRelaySpan } from '../../platform/telemetry/relay.ts';
+import { publishNewLimits } from '../deliveries/limits.ts';
 import { subscriptionsOf } from '../deliveries/subscription.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { Bell, DueLooks } from './bell.ts';
@@ -53,6 +54,7 @@ export async function relay(options: RelayOptions): Promise<RelayReport> {
 }
 
 async function drain(options: RelayOptions): Promise<RelayReport> {
+  await publishNewLimits(options.db, options.subscribers);
   const relaying: Relaying = {
     db: options.db,
     subscriptions: subscriptionsOf(options.subscribers),

@@ -199,6 +199,12 @@ export class Runs {
     }
   }
 
+  /** Notes in the report that something is due then. */
+  noteNext(atMs: number): void {
+    const { report } = this.#relaying;
+    report.nextRetryAt = earliest([report.nextRetryAt, atMs]);
+  }
+
   #keep(run: LaneRun, { id, keepUntilMs }: LaneOutcome, { leftFor }: Settled): void {
     for (const successor of run.keep(keepUntilMs, (key) => leftFor.get(`${id} ${key}`)))
       this.#runs.add(successor);

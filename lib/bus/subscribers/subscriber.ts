@@ -2,6 +2,8 @@ import { inspect } from 'node:util';
 
 import type { Transaction } from '../../platform/db/connect.ts';
 import { LONGEST_TIME_LIMIT_MS } from '../../platform/lifetime.ts';
+import { rateOf } from '../../platform/time.ts';
+import type { Rate } from '../../platform/time.ts';
 import { topics } from '../catalog/catalog.ts';
 import type { Subscriber, TopicName, TopicsOf, VersionedPayload } from '../catalog/catalog.ts';
 import { defaultsOf } from './defaults.ts';
@@ -87,6 +89,19 @@ export interface SubscriberOptions {
   readonly outage?: 'wait' | 'off';
   /** Whether operators' replays reach the handlers (`run`, the default) or leave their deliveries out (`refuse`). */
   readonly onReplay?: 'run' | 'refuse';
+  /**
+   * At most so many deliveries in a second, a minute, an hour or a day, over all relays together: `600/m`. At most a
+   * twentieth of them comes at once. Retries and replays count too.
+   */
+  readonly rate?: string;
+  /** At most so many handlers at once, over all relays together. */
+  readonly concurrency?: number;
+}
+
+/** What holds over all relays together; null for no limit. */
+export interface Limits {
+  readonly rate: Rate | null;
+  readonly concurrency: number | null;
 }
 
 type Handlers<Name extends Subscriber, Context> = {
@@ -125,6 +140,7 @@ export interface AttachedSubscriber {
   readonly afterDeadLetter: 'continue' | 'halt';
   readonly outage: 'wait' | 'off';
   readonly onReplay: 'run' | 'refuse';
+  readonly limits: Limits | null;
 }
 
 /** Limits of a batch, in addition to the number of its events. A batch has at least one event. */
@@ -253,6 +269,7 @@ function attachHandlers(
   requireOneOf(name, { afterDeadLetter }, ['continue', 'halt']);
   requireOneOf(name, { outage }, ['wait', 'off']);
   requireOneOf(name, { onReplay }, ['run', 'refuse']);
+  const limits = limitsOf(name, options);
   const byTopic = new Map<string, Handler>();
   for (const [topic, handler] of Object.entries(handlers)) {
     if (!topicsOf(name).includes(topic)) {
@@ -276,7 +293,23 @@ function attachHandlers(
     afterDeadLetter,
     outage,
     onReplay,
+    limits,
   };
+}
+
+/** @throws TypeError for a rate or a concurrency that is none */
+export function limitsOf(name: string, { rate: text, concurrency }: AnyOptions): Limits | null {
+  const rate = text === undefined ? null : rateOf(text);
+  if (text !== undefined && rate === null)
+    throw new TypeError(
+      `${name}: expected a rate such as '10/s', '600/m', '5000/h' or '1000/d', not ${inspect(text)}`,
+    );
+  if (
+    concurrency !== undefined &&
+    !(Number.isInteger(concurrency) && concurrency >= 1 && concurrency <= 1000)
+  )
+    throw new TypeError(`${name}: expected a concurrency of 1 to 1000, not ${inspect(concurrency)}`);
+  return rate === null && concurrency === undefined ? null : { rate, concurrency: concurrency ?? null };
 }
 
 /** The second line of defence: replays leave these deliveries out (lib/bus/deliveries/operations/replay.ts). */

@@ -3,6 +3,7 @@ import type { LimitFunction } from 'p-limit';
 import pTimeout from 'p-timeout';
 
 import { endOutages } from '../../bus/deliveries/end-outages.ts';
+import { publishLimits } from '../../bus/deliveries/limits.ts';
 import { endSmokeTests } from '../../bus/deliveries/operations/end-smoke-tests.ts';
 import { leaveOutages } from '../../bus/deliveries/operations/leave-outages.ts';
 import { advanceRenames } from '../../bus/deliveries/operations/rename.ts';
@@ -145,6 +146,17 @@ export function outageDuty(subscribers: () => readonly AttachedSubscriber[]): Du
     run: async (db) => {
       await leaveOutages(db, subscribers());
       await endOutages(db, subscriptionsOf(subscribers()));
+      return {};
+    },
+  };
+}
+
+/** Makes the duty that writes the limits of subscribers, and deletes those of subscribers that have none any more. */
+export function limitDuty(subscribers: () => readonly AttachedSubscriber[]): Duty {
+  return {
+    name: 'limits of subscribers',
+    run: async (db) => {
+      await publishLimits(db, subscribers());
       return {};
     },
   };

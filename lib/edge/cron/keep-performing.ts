@@ -2,7 +2,7 @@ import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { AlertSettings, Config } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { MINUTE, sleep } from '../../platform/time.ts';
-import { alertDuty, duties, outageDuty, perform } from './duties.ts';
+import { alertDuty, duties, limitDuty, outageDuty, perform } from './duties.ts';
 import { keepStepping } from './keep-stepping.ts';
 import { reconciling } from './reconciling.ts';
 import { steppedWork } from './stepped-work.ts';
@@ -20,7 +20,8 @@ export async function keepPerforming(options: {
   readonly heartbeat?: () => Promise<void>;
 }): Promise<void> {
   const { db, subscribers, settings, signal, heartbeat } = options;
-  const toDo = [...duties, outageDuty(() => subscribers), alertDuty(() => settings().alerts)];
+  const attached = () => subscribers;
+  const toDo = [...duties, outageDuty(attached), limitDuty(attached), alertDuty(() => settings().alerts)];
   const work = [...steppedWork(subscribers), reconciling(() => settings().reconciliations)];
   const performForever = async () => {
     while (!signal.aborted) {

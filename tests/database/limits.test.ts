@@ -1,0 +1,185 @@
+import { describe, expect } from 'vitest';
+
+import { publishLimits } from '../../lib/bus/deliveries/limits.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
+import type { RelayReport } from '../../lib/bus/relay/relay.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber, SubscriberOptions } from '../../lib/bus/subscribers/subscriber.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
+import { MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
+import { test } from '../support/bus-test.ts';
+import {
+  START,
+  contradictions,
+  drain,
+  drainLive,
+  emitPayments,
+  numbers,
+  payment,
+  rows,
+  storeBacklog,
+} from '../support/bus.ts';
+
+/** Relays four times at once, as four processes do, at each time. */
+async function fourRelays(db: Database, attached: readonly AttachedSubscriber[], times: readonly number[]) {
+  const reports: RelayReport[] = [];
+  for (const now of times)
+    reports.push(
+      ...(await Promise.all(
+        [1, 2, 3, 4].map(() => relay({ db, subscribers: attached, until: Date.now() + 45_000, now })),
+      )),
+    );
+  return reports;
+}
+
+const each = (ms: number, during: number, from = START) =>
+  numbers(0, during / ms - 1).map((tick) => from + tick * ms);
+
+const burnt = (db: Database) =>
+  rows(db, 'select from deliveries where attempts > 1 or attempt_log is not null');
+
+describe('a rate', () => {
+  test('is kept by four relays together, within a twentieth, in order and without a failed attempt', async ({
+    bus: { db },
+    handed,
+    ledger,
+  }) => {
+    await storeBacklog(db, 'payment.captured', 1000);
+    await fourRelays(db, [ledger(undefined, { rate: '600/m' })], each(SECOND, MINUTE));
+    expect(handed.length).toBeGreaterThanOrEqual(570);
+    expect(handed.length).toBeLessThanOrEqual(630);
+    expect(handed).toEqual(numbers(1, handed.length));
+    expect(await burnt(db)).toEqual([]);
+    expect(await contradictions(db)).toEqual([]);
+  });
+
+  test('holds for replays too, and for the subscriber’s topics together', async ({ bus: { db } }) => {
+    let count = 0;
+    const handler = () => void (count += 1);
+    const ledger = subscriber('ledger', { 'payment.captured': handler, 'payment.refunded': handler });
+    const limited = subscriber(
+      'ledger',
+      { 'payment.captured': handler, 'payment.refunded': handler },
+      { rate: '40/m' },
+    );
+    await storeBacklog(db, 'payment.captured', 100);
+    await storeBacklog(db, 'payment.refunded', 100);
+    await drain(db, [ledger]);
+    expect(count).toBe(200);
+    await rows(db, `update deliveries set state = 'pending', attempts = 0, replays = 1, delivered_at = null`);
+    await rows(db, 'update lanes set head = 0, due_at = $1::text::timestamptz', [
+      new Date(START).toISOString(),
+    ]);
+    count = 0;
+    await fourRelays(db, [limited], each(SECOND, MINUTE, START + SECOND));
+    expect(count).toBeGreaterThanOrEqual(38);
+    expect(count).toBeLessThanOrEqual(42);
+  });
+
+  test('tells when the next delivery is allowed, so that a relay begins then', async ({
+    bus: { db },
+    ledger,
+  }) => {
+    await emitPayments(db, 1, 3);
+    const { nextRetryAt } = await drain(db, [ledger(undefined, { rate: '6/m' })]);
+    expect(nextRetryAt).toBe(START + 10 * SECOND);
+  });
+
+  test('lets a tenant’s one event pass another’s many, also in the lane that they share, each in order', async ({
+    bus: { db },
+  }) => {
+    const [{ key }] = (await rows<{ key: string }>(
+      db,
+      `select 'other ' || number as key from generate_series(1, 100) as number
+       where postbud_slot('other ' || number) = postbud_slot('many') limit 1`,
+    )) as [{ key: string }];
+    await emitPayments(db, 1, 600, { orderingKey: 'many' });
+    await emit(db, 'payment.captured', payment(1001), { orderingKey: key });
+    const handed: number[] = [];
+    const ledger = subscriber(
+      'ledger',
+      { 'payment.captured': ({ payload }) => void handed.push(payload.amountMinor) },
+      { rate: '60/m' },
+    );
+    await fourRelays(db, [ledger], each(SECOND, 30 * SECOND));
+    expect(handed.indexOf(1001)).toBeGreaterThanOrEqual(0);
+    expect(handed.indexOf(1001)).toBeLessThanOrEqual(4);
+    const many = handed.filter((number) => number <= 600);
+    expect(many).toEqual(numbers(1, many.length));
+    await emitPayments(db, 601, 601, { orderingKey: 'many' });
+    await publishLimits(db, [subscriber('ledger', {})]);
+    await drain(
+      db,
+      [subscriber('ledger', { 'payment.captured': ({ payload }) => void handed.push(payload.amountMinor) })],
+      {
+        now: START + MINUTE,
+      },
+    );
+    expect(handed.filter((number) => number <= 601)).toEqual(numbers(1, 601));
+    expect(await burnt(db)).toEqual([]);
+    expect(await contradictions(db)).toEqual([]);
+  });
+
+  test('is not in the way of other subscribers', async ({ bus: { db }, handed, ledger }) => {
+    await emitPayments(db, 1, 50);
+    const others: number[] = [];
+    const bookings = subscriber('bookings', {
+      'payment.captured': ({ payload }) => void others.push(payload.amountMinor),
+    });
+    await drain(db, [ledger(undefined, { rate: '1/h' }), bookings]);
+    expect([handed, others]).toEqual([[1], numbers(1, 50)]);
+  });
+});
+
+test('a concurrency holds over four relays together, and keeps every key in order', async ({
+  bus: { db },
+}) => {
+  const keys = numbers(1, 12).map((key) => `tenant ${key}`);
+  for (const orderingKey of keys) await emitPayments(db, 1, 4, { orderingKey });
+  let running = 0;
+  let most = 0;
+  const handed = new Map<string, number[]>();
+  const ledger = subscriber(
+    'ledger',
+    {
+      async 'payment.captured'({ orderingKey, payload }) {
+        running += 1;
+        most = Math.max(most, running);
+        handed.set(orderingKey, [...(handed.get(orderingKey) ?? []), payload.amountMinor]);
+        await sleep(15);
+        running -= 1;
+      },
+    },
+    { concurrency: 3 },
+  );
+  await Promise.all([1, 2, 3, 4].map(() => drainLive(db, [ledger])));
+  await drainLive(db, [ledger]);
+  expect(most).toBe(3);
+  expect([...handed.values()]).toEqual(keys.map(() => [1, 2, 3, 4]));
+  expect(await burnt(db)).toEqual([]);
+  expect(await contradictions(db)).toEqual([]);
+});
+
+test('a place of a relay that died is free when its lease is over', async ({
+  bus: { db },
+  handed,
+  ledger,
+}) => {
+  await emitPayments(db, 1, 2);
+  const limited = ledger(undefined, { concurrency: 1 });
+  await publishLimits(db, [limited]);
+  await rows(db, `update subscriber_limits set held = array[0, -1]`);
+  await drain(db, [limited]);
+  expect(handed).toEqual([1, 2]);
+});
+
+test.for<[SubscriberOptions, RegExp]>([
+  [{ rate: '600' }, /expected a rate such as '10\/s', '600\/m', '5000\/h' or '1000\/d', not '600'/],
+  [{ rate: '0/m' }, /not '0\/m'/],
+  [{ rate: '9999999/s' }, /not '9999999\/s'/],
+  [{ concurrency: 0 }, /expected a concurrency of 1 to 1000, not 0/],
+  [{ concurrency: 1.5 }, /not 1\.5/],
+])('a subscriber with %j is refused', ([options, message]) => {
+  expect(() => subscriber('ledger', {}, options)).toThrow(message);
+});
