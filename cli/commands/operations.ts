@@ -52,7 +52,7 @@ const NAMES = Object.keys(KINDS);
 
 export const command: Command = {
   name: 'operations',
-  summary: 'list what was begun and may still be under way: replays, backfills, renames, …',
+  summary: 'list the replays, backfills, renames, erasures or smoke tests',
   usage: [`operations <${NAMES.join('|')}> [--limit <number>]`],
   notes: [
     'Newest first, each with what it is done to, how far it is, who began it and why, and its id. Renames include retirements, with an entry for each topic.',
@@ -102,14 +102,14 @@ type Requested = {
 
 function entryOf<Row extends Requested>(
   row: Row,
-  { id, name, scope, numbers, state, kind }: Listed<Row>,
+  { id, name, scope, numbers, state, kind, one = () => kind.one }: Listed<Row>,
 ): Entry {
   const what = [name(row), scope === undefined ? '' : phraseOf(scope(row)).text].filter(Boolean).join(' ');
   const figures = numbers.map(([label, of]) => `${numberText(of(row))} ${label.toLowerCase()}`).join(', ');
   const how = state === undefined ? [] : [phraseOf(state(row)).text];
   return {
     at: row.requestedAt,
-    word: kind.one,
+    word: one(row),
     parts: [
       `${what}: ${[figures, ...how].join('; ')}`,
       whoWords(row.requestedBy, row.reason ?? null),

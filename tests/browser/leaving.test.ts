@@ -101,7 +101,7 @@ describe('a retired subscriber', () => {
       expect(await heldBy(db)).toEqual([{ held: 0, dismissed: 101 }]);
       await page.getByRole('link', { name: 'See the retirement' }).click();
       await page
-        .getByRole('link', { name: /^Details of the rename of books/ })
+        .getByRole('link', { name: /^Details of the retirement of books/ })
         .first()
         .click();
       await expect.poll(() => wordsOf(page)).toContain('Retired: 101 dismissed.');

@@ -77,7 +77,7 @@ describe('renames and retirements', () => {
     const { out } = await postbud('operations renames');
     expect(out.split('\n').slice(0, 2)).toEqual([
       expect.stringMatching(
-        /rename {2}books retired on payment.captured: – moved, 3 dismissed; ended \S+ {2}by kari\S+: history /,
+        /retirement {2}books retired on payment.captured: – moved, 3 dismissed; ended \S+ {2}by kari\S+: history /,
       ),
       expect.stringMatching(new RegExp(`2 moved, 0 dismissed; ended .*: renamed {2}${renamed}$`)),
     ]);

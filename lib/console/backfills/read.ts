@@ -53,12 +53,8 @@ const recordFields = {
 };
 const record = z.object(shapesOf(recordFields));
 
-export const backfillList = z
-  .object({
-    generatedAt: shape.instant,
-    items: z.array(record.meta({ id: 'BackfillRecord' })),
-    nextCursor: z.uuid().nullable(),
-  })
+export const backfillList = shape
+  .listOf(record.meta({ id: 'BackfillRecord' }))
   .meta({ id: 'BackfillList', description: 'Backfills, newest first.' });
 
 const stateFields = {
@@ -110,13 +106,7 @@ export async function readBackfills(db: Database, query: ListQuery): Promise<Bac
     text: LIST,
     values: [topic, subscriber, cursor, limit + 1],
   });
-  const { generatedAt, items } = row!;
-  const kept = items.slice(0, limit);
-  return {
-    generatedAt,
-    items: kept,
-    nextCursor: items.length > limit ? (kept.at(-1)?.backfillId ?? null) : null,
-  };
+  return shape.pageOf(row!, limit, ({ backfillId }) => backfillId);
 }
 
 /** Reads one backfill and counts the states of its deliveries. @returns null for an unknown one. */

@@ -42,12 +42,8 @@ const erasureRecord = z
   })
   .meta({ id: 'Erasure', description: 'An erasure of a person’s data.' });
 
-export const erasureList = z
-  .object({
-    generatedAt: shape.instant,
-    items: z.array(erasureRecord),
-    nextCursor: z.uuid().nullable(),
-  })
+export const erasureList = shape
+  .listOf(erasureRecord)
   .meta({ id: 'ErasureList', description: 'Erasures, newest first.' });
 
 export const erasureProgress = erasureRecord
@@ -75,12 +71,9 @@ export async function readErasures(db: Database, query: z.output<typeof listQuer
     .where(cursor === undefined ? undefined : isOlder)
     .orderBy(desc(requestedAt), desc(id))
     .limit(limit + 1);
-  const kept = found.slice(0, limit);
-  return {
-    generatedAt: instantOf(found[0]?.now ?? new Date()),
-    items: kept.map(({ erasure }) => recordOf(erasure)),
-    nextCursor: found.length > limit ? (kept.at(-1)?.erasure.id ?? null) : null,
-  };
+  const generatedAt = instantOf(found[0]?.now ?? new Date());
+  const items = found.map(({ erasure }) => recordOf(erasure));
+  return shape.pageOf({ generatedAt, items }, limit, ({ erasureId }) => erasureId);
 }
 
 /** Reads one erasure. @returns null for an unknown one. */

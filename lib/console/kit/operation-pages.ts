@@ -87,6 +87,8 @@ export interface Listed<Row> {
   readonly rows: readonly Row[];
   readonly now: string;
   readonly id: (row: Row) => string;
+  /** What a row is, where the kind has two. */
+  readonly one?: (row: Row) => string;
   /** What heads the names. */
   readonly label?: string;
   /** Names what it is done to. */
@@ -102,10 +104,11 @@ export interface Listed<Row> {
 
 /** Draws who did what, when and why, how far it is, and the way to the page of each. */
 export function operationTable<Row extends Requested>({
-  kind: { one, several, pathOf },
+  kind: { one: kindOfOne, several, pathOf },
   rows,
   now,
   id,
+  one = () => kindOfOne,
   label = 'What',
   name,
   isName = () => true,
@@ -141,7 +144,7 @@ export function operationTable<Row extends Requested>({
             html`<div class="acts">
               <a class="btn sm quiet" href="${pathOf(id(row))}"
                 >Details<span class="vh">
-                  of the ${one} of ${name(row)} at ${timeText(row.requestedAt, now)}</span
+                  of the ${one(row)} of ${name(row)} at ${timeText(row.requestedAt, now)}</span
                 ></a
               >
             </div>`,

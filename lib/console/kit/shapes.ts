@@ -80,6 +80,20 @@ export const pageLimit = z.coerce
   .max(100, PAGE_LIMIT)
   .default(50);
 
+/** The answer with one page of a list that is read from its newest entry on. */
+export const listOf = <Item extends z.ZodType>(item: Item) =>
+  z.object({ generatedAt: instant, items: z.array(item), nextCursor: z.uuid().nullable() });
+
+/** Makes that answer of what was read: one more than fit, if there are any. */
+export function pageOf<Item>(
+  { generatedAt, items }: { readonly generatedAt: string; readonly items: readonly Item[] },
+  limit: number,
+  idOf: (item: Item) => string,
+): { generatedAt: string; items: Item[]; nextCursor: string | null } {
+  const kept = items.slice(0, limit);
+  return { generatedAt, items: kept, nextCursor: items.length > limit ? idOf(kept.at(-1)!) : null };
+}
+
 /** One page of a list that is read from its newest entry on, as a query's fields. */
 export const page = {
   limit: pageLimit,

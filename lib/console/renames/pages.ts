@@ -51,6 +51,7 @@ export function listedRenames({ items, generatedAt: now }: RenameList): Listed<R
     rows: items,
     now,
     id: ({ renameId }) => renameId,
+    one: ({ action }) => (action === 'retire' ? 'retirement' : 'rename'),
     label: 'Name',
     name: ({ subscriber }) => subscriber,
     scope: ({ action, renamedTo, topic }) =>

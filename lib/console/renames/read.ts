@@ -69,12 +69,8 @@ const progressFields = {
   ),
 };
 
-export const renameList = z
-  .object({
-    generatedAt: shape.instant,
-    items: z.array(record.meta({ id: 'RenameRecord' })),
-    nextCursor: z.uuid().nullable(),
-  })
+export const renameList = shape
+  .listOf(record.meta({ id: 'RenameRecord' }))
   .meta({ id: 'RenameList', description: 'Renames and retirements, one for each topic, newest first.' });
 
 export const renameProgress = z.object(shapesOf(progressFields)).meta({
@@ -103,13 +99,7 @@ export async function readRenames(db: Database, query: z.output<typeof listQuery
     text: LIST,
     values: [topic, subscriber, cursor, limit + 1],
   });
-  const { generatedAt, items } = row!;
-  const kept = items.slice(0, limit);
-  return {
-    generatedAt,
-    items: kept,
-    nextCursor: items.length > limit ? (kept.at(-1)?.renameId ?? null) : null,
-  };
+  return shape.pageOf(row!, limit, ({ renameId }) => renameId);
 }
 
 /** Reads one rename or retirement. @returns null for an unknown one. */

@@ -35,12 +35,8 @@ const recordFields = {
 };
 const record = z.object(shapesOf(recordFields));
 
-export const smokeTestList = z
-  .object({
-    generatedAt: shape.instant,
-    items: z.array(record.meta({ id: 'SmokeTestRecord' })),
-    nextCursor: z.uuid().nullable(),
-  })
+export const smokeTestList = shape
+  .listOf(record.meta({ id: 'SmokeTestRecord' }))
   .meta({ id: 'SmokeTestList', description: 'Smoke tests of the last month, newest first.' });
 
 export type SmokeTestRecord = z.output<typeof record>;
@@ -57,13 +53,7 @@ export async function readSmokeTests(
     text: LIST,
     values: [cursor ?? null, limit + 1],
   });
-  const { generatedAt, items } = row!;
-  const kept = items.slice(0, limit);
-  return {
-    generatedAt,
-    items: kept,
-    nextCursor: items.length > limit ? (kept.at(-1)?.smokeTestId ?? null) : null,
-  };
+  return shape.pageOf(row!, limit, ({ smokeTestId }) => smokeTestId);
 }
 
 // Nothing but smoke tests is delivered in the lanes of their topic, which hold a month of them.
