@@ -13,9 +13,6 @@ export function* fanOutSteps(state: State, who: number, world: World): Generator
   const { phase, memory } = state.relays[who]!;
   const step = (name: Step['name']) => ({ name, who, what: 0 });
   switch (phase) {
-    case 'waits':
-      if (state.fanOutLock === -1) yield step('get');
-      break;
     case 'clock':
       yield step('clock');
       break;
@@ -36,6 +33,7 @@ export function* fanOutSteps(state: State, who: number, world: World): Generator
       if (memory.pin !== null) yield step('place old');
       break;
     case 'idle':
+    case 'waits':
     case 'finish':
   }
 }
@@ -55,28 +53,23 @@ export function look(state: State, who: number, world: World): void {
     relay.memory = { life: state.life, from: 0, reserved: 0, pin: relay.memory.pin };
   }
   relay.memory.life = state.life;
+  for (const run of relay.runs) run.isGathered = run.isDone;
   if (mistake === 'repeatable-read') relay.snapshot = copyTables(state.db);
   if (!hasMarkers(state, relay)) relay.phase = 'finish';
-  else if (state.fanOutLock === -1 || mistake === 'fan-out-without-lock') takeLock(state, who);
-  else {
-    relay.phase = relay.runs.some(({ isDone }) => isDone) ? 'finish' : 'waits';
+  else if (state.fanOutLock === -1 || mistake === 'fan-out-without-lock') {
+    state.fanOutLock = who;
+    relay.phase = 'clock';
+  } else {
+    relay.phase = relay.runs.some(({ isGathered }) => isGathered) ? 'finish' : 'waits';
     if (relay.phase === 'waits' && mistake === 'old-snapshot-after-a-wait')
       relay.snapshot = copyTables(state.db);
   }
-}
-
-function takeLock(state: State, who: number): void {
-  state.fanOutLock = who;
-  state.relays[who]!.phase = 'clock';
 }
 
 export function takeFanOutStep(state: State, { name, who }: Step, world: World): void {
   const relay = state.relays[who]!;
   const { mistake } = world;
   switch (name) {
-    case 'get':
-      takeLock(state, who);
-      break;
     case 'clock':
       relay.numberNow = state.db.lastNumber;
       relay.at = tick(state);

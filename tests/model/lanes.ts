@@ -8,12 +8,12 @@ import type { World } from './world.ts';
 export function finish(state: State, who: number, world: World): void {
   const relay = state.relays[who]!;
   const { db } = state;
-  const isDurable = relay.reserving !== null || relay.runs.some(({ isDone }) => isDone);
+  const isDurable = relay.reserving !== null || relay.runs.some(({ isGathered }) => isGathered);
   keepDisk(state);
   fanOut(state, who, world);
   if (relay.reserving) db.reserved = relay.reserving;
-  for (const run of relay.runs.filter(({ isDone }) => isDone)) settle(state, who, run, world);
-  relay.runs = relay.runs.filter(({ isDone }) => !isDone);
+  for (const run of relay.runs.filter(({ isGathered }) => isGathered)) settle(state, who, run, world);
+  relay.runs = relay.runs.filter(({ isGathered }) => !isGathered);
   if (world.scope.handsOver) claim(state, who, world);
   if (isDurable || (state.disk && encode(state.disk) === encode(db))) state.disk = null;
   if (relay.next) {
@@ -34,7 +34,12 @@ export function abandon(state: State, who: number): void {
     next: null,
     reserving: null,
   });
-  if (state.fanOutLock === who) state.fanOutLock = -1;
+  for (const run of state.relays[who]!.runs) run.isGathered = false;
+  if (state.fanOutLock !== who) return;
+  // Who waits for the fan-out lock has it at once.
+  state.fanOutLock = state.relays.findIndex(({ phase }) => phase === 'waits');
+  const next = state.relays[state.fanOutLock];
+  if (next) next.phase = 'clock';
 }
 
 /** Writes the deliveries of what a turn has placed, and lengthens lanes: `postbud_place_2`. */
@@ -119,6 +124,7 @@ function claim(state: State, who: number, world: World): void {
       aloneTo: -1,
       carefulTo: 0,
       isDone: next.length === 0,
+      isGathered: false,
       isOver: false,
       isExcused: false,
       isOfBackfill: db.backfill?.isBegun ?? false,

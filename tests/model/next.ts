@@ -51,7 +51,6 @@ export function take(before: State, step: Step, world: World): State {
 }
 
 const OF_FAN_OUT: ReadonlySet<string> = new Set([
-  'get',
   'clock',
   'locks',
   'try',

@@ -69,6 +69,12 @@ export const SCOPES: readonly Scope[] = [
     },
   ),
   scope('two-relays', 'two producers, and two relays that hand over', { producers: 2, relays: 2 }),
+  scope('failures', 'a producer with two events, and two relays whose handlers fail', {
+    producers: 1,
+    transactionsEach: 2,
+    relays: 2,
+    faults: { throw: 2, 'throw for good': 1 },
+  }),
   scope('leases', 'two deliveries, two relays; handlers fail, one relay is stopped, one is killed', {
     fannedOut: 2,
     relays: 2,

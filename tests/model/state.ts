@@ -141,6 +141,8 @@ export interface Run {
   aloneTo: number;
   carefulTo: number;
   isDone: boolean;
+  /** Whether its outcomes are on their way in a turn. */
+  isGathered: boolean;
   /** Whether its lease is over; and whether nobody is to blame: its relay was stopped, or a crash has taken back the claim. */
   isOver: boolean;
   isExcused: boolean;

@@ -24,7 +24,6 @@ export const STEPS = {
     'markers',
     'the fan-out lock',
   ],
-  get: ['relay', 'gets the fan-out lock that it waited for', '', 'the fan-out lock'],
   clock: ['relay', 'reads the clock: L', 'the last number, the clock', ''],
   locks: ['relay', "reads who holds the topic's lock", 'locks', ''],
   try: ['relay', "takes the topic's lock alone for a moment: nobody holds it", 'locks', ''],
