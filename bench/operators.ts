@@ -14,7 +14,6 @@ import { countBadges } from '../lib/console/dead-letters/count.ts';
 import { readDeadLetter } from '../lib/console/dead-letters/delivery.ts';
 import { deadLetterQuery } from '../lib/console/dead-letters/query.ts';
 import { readDeadLetters } from '../lib/console/dead-letters/read.ts';
-import { deadLetterRoutes } from '../lib/console/dead-letters/routes.ts';
 import { operatorEndpoint } from '../lib/console/endpoint.ts';
 import { readEvent } from '../lib/console/event/read.ts';
 import { readIncident } from '../lib/console/incidents/detail.ts';
@@ -24,10 +23,8 @@ import type { Bus } from '../lib/console/kit/route.ts';
 import { readTopic } from '../lib/console/lanes/read.ts';
 import { metricsFor } from '../lib/console/metrics/read.ts';
 import { readOverview } from '../lib/console/overview/read.ts';
-import { overviewRoutes } from '../lib/console/overview/routes.ts';
 import { previewReplay } from '../lib/console/replays/preview.ts';
 import { readSubscriberHealth } from '../lib/console/subscribers/read.ts';
-import { subscriberRoutes } from '../lib/console/subscribers/routes.ts';
 import { readStandings } from '../lib/console/subscribers/standing.ts';
 import { readTail, tailQuery } from '../lib/console/tail/read.ts';
 import { webhookQuery } from '../lib/console/webhooks/query.ts';
@@ -40,6 +37,7 @@ import type { Database } from '../lib/platform/db/connect.ts';
 import { driverOf, run } from '../lib/platform/db/statement.ts';
 import { logTo } from '../lib/platform/log.ts';
 import { SECOND } from '../lib/platform/time.ts';
+import { operatorRoutes } from '../tests/support/operator-function.ts';
 import { createDatabase, startPostgres } from '../tests/support/postgres.ts';
 import { goal, ms, quantile, timed } from './figures.ts';
 import type { Figure, Section } from './figures.ts';
@@ -429,7 +427,7 @@ async function pages(db: Database): Promise<Figure[]> {
     badges: () => countBadges(db),
     actions: async () => await import('../lib/console/actions.ts'),
     bus,
-    routes: [...overviewRoutes, ...deadLetterRoutes, ...subscriberRoutes],
+    routes: operatorRoutes,
   });
   const token = await new SignJWT({ scope: 'event-bus:read event-bus:replay' })
     .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
@@ -452,6 +450,17 @@ async function pages(db: Database): Promise<Figure[]> {
     ['overview as JSON', home, 'application/json', OVERVIEW_GOAL_MS],
     ['health page of a subscriber', `${home}/subscribers/audit`, 'text/html', OVERVIEW_GOAL_MS],
     ['dead letters page', `${home}/dead-letters`, 'text/html', undefined],
+    ...[
+      'events',
+      'incidents',
+      'subscribers',
+      'tail',
+      'timers',
+      'set-aside',
+      'renames',
+      'backfills',
+      'smoke-tests',
+    ].map((list) => [`${list} page`, `${home}/${list}`, 'text/html', OVERVIEW_GOAL_MS] as const),
     [`GET ${METRICS}`, METRICS, 'text/plain', OVERVIEW_GOAL_MS],
   ] as const;
   const figures: Figure[] = [];
