@@ -51,6 +51,15 @@ describe('a list of the console as CSV', () => {
     expect(second.headers.get('link')).toBeNull();
   });
 
+  test('of an event has its deliveries, with why each of them waits', async ({ bus, operators }) => {
+    await operators.held(1);
+    const [event] = await rows<{ id: string }>(bus.db, 'select id::text from events');
+    const [head, ...lines] = linesOf((await operators.ask(`/events/${event!.id}?format=csv`)).text);
+    expect(head).toMatch(/^deliveryId,subscriber,state,.*failures,maxAttempts,.*why\.code,why\.text,/);
+    expect(lines).toHaveLength(4);
+    expect(lines.find((line) => line.includes(',ledger,failing,'))).toContain(',backoff,');
+  });
+
   test('is linked on its page, with the filters and from the beginning', async ({ operators }) => {
     const { text } = await operators.ask('/events?state=delivered&limit=10', { accept: BROWSER });
     expect(text).toContain('href="/platform/event-bus/events?state=delivered&amp;format=csv"');
@@ -77,6 +86,10 @@ describe('a list of the console as CSV', () => {
     '/topics/payment.captured?list=haltedLanes',
     '/topics/payment.captured?list=errors',
     '/subscribers/ledger?list=intervals',
+    '/subscribers/ledger?list=heldLanes',
+    '/doctor',
+    '/smoke',
+    '/smoke?list=webhooks',
     '/subscribers/ledger?list=actions',
   ])('is there for %j, with its columns', async (path, { operators }) => {
     const { status, text } = await operators.ask(path, { accept: 'text/csv' });
@@ -91,7 +104,9 @@ describe('a list of the console as CSV', () => {
       400,
       'list: expected items or groups, got "letters"',
     ]);
-    expect((await operators.ask('/doctor', { accept: 'text/csv' })).status).toBe(406);
+    expect(
+      (await operators.ask('/replay?topic=payment.captured&since=1h', { accept: 'text/csv' })).status,
+    ).toBe(406);
     expect(
       (await operators.ask('/dead-letters', { accept: 'text/csv', scope: 'event-bus:replay' })).status,
     ).toBe(403);

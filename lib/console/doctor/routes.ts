@@ -37,6 +37,7 @@ export const examineBus = operatorRoute({
       .meta({ description: 'How many of the newest events to check.' }),
   }),
   answer,
+  csv: [{ path: 'findings', words: 'Broken promises' }],
   problems: ['validation_failed'],
   examples: {
     'the-newest': {

@@ -17,6 +17,10 @@ import type { SmokeTestPlan } from './start.ts';
 import { smokeTest } from './view.ts';
 
 const UNKNOWN = 'Unknown smoke test. Tests are kept for a month.';
+const LISTS = [
+  { path: 'subscribers', words: 'Subscribers' },
+  { path: 'webhooks', words: 'Webhooks' },
+];
 const NOBODY = '019a0000-0000-7000-8000-000000000009';
 
 export const showDeployment = operatorRoute({
@@ -26,6 +30,7 @@ export const showDeployment = operatorRoute({
   summary: 'See what this deployment has, and what waits for whom',
   description: 'As of a smoke test, without one.',
   answer: smokeTest,
+  csv: LISTS,
   examples: {
     'before-a-test': {
       summary: 'Before a smoke test',
@@ -116,6 +121,7 @@ export const showSmokeTest = operatorRoute({
   summary: 'See what of a smoke test arrived where, and after what time',
   parameters: { smokeTestId: z.uuid() },
   answer: smokeTest,
+  csv: LISTS,
   unknown: UNKNOWN,
   examples: {
     unknown: {
