@@ -97,9 +97,9 @@ describe('an alert', () => {
       'incident.closed',
     ]);
     expect(sendGrid.mails.map(({ subject }) => subject)).toEqual([
-      '[Local] Blocked since 22 Feb 00:31: payment.captured to accounting',
-      '[Local] No longer blocked: payment.captured to accounting, since 22 Feb 00:31',
-      '[Local] Over: payment.captured to accounting, 22 Feb 00:31 to 00:41',
+      '[Local] Blocked since 22 Feb 00:31 CET: payment.captured to accounting',
+      '[Local] No longer blocked: payment.captured to accounting, since 22 Feb 00:31 CET',
+      '[Local] Over: payment.captured to accounting, 22 Feb 00:31 to 00:41 CET',
     ]);
     const [mail] = sendGrid.mails;
     expect(mail!.personalizations).toEqual([{ to: [{ email: 'vakt@solvik.example.no' }] }]);
@@ -137,7 +137,7 @@ describe('an alert', () => {
     await sendAlerts(bus.db, settings, at(MINUTE));
     expect(told(chat).map(({ data }) => data.total)).toEqual([60, 40]);
     expect(sendGrid.mails.map(({ subject }) => subject)).toEqual([
-      '[Local] Blocked since 22 Feb 00:31: payment.captured to accounting, and 59 more incidents',
+      '[Local] Blocked since 22 Feb 00:31 CET: payment.captured to accounting, and 59 more incidents',
       expect.stringContaining('and 39 more incidents'),
     ]);
     expect(sendGrid.mails[0]!.content[0]!.value).toContain('60 incidents: 60 blocked.');

@@ -255,7 +255,7 @@ function moreText(more: number, { publicUrl }: Origin): readonly string[] {
 }
 
 function footerOf({ environment }: Origin): string {
-  return `Postbud, ${environment}. Times are Europe/Oslo.`;
+  return `Postbud, ${environment}`;
 }
 
 /**
@@ -301,14 +301,20 @@ const TIME = new Intl.DateTimeFormat('en-GB', {
   hourCycle: 'h23',
 });
 
-/** `22 Nov 00:31 to 00:41`. */
+const ZONE = new Intl.DateTimeFormat('en-GB', { timeZone: 'Europe/Oslo', timeZoneName: 'short' });
+
+/** `22 Nov 00:31 to 00:41 CET`. */
 function spanOf(from: number, to: number): string {
-  const [first, last] = [timeOf(from), timeOf(to)];
+  const [first, last] = [clockOf(from), timeOf(to)];
   const day = first.slice(0, -5);
   return `${first} to ${last.startsWith(day) ? last.slice(day.length) : last}`;
 }
 
-/** `22 Nov 00:31`: a mail may be read on another day. */
+/** `22 Nov 00:31 CET`: a mail may be read on another day, and its subject in another country. */
 function timeOf(ms: number): string {
+  return `${clockOf(ms)} ${ZONE.formatToParts(ms).find(({ type }) => type === 'timeZoneName')!.value}`;
+}
+
+function clockOf(ms: number): string {
   return TIME.format(ms).replace(',', '');
 }
