@@ -22,6 +22,7 @@ import { logTo } from '../lib/platform/log.ts';
 import { HOUR, MINUTE, SECOND } from '../lib/platform/time.ts';
 import { createRouter } from './router.ts';
 
+const DESKTOP = { width: 1280, height: 800 };
 const FOLDER = new URL('../docs/console/', import.meta.url);
 
 /** `npm run screenshots`: takes the documents' pictures of the console, after a day with several kinds of failures. */
@@ -54,7 +55,7 @@ async function takeScreenshots(): Promise<void> {
   });
   mkdirSync(FOLDER, { recursive: true });
   try {
-    const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+    const page = await browser.newPage({ viewport: DESKTOP });
     await walk(page, origin);
     await haltAndGoSilent(db);
     await walkAmongWaits(page, origin);
@@ -252,6 +253,11 @@ async function walk(page: Page, origin: string): Promise<void> {
   const shoot = async (name: string, fullPage = true) =>
     await page.screenshot({ path: new URL(`${name}.png`, FOLDER).pathname, fullPage });
   const open = (path: string) => page.goto(`${origin}/platform/event-bus${path}`);
+  const shootOnPhone = async (name: string) => {
+    await page.setViewportSize({ width: 390, height: 780 });
+    await shoot(name, false);
+    await page.setViewportSize(DESKTOP);
+  };
   const scope = 'event-bus:read event-bus:replay event-bus:reveal event-bus:erase';
   const token = await mintToken({ sub: 'Kari Nordmann', scope, expires: '1h' });
   await open('/sign-in');
@@ -263,6 +269,7 @@ async function walk(page: Page, origin: string): Promise<void> {
   await page.emulateMedia({ colorScheme: 'dark' });
   await shoot('overview-dark');
   await page.emulateMedia({ colorScheme: 'light' });
+  await shootOnPhone('overview-mobile');
   await open('/incidents');
   await shoot('incidents');
   await page.getByRole('link', { name: /^accounting does not answer in time/ }).click();
@@ -275,6 +282,7 @@ async function walk(page: Page, origin: string): Promise<void> {
   const event = (await page.locator('#events a[href*="/events/"]').first().getAttribute('href')) ?? '';
   await page.goto(origin + event);
   await shoot('event');
+  await shootOnPhone('event-mobile');
   await open('/dead-letters?limit=8');
   await shoot('dead-letters');
   const link = page
@@ -291,7 +299,7 @@ async function walk(page: Page, origin: string): Promise<void> {
   await page.waitForTimeout(1500);
   await shoot('replay');
   await open('/backfill?topic=booking.created&subscriber=intelligence&since=60d&perMinute=600');
-  await shoot('backfill-preview', false);
+  await shoot('backfill-preview');
   await page.getByLabel('Reason').fill('new bookings are scored from now on');
   await page.getByRole('button', { name: /^Backfill \d+ deliveries/ }).click();
   await page.waitForURL('**/backfills/*');
@@ -310,15 +318,9 @@ async function walk(page: Page, origin: string): Promise<void> {
   await shoot('webhooks');
   await open('/catalog#payment.captured');
   await shoot('catalog', false);
-  await page.setViewportSize({ width: 390, height: 780 });
-  await open('');
-  await shoot('overview-mobile', false);
-  await page.goto(origin + event);
-  await shoot('event-mobile', false);
 }
 
 async function walkAmongWaits(page: Page, origin: string): Promise<void> {
-  await page.setViewportSize({ width: 1280, height: 800 });
   for (const [name, link] of [
     ['outage', /^accounting is unreachable/],
     ['halted', /^ledger refused deliveries on payment.refunded/],
