@@ -2,6 +2,7 @@ import type { DeadLetterItem } from '../lib/console/dead-letters/fields.ts';
 import type { Counts } from '../lib/console/kit/shapes.ts';
 import type { HeldLane } from '../lib/console/held-lanes/held-lane.ts';
 import type { Overview } from '../lib/console/overview/read.ts';
+import type { Tail, TailItem } from '../lib/console/tail/read.ts';
 import { HOUR, SECOND } from '../lib/platform/time.ts';
 
 /** A change of the bus between two looks at it. `at` is by the database's clock. */
@@ -13,6 +14,9 @@ export type Happening = { readonly at: string } & (
   | ({ readonly type: 'failing_lane' } & HeldLane)
   | ({ readonly type: 'flowing_lane'; readonly topic: string } & Pick<HeldLane, 'subscriber' | 'orderingKey'>)
   | ({ readonly type: 'dead_letter' } & DeadLetterItem)
+  | ({ readonly type: 'outcome' } & TailItem)
+  /** There were more outcomes since the last look than those that follow. */
+  | { readonly type: 'more_outcomes' }
 );
 
 /** Compares two overviews: counts, the relay, pauses, and topics that a transaction holds back. */
@@ -92,6 +96,29 @@ export class DeadLettersSeen {
 }
 
 const keyOf = ({ deliveryId, deadLetteredAt }: DeadLetterItem) => `${deliveryId} ${deadLetteredAt}`;
+
+/** Tells new outcomes from known ones. A delivery that is tried again has a new one. */
+export class OutcomesSeen {
+  #seen: ReadonlySet<string> | null = null;
+  /** All older outcomes are known, even unlisted ones. */
+  #floor = '';
+
+  /** @param first how many of those that there are at the first look are new. */
+  update({ generatedAt: at, items, filters: { limit } }: Tail, first: number): readonly Happening[] {
+    const known = this.#seen;
+    const fresh = items.filter((item) => item.at >= this.#floor && known?.has(outcomeKey(item)) !== true);
+    this.#seen = new Set(items.map(outcomeKey));
+    if (items.length === limit) this.#floor = items.at(-1)!.at;
+    const shown = known === null ? fresh.slice(0, first) : fresh;
+    const isMore = known !== null && fresh.length === limit;
+    return [
+      ...(isMore ? [{ at, type: 'more_outcomes' } as const] : []),
+      ...shown.toReversed().map((item): Happening => ({ type: 'outcome', ...item })),
+    ];
+  }
+}
+
+const outcomeKey = ({ deliveryId, at }: TailItem) => `${deliveryId} ${at}`;
 
 /** Remembers the lanes that wait for a retry. */
 export class HeldLanesSeen {

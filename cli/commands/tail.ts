@@ -1,6 +1,7 @@
 import stringWidth from 'string-width';
 
 import type { DeadLetterItem } from '../../lib/console/dead-letters/fields.ts';
+import { statePhrase } from '../../lib/console/kit/document.ts';
 import { duration, timeOfDay, until } from '../../lib/console/kit/instants.ts';
 import { failureText } from '../../lib/console/kit/states.ts';
 import { attemptsOf, count, quantity } from '../../lib/console/kit/words.ts';
@@ -14,6 +15,7 @@ import { EXIT } from '../failure.ts';
 import {
   DeadLettersSeen,
   HeldLanesSeen,
+  OutcomesSeen,
   changesBetween,
   countsOf,
   grown,
@@ -32,6 +34,8 @@ const TIMEOUT_MS = 15 * SECOND;
 
 const PAGE = 100;
 
+const FIRST_OUTCOMES = 10;
+
 /** More new dead letters than this between two looks are only counted. */
 const MOST_LISTED = 500;
 
@@ -41,16 +45,24 @@ const BACKOFF_MS = [2, 4, 8, 15, 30].map((seconds) => seconds * SECOND);
 export const command: Command = {
   name: 'tail',
   summary: 'follow dead letters, failing lanes and deliveries per second',
-  usage: ['tail [--every <2>]'],
+  usage: [
+    'tail [--every <2>]',
+    'tail [--topic <topic>] [--subscriber <name>] [--outcome <outcome>] [--every <2>]',
+  ],
   notes: [
     'Runs until Ctrl-C. With --json it prints one object per line.',
+    'With a topic, a subscriber or an outcome, follows the outcomes of deliveries that match, one by one, as Live in the console does: first the newest ten.',
     'A lane holds the deliveries of one subscription, or of one ordering key in it, in strict order: when one fails, those behind it wait.',
   ],
   options: {
+    topic: { value: '<topic>', help: 'only outcomes of this topic' },
+    subscriber: { value: '<name>', help: 'only outcomes of this subscriber' },
+    outcome: { value: '<outcome>', help: 'only delivered, failing or dead-lettered' },
     every: { value: '<seconds>', help: `how often to look (default: every ${DEFAULT_SECONDS} seconds)` },
   },
   examples: [
     ['tail', 'during a deployment or a replay'],
+    ['tail --subscriber ledger --outcome failing', 'what the ledger fails with, as it fails'],
     ['tail --json | jq -c \'select(.type == "dead_letter")\'', 'new dead letters, for a script'],
   ],
   run,
@@ -62,7 +74,13 @@ async function run(call: Call): Promise<number> {
   const everyMs = (given.wholeNumber('every', 1, 3600) ?? DEFAULT_SECONDS) * SECOND;
   const signal = untilInterrupted();
   const { out, err } = terminal;
-  const look = await following(bus, signal);
+  const filters = {
+    topic: given.text('topic'),
+    subscriber: given.text('subscriber'),
+    outcome: given.text('outcome')?.replace('-', '_'),
+  };
+  const isFiltered = Object.values(filters).some((filter) => filter !== undefined);
+  const look = await (isFiltered ? outcomes(bus, filters, signal) : following(bus, signal));
   try {
     // A server that can't be reached at first is probably the wrong one: no retries.
     let happened = await look();
@@ -113,6 +131,19 @@ async function persistently(
       if (signal.aborted) return [];
     }
   }
+}
+
+/** @returns a function that reports the outcomes since its last call; first the newest. */
+async function outcomes(
+  bus: Bus,
+  filters: Readonly<Record<string, string | undefined>>,
+  signal: AbortSignal,
+): Promise<Look> {
+  const { showTail } = await import('../../lib/console/tail/routes.ts');
+  const seen = new OutcomesSeen();
+  const named = { topic: '--topic', subscriber: '--subscriber', outcome: '--outcome' };
+  const asked = { query: { ...filters, limit: PAGE }, named, signal, timeoutMs: TIMEOUT_MS };
+  return async () => seen.update((await bus.ask(showTail, asked)).view, FIRST_OUTCOMES);
 }
 
 /** @returns a function that reports the changes since its last call; first the current state. */
@@ -247,6 +278,14 @@ function wordsOf(happening: Happening): Words {
     }
     case 'flowing_lane':
       return { style: 'green', word: '✓ flows', what: `${happening.topic} → ${happening.subscriber}` };
+    case 'outcome':
+      return outcomeWords(happening);
+    case 'more_outcomes':
+      return {
+        style: 'dim',
+        word: '· more',
+        what: `over ${PAGE} outcomes since the last look; the newest follow`,
+      };
     case 'dead_letter': {
       const { topic, subscriber, deliveryId, lastError } = happening;
       return {
@@ -256,4 +295,17 @@ function wordsOf(happening: Happening): Words {
       };
     }
   }
+}
+
+function outcomeWords(item: Extract<Happening, { readonly type: 'outcome' }>): Words {
+  const { outcome, deliveryId, topic, subscriber, attempts, maxAttempts, durationMs, lastError } = item;
+  const { text: word, style } = statePhrase(outcome);
+  const error = lastError === null ? '' : `: ${failureText(lastError)}`;
+  const took = durationMs === null ? '' : `after ${duration(durationMs)}`;
+  const how = {
+    delivered: took,
+    failing: `attempt ${attemptsOf(attempts, maxAttempts)}${error}`,
+    dead_lettered: lastError === null ? '' : failureText(lastError),
+  }[outcome];
+  return { style: style ?? 'dim', word, what: `${deliveryId}  ${topic} → ${subscriber}  ${how}`.trimEnd() };
 }

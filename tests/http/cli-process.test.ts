@@ -115,6 +115,27 @@ describe('npx postbud', () => {
     expect([status, stderr]).toEqual([1, expect.stringMatching(/^Standard output can’t be written: .*\n$/)]);
   });
 
+  test('npx postbud tail with a subscriber follows each outcome for it, and refuses an unknown one', async () => {
+    const unknown = await postbud(['tail', '--subscriber', 'ledgr']);
+    expect([unknown.code, unknown.err]).toEqual([2, expect.stringMatching(/did you mean '?ledger/i)]);
+    const { child, ended } = await start(['tail', '--subscriber', 'ledger', '--every', '1', '--json']);
+    let out = '';
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text));
+    await emitPayments(bus.db, 1, 1);
+    await drainLive(bus.db, [ledger()]);
+    await vi.waitFor(
+      () =>
+        expect(JSON.parse(out.split('\n')[0]!)).toMatchObject({
+          type: 'outcome',
+          outcome: 'delivered',
+          subscriber: 'ledger',
+        }),
+      PATIENTLY,
+    );
+    child.kill('SIGINT');
+    expect(await ended).toBe(0);
+  });
+
   test('npx postbud tail outlasts a server’s absence, until Ctrl-C', async () => {
     const { child, ended, err } = await start(['tail', '--every', '1', '--json']);
     const lines: Record<string, unknown>[] = [];

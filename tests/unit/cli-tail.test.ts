@@ -5,14 +5,17 @@ import { lineOf } from '../../cli/commands/tail.ts';
 import {
   DeadLettersSeen,
   HeldLanesSeen,
+  OutcomesSeen,
   changesBetween,
   grown,
   haveFailuresChanged,
 } from '../../cli/happenings.ts';
+import type { Happening } from '../../cli/happenings.ts';
 import type { DeadLetterItem } from '../../lib/console/dead-letters/fields.ts';
 import { showTimesIn } from '../../lib/console/kit/instants.ts';
 import type { HeldLane } from '../../lib/console/held-lanes/held-lane.ts';
 import type { Overview } from '../../lib/console/overview/read.ts';
+import type { Tail, TailItem } from '../../lib/console/tail/read.ts';
 import { HOUR } from '../../lib/platform/time.ts';
 
 beforeAll(() => showTimesIn('UTC'));
@@ -124,6 +127,49 @@ describe('what tail tells', () => {
     seen.add(item('1-9', later(90)));
     expect(seen.isNew(item('1-9', later(90)))).toBe(false);
     expect(new DeadLettersSeen([], true).isNew(item('1-1', later(1)))).toBe(true);
+  });
+
+  const outcome = (position: number, at: number): TailItem => ({
+    at: later(at),
+    outcome: 'failing',
+    topic: 'payment.captured',
+    subscriber: 'ledger',
+    deliveryId: `3-${position}`,
+    eventId: 'e',
+    subject: null,
+    lastError: { kind: 'http_503', message: 'Service Unavailable' },
+    attempts: 2,
+    maxAttempts: 5,
+    durationMs: 12,
+  });
+  const tail = (...items: TailItem[]): Tail => ({
+    generatedAt: NOW,
+    filters: { topic: null, subscriber: 'ledger', outcome: null, limit: 3 },
+    items,
+  });
+  const told = (happened: readonly Happening[]) =>
+    happened.map((one) => (one.type === 'outcome' ? one.deliveryId : one.type));
+
+  test('tail with a filter writes the newest outcomes, then each new one once, also of a delivery that is tried again', () => {
+    const seen = new OutcomesSeen();
+    expect(told(seen.update(tail(outcome(3, 30), outcome(2, 20), outcome(1, 10)), 2))).toEqual([
+      '3-2',
+      '3-3',
+    ]);
+    expect(seen.update(tail(outcome(3, 30), outcome(2, 20), outcome(1, 10)), 2)).toEqual([]);
+    // The one that is tried again leaves its place to an older one, which is not new.
+    expect(told(seen.update(tail(outcome(2, 40), outcome(3, 30), outcome(1, 5)), 2))).toEqual(['3-2']);
+    expect(told(seen.update(tail(outcome(9, 90), outcome(8, 80), outcome(7, 70)), 2))).toEqual([
+      'more_outcomes',
+      '3-7',
+      '3-8',
+      '3-9',
+    ]);
+    const pane = { columns: null, paint: (_: string, text: string) => text };
+    const [first] = new OutcomesSeen().update(tail(outcome(3, 0)), 1);
+    expect(lineOf(first!, pane)).toBe(
+      '14:30:00  ! failing        3-3  payment.captured → ledger  attempt 2 of 5: 503 Service Unavailable',
+    );
   });
 
   const lane = (attempts: number): HeldLane => ({

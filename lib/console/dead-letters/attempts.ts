@@ -45,7 +45,7 @@ function entry(
   const shown = notes.map((note) => phraseOf(note).html).filter((note) => note !== null && note !== '');
   return html`<li class="${tone}">
     ${icon}<b>${time(at, now)}</b> ${phraseOf(what).html}${
-      tookMs !== undefined && html` <span class="muted">· ${duration(tookMs)}</span>`
+      tookMs !== undefined && html` <span class="muted nowrap">· ${duration(tookMs)}</span>`
     }${shown.map((note) => html`<span class="w">${note}</span>`)}${
       answer && !isProbe && answerBox(answer, at, now)
     }

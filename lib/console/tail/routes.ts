@@ -8,7 +8,7 @@ import { readTail, tail, tailQuery } from './read.ts';
 
 const NAMES = { topics: topics().map(([topic]) => topic), subscribers: subscriberNames() };
 
-const showTail = operatorRoute({
+export const showTail = operatorRoute({
   id: 'readTail',
   path: tailPath(),
   scope: 'event-bus:read',
