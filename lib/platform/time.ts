@@ -34,6 +34,12 @@ export function rateOf(text: string): Rate | null {
     : null;
 }
 
+/** Writes a rate as `rateOf` reads it. */
+export function rateText({ count, ms }: Rate): string {
+  const [unit] = [...UNIT_MS].find(([, unitMs]) => unitMs === ms) ?? [];
+  return unit === undefined ? `${count} in ${ms} ms` : `${count}/${unit}`;
+}
+
 /** An instant as ISO 8601 in UTC. @param at in milliseconds since the epoch, or a date. */
 export function instantOf(at: number | Date): string {
   return new Date(at).toISOString();

@@ -144,3 +144,24 @@ describe('an outage at a terminal', () => {
     expect([code, err]).toEqual([exitCode, expect.stringContaining(reason)]);
   });
 });
+
+test('why says, in words and in JSON, that a limit holds deliveries back, and until when', async ({
+  bus,
+  postbud,
+}) => {
+  await emitPayments(bus.db, 1, 30);
+  await drainLive(bus.db, [ledger(() => undefined, { rate: '6/m' })]);
+  const [, second, third] = await deliveryIdsOf(bus.db);
+  expect(words((await postbud(`why ${second}`, { columns: 100 })).out)).toMatch(
+    /not delivered to ledger: due since [\d:]+; the subscriber’s limit is 6\/m; all that waits for it is through at about \d/,
+  );
+  const behind = (await postbud(`why ${third}`, { columns: 100 })).out;
+  expect(words(behind)).toContain(', which waits for the subscriber’s limit');
+  const { deliveries } = JSON.parse((await postbud(`why ${second} --json`)).out) as {
+    deliveries: { why: { code: string; reason: string; since: string; until: string } | null }[];
+  };
+  const limited = deliveries.map(({ why }) => why).find((why) => why?.code === 'rate_limited');
+  // 29 deliveries wait, ten seconds each.
+  expect(limited).toMatchObject({ reason: '6/m' });
+  expect(Date.parse(limited!.until) - Date.parse(limited!.since)).toBeGreaterThanOrEqual(290_000);
+});

@@ -32,6 +32,8 @@ const attached = [
       afterDeadLetter: 'halt',
       outage: 'wait',
       onReplay: 'refuse',
+      rate: '600/m',
+      concurrency: 4,
     },
   ),
 ];
@@ -52,6 +54,8 @@ const LEDGER = {
     afterDeadLetter: 'halt',
     outage: 'wait',
     onReplay: 'refuse',
+    rate: '600/m',
+    concurrency: 4,
   },
 };
 
@@ -67,6 +71,8 @@ const ELSEWHERE = {
     afterDeadLetter: 'continue',
     outage: 'off',
     onReplay: 'run',
+    rate: null,
+    concurrency: null,
   },
 };
 
@@ -108,7 +114,7 @@ describe('the catalog', () => {
       wordsOf((await operators.ask(`/catalog?q=${topic}`, { accept: BROWSER })).text);
     const captured = await pageOf('payment.captured');
     expect(captured).toContain(
-      ' ledger in this process transactional, each in its own commit, 30 s time limit, 3 attempts, halts after a dead letter, waits in an outage, refuses replays ',
+      ' ledger in this process transactional, each in its own commit, 30 s time limit, 3 attempts, halts after a dead letter, waits in an outage, refuses replays, at most 600/m, 4 at once ',
     );
     expect(captured).toContain(' accounting not attached deliveries wait ');
     const approved = await pageOf('booking.approved');
@@ -146,15 +152,15 @@ describe('a subscriber’s page', () => {
     expect(subscriptions).toContainEqual({ topic: 'booking.expired', ...UNATTACHED });
     const page = wordsOf((await operators.ask('/subscribers/payments', { accept: BROWSER })).text);
     expect(page).toContain(
-      ' Elsewhere booking.approved in batches 15 s 5 later events follow each attempt fails accepted ',
+      ' Elsewhere booking.approved in batches 15 s 5 later events follow each attempt fails accepted none ',
     );
     expect(page).toContain(
-      ' In this process webhook.cardpayments.received webhook.walletpayments.received one by one, in a transaction 10 s 5 later events follow each attempt fails accepted ',
+      ' In this process webhook.cardpayments.received webhook.walletpayments.received one by one, in a transaction 10 s 5 later events follow each attempt fails accepted none ',
     );
     expect(page).toMatch(/ Not attached 7 topics .*booking\.expired.* Deliveries wait /);
     const ledger = wordsOf((await operators.ask('/subscribers/ledger', { accept: BROWSER })).text);
     expect(ledger).toContain(
-      ' In this process payment.captured one by one, each in its own transaction 30 s 3 later events wait deliveries wait refused ',
+      ' In this process payment.captured one by one, each in its own transaction 30 s 3 later events wait deliveries wait refused at most 600/m, 4 at once ',
     );
   });
 

@@ -18,6 +18,8 @@ const NOTIFICATIONS = {
   afterDeadLetter: 'continue',
   outage: 'off',
   onReplay: 'run',
+  rate: null,
+  concurrency: null,
 } as const;
 
 export const showCatalog = operatorRoute({

@@ -26,6 +26,15 @@ export interface Found {
   readonly pauses: readonly (OperatorsWord & Pick<Why, 'pausedTopic'> & { readonly subscriber: string })[];
   /** The subscribers that do not answer. */
   readonly outages: readonly (Outage & { readonly subscriber: string })[];
+  /** The limits that subscribers are at. */
+  readonly limits: readonly (FoundLimit & { readonly subscriber: string })[];
+}
+
+/** A limit that allows nothing at this moment. */
+export interface FoundLimit {
+  /** The time in which the rate allows so many; null where the concurrency is used up. */
+  readonly rate: { readonly count: number; readonly ms: number; readonly waiting: number } | null;
+  readonly concurrency: number | null;
 }
 
 interface FoundEvent extends Row<typeof eventFields> {
@@ -233,6 +242,22 @@ const EVENT = `
     'outages', (
       select coalesce(json_agg(${jsonOf(outageFields, { subscriber: 'subscriber' })}), '[]') from outages
       where recovered_at is null
+    ),
+    'limits', (
+      select coalesce(json_agg(json_build_object('subscriber', subscriber,
+        'concurrency', case when is_full then concurrency end, 'rate', case when is_used_up then json_build_object(
+          'count', rate_count, 'ms', rate_ms, 'waiting', (
+            select coalesce(sum(pending + failing), 0) from backlog where backlog.subscriber = limited.subscriber
+          )) end)), '[]')
+      from (
+        select *, taken_until - (greatest(1, rate_count / 20) - 1) * rate_ms * interval '1 millisecond' / rate_count
+            > clock.now as is_used_up,
+          concurrency <= (
+            select count(*) from lanes where id = any (held) and lease_token is not null and leased_until > clock.now
+          ) as is_full
+        from subscriber_limits where subscriber = any (event.subscribers)
+      ) as limited
+      where is_used_up or is_full
     ),
     'pauses', (
       select coalesce(json_agg(json_build_object('subscriber', subscriber, 'since', ${instantSql('paused_at')},

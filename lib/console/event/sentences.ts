@@ -174,6 +174,8 @@ export function reasonWords(reason: Reason): Sentence {
       return [`it waits for a release that reads payload version ${reason.neededVersion}`];
     case 'backoff':
       return backoffWords(reason);
+    case 'rate_limited':
+      return limitWords(reason);
     case 'due':
       return ['due', ...sinceWords(since), ', the relay takes it when it next looks'];
   }
@@ -183,6 +185,14 @@ function timerWords({ until, reason }: Reason): Sentence {
   if (reason !== null)
     return ['it is set for later, and the catalog refuses its payload: see what is set aside'];
   return until === null ? [] : ['it is set for later: it happens at ', { at: until }];
+}
+
+function limitWords({ since, until, reason }: Reason): Sentence {
+  const through: Sentence =
+    until === null
+      ? [', and so many are being delivered']
+      : ['; all that waits for it is through at about ', { at: until }];
+  return ['due', ...sinceWords(since), `; the subscriber’s limit is ${reason}`, ...through];
 }
 
 /** An operator's reason, without a full stop of its own. */
@@ -231,6 +241,7 @@ function behindWords(inFront: InFront): Sentence {
     ],
     newer_version: [', which waits for a release that reads its payload version'],
     outage: [failed],
+    rate_limited: [failed, `${failed === '' ? ', which waits' : '; it waits'} for the subscriber’s limit`],
     due: [failed, lastError === null ? ', which is due now' : '; due again now'],
   };
   return [`${placeWords(number, isMore)} behind `, { eventId, subject }, ...(state[code] ?? [])];

@@ -30,6 +30,7 @@ const whyCode = z
     'leased',
     'newer_version',
     'backoff',
+    'rate_limited',
     'due',
   ])
   .meta({ id: 'WhyCode', description: 'Why a delivery waits. Later releases may add codes.' });
@@ -85,7 +86,8 @@ const why = z
     text,
     since: shape.instant.nullable().meta({ description: 'Since when it waits for this reason.' }),
     until: shape.instant.nullable().meta({
-      description: 'The next attempt, the next probe, the end of the lease, or when the timer is due.',
+      description:
+        'The next attempt, the next probe, the end of the lease, when the timer is due, or when at the subscriber’s rate all that waits for it is handed over.',
     }),
     by: z
       .string()
@@ -94,7 +96,10 @@ const why = z
     reason: z
       .string()
       .nullable()
-      .meta({ description: 'The operator’s reason; of a timer that the catalog refuses, `refused`.' }),
+      .meta({
+        description:
+          'The operator’s reason; of a timer that the catalog refuses, `refused`; of a limit, `600/m` or `4 at once`.',
+      }),
     pausedTopic: shape.topic.nullable().meta({ description: 'Of a pause: its topic; null for all topics.' }),
     behind: inFront.nullable(),
     outage: outage.nullable(),

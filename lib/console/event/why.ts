@@ -2,10 +2,18 @@ import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import { personalTexts } from '../../platform/masking/personal.ts';
 import { subjectOf } from '../../platform/masking/subject.ts';
-import { instantOf, instantOrNull } from '../../platform/time.ts';
+import { instantOf, instantOrNull, rateText } from '../../platform/time.ts';
 import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
 import { STALLED_AFTER_MS } from '../overview/read.ts';
-import type { Found, FoundAhead, FoundDelivery, FoundLane, FoundPlace, FoundTries } from './found.ts';
+import type {
+  Found,
+  FoundAhead,
+  FoundDelivery,
+  FoundLane,
+  FoundLimit,
+  FoundPlace,
+  FoundTries,
+} from './found.ts';
 import { reasonWords, written } from './sentences.ts';
 import type { Reason } from './sentences.ts';
 import type { InFront, Why } from './view.ts';
@@ -29,7 +37,7 @@ export interface Circumstances {
  * 2. the event: `producer_open`, else `not_fanned_out`
  * 3. the subscription: `not_in_catalog`, else `unattached`; then `paused`; then `outage`
  * 4. the lane: `backfill`, else `halted`, else `behind`
- * 5. the delivery: `leased`, else `newer_version`, else `backoff`, else `due`
+ * 5. the delivery: `leased`, else `newer_version`, else `backoff`, else `rate_limited`, else `due`
  *
  * A lease that has not run out proves that some relay hands the lane over, also one of another release. So under a lease
  * this release's own catalog and handlers are no reason.
@@ -107,20 +115,27 @@ function outage(subscriber: string, { found, heedless }: Circumstances): Reason 
 }
 
 /** @param isDown whether the subscriber does not answer. */
-function inLane({ place, tries }: FoundDelivery, found: Found, isDown: boolean): Reason {
+function inLane({ subscriber, place, tries }: FoundDelivery, found: Found, isDown: boolean): Reason {
+  const limit = found.limits.find((one) => one.subscriber === subscriber) ?? null;
   const { first, lane, halt, backfill } = place;
   if (backfill !== null) return reasonOf('backfill', backfill);
   if (halt !== null)
     return reasonOf('halted', { since: halt.haltedAt, behind: haltInFront(place, halt, found) });
-  if (first === null) return inItself(found.event, tries, lane, found.now);
+  if (first === null) return inItself(found.event, tries, lane, limit, found.now);
   return reasonOf('behind', {
     since: waitsSince(found.event, tries, found.now),
-    behind: inFrontOf(place, first, found, isDown),
+    behind: inFrontOf(place, first, limit, found, isDown),
   });
 }
 
-function inFrontOf(place: FoundPlace, first: FoundAhead, found: Found, isDown: boolean): InFront {
-  const { code: ownCode, lastError } = inItself(first, first.tries, place.lane, found.now);
+function inFrontOf(
+  place: FoundPlace,
+  first: FoundAhead,
+  limit: FoundLimit | null,
+  found: Found,
+  isDown: boolean,
+): InFront {
+  const { code: ownCode, lastError } = inItself(first, first.tries, place.lane, limit, found.now);
   const code = isDown && ownCode === 'backoff' ? 'outage' : ownCode;
   return {
     ...named(first, found),
@@ -158,7 +173,13 @@ function lastErrorIn({ topic, payload, version }: ReadEvent, tries: FoundTries) 
 }
 
 /** Says why the first delivery of a lane waits. */
-function inItself(event: ReadEvent, tries: FoundTries, lane: FoundLane | null, now: number): Reason {
+function inItself(
+  event: ReadEvent,
+  tries: FoundTries,
+  lane: FoundLane | null,
+  limit: FoundLimit | null,
+  now: number,
+): Reason {
   const { topic, version } = event;
   const nextAttemptAt = tries.next_attempt_at;
   // Errors from before a replay no longer hold it.
@@ -173,6 +194,12 @@ function inItself(event: ReadEvent, tries: FoundTries, lane: FoundLane | null, n
   if (nextAttemptAt !== null && nextAttemptAt > now) {
     const attemptedAt = instantOrNull(tries.attempted_at);
     return reasonOf('backoff', { since: attemptedAt, until: instantOf(nextAttemptAt), lastError });
+  }
+  if (limit !== null) {
+    const { rate, concurrency } = limit;
+    const until = rate === null ? null : instantOf(now + (rate.waiting * rate.ms) / rate.count);
+    const reason = rate === null ? `${concurrency} at once` : rateText(rate);
+    return reasonOf('rate_limited', { since, until, reason, lastError });
   }
   return reasonOf('due', { since, lastError });
 }

@@ -4,7 +4,7 @@ import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import { defaultsOf } from '../../bus/subscribers/defaults.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Refusal } from '../../components/registry.ts';
-import { SECOND } from '../../platform/time.ts';
+import { SECOND, rateText } from '../../platform/time.ts';
 
 interface Subscription {
   readonly topic: string;
@@ -44,6 +44,15 @@ const options = z
     onReplay: z
       .enum(['run', 'refuse'])
       .meta({ description: 'Whether replays reach the handler, or leave its deliveries out.' }),
+    rate: z.string().nullable().meta({
+      description:
+        'How many deliveries the subscriber is handed in a time, over all relays: `600/m`. Null for any number.',
+    }),
+    concurrency: z
+      .int()
+      .positive()
+      .nullable()
+      .meta({ description: 'How many at once, over all relays. Null for any number.' }),
   })
   .meta({ id: 'SubscriptionOptions', description: 'The options of a subscription, defaults included.' });
 export type SubscriptionOptions = z.output<typeof options>;
@@ -96,7 +105,7 @@ export function subscriptionsIn({
 
 function optionsOf(component: AttachedSubscriber): SubscriptionOptions {
   const { batch, transactional, sharesCommits, timeoutMs, maxAttempts } = component;
-  const { afterDeadLetter, outage, onReplay } = component;
+  const { afterDeadLetter, outage, onReplay, limits } = component;
   return {
     batch: batch !== null,
     transactional,
@@ -106,6 +115,8 @@ function optionsOf(component: AttachedSubscriber): SubscriptionOptions {
     afterDeadLetter,
     outage,
     onReplay,
+    rate: limits?.rate ? rateText(limits.rate) : null,
+    concurrency: limits?.concurrency ?? null,
   };
 }
 
@@ -146,8 +157,15 @@ export function uncommonOptions({
     chosen.outage !== usual.outage &&
       (chosen.outage === 'wait' ? 'waits in an outage' : 'does not wait in an outage'),
     chosen.onReplay !== usual.onReplay && 'refuses replays',
+    limitWords(chosen),
   ];
   return words.filter((one) => one !== false);
+}
+
+/** @returns false where there is no limit. */
+export function limitWords({ rate, concurrency }: Pick<SubscriptionOptions, 'rate' | 'concurrency'>) {
+  const words = [rate, concurrency !== null && `${concurrency} at once`].filter(Boolean);
+  return words.length > 0 && `at most ${words.join(', ')}`;
 }
 
 export function secondsOf({ timeoutMs }: Pick<SubscriptionOptions, 'timeoutMs'>): number {

@@ -57,6 +57,8 @@ const ELSEWHERE = {
   afterDeadLetter: 'continue',
   outage: 'wait',
   onReplay: 'run',
+  rate: null,
+  concurrency: null,
 } as const;
 
 const DELIVERING = {

@@ -2,7 +2,7 @@ import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { topicPath } from '../kit/links.ts';
 import { card, section } from '../kit/sections.ts';
-import { placeWords, secondsOf, waitingWords } from '../kit/subscription.ts';
+import { limitWords, placeWords, secondsOf, waitingWords } from '../kit/subscription.ts';
 import type { SubscriptionOptions } from '../kit/subscription.ts';
 import { table } from '../kit/table.ts';
 import type { Column } from '../kit/table.ts';
@@ -51,6 +51,7 @@ export function subscriptionsSection({ subscriber, subscriptions }: SubscriberHe
             outage === 'wait' ? 'deliveries wait' : 'each attempt fails',
           ),
           optionColumn('Replays', ({ onReplay }) => (onReplay === 'refuse' ? 'refused' : 'accepted')),
+          optionColumn('Limit', (options) => limitWords(options) || 'none'),
         ],
         rows: Array.from(groups.values(), (alike) => ({
           ...alike[0]!,
@@ -62,7 +63,7 @@ export function subscriptionsSection({ subscriber, subscriptions }: SubscriberHe
 }
 
 /** Columns of options, which are one where a subscription has none. */
-const OPTIONS = 6;
+const OPTIONS = 7;
 
 /** Makes a column of an option, for rows whose subscription has options. */
 function optionColumn(
