@@ -334,7 +334,8 @@ describe('an operator', () => {
     expect(refused.json).toMatchObject({
       status: 409,
       code: 'not_silent',
-      detail: 'ledger has no outage. Probe a delivery that holds one of its lanes instead: see its held lanes.',
+      detail:
+        'ledger has no outage. Probe a delivery that holds one of its lanes instead: see its held lanes.',
     });
     expect(await rows(bus.db, 'select from operator_actions')).toEqual([]);
   });

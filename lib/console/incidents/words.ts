@@ -44,7 +44,8 @@ export function storyPhrase(view: IncidentView): Phrase | null {
     .toSorted((one, other) => Date.parse(one.openedAt) - Date.parse(other.openedAt))
     .map((one) => {
       const on = one.topic === null || one.topic === topic ? '' : ` on ${one.topic}`;
-      const how = courseWords(one.course) ?? failureText(one.lastError).replace('the subscriber answered ', '');
+      const how =
+        courseWords(one.course) ?? failureText(one.lastError).replace('the subscriber answered ', '');
       const left = one.state === 'owed' ? ', over, with dead letters left' : '';
       const cause = `${how.replace(/\.+$/, '')}${on}${left}`;
       const linked = html`<a href="${incidentPath(one.incidentId)}">${cause}</a>`;

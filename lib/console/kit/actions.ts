@@ -65,7 +65,7 @@ export function firstOfLaneForms(
 }
 
 /** Whether an operator has paused the subscriber here: a probe would wait. */
-export function isPaused(
+function isPaused(
   { topic, subscriber }: { readonly topic: string; readonly subscriber: string },
   { badges }: PageContext,
 ): boolean {
