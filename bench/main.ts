@@ -7,6 +7,7 @@ import { benchEdge } from './edge.ts';
 import { printSection } from './figures.ts';
 import type { Section } from './figures.ts';
 import { benchIndexing } from './indexing.ts';
+import { benchLimits } from './limits.ts';
 import { benchMasking } from './masking.ts';
 import { benchOperators } from './operators.ts';
 import { benchPackage } from './package.ts';
@@ -30,6 +31,7 @@ const BENCHMARKS: Readonly<Record<string, (options: BusOptions) => Promise<Secti
   'sql-emit': benchSqlEmit,
   timers: benchTimers,
   process: benchProcess,
+  limits: benchLimits,
   'cold-start': benchColdStart,
   package: benchPackage,
 };
