@@ -58,7 +58,9 @@ function edit(file: string, before: string | RegExp, after: string): void {
 /** Compiles the copy. @returns the places of the errors, and their texts. */
 function compile(): string[] {
   const tsc = join(root, 'node_modules/typescript/bin/tsc');
-  const { stdout } = spawnSync(process.execPath, [tsc, '--pretty', 'false'], { cwd: copy, encoding: 'utf8' });
+  // Each compiles only what its change touches, after the first.
+  const args = [tsc, '--pretty', 'false', '--incremental', '--tsBuildInfoFile', 'tsc.tsbuildinfo'];
+  const { stdout } = spawnSync(process.execPath, args, { cwd: copy, encoding: 'utf8' });
   return stdout.split('\n').filter((line) => line.includes('error TS'));
 }
 
