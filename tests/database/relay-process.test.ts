@@ -106,4 +106,4 @@ test('a relay process that cannot work says why, and ends', async () => {
   expect(await said({ DATABASE_URL: await createEmptyDatabase(inject('postgresUrl')) })).toContain(
     'a table of the bus is missing. npm run migrate creates or updates them.',
   );
-});
+}, 180_000);
