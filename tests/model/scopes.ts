@@ -41,9 +41,8 @@ export const SCOPES: readonly Scope[] = [
     ...ORDER_ALONE,
     transactionsEach: 2,
   }),
-  scope('fence', 'the order alone: two producers with two events each, two relays, one rollback', {
+  scope('fence', 'the order alone: two producers with an event each, two relays, one rollback', {
     ...ORDER_ALONE,
-    transactionsEach: 2,
     relays: 2,
     faults: { rollback: 1 },
   }),
