@@ -136,7 +136,7 @@ describe('an outage at a terminal', () => {
   );
 
   test.for([
-    ['retry ledger', 1, 'ledger has no outage: there is nothing to probe.'],
+    ['retry ledger', 1, 'ledger has no outage. Probe a delivery that holds one of its lanes instead'],
     ['retry legder', 2, "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
     ['retry', 2, 'The delivery, the incident or the subscriber is missing.'],
   ] as const)('%s ends with %i and the reason', async ([command, exitCode, reason], { postbud }) => {

@@ -93,13 +93,10 @@ const why = z
       .string()
       .nullable()
       .meta({ description: 'The operator who paused the subscriber, or began the backfill.' }),
-    reason: z
-      .string()
-      .nullable()
-      .meta({
-        description:
-          'The operator’s reason; of a timer that the catalog refuses, `refused`; of a limit, `600/m` or `4 at once`.',
-      }),
+    reason: z.string().nullable().meta({
+      description:
+        'The operator’s reason; of a timer that the catalog refuses, `refused`; of a limit, `600/m` or `4 at once`.',
+    }),
     pausedTopic: shape.topic.nullable().meta({ description: 'Of a pause: its topic; null for all topics.' }),
     behind: inFront.nullable(),
     outage: outage.nullable(),
