@@ -164,14 +164,14 @@ describe('beside an old snapshot', () => {
          delete from backlog where topic like 'topic %';
        end $$`,
     );
-    // A page has the versions of some 70 turns: each new one is an entry in all indexes.
+    // A page has the versions of some 70 turns: each new one is an entry in all indexes. Planning again costs three a turn.
     const blocks = await blocksRead(client, 'lanes', async () => {
       for (let event = 0; event < 150; event += 1) {
         expect(await claimOne()).toBe(1);
         await release();
       }
     });
-    expect(blocks / 150).toBeLessThan(20);
+    expect(blocks / 150).toBeLessThan(25);
     const tidied = () =>
       client.query("select postbud_tidy_1(null, clock_timestamp() - interval '5 seconds')");
     for (const table of ['lanes', 'backlog'])

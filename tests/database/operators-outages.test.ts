@@ -368,9 +368,9 @@ describe('an alert', () => {
     await drain(bus.db, [waiting()]);
     expect(await told(bus.db, after(2 * MINUTE))).toEqual([
       [
-        expect.stringMatching(/^No answer since 4 May 12:00: ledger$/),
+        expect.stringMatching(/^No answer since 4 May 12:00 CEST: ledger$/),
         expect.stringMatching(
-          /^ledger does not answer: unreachable: the subscriber cannot be reached\. 5 deliveries wait without using up attempts; one at a time probes\. The next probe is at 4 May 12:0\d\. When it answers, all follow\.$/,
+          /^ledger does not answer: unreachable: the subscriber cannot be reached\. 5 deliveries wait without using up attempts; one at a time probes\. The next probe is at 4 May 12:0\d CEST\. When it answers, all follow\.$/,
         ),
       ],
     ]);
@@ -378,7 +378,7 @@ describe('an alert', () => {
     expect(await told(bus.db, after(4 * MINUTE))).toEqual([]);
     await drain(bus.db, [waiting(() => undefined)], { now: START + 30 * MINUTE });
     expect(await told(bus.db, after(30 * MINUTE))).toEqual([
-      [expect.stringMatching(/^Over: ledger answers again, 4 May 12:00 to 12:30$/), expect.any(String)],
+      [expect.stringMatching(/^Over: ledger answers again, 4 May 12:00 to 12:30 CEST$/), expect.any(String)],
     ]);
   });
 
@@ -388,7 +388,7 @@ describe('an alert', () => {
     await drain(bus.db, [halting]);
     expect(await told(bus.db, after(SECOND))).toEqual([
       [
-        expect.stringMatching(/^Halted since 4 May 12:00: payment.captured to ledger$/),
+        expect.stringMatching(/^Halted since 4 May 12:00 CEST: payment.captured to ledger$/),
         'A dead letter of ledger halts 1 lane until it is replayed or dismissed, 2 deliveries waiting. The error was permanent: refused.',
       ],
     ]);
