@@ -12,8 +12,11 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
-import { afterAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
+
+// The first compilation takes half a minute of a core that is free.
+vi.setConfig({ testTimeout: 300_000 });
 
 const root = new URL('../../', import.meta.url).pathname;
 const tracked = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
