@@ -105,6 +105,12 @@ describe('a prepared transaction that nobody ended', () => {
 });
 
 describe('beside an old snapshot', () => {
+  // Once the table is analysed, planning a release of a lane, which is done each time, reads the ends of the index. On a busy
+  // machine autovacuum analyses it before the test that counts its blocks.
+  test.beforeAll(async ({ database }) => {
+    await rows(database.db, 'alter table lanes set (autovacuum_enabled = off)');
+  });
+
   test('a turn reads none of the events that were fanned out, however many topics there are', async ({
     bus,
     ledger,
@@ -147,8 +153,6 @@ describe('beside an old snapshot', () => {
         [lane!.id],
       );
     await release();
-    // Once the table is analysed, planning a release, which is done each time, reads the ends of the index.
-    await client.query('alter table lanes set (autovacuum_enabled = off)');
     await client.query(
       `do $$
        declare
@@ -164,14 +168,14 @@ describe('beside an old snapshot', () => {
          delete from backlog where topic like 'topic %';
        end $$`,
     );
-    // A page has the versions of some 70 turns: each new one is an entry in all indexes. Planning again costs three a turn.
+    // A page has the versions of some 70 turns: each new one is an entry in all indexes.
     const blocks = await blocksRead(client, 'lanes', async () => {
       for (let event = 0; event < 150; event += 1) {
         expect(await claimOne()).toBe(1);
         await release();
       }
     });
-    expect(blocks / 150).toBeLessThan(25);
+    expect(blocks / 150).toBeLessThan(20);
     const tidied = () =>
       client.query("select postbud_tidy_1(null, clock_timestamp() - interval '5 seconds')");
     for (const table of ['lanes', 'backlog'])
