@@ -10,7 +10,7 @@ import { authenticate, requireScope } from '../access/authenticate.ts';
 import type { Bus } from '../kit/route.ts';
 import type { Counts } from '../kit/shapes.ts';
 import { readOverview } from '../overview/read.ts';
-import type { Overview } from '../overview/read.ts';
+import type { BusCounts } from '../overview/read.ts';
 import { findOthers } from './found.ts';
 import type { Others } from './found.ts';
 import { timesText } from './times.ts';
@@ -62,7 +62,7 @@ export async function readMetrics(
   return (await registry.metrics()) + timesText(others.times);
 }
 
-function addRelay(registry: Registry, { relay, generatedAt }: Overview): void {
+function addRelay(registry: Registry, { relay, generatedAt }: BusCounts): void {
   const { lastPassAt, lagSeconds } = relay;
   const sinceMs = lastPassAt === null ? Infinity : Date.parse(generatedAt) - Date.parse(lastPassAt);
   gauge(
@@ -75,7 +75,7 @@ function addRelay(registry: Registry, { relay, generatedAt }: Overview): void {
   );
 }
 
-function addTopics(registry: Registry, { topics, generatedAt }: Overview): void {
+function addTopics(registry: Registry, { topics, generatedAt }: BusCounts): void {
   const events = gauge(
     registry,
     'events',
@@ -101,7 +101,7 @@ function addTopics(registry: Registry, { topics, generatedAt }: Overview): void 
 
 const SUBSCRIPTION_LABELS = ['topic', 'subscriber'];
 
-function addSubscriptions(registry: Registry, { topics }: Overview, { lanes }: Others): void {
+function addSubscriptions(registry: Registry, { topics }: BusCounts, { lanes }: Others): void {
   const deliveries = gauge(registry, 'deliveries', 'Unfinished deliveries and dead letters, by state.', [
     ...SUBSCRIPTION_LABELS,
     'state',
@@ -151,7 +151,7 @@ function addSubscriptions(registry: Registry, { topics }: Overview, { lanes }: O
 }
 
 /** Every subscription is reported, with 0 if need be: `increase` misses the first value of a series that starts later. */
-function addOutcomes(registry: Registry, { topics }: Overview, { outcomes }: Others): void {
+function addOutcomes(registry: Registry, { topics }: BusCounts, { outcomes }: Others): void {
   const delivered = counter(
     registry,
     'deliveries_delivered_total',

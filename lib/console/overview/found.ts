@@ -6,8 +6,6 @@ import type { Database } from '../../platform/db/connect.ts';
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { MINUTE, SECOND } from '../../platform/time.ts';
-import { INCIDENT, WORST_FIRST } from '../incidents/incident.ts';
-import type { FoundIncident } from '../incidents/incident.ts';
 import { outageFields } from '../incidents/outage.ts';
 import type { Outage } from '../incidents/outage.ts';
 import { field, instantOrNull, jsonOf } from '../kit/fields.ts';
@@ -69,8 +67,6 @@ export interface Found {
   }[];
   /** What became of replayed deliveries in the same hours. */
   readonly replays: { delivered: number; deadLettered: number };
-  readonly incidents: readonly FoundIncident[];
-  readonly incident_counts: { readonly happening: number; readonly owed: number };
   readonly oldest_snapshot: FoundSnapshot | null;
 }
 
@@ -104,9 +100,6 @@ const LONG_TRANSACTION_MS = 5 * SECOND;
 
 /** Longer than any lease: a handler has at most a minute, and its lease 20 seconds more. */
 const LONGEST_LEASE_MS = 2 * MINUTE;
-
-/** More incidents are on a page of their own. */
-export const INCIDENTS = 50;
 
 /** How many lanes of a subscription are looked into, starting with those due longest. */
 const LANES_LOOKED_AT = 100;
@@ -230,9 +223,6 @@ const OVERVIEW = `
     where period = 'hour' and topic = ''
       and starts_at > date_trunc('hour', (select now from clock), 'UTC') - interval '24 hours'
       and starts_at <= date_trunc('hour', (select now from clock), 'UTC')
-  ),
-  worst_incident as (
-    select * from incidents where closed_at is null order by ${WORST_FIRST} limit ${INCIDENTS}
   )
   select json_build_object(
     'now', extract(epoch from clock.now) * 1000,
@@ -262,14 +252,6 @@ const OVERVIEW = `
     ),
     'hours', (select coalesce(json_agg(hour), '[]') from hour),
     'replays', (select row_to_json(replays) from replays),
-    'incidents', (
-      select coalesce(json_agg(${INCIDENT} order by ${WORST_FIRST}), '[]') from worst_incident as incidents
-    ),
-    'incident_counts', (
-      select json_build_object('happening', count(*) filter (where state = 'happening'),
-        'owed', count(*) filter (where state = 'owed'))
-      from incidents where closed_at is null
-    ),
     'oldest_snapshot', (${OLDEST_SNAPSHOT})
   ) as found
   from clock`;

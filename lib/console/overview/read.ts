@@ -5,14 +5,15 @@ import { LANES_COUNTED } from '../../bus/deliveries/halts.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { MINUTE, SECOND, instantOf, instantOrNull } from '../../platform/time.ts';
-import { incident, incidentOf } from '../incidents/incident.ts';
+import { openIncidentFields } from '../incidents/open.ts';
+import type { OpenIncidents } from '../incidents/open.ts';
 import { heedlessOf, outage } from '../incidents/outage.ts';
 import { shapesOf } from '../kit/fields.ts';
 import { pause } from '../kit/pauses.ts';
 import { preparedOf, preparedTransaction } from '../kit/prepared.ts';
 import * as shape from '../kit/shapes.ts';
 import type { Counts } from '../kit/shapes.ts';
-import { INCIDENTS, countFields, findOverview, lastFields } from './found.ts';
+import { countFields, findOverview, lastFields } from './found.ts';
 import type { Found } from './found.ts';
 import { oldSnapshot, oldSnapshotOf } from './old-snapshot.ts';
 
@@ -109,11 +110,7 @@ export const overview = z.object({
     })
     .meta({ description: 'Events by state, and their deliveries by state.' }),
   hours,
-  incidents: z
-    .array(incident)
-    .max(INCIDENTS)
-    .meta({ description: 'What goes wrong: what happens now, then what is owed, each the worst first.' }),
-  incidentCounts: z.object({ happening: shape.count, owed: shape.count }),
+  ...openIncidentFields,
   oldestSnapshot: oldSnapshot.nullable().meta({
     description: 'Who holds the oldest snapshot of the database, once it is older than five minutes.',
   }),
@@ -123,6 +120,7 @@ export const overview = z.object({
 });
 
 export type Overview = z.output<typeof overview>;
+export type BusCounts = Omit<Overview, keyof OpenIncidents>;
 export type Hours = z.output<typeof hours>;
 export type TopicOverview = z.output<typeof topicOverview>;
 export type SubscriberOverview = z.output<typeof subscriberOverview>;
@@ -144,7 +142,7 @@ export async function readOverview(
   attached: readonly AttachedSubscriber[],
   now?: Date,
   runsHere = true,
-): Promise<Overview> {
+): Promise<BusCounts> {
   const handled = new Set(
     attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
   );
@@ -157,7 +155,7 @@ function overviewOf(
   handled: ReadonlySet<string>,
   heedless: ReadonlySet<string>,
   runsHere: boolean,
-): Overview {
+): BusCounts {
   const topics = topicsOf(found, handled, heedless);
   const subscribers = topics.flatMap((topic) => topic.subscribers);
   const ages = topics.map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds ?? 0);
@@ -172,8 +170,6 @@ function overviewOf(
       firstAttemptLast24h: sum(found.hours, ({ first_attempt: first }) => first),
     },
     hours: hoursOf(found.hours),
-    incidents: found.incidents.map((one) => incidentOf(one)),
-    incidentCounts: found.incident_counts,
     oldestSnapshot: oldSnapshotOf(found.oldest_snapshot),
     topics,
   };

@@ -1,7 +1,7 @@
-import { watchIncidents } from '../../components/incidents/watch.ts';
 import { answered, HTML_TYPE } from '../../platform/http/operation.ts';
 import { alertsLine } from '../alerts/page.ts';
 import { alertTargets, targetsOf } from '../alerts/read.ts';
+import { readOpenIncidents } from '../incidents/open.ts';
 import { HOME } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
 import { overviewPage } from './page.ts';
@@ -91,9 +91,11 @@ export const showOverview = operatorRoute({
   },
   handle: async ({ bus }) => {
     const db = await bus.database();
-    await watchIncidents(db);
-    const view = await readOverview(db, bus.subscribers(), undefined, bus.relays());
-    return { ...view, alerts: targetsOf(bus.alerts()) };
+    const [counts, open] = await Promise.all([
+      readOverview(db, bus.subscribers(), undefined, bus.relays()),
+      readOpenIncidents(db),
+    ]);
+    return { ...counts, ...open, alerts: targetsOf(bus.alerts()) };
   },
   page: (view, context) => overviewPage(view, context, alertsLine(view.alerts)),
 });
