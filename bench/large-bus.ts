@@ -1,5 +1,6 @@
 import pg from 'pg';
 
+import { SLOTS as SHARED_LANES } from '../drizzle/schema.ts';
 import { topics as catalogTopics } from '../lib/bus/catalog/catalog.ts';
 import type { TopicName } from '../lib/bus/catalog/catalog.ts';
 import { errorGroupOf } from '../lib/bus/deliveries/error-group.ts';
@@ -30,7 +31,7 @@ const BLOCKED: readonly (readonly [topic: TopicName, subscriber: string])[] = [
   ['season.application.submitted', 'audit'],
 ];
 
-/** Ordering keys of each topic that has them: 20,000 lanes in all. */
+/** Ordering keys of each topic that has them. */
 const KEYS: Readonly<Partial<Record<TopicName, number>>> = { 'user.profile.updated': 4350 };
 const OTHER_KEYS = 365;
 
@@ -380,10 +381,14 @@ function slots(topics: readonly PlannedTopic[]): { slot: number; topic: string; 
 }
 
 const LANES = `
-  insert into lanes (topic, subscriber, ordering_key, tail)
-  select topic, subscriber, case when ordered then 'key ' || key else '' end, 0
-  from plan join topic using (topic), generate_series(0, keys - 1) as key
-  order by key, topic, subscriber`;
+  with made as (
+    insert into lanes (topic, subscriber, ordering_key, slot, tail)
+    select topic, subscriber, case when not ordered then '' end, nullif(slot, 0), 0
+    from plan join topic using (topic), generate_series(ordered::int, case when ordered then ${SHARED_LANES} else 0 end) as slot
+    order by slot, topic, subscriber returning topic, subscriber, slot, id
+  )
+  insert into home_lanes (topic, subscriber, slot, lane_id)
+  select topic, subscriber, coalesce(slot, 0), id from made`;
 
 // Events $1 to $2 (exclusive) of $3, with all their deliveries.
 const EVENTS = `
@@ -395,12 +400,13 @@ const EVENTS = `
   ),
   event as materialized (
     select *, uuidv7(created_at - clock_timestamp()) as id, rank % keys as key,
-      case when ordered then 'key ' || rank % keys else '' end as ordering_key
+      case when ordered then 'key ' || rank % keys else '' end as ordering_key,
+      case when ordered then postbud_slot('key ' || rank % keys) else 0 end as slot
     from (select * from numbered order by n) as in_order
   ),
   delivery as materialized (
-    select event.n, event.id, event.payload_bytes, event.created_at, event.n + 1 as position, lanes.id as lane_id,
-      plan.attached, kind, message, error_group,
+    select event.n, event.id, event.payload_bytes, event.created_at, event.n + 1 as position, lane_id,
+      nullif(ordering_key, '') as lane_key, plan.attached, kind, message, error_group,
       case
         when event.rank >= cut and key % every = 0 then
           case when attached and event.rank < cut + keys then 'failing' else 'pending' end
@@ -408,20 +414,20 @@ const EVENTS = `
         else 'delivered'
       end::delivery_state as state
     from event join plan using (topic)
-      join lanes on lanes.topic = event.topic and lanes.subscriber = plan.subscriber
-        and lanes.ordering_key = event.ordering_key
+      join home_lanes as lanes on lanes.topic = event.topic and lanes.subscriber = plan.subscriber
+        and lanes.slot = event.slot
       left join grave on grave.topic = event.topic and grave.subscriber = plan.subscriber
         and event.rank >= start and event.rank < stop and (event.rank - start) % step = 0
   ),
   stored_delivery as (
-    insert into deliveries (lane_id, position, event_id, payload_bytes, state, attempts, attempted_at, duration_ms,
-      next_attempt_at, delivered_at, dead_lettered_at, error_group, attempt_log)
-    select lane_id, position, id, payload_bytes, state,
+    insert into deliveries (lane_id, position, lane_key, event_id, payload_bytes, state, attempts, attempted_at,
+      duration_ms, next_attempt_at, delivered_at, dead_lettered_at, error_group, attempt_log)
+    select lane_id, position, lane_key, id, payload_bytes, state,
       case state when 'delivered' then 1 when 'failing' then 4 when 'dead_lettered' then 5 else 0 end,
       case state when 'delivered' then created_at + interval '120 ms' when 'failing' then now()
         when 'dead_lettered' then created_at + interval '12 minutes' end,
       case state when 'delivered' then 38 when 'pending' then null else 10004 end,
-      case when state = 'failing' then now() + interval '6 hours' + lane_id % 1000 * interval '1 second' end,
+      case when state = 'failing' then now() + interval '6 hours' + n % 1000 * interval '1 second' end,
       case when state = 'delivered' then created_at + interval '160 ms' end,
       case when state = 'dead_lettered' then created_at + interval '12 minutes' end,
       case when state = 'dead_lettered' then error_group end,
@@ -451,15 +457,25 @@ const HOURS_KEPT = 7 * 24;
 
 // The kept counts, counted from the rows as the migration does, then spread over the shards.
 const TOTALS = [
+  // A key that failed has left its shared lane, with all that follows of it.
+  `insert into lanes (topic, subscriber, slot, held_key, home_id, head, tail, due_at)
+   select topic, subscriber, slot, lane_key, lanes.id, min(position) - 1, max(position), min(next_attempt_at)
+   from deliveries join lanes on lanes.id = lane_id
+   where lane_key is not null and deliveries.state in ('pending', 'failing')
+   group by topic, subscriber, slot, lane_key, lanes.id having bool_or(deliveries.state = 'failing')`,
   `update lanes set head = coalesce(first_open - 1, newest), tail = newest, due_at = due
    from (
-     select lane_id, max(position) as newest, min(position) filter (where state in ('pending', 'failing')) as first_open,
-       case when bool_or(state = 'failing') then min(next_attempt_at)
-         when bool_or(state = 'pending') then now() - interval '30 days' end as due
-     from deliveries group by lane_id
+     select lane_id, max(position) as newest, min(position) filter (where is_open) as first_open,
+       case when bool_or(is_open and state = 'failing') then min(next_attempt_at) filter (where is_open)
+         when bool_or(is_open) then now() - interval '30 days' end as due
+     from (
+       select deliveries.*, deliveries.state in ('pending', 'failing') and in_trouble.id is null as is_open
+       from deliveries left join lanes as in_trouble on (home_id, held_key) = (lane_id, lane_key)
+     ) as delivery
+     group by lane_id
    ) as counted where counted.lane_id = lanes.id`,
+  `delete from home_lanes using lanes where lanes.id = lane_id and lanes.tail = 0`,
   `delete from lanes where tail = 0`,
-  `insert into home_lanes select topic, subscriber, 0, id from lanes where ordering_key = ''`,
   `with counted as (
      select topic, subscriber, count(*) filter (where state = 'pending') as pending,
        count(*) filter (where state = 'failing') as failing, count(*) filter (where state = 'dead_lettered') as dead,

@@ -299,7 +299,9 @@ async function views(db: Database): Promise<Figure[]> {
     await read('an event with a dead letter', () => readOne(db, one!.event), OVERVIEW_GOAL_MS),
     await read('an event behind thousands of others', () => readOne(db, blocked), OVERVIEW_GOAL_MS),
     await read('a busy topic', () => readTopic(db, subscribers, 'payment.captured')),
-    await read('a topic with thousands of lanes', () => readTopic(db, subscribers, 'user.profile.updated')),
+    await read('a topic with a thousand keys in trouble', () =>
+      readTopic(db, subscribers, 'user.profile.updated'),
+    ),
     await read('all subscribers', () => readStandings(db, subscribers), OVERVIEW_GOAL_MS),
     await read('one subscriber and its health, 48 hours', () => readHealth(db, 'hours'), OVERVIEW_GOAL_MS),
     await read('one subscriber and its health, 30 days', () => readHealth(db, 'days'), OVERVIEW_GOAL_MS),

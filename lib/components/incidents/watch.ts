@@ -37,11 +37,13 @@ export async function watchIncidents(db: Database, now?: Date): Promise<void> {
 const LIMIT_MS = 10 * SECOND;
 
 // In a statement of its own, so that the snapshot of the next one is no older than the lock. The planner cannot know how few
-// lanes fail: it would read and sort all of them by a bitmap, and compile for a quarter of a second what runs for less.
+// lanes fail: it would read and sort all of them, also for each subscription anew, and compile for a quarter of a second
+// what runs for less.
 const LOCK = `
   select not current_setting('transaction_read_only')::boolean and pg_try_advisory_xact_lock(${WATCH_LOCK}, 0) as is_held,
     set_config('statement_timeout', '${LIMIT_MS}ms', true) as limited,
-    set_config('enable_bitmapscan', 'off', true) as ordered, set_config('jit', 'off', true) as interpreted`;
+    set_config('enable_bitmapscan', 'off', true) as ordered, set_config('enable_sort', 'off', true) as unsorted,
+    set_config('jit', 'off', true) as interpreted`;
 
 const instant = (sql: string) => `to_char(${sql} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 
