@@ -6,6 +6,7 @@ import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts
 import { claimAlerts } from '../../lib/components/alerts/claim-alerts.ts';
 import { incidentMessage } from '../../lib/components/alerts/message.ts';
 import { settleAlerts } from '../../lib/components/alerts/settle-alerts.ts';
+import { acknowledge } from '../../lib/components/incidents/acknowledge.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
 import { readDeadLetter } from '../../lib/console/dead-letters/delivery.ts';
 import { readDeadLetters } from '../../lib/console/dead-letters/read.ts';
@@ -379,6 +380,27 @@ describe('an alert', () => {
     await drain(bus.db, [waiting(() => undefined)], { now: START + 30 * MINUTE });
     expect(await told(bus.db, after(30 * MINUTE))).toEqual([
       [expect.stringMatching(/^Over: ledger answers again, 4 May 12:00 to 12:30 CEST$/), expect.any(String)],
+    ]);
+  });
+
+  test('tells whoever took it up that it fails in another way now', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 1);
+    const answering = (status: number) =>
+      ledger(() => {
+        throw Object.assign(new Error(`answered ${status}`), { code: `http_${status}` });
+      });
+    await drain(bus.db, [answering(500)]);
+    await told(bus.db, after(SECOND));
+    const [{ id }] = (await rows<{ id: string }>(bus.db, 'select id::text from incidents')) as [
+      { id: string },
+    ];
+    await acknowledge(bus.db, id, 'kari', 'INC-4411');
+    await drain(bus.db, [answering(410)], { now: START + 2 * MINUTE });
+    expect(await told(bus.db, after(3 * MINUTE))).toEqual([
+      [
+        'Fails in another way: blocked since 4 May 12:00 CEST: payment.captured to ledger',
+        expect.stringMatching(/Its course: 500, now 410\.$/),
+      ],
     ]);
   });
 

@@ -60,6 +60,19 @@ describe('a list of the console as CSV', () => {
     expect(lines.find((line) => line.includes(',ledger,failing,'))).toContain(',backoff,');
   });
 
+  test.for(['lanes', 'halts', 'topics', 'deadLetters', 'groups', 'replays', 'others', 'actions'])(
+    'of an incident has its %s',
+    async (list, { operators }) => {
+      await operators.held(2);
+      const { json } = await operators.ask('/incidents');
+      const [{ incidentId }] = json['items'] as [{ incidentId: string }];
+      const file = await operators.ask(`/incidents/${incidentId}?format=csv&list=${list}`);
+      const [head, ...lines] = linesOf(file.text);
+      expect(head).toMatch(/^[\w.]+(,[\w.]+)+$/);
+      expect(lines).toHaveLength(list === 'lanes' ? 1 : 0);
+    },
+  );
+
   test('is linked on its page, with the filters and from the beginning', async ({ operators }) => {
     const { text } = await operators.ask('/events?state=delivered&limit=10', { accept: BROWSER });
     expect(text).toContain('href="/platform/event-bus/events?state=delivered&amp;format=csv"');
@@ -74,6 +87,8 @@ describe('a list of the console as CSV', () => {
     '/replays',
     '/replays?list=replays',
     '/backfills',
+    '/timers',
+    '/subscribers',
     '/erasures',
     '/set-aside',
     '/webhooks',

@@ -87,7 +87,7 @@ function titleOf(incident: AlertedIncident): string {
   if (state === 'closed') {
     return `Over: ${what}${isOutage ? ' answers again' : ''}, ${spanOf(openedAt, closedAt ?? incident.changedAt)}`;
   }
-  const taken = change === 'changed' && isAcknowledged ? 'Acknowledged: ' : '';
+  const taken = change === 'changed' && isAcknowledged ? `${newsOf(incident)}: ` : '';
   if (state === 'happening') {
     const how = isOutage ? 'No answer' : isHalted(incident) ? 'Halted' : 'Blocked';
     return `${taken}${taken ? how.toLowerCase() : how} since ${since}: ${what}`;
@@ -96,6 +96,14 @@ function titleOf(incident: AlertedIncident): string {
   return change === 'opened'
     ? `${count(owed, 'dead letter')} since ${since}: ${what}`
     : `No longer blocked: ${what}, since ${since}`;
+}
+
+/** Tells whoever has taken it up that it fails in a way that they do not know, or that they know it. */
+function newsOf({ course, changedAt }: AlertedIncident): string {
+  const last = course.length > 1 ? course.at(-1)!.at : null;
+  return last !== null && Date.parse(last) === Math.floor(changedAt)
+    ? 'Fails in another way'
+    : 'Acknowledged';
 }
 
 /** Of the bus itself. */

@@ -104,6 +104,16 @@ export const showIncident = operatorRoute({
   summary: 'See one incident: what it blocks, what it owes, and how its replay gets on',
   parameters: BY_ID,
   answer: incidentView,
+  csv: [
+    { path: 'lanes', words: 'Blocked lanes' },
+    { path: 'halts', words: 'Dead letters that halt lanes' },
+    { path: 'topics', words: 'Topics of an outage' },
+    { path: 'deadLetters', words: 'Newest dead letters' },
+    { path: 'groups', words: 'Errors' },
+    { path: 'replays', words: 'Replays' },
+    { path: 'others', words: 'Other incidents' },
+    { path: 'actions', words: 'Actions' },
+  ],
   unknown: UNKNOWN,
   examples: {
     nobody: { summary: 'An unknown incident', parameters: { incidentId: NOBODY }, answer: NO_INCIDENT },

@@ -15,6 +15,7 @@ export const listTimers = operatorRoute({
   summary: 'List timers: events that happen later, by time',
   query: timersQuery,
   answer: timerList,
+  csv: [{ path: 'items', words: 'Timers', isPaged: true }],
   links: {
     cancel: {
       operationId: 'cancelTimer',
