@@ -28,14 +28,14 @@ test.for(VIEWS.flatMap((view) => WIDTHS.map((width) => ({ ...view, width }))))(
   },
 );
 
-test('the list of subscribers and the pages that show a pause meet WCAG 2.2 A and AA, and scroll nothing sideways at 390 and 320 px', async ({
+test('the list of subscribers and the pages that show a pause and a limit meet WCAG 2.2 A and AA, and scroll nothing sideways at 390 and 320 px', async ({
   at,
   db,
   newPage,
 }) => {
   await rows(db, 'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, error_groups');
-  await emitPayments(db, 1, 2);
-  await drainLive(db, [ledger(refuse)]);
+  await emitPayments(db, 1, 3);
+  await drainLive(db, [ledger(refuse, { rate: '6/m' })]);
   await rows(
     db,
     `insert into pauses (subscriber, topic, paused_at, paused_by, reason)
@@ -46,4 +46,5 @@ test('the list of subscribers and the pages that show a pause meet WCAG 2.2 A an
   for (const path of ['/subscribers', '/subscribers/ledger'])
     faults.push(...(await pageFaults(page, at(path))));
   expect(faults).toEqual([]);
+  expect(await wordsOf(page)).toMatch(/rate_limited until [\d:]+.*: at 6\/m all that waits is through in/);
 }, 200_000);

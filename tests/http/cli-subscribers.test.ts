@@ -1,8 +1,9 @@
 import { describe, expect } from 'vitest';
 
 import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
-import { rows } from '../support/bus.ts';
+import { drainLive, emitPayments, rows } from '../support/bus.ts';
 import { test } from '../support/cli-test.ts';
+import { ledger } from '../support/ledger.ts';
 
 describe('subscribers', () => {
   test('lists those in trouble first, in 80 columns', async ({ operators, postbud }) => {
@@ -39,6 +40,18 @@ describe('subscriber', () => {
     expect(paused.out).toMatch(/ledger is paused for all its topics by kari since \d\d:\d\d:\d\d: moving/);
     expect(paused.out).toContain('To resume it: npx postbud resume ledger');
     expect(paused.out).not.toContain('npx postbud pause');
+  });
+
+  test('says until when its limit holds deliveries back, and how long that is', async ({ bus, postbud }) => {
+    await emitPayments(bus.db, 1, 30);
+    await drainLive(bus.db, [ledger(() => undefined, { rate: '6/m' })]);
+    const { code, out } = await postbud('subscriber ledger', { columns: 120 });
+    expect([code, out]).toEqual([
+      0,
+      expect.stringMatching(
+        /limit +rate_limited until \d\d:\d\d:\d\d: at 6\/m all that waits is through in 4 min/,
+      ),
+    ]);
   });
 
   test('refuses a name that nothing has, with the nearest', async ({ postbud }) => {

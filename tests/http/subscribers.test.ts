@@ -147,6 +147,52 @@ describe('the state of a subscriber', () => {
   });
 });
 
+describe('the limit of a subscriber', () => {
+  const limitedIn = async (operators: Operators) => {
+    const { json } = await operators.ask('/subscribers');
+    const items = json['items'] as readonly Item[];
+    return [items.find(({ subscriber }) => subscriber === 'ledger')!['limited'], json['generatedAt']];
+  };
+
+  test('is told while deliveries wait for its rate, with when all of them are through at that rate', async ({
+    bus,
+    operators,
+  }) => {
+    expect(await ledgerOf(operators)).toMatchObject({ limited: null });
+    await emitPayments(bus.db, 1, 30);
+    await drainLive(bus.db, [ledger(() => undefined, { rate: '6/m' })]);
+    const [limited, now] = await limitedIn(operators);
+    // 29 deliveries wait, ten seconds each.
+    const until = new Date(Date.parse(String(now)) + 290_000).toISOString();
+    expect(limited).toEqual({ limit: '6/m', until });
+    expect(await ledgerOf(operators)).toMatchObject({ limited: { limit: '6/m' } });
+    for (const path of ['/subscribers', '/subscribers/ledger']) {
+      const { text } = await operators.ask(path, { accept: BROWSER });
+      expect(text.replaceAll(/<[^>]*>|\s+/g, ' ').replaceAll(/ +/g, ' ')).toMatch(
+        /rate_limited until \d\d:\d\d:\d\d UTC : at 6\/m all that waits is through in 4 min/,
+      );
+    }
+  });
+
+  test('is not told where nothing waits for it', async ({ bus, operators }) => {
+    await emitPayments(bus.db, 1, 1);
+    await drainLive(bus.db, [ledger(() => undefined, { rate: '6/m' })]);
+    expect(await limitedIn(operators)).toEqual([null, expect.any(String)]);
+  });
+
+  test('is told without a time where so many as it allows at once are being delivered', async ({
+    bus,
+    operators,
+  }) => {
+    for (const orderingKey of ['a', 'b']) await emitPayments(bus.db, 1, 1, { orderingKey });
+    const told: unknown[] = [];
+    const one = ledger(async () => void told.push((await limitedIn(operators))[0]), { concurrency: 1 });
+    await drainLive(bus.db, [one]);
+    expect(told[0]).toEqual({ limit: '1 at once', until: null });
+    expect(await limitedIn(operators)).toEqual([null, expect.any(String)]);
+  });
+});
+
 describe('a test event to one subscriber', () => {
   test('goes to nobody else, and no webhook is sent', async ({ bus, operators }) => {
     operators.attached = [ledger(), attach('reviews', { 'booking.completed': () => undefined })];

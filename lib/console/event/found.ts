@@ -8,6 +8,8 @@ import { outageFields } from '../incidents/outage.ts';
 import type { Outage } from '../incidents/outage.ts';
 import { instantSql, jsonOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
+import { reachedLimits } from '../kit/limits.ts';
+import type { FoundLimit } from '../kit/limits.ts';
 import { eventDeliveryFields, eventFields, inFrontFields, producerFields } from './view.ts';
 import type { OpenProducer, Why } from './view.ts';
 
@@ -27,14 +29,7 @@ export interface Found {
   /** The subscribers that do not answer. */
   readonly outages: readonly (Outage & { readonly subscriber: string })[];
   /** The limits that subscribers are at. */
-  readonly limits: readonly (FoundLimit & { readonly subscriber: string })[];
-}
-
-/** A limit that allows nothing at this moment. */
-export interface FoundLimit {
-  /** The time in which the rate allows so many; null where the concurrency is used up. */
-  readonly rate: { readonly count: number; readonly ms: number; readonly waiting: number } | null;
-  readonly concurrency: number | null;
+  readonly limits: readonly { readonly subscriber: string; readonly reached: FoundLimit }[];
 }
 
 interface FoundEvent extends Row<typeof eventFields> {
@@ -244,20 +239,8 @@ const EVENT = `
       where recovered_at is null
     ),
     'limits', (
-      select coalesce(json_agg(json_build_object('subscriber', subscriber,
-        'concurrency', case when is_full then concurrency end, 'rate', case when is_used_up then json_build_object(
-          'count', rate_count, 'ms', rate_ms, 'waiting', (
-            select coalesce(sum(pending + failing), 0) from backlog where backlog.subscriber = limited.subscriber
-          )) end)), '[]')
-      from (
-        select *, taken_until - (greatest(1, rate_count / 20) - 1) * rate_ms * interval '1 millisecond' / rate_count
-            > clock.now as is_used_up,
-          concurrency <= (
-            select count(*) from lanes where id = any (held) and lease_token is not null and leased_until > clock.now
-          ) as is_full
-        from subscriber_limits where subscriber = any (event.subscribers)
-      ) as limited
-      where is_used_up or is_full
+      select coalesce(json_agg(limits), '[]') from (${reachedLimits('clock.now')}) as limits
+      where subscriber = any (event.subscribers)
     ),
     'pauses', (
       select coalesce(json_agg(json_build_object('subscriber', subscriber, 'since', ${instantSql('paused_at')},

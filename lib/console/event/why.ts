@@ -2,18 +2,12 @@ import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import { personalTexts } from '../../platform/masking/personal.ts';
 import { subjectOf } from '../../platform/masking/subject.ts';
-import { instantOf, instantOrNull, rateText } from '../../platform/time.ts';
+import { instantOf, instantOrNull } from '../../platform/time.ts';
 import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
+import { limitOf } from '../kit/limits.ts';
+import type { FoundLimit } from '../kit/limits.ts';
 import { STALLED_AFTER_MS } from '../overview/read.ts';
-import type {
-  Found,
-  FoundAhead,
-  FoundDelivery,
-  FoundLane,
-  FoundLimit,
-  FoundPlace,
-  FoundTries,
-} from './found.ts';
+import type { Found, FoundAhead, FoundDelivery, FoundLane, FoundPlace, FoundTries } from './found.ts';
 import { reasonWords, written } from './sentences.ts';
 import type { Reason } from './sentences.ts';
 import type { InFront, Why } from './view.ts';
@@ -116,7 +110,7 @@ function outage(subscriber: string, { found, heedless }: Circumstances): Reason 
 
 /** @param isDown whether the subscriber does not answer. */
 function inLane({ subscriber, place, tries }: FoundDelivery, found: Found, isDown: boolean): Reason {
-  const limit = found.limits.find((one) => one.subscriber === subscriber) ?? null;
+  const limit = found.limits.find((one) => one.subscriber === subscriber)?.reached ?? null;
   const { first, lane, halt, backfill } = place;
   if (backfill !== null) return reasonOf('backfill', backfill);
   if (halt !== null)
@@ -196,9 +190,7 @@ function inItself(
     return reasonOf('backoff', { since: attemptedAt, until: instantOf(nextAttemptAt), lastError });
   }
   if (limit !== null) {
-    const { rate, concurrency } = limit;
-    const until = rate === null ? null : instantOf(now + (rate.waiting * rate.ms) / rate.count);
-    const reason = rate === null ? `${concurrency} at once` : rateText(rate);
+    const { limit: reason, until } = limitOf(limit, now);
     return reasonOf('rate_limited', { since, until, reason, lastError });
   }
   return reasonOf('due', { since, lastError });

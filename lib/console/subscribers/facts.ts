@@ -8,15 +8,17 @@ import { topicPath } from '../kit/links.ts';
 import { count, deliveriesWait, quantity } from '../kit/words.ts';
 import { ageWords, shareWords, timesWords } from './figures.ts';
 import type { SubscriberHealth } from './read.ts';
-import { deadLetterPhrase, orNever, placeWords, statePhrase } from './standing-list.ts';
+import { deadLetterPhrase, limitPhrase, orNever, placeWords, statePhrase } from './standing-list.ts';
 
 /** How the subscriber is now. */
 export function standingFacts({ items: [one], generatedAt: now }: SubscriberHealth): Facts {
   const { pending, failing, lastAnswer } = one;
   const failed = orNever(one.lastFailedAt, now);
+  const limit = limitPhrase(one, now);
   return [
     ['State', statePhrase(one)],
     ['Runs', placeWords(one)],
+    limit && ['Limit', limit],
     ['Pending', counted(pending)],
     ['Failing', counted(failing, 'yellow')],
     ['Dead letters', deadLetterPhrase(one)],

@@ -71,6 +71,7 @@ const DELIVERING = {
   pausedBy: null,
   pauses: [],
   outage: null,
+  limited: null,
   pending: 0,
   failing: 0,
   deadLettered: 1,

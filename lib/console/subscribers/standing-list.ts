@@ -81,8 +81,19 @@ export function statePhrase({ state }: Pick<SubscriberStanding, 'state'>): Phras
   return { html: html`<span class="state ${tone}">${icon}${state}</span>`, text: `${mark} ${state}`, style };
 }
 
-/** Whose pause holds its deliveries, and since when it is silent. */
-function whyOf({ pauses, outage }: SubscriberStanding, now: string): readonly Phrase[] {
+/** Until when its limit holds deliveries back, and how long that is. @returns null where it does not. */
+export function limitPhrase({ limited }: SubscriberStanding, now: string): Phrase | null {
+  if (limited === null) return null;
+  const { limit, until: through } = limited;
+  return through === null
+    ? say`rate_limited: ${limit}, and so many are being delivered`
+    : say`rate_limited until ${when(through, now)}: at ${limit} all that waits is through ${until(through, now)}`;
+}
+
+/** Whose pause holds its deliveries, since when it is silent, and which limit it is at. */
+function whyOf(one: SubscriberStanding, now: string): readonly Phrase[] {
+  const { pauses, outage } = one;
+  const limit = limitPhrase(one, now);
   return [
     ...pauses.map((pause) => say`${pause.topic}${pause.topic !== null && ' '}${pauseClause(pause, now)}`),
     ...(outage
@@ -90,6 +101,7 @@ function whyOf({ pauses, outage }: SubscriberStanding, now: string): readonly Ph
           say`${silenceWords(outage.kind)} since ${toMinute(outage.since, now)}; next probe ${until(outage.nextProbeAt, now)}`,
         ]
       : []),
+    ...(limit ? [limit] : []),
   ];
 }
 

@@ -10,6 +10,8 @@ import { driverOf, run } from '../../platform/db/statement.ts';
 import { outage, outageFields } from '../incidents/outage.ts';
 import { computed, field, instantOrNull, instantSql, jsonOf, shapesOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
+import { limitOf, reachedLimits } from '../kit/limits.ts';
+import type { FoundLimit } from '../kit/limits.ts';
 import { pause, pauseFields } from '../kit/pauses.ts';
 import * as shape from '../kit/shapes.ts';
 import { failureText } from '../kit/states.ts';
@@ -60,6 +62,21 @@ const fields = {
       where outages.subscriber = known.subscriber and recovered_at is null
     )`,
   ),
+  limited: computed(
+    z
+      .object({
+        limit: z.string().meta({ description: '`600/m`, or `4 at once`.' }),
+        until: shape.instant.nullable().meta({
+          description:
+            'When at this rate all that waits is handed over. Null where the limit is how many at once.',
+        }),
+      })
+      .nullable()
+      .meta({
+        id: 'ReachedLimit',
+        description: 'While deliveries wait and its limit allows none: `rate_limited`.',
+      }),
+  ),
   pending: countOf('coalesce(total.pending, 0) + awaiting.events, total.pending'),
   failing: countOf('total.failing'),
   deadLettered: countOf('total.dead_lettered'),
@@ -92,6 +109,7 @@ interface Found extends Row<typeof fields> {
   /** Whether a dead letter halts one of its lanes. */
   readonly isHalted: boolean;
   readonly last: shape.LastError | null;
+  readonly reached: FoundLimit | null;
 }
 
 /**
@@ -113,7 +131,7 @@ export async function readStandings(
     values: [JSON.stringify(listed), only],
   });
   const { at, found } = row!;
-  const items = found.map((one) => standingOf(one, attached));
+  const items = found.map((one) => standingOf(one, attached, at));
   return { generatedAt: at, items: items.toSorted(byState) };
 }
 
@@ -125,10 +143,11 @@ function byState(one: SubscriberStanding, other: SubscriberStanding): number {
 }
 
 function standingOf(
-  { isHalted, last, ...found }: Found,
+  { isHalted, last, reached, ...found }: Found,
   attached: readonly AttachedSubscriber[],
+  at: string,
 ): SubscriberStanding {
-  const { subscriber, pauses, lastFailedAt } = found;
+  const { subscriber, pauses, pending, failing, lastFailedAt } = found;
   const parts = attached.filter(({ name }) => name === subscriber);
   const listed = topicsOf(subscriber);
   const handled = listed.filter((topic) => parts.some(({ handlers }) => handlers.has(topic)));
@@ -141,12 +160,13 @@ function standingOf(
     host: elsewhere?.host ?? null,
     state: stateOf({ ...found, isHalted }, handled),
     pausedBy: pauses[0]?.pausedBy ?? null,
+    limited: reached !== null && pending + failing > 0 ? limitOf(reached, Date.parse(at)) : null,
     lastAnswer: lastFailedAt === null || last === null ? null : failureText(last),
   };
 }
 
 function stateOf(
-  { pauses, outage: silence, failing, isHalted }: Omit<Found, 'last'>,
+  { pauses, outage: silence, failing, isHalted }: Omit<Found, 'last' | 'reached'>,
   handled: readonly string[],
 ): SubscriberStanding['state'] {
   const isPaused = (topic: string) => pauses.some((one) => one.topic === null || one.topic === topic);
@@ -193,8 +213,10 @@ const STANDINGS = `
   select ${instantSql('clock_timestamp()')} as at, (
     select coalesce(json_agg(${jsonOf(fields, {
       isHalted: 'halted.subscriber is not null',
+      reached: 'limits.reached',
       last: `case when said.subscriber is not null then json_build_object('kind', kind, 'message', message) end`,
     })}), '[]')
     from known left join total using (subscriber) left join awaiting using (subscriber)
       left join halted using (subscriber) left join said using (subscriber)
+      left join (${reachedLimits('clock_timestamp()')}) as limits using (subscriber)
   ) as found`;
