@@ -117,6 +117,11 @@ export const timers = pgTable(
     uniqueIndex('timers_due')
       .on(table.dueAt, table.seq)
       .where(sql`refused_at is null`),
+    // By what operators search.
+    index('timers_topic').on(table.topic, table.dueAt, table.seq),
+    index('timers_refused')
+      .on(table.dueAt, table.seq)
+      .where(sql`refused_at is not null`),
     check('timers_due_at', sql`due_at >= '1970-01-01 00:00:00Z' and due_at < '10000-01-01 00:00:00Z'`),
   ],
 );

@@ -6,10 +6,11 @@ import { connect } from '../../lib/platform/db/connect.ts';
 import type { Connection } from '../../lib/platform/db/connect.ts';
 import { rows } from './bus.ts';
 
-/** How often a statement ran, and how many rows its plans handled in all. */
+/** How often a statement ran, and how many rows its plans handled and blocks they read in all. */
 export interface Work {
   readonly calls: number;
   readonly rows: number;
+  readonly blocks: number;
 }
 
 /** A connection that notes how many rows the plans of its statements handle. */
@@ -28,6 +29,7 @@ export async function explainAll(connection: Connection): Promise<void> {
     'auto_explain.log_min_duration': '0',
     'auto_explain.log_analyze': 'on',
     'auto_explain.log_timing': 'off',
+    'auto_explain.log_buffers': 'on',
     'auto_explain.log_format': 'json',
     // Most of the work is in the functions of the bus.
     'auto_explain.log_nested_statements': 'on',
@@ -47,8 +49,12 @@ export async function watch(url: string): Promise<WatchedConnection> {
       if (json === undefined) return;
       const { 'Query Text': text, Plan: plan } = explained.parse(JSON.parse(json));
       const name = nameOf(text);
-      const known = work.get(name) ?? { calls: 0, rows: 0 };
-      work.set(name, { calls: known.calls + 1, rows: known.rows + handledBy(plan) });
+      const known = work.get(name) ?? { calls: 0, rows: 0, blocks: 0 };
+      work.set(name, {
+        calls: known.calls + 1,
+        rows: known.rows + handledBy(plan),
+        blocks: known.blocks + plan['Shared Hit Blocks'] + plan['Shared Read Blocks'],
+      });
     });
   for (const pool of pools) pool.on('connect', listen);
   return {
@@ -80,6 +86,9 @@ async function withItsPools<Made>(make: () => Promise<Made>): Promise<[Made, Rea
 interface PlanNode {
   readonly 'Actual Rows': number;
   readonly 'Actual Loops': number;
+  /** With those of all nodes below it. */
+  readonly 'Shared Hit Blocks': number;
+  readonly 'Shared Read Blocks': number;
   readonly 'Rows Removed by Filter'?: number | undefined;
   readonly 'Rows Removed by Join Filter'?: number | undefined;
   readonly Plans?: readonly PlanNode[] | undefined;
@@ -89,6 +98,8 @@ const planNode: z.ZodType<PlanNode> = z.lazy(() =>
   z.object({
     'Actual Rows': z.number(),
     'Actual Loops': z.number(),
+    'Shared Hit Blocks': z.number(),
+    'Shared Read Blocks': z.number(),
     'Rows Removed by Filter': z.number().optional(),
     'Rows Removed by Join Filter': z.number().optional(),
     Plans: z.array(planNode).optional(),

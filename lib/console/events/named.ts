@@ -53,7 +53,10 @@ const NAMED = `
       where id between $1::text::uuid and $2::text::uuid order by id desc limit $8::int
     )
     union all
-    select id, 'event id', null from timers where id between $1::text::uuid and $2::text::uuid
+    (
+      select id, 'event id', null from timers
+      where id between $1::text::uuid and $2::text::uuid order by id desc limit $8::int
+    )
     union all
     select id, 'timer key', null from timers where timer_key = $5::text
     union all

@@ -84,20 +84,21 @@ export async function readTimers(db: Database, query: TimersQuery): Promise<Time
   };
 }
 
-// Those that were refused are not in the index that the others are read by.
+const AFTER = '(due_at, seq) > ($3::text::timestamptz, $4::text::bigint)';
+
+const IN_ORDER = 'order by due_at, seq limit $5::int';
+
+// Each part is read by an index of its own. Of a key there are a few, one in each topic. Those that were refused are not in
+// the index that all are read by.
 const TIMERS = `
   with matching as (
-    (
-      select * from timers where refused_at is null and (due_at, seq) > ($3::text::timestamptz, $4::text::bigint)
-        and ($1::text is null or topic = $1::text) and ($2::text is null or timer_key = $2::text)
-      order by due_at, seq limit $5::int
-    )
+    select * from timers where timer_key = $2::text and ($1::text is null or topic = $1::text) and ${AFTER}
     union all
-    (
-      select * from timers where refused_at is not null and (due_at, seq) > ($3::text::timestamptz, $4::text::bigint)
-        and ($1::text is null or topic = $1::text) and ($2::text is null or timer_key = $2::text)
-      order by due_at, seq limit $5::int
-    )
+    (select * from timers where $2::text is null and topic = $1::text and ${AFTER} ${IN_ORDER})
+    union all
+    (select * from timers where $2::text is null and $1::text is null and refused_at is null and ${AFTER} ${IN_ORDER})
+    union all
+    (select * from timers where $2::text is null and $1::text is null and refused_at is not null and ${AFTER} ${IN_ORDER})
   )
   select to_char(clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as now, ${jsonOf(timerFields)} as item,
     payload, version, due_at::text as "dueAt", seq::text as seq

@@ -1,0 +1,2 @@
+CREATE INDEX "timers_topic" ON "timers" USING btree ("topic","due_at","seq");--> statement-breakpoint
+CREATE INDEX "timers_refused" ON "timers" USING btree ("due_at","seq") WHERE refused_at is not null;
