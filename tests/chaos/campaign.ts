@@ -14,7 +14,8 @@ import type { Violation } from './promises/promises.ts';
 import { startProxy } from './proxy.ts';
 import { RelayPool } from './relays.ts';
 import { NEXT_CATALOG, RELEASES } from './releases.ts';
-import { poisonings, renamings, rollouts, schedules } from './schedule.ts';
+import { joinings, poisonings, renamings, rollouts, schedules } from './schedule.ts';
+import type { Schedule, Schedules } from './schedule.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 /** A database server and the network before it, for one campaign after the other. */
@@ -95,9 +96,9 @@ export async function campaign(arena: Arena, options: CampaignOptions): Promise<
   let state: Campaign = { runs: 0, seconds: 0, events: 0, calls: 0, faults: 0, fall: null, others: [] };
   try {
     for (const path of paths) {
-      const schedule = scheduleOf(seed, path);
+      const schedule = scheduleOf(seed, path, mutation?.schedules ?? schedulesAt(path));
       pools.present.warm();
-      if (isRollout(path)) pools.next.warm();
+      if (isRollout(schedule)) pools.next.warm();
       const history = await play({ ...arena, builds, pools }, schedule);
       onHistory?.(history);
       const [fall, other] = verdict(path, history, mutation);
@@ -122,16 +123,23 @@ export async function campaign(arena: Arena, options: CampaignOptions): Promise<
   return state;
 }
 
-/** Every fourth run is of two releases; in every second one of these a subscriber is renamed. */
-function isRollout(path: number): boolean {
-  return path % 4 === 3;
+function isRollout({ producers }: Schedule): boolean {
+  return producers.flat().some(({ release }) => release === 'next');
 }
 
-function scheduleOf(seed: number, path: number) {
-  const ofTwo = path % 8 === 7 ? renamings : rollouts;
-  const ofOne = path % 16 === 14 ? poisonings : schedules;
-  const arbitrary = isRollout(path) ? ofTwo : ofOne;
-  return fc.sample(arbitrary, { seed, path: String(path), numRuns: 1 })[0]!;
+/**
+ * Every fourth run is of two releases. In every second one of these a subscriber is renamed, and in every fourth one a
+ * subscriber joins.
+ */
+function schedulesAt(path: number): Schedules {
+  if (path % 8 === 7) return renamings;
+  if (path % 16 === 11) return joinings;
+  if (path % 4 === 3) return rollouts;
+  return path % 16 === 14 ? poisonings : schedules;
+}
+
+function scheduleOf(seed: number, path: number, kind: Schedules): Schedule {
+  return fc.sample(kind, { seed, path: String(path), numRuns: 1 })[0]!;
 }
 
 function verdict(

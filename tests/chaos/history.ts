@@ -192,6 +192,8 @@ export interface DeliveryVersion extends Version {
   readonly backfilled: boolean;
   readonly log: readonly {
     readonly attempt: number;
+    /** ISO 8601. */
+    readonly at?: string;
     readonly outcome: string;
     readonly kind?: string;
     /** Of an operator's action. */

@@ -1,5 +1,7 @@
 import type { Change } from './build.ts';
 import type { Rule } from './promises/promises.ts';
+import { joinings } from './schedule.ts';
+import type { Schedules } from './schedule.ts';
 
 const FAN_OUT = 'drizzle/functions/postbud_fan_out_3.sql';
 const EMIT = 'drizzle/functions/postbud_emit.sql';
@@ -16,6 +18,8 @@ export interface Mutation {
   /** The rules that it breaks. Other violations do not count: they would show another mistake. */
   readonly breaks: readonly Rule[];
   readonly changes: readonly Change[];
+  /** Those that show it soon, as the model has found; all kinds when left out. */
+  readonly schedules?: Schedules;
 }
 
 export const MUTATIONS: readonly Mutation[] = [
@@ -370,6 +374,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
   {
     name: 'live-before-backfilled',
     breaks: ['backfill'],
+    schedules: joinings,
     changes: [
       {
         file: FRONT,

@@ -4,7 +4,7 @@ import { DAY, HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { NO_PAUSES } from './clock.ts';
 import type { SubscriberLimits } from './history.ts';
 import type { Trap } from './proxy.ts';
-import { RELEASES, RENAMING } from './releases.ts';
+import { JOINING, RELEASES, RENAMING } from './releases.ts';
 import type { Release } from './releases.ts';
 
 /** Time limits are short, so that a run meets them. */
@@ -137,6 +137,9 @@ export interface Schedule {
   readonly producers: readonly (readonly PlannedTransaction[])[];
   readonly faults: readonly { readonly atMs: number; readonly what: Fault }[];
 }
+
+/** A kind of schedules, of which a seed gives any number. */
+export type Schedules = fc.Arbitrary<Schedule>;
 
 const ms = (max: number) => fc.integer({ min: 0, max });
 const pick = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
@@ -476,6 +479,30 @@ const renaming: fc.Arbitrary<Schedule> = fc.record({
   ),
 });
 
+/** Without faults, and with nothing that its handlers would not return from. */
+const plainTransaction = (releaseOf: Release): fc.Arbitrary<PlannedTransaction> =>
+  fc.record({
+    release: fc.constant(releaseOf),
+    waitMs: ms(5),
+    emits: fc.constant([{ tag: '', topic: JOINING.topic, key: 0, thenMs: 0, plan: {} }]),
+    holdMs: fc.constant(0),
+    end: fc.constant<PlannedTransaction['end']>('commit'),
+  });
+
+/**
+ * The steps by which the model finds claims that do not stop at the front of a backfill: newer deliveries wait for a release
+ * that delivers them, a backfill begins and has written few of the older ones, and only then such a relay comes.
+ */
+const joined: fc.Arbitrary<Schedule> = fc
+  .tuple(many(plainTransaction('present'), 6, 12), many(plainTransaction('next'), 1, 4))
+  .map(([older, newer]) => ({
+    relays: ['present'],
+    pauses: { relays: NO_PAUSES, producers: NO_PAUSES },
+    producers: [[...older, ...newer]],
+    // When all of it is fanned out.
+    faults: [{ atMs: 1500, what: { fault: 'backfill', perMinute: 60 } }],
+  }));
+
 /** Of one release: who emits what and when, what handlers make of it, and what goes wrong meanwhile. */
 export const schedules: fc.Arbitrary<Schedule> = one([3, troubled], [2, crowded], [2, keyed]).map(named);
 
@@ -487,3 +514,6 @@ export const rollouts: fc.Arbitrary<Schedule> = rollout.map(named);
 
 /** Of two releases that know a subscriber by two names. */
 export const renamings: fc.Arbitrary<Schedule> = renaming.map(named);
+
+/** Of two releases, one of which has a subscriber more, which a backfill gives what was emitted before it. */
+export const joinings: fc.Arbitrary<Schedule> = joined.map(named);

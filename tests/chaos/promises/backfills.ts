@@ -50,7 +50,9 @@ function* beforeNewer(
     const [call] = delivery.calls;
     const written = before?.versions[0];
     if (begunAt === null || !call || !before || !written?.backfilled) continue;
-    if (written.at < begunAt || written.at > (endedAt ?? Infinity)) continue;
+    // Its row is noted later than the moment that it is written at, which may be the backfill's last.
+    const writtenAt = Date.parse(written.log[0]?.at ?? '');
+    if (written.at < begunAt || writtenAt > (endedAt ?? Infinity)) continue;
     const { start } = call;
     const claimedAt = read.lease(call, start.t)?.claim.at ?? 0;
     if (claimedAt <= begunAt || start.t + ROUNDING_MS >= firstSettledAt(before, start.relay)) continue;
