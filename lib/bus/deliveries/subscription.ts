@@ -59,15 +59,3 @@ function versionOf(topic: string): number {
   // A subscriber can only be attached to topics of the catalog.
   return isTopicName(topic) ? catalog[topic].version : 0;
 }
-
-/**
- * Selects columns of the lanes that the keys of a subscription share. By the numbers of their slots, so that the lanes of
- * keys in trouble, which have the same numbers, are not read.
- */
-export const sharedLanes = (columns: string, topic: string, subscriber: string) => `
-      select ${columns} from lanes
-      where lanes.topic = ${topic} and lanes.subscriber = ${subscriber} and held_key = ''
-        and slot = any (array(select generate_series(1, (
-          select max(slot) from lanes as last
-          where last.topic = ${topic} and last.subscriber = ${subscriber} and slot is not null
-        ))))`;

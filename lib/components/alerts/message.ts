@@ -1,9 +1,9 @@
-import { LANES_COUNTED } from '../../bus/deliveries/halts.ts';
 import { NEWER_VERSION } from '../../bus/deliveries/newer-version.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { DAY, HOUR, instantOf, MINUTE } from '../../platform/time.ts';
 import { courseWords, timeWords } from '../incidents/course.ts';
+import { LANES_COUNTED } from '../incidents/halts.ts';
 import type { AlertedIncident } from './claim-alerts.ts';
 
 /** Where a message comes from, and where its links lead. */

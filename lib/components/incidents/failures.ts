@@ -1,4 +1,3 @@
-import { LANES_COUNTED, halting, waitingBehind } from '../../bus/deliveries/halts.ts';
 import { SKIPPED } from '../../bus/deliveries/operations/skip.ts';
 import { ABSENT_KINDS } from '../../bus/deliveries/outage.ts';
 import type { Transaction } from '../../platform/db/connect.ts';
@@ -7,6 +6,7 @@ import { run } from '../../platform/db/statement.ts';
 import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import { DAY } from '../../platform/time.ts';
 import type { Failure } from './failure.ts';
+import { LANES_COUNTED, halting, waitingBehind } from './halts.ts';
 import { headOf } from './head-of-lane.ts';
 import { UNREADABLE, unreadableFailure } from './unreadable.ts';
 import type { Unreadable } from './unreadable.ts';

@@ -1,6 +1,5 @@
 import * as z from 'zod';
 
-import { sharedLanes } from '../../bus/deliveries/subscription.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { field, instantOrNull, jsonOf, shapesOf, text } from '../kit/fields.ts';
@@ -47,6 +46,18 @@ export async function readGaps(
   const [row] = await run<{ found: Gap[] }>(driverOf(db), { text: GAPS, values: [JSON.stringify(listed)] });
   return row!.found;
 }
+
+/**
+ * Selects columns of the lanes that the keys of a subscription share. By the numbers of their slots, so that the lanes of
+ * keys in trouble, which have the same numbers, are not read.
+ */
+export const sharedLanes = (columns: string, topic: string, subscriber: string) => `
+      select ${columns} from lanes
+      where lanes.topic = ${topic} and lanes.subscriber = ${subscriber} and held_key = ''
+        and slot = any (array(select generate_series(1, (
+          select max(slot) from lanes as last
+          where last.topic = ${topic} and last.subscriber = ${subscriber} and slot is not null
+        ))))`;
 
 // An event has the same position in the lanes of all subscribers. Those of keys in trouble
 // have no deliveries of their own, and there may be many thousands.

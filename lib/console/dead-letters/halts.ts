@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { waitingBehind } from '../../bus/deliveries/halts.ts';
+import { waitingBehind } from '../../components/incidents/halts.ts';
 import { instantSql } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
 import { count, quantity } from '../kit/words.ts';

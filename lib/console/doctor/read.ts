@@ -2,10 +2,11 @@ import * as z from 'zod';
 
 import { events } from '../../../drizzle/schema.ts';
 import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
-import { EMITTER_LOCKS, JOIN_PREPARED } from '../../bus/outbox/emitter-locks.ts';
+import { EMITTER_LOCKS } from '../../bus/outbox/emitter-locks.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { run } from '../../platform/db/statement.ts';
 import { MINUTE } from '../../platform/time.ts';
+import { JOIN_PREPARED } from '../kit/prepared.ts';
 import * as shape from '../kit/shapes.ts';
 import { oldSnapshotOf } from '../overview/old-snapshot.ts';
 import { OLDEST_SNAPSHOT } from '../overview/snapshot.ts';

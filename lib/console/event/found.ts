@@ -1,4 +1,4 @@
-import { EMITTER_LOCKS, JOIN_PREPARED } from '../../bus/outbox/emitter-locks.ts';
+import { EMITTER_LOCKS } from '../../bus/outbox/emitter-locks.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import type { FoundAttempts } from '../dead-letters/delivery.ts';
@@ -10,6 +10,7 @@ import { instantSql, jsonOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
 import { reachedLimits } from '../kit/limits.ts';
 import type { FoundLimit } from '../kit/limits.ts';
+import { JOIN_PREPARED } from '../kit/prepared.ts';
 import { eventDeliveryFields, eventFields, inFrontFields, producerFields } from './view.ts';
 import type { OpenProducer, Why } from './view.ts';
 

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { LANES_COUNTED, halting, waitingBehind } from '../../bus/deliveries/halts.ts';
+import { LANES_COUNTED, halting, waitingBehind } from '../../components/incidents/halts.ts';
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { computed, field, instant, instantOrNull, instantSql, jsonOf, shapesOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';

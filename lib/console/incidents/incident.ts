@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 import { catalog, isTopicName, subscriberNames } from '../../bus/catalog/catalog.ts';
-import { LANES_COUNTED } from '../../bus/deliveries/halts.ts';
+import { LANES_COUNTED } from '../../components/incidents/halts.ts';
 import { computed, field, instant, instantOrNull, jsonOf, shapesOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';

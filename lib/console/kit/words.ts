@@ -1,4 +1,4 @@
-import { LANES_COUNTED } from '../../bus/deliveries/halts.ts';
+import { LANES_COUNTED } from '../../components/incidents/halts.ts';
 
 /** A number with its thousands separated: `1,204`. */
 export function count(number: number): string {

@@ -1,4 +1,4 @@
-import { HALTING } from '../../bus/deliveries/halts.ts';
+import { HALTING } from '../../components/incidents/halts.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';

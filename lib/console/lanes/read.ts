@@ -2,24 +2,23 @@ import * as z from 'zod';
 
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import type { Topic } from '../../bus/catalog/topic.ts';
-import { LANES_COUNTED } from '../../bus/deliveries/halts.ts';
-import { sharedLanes } from '../../bus/deliveries/subscription.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
+import { LANES_COUNTED } from '../../components/incidents/halts.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { subjectOf } from '../../platform/masking/subject.ts';
-import { gap, readGaps } from '../backfills/gaps.ts';
+import { gap, readGaps, sharedLanes } from '../backfills/gaps.ts';
 import { groupOfErrors } from '../dead-letters/fields.ts';
 import { HALT, halts, haltsOf } from '../dead-letters/halts.ts';
 import type { FoundHalt } from '../dead-letters/halts.ts';
 import { readDeadLetters } from '../dead-letters/read.ts';
+import { HELD, HELD_LANES, LISTED_LANES, heldLane, heldLaneOf } from '../held-lanes/held-lane.ts';
+import type { FoundHeldLane } from '../held-lanes/held-lane.ts';
 import { computed, field, instant, jsonOf, shapesOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
 import { BESIDE_LISTED, listedFields, listedOf } from '../kit/listed-delivery.ts';
 import type { BesideListed } from '../kit/listed-delivery.ts';
 import * as shape from '../kit/shapes.ts';
-import { HELD, HELD_LANES, LISTED_LANES, heldLane, heldLaneOf } from '../held-lanes/held-lane.ts';
-import type { FoundHeldLane } from '../held-lanes/held-lane.ts';
 import { readOverview, topicOverview } from '../overview/read.ts';
 import type { TopicOverview } from '../overview/read.ts';
 

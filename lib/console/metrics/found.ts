@@ -1,4 +1,4 @@
-import { LANES_COUNTED } from '../../bus/deliveries/halts.ts';
+import { LANES_COUNTED } from '../../components/incidents/halts.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { SUBSCRIPTIONS } from '../overview/found.ts';

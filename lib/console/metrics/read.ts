@@ -1,8 +1,8 @@
 import { Counter, Gauge, Registry } from 'prom-client';
 
 import { subscriberNames } from '../../bus/catalog/catalog.ts';
-import { LANES_COUNTED } from '../../bus/deliveries/halts.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
+import { LANES_COUNTED } from '../../components/incidents/halts.ts';
 import type { OperatorSettings } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { SECOND } from '../../platform/time.ts';

@@ -1,7 +1,7 @@
 import { topics } from '../../bus/catalog/catalog.ts';
 import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
-import { LANES_COUNTED, halting } from '../../bus/deliveries/halts.ts';
-import { EMITTER_LOCKS, JOIN_PREPARED } from '../../bus/outbox/emitter-locks.ts';
+import { EMITTER_LOCKS } from '../../bus/outbox/emitter-locks.ts';
+import { LANES_COUNTED, halting } from '../../components/incidents/halts.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
@@ -12,6 +12,7 @@ import { field, instantOrNull, jsonOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
 import { pauseFields } from '../kit/pauses.ts';
 import type { Pause } from '../kit/pauses.ts';
+import { JOIN_PREPARED } from '../kit/prepared.ts';
 import * as shape from '../kit/shapes.ts';
 import { OLDEST_SNAPSHOT } from './snapshot.ts';
 import type { FoundSnapshot } from './snapshot.ts';

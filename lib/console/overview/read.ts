@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
 import { catalog, isTopicName, topics as catalogTopics } from '../../bus/catalog/catalog.ts';
-import { LANES_COUNTED } from '../../bus/deliveries/halts.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
+import { LANES_COUNTED } from '../../components/incidents/halts.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { MINUTE, SECOND, instantOf, instantOrNull } from '../../platform/time.ts';
 import { openIncidentFields } from '../incidents/open.ts';

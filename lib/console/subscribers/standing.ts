@@ -2,9 +2,9 @@ import * as z from 'zod';
 
 import { subscriberNames } from '../../bus/catalog/catalog.ts';
 import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
-import { halting } from '../../bus/deliveries/halts.ts';
 import { topicsOf } from '../../bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
+import { halting } from '../../components/incidents/halts.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { outage, outageFields } from '../incidents/outage.ts';
