@@ -1,3 +1,5 @@
+import { v7 as uuidv7 } from 'uuid';
+
 import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database, Transaction } from '../../../platform/db/connect.ts';
 import { run } from '../../../platform/db/statement.ts';
@@ -32,36 +34,49 @@ const REASONS = {
   outage: 'The subscriber does not answer. Probe it instead.',
 } as const;
 
+/** What an operator asks for. */
+export interface Asked {
+  readonly deliveryId: string;
+  readonly by: string;
+  readonly reason?: string | null;
+  /** The incident that it is for. */
+  readonly incidentId?: string | null;
+  /** Overrides the database's clock in tests. */
+  readonly now?: Date;
+}
+
 /** The first unfinished delivery of a lane, which holds the lane, with the lane locked. */
-export interface FirstOfLane extends ActedOn {
-  readonly id: { readonly home: string; readonly position: string };
-  /** The lane that delivers it: its home, or the lane of its key. */
-  readonly laneId: string;
+interface FirstOfLane {
+  readonly topic: string;
+  readonly subscriber: string;
   readonly eventId: string;
   readonly isFailing: boolean;
+  /** The parameters of `acting`. */
+  readonly values: readonly unknown[];
 }
 
 /**
  * Runs an operator's action on the delivery that holds its lane, in a transaction.
  *
+ * @param act runs a statement that `acting` has made.
  * @throws NotActedOn when there is no such delivery, when it does not hold its lane, when a dead letter in front of it halts
  *   the lane, or when a relay holds the lane.
  */
 export async function onFirstOfLane(
   db: Database,
-  deliveryId: string,
+  { deliveryId, by, reason = null, incidentId = null, now }: Asked,
   act: (tx: Transaction, first: FirstOfLane) => Promise<void>,
 ): Promise<ActedOn> {
   return await db.transaction(async (tx) => {
     const [home = '', position = ''] = deliveryId.split('-');
     await run(tx, { text: LOCK, values: [home, position] });
     const found = await requireFirstOfLane(tx, deliveryId);
-    const { topic, subscriber } = found;
-    const acted = { deliveryId, topic, subscriber };
-    const { lane_id: laneId, event_id: eventId, is_failing: isFailing } = found;
-    await act(tx, { ...acted, id: { home, position }, laneId, eventId, isFailing });
+    const { topic, subscriber, lane_id: laneId, event_id: eventId, is_failing: isFailing } = found;
+    const at = now?.toISOString() ?? null;
+    const values = [home, position, laneId, topic, subscriber, by, reason, at, uuidv7(), incidentId];
+    await act(tx, { topic, subscriber, eventId, isFailing, values });
     noteDue(tx);
-    return acted;
+    return { deliveryId, topic, subscriber };
   });
 }
 
@@ -124,3 +139,24 @@ const FIRST_OF_LANE = `
     left join lanes as of_key on of_key.home_id = home.id and of_key.held_key = target.lane_key
     join lanes as lane on lane.id = coalesce(of_key.id, home.id)
   where target.lane_id = $1::text::bigint and target.position = $2::text::bigint`;
+
+/**
+ * Makes the statement of an action, which also records it. Its parameters are the delivery's home and position, the lane
+ * that delivers it (its home, or the lane of its key), its topic and subscriber, the operator, the reason, the override of
+ * the clock, the record's id and the incident.
+ *
+ * @param ctes read `clock` (now). One of them is `acted`, without a row where there is nothing to record.
+ */
+export const acting = (action: 'retry' | 'probe' | 'skip', ctes: string) => `
+  with clock as materialized (
+    select coalesce($8::text::timestamptz, clock_timestamp()) as now
+  ),${ctes}
+  insert into operator_actions (id, at, operator, action, topic, subscriber, delivery_id, reason, incident_id)
+  select $9::uuid, clock.now, $6::text, '${action}', $4::text, $5::text, $1::text || '-' || $2::text, $7::text,
+    $10::text::uuid
+  from clock, acted
+  returning id`;
+
+/** The delivery's log with the action at its end. @param more keys and values. */
+export const logged = (outcome: string, more = '') => `coalesce(attempt_log, '[]') || jsonb_build_object('attempt', 0,
+        'at', clock.now, 'durationMs', 0, 'outcome', '${outcome}', 'by', $6::text, 'reason', $7::text${more})`;
