@@ -89,14 +89,13 @@ export async function dismissMatching(
   const { matched, since: from, until: to } = found;
   if (asked.expectedCount !== undefined && asked.expectedCount !== matched)
     throw new CountChanged(asked.expectedCount, matched, 'dismiss');
-  const only = asked.deliveryIds
-    ? { deliveryIds: asked.deliveryIds }
-    : { group: asked.group ?? null, words: asked.q || null, since: from, until: to };
+  const { deliveryIds, group, q } = asked;
+  const chosen = deliveryIds ? { deliveryIds } : { group, words: q || undefined, since: from, until: to };
   let dismissed = 0;
   for (const { topic, subscriber: name } of found.subscriptions)
     dismissed += await dismissDeadLetters(
       db,
-      { topic, subscriber: name, kind: null, only },
+      { topic, subscriber: name, ...chosen },
       { ...beginDismissal(how), at: found.generatedAt },
     );
   const { matched: left } = await findDeadLetters(db, { ...asked, until: to }, how.now);

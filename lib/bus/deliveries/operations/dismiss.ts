@@ -4,33 +4,26 @@ import { v7 as uuidv7 } from 'uuid';
 import { errorGroups } from '../../../../drizzle/schema.ts';
 import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database } from '../../../platform/db/connect.ts';
-import { run } from '../../../platform/db/statement.ts';
+import { driverOf, run } from '../../../platform/db/statement.ts';
 import { releaseLanes } from '../release.ts';
 import { NotActedOn } from './first-of-lane.ts';
 import type { ActedOn } from './first-of-lane.ts';
 import { recounted } from './recount.ts';
 
-/** The dead letters of a subscription, or those with one kind of error. */
+/** Dead letters of a subscription: all, or those that everything given here fits. */
 export interface DeadLetters {
   readonly topic: string;
   readonly subscriber: string;
-  /** Null: every kind. */
-  readonly kind: string | null;
-  /** Which of those; by default all. */
-  readonly only?: Chosen;
+  /** Only these, whatever else is given. */
+  readonly deliveryIds?: readonly string[];
+  /** The kind of their error, its group, and words of it. */
+  readonly kind?: string | null;
+  readonly group?: string | undefined;
+  readonly words?: string | undefined;
+  /** Instants in Postgres's notation: when they died. */
+  readonly since?: string;
+  readonly until?: string;
 }
-
-/** Dead letters by their ids, or by their error and their time. */
-type Chosen =
-  | { readonly deliveryIds: readonly string[] }
-  | {
-      readonly group: string | null;
-      /** Words of the error. */
-      readonly words: string | null;
-      /** Instants in Postgres's notation: when they died. */
-      readonly since: string;
-      readonly until: string;
-    };
 
 /** An operator's word that deliveries will not be made, and how it is recorded. */
 export interface Dismissal {
@@ -38,6 +31,8 @@ export interface Dismissal {
   readonly by: string;
   readonly reason: string;
   readonly incidentId?: string;
+  /** The dead letter that it is for, where that is a single one. */
+  readonly deliveryId?: string;
   /** When to begin no further chunk, in milliseconds since the epoch. What is left then takes another call. */
   readonly until: number;
   /** Overrides the database's clock in tests. */
@@ -80,41 +75,40 @@ export async function dismiss(db: Database, which: DeadLetters, how: Dismissal):
  * Dismisses one dead letter, and records the operator and the reason. If it halts its lane, the lane goes on. Doing it
  * again changes nothing.
  *
- * @param now overrides the database's clock in tests.
+ * @param how with `now`, which overrides the database's clock in tests.
  * @returns the delivery; when it was dismissed, in epoch milliseconds: earlier, if it was before; and whether its lane goes on
  *   because of that.
  * @throws NotActedOn for a delivery that there is none of, or that is no dead letter.
  */
 export async function dismissOne(
   db: Database,
-  {
-    deliveryId,
-    by,
-    reason,
-    now,
-  }: { readonly deliveryId: string; readonly by: string; readonly reason: string; readonly now?: Date },
+  { deliveryId, ...how }: Pick<Dismissal, 'by' | 'reason' | 'now'> & { readonly deliveryId: string },
 ): Promise<ActedOn & { readonly dismissedAt: number; readonly released: boolean }> {
-  return await db.transaction(async (tx) => {
-    const [lane] = await run<{ topic: string; subscriber: string; now: string; halts: boolean }>(tx, {
-      text: LOCK_ONE,
-      values: [deliveryId, now?.toISOString() ?? null],
-    });
-    if (!lane) throw new NotActedOn('not_found');
-    const { topic, subscriber } = lane;
-    const [done] = await run<{ count: number }>(tx, {
-      text: DISMISS_ONE,
-      values: [topic, subscriber, deliveryId, lane.now, by, reason, uuidv7(), 'dismiss', null, deliveryId],
-    });
-    const [found] = await run<{ at: number | null }>(tx, { text: READ_ONE, values: [deliveryId] });
-    if (!found) throw new NotActedOn('not_found');
-    if (found.at === null) throw new NotActedOn('not_dead');
-    const isDone = done!.count > 0;
-    if (isDone) {
-      await releaseLanes(tx, { topic, subscriber }, now);
-      noteDue(tx);
-    }
-    return { deliveryId, topic, subscriber, dismissedAt: found.at, released: isDone && lane.halts };
-  });
+  const { topic, subscriber, halts, at } = await findOne(db, deliveryId);
+  const of = { deliveryId, topic, subscriber };
+  if (at !== null) return { ...of, dismissedAt: at, released: false };
+  const dismissing = beginDismissal({ action: 'dismiss', ...how, deliveryId, until: Infinity });
+  const dismissed = await dismissDeadLetters(db, { ...of, deliveryIds: [deliveryId] }, dismissing);
+  if (dismissed > 0) return { ...of, dismissedAt: Date.parse(dismissing.at!), released: halts };
+  // Somebody was here meanwhile.
+  return { ...of, dismissedAt: (await findOne(db, deliveryId)).at!, released: false };
+}
+
+interface FoundOne {
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly halts: boolean;
+  readonly is_dead: boolean;
+  /** When it was dismissed. */
+  readonly at: number | null;
+}
+
+/** @throws NotActedOn where it is neither a dead letter nor dismissed. */
+async function findOne(db: Database, deliveryId: string): Promise<FoundOne> {
+  const [found] = await run<FoundOne>(driverOf(db), { text: FIND_ONE, values: [deliveryId] });
+  if (!found) throw new NotActedOn('not_found');
+  if (!found.is_dead && found.at === null) throw new NotActedOn('not_dead');
+  return found;
 }
 
 export function beginDismissal(how: Dismissal): Dismissing {
@@ -124,35 +118,23 @@ export function beginDismissal(how: Dismissal): Dismissing {
 /** @returns how many it dismissed. */
 export async function dismissDeadLetters(
   db: Database,
-  { topic, subscriber, kind, only }: DeadLetters,
+  { topic, subscriber, deliveryIds, kind = null, ...which }: DeadLetters,
   dismissing: Dismissing,
 ): Promise<number> {
-  const { action, by, reason, incidentId = null, actionId, until } = dismissing;
   let total = 0;
-  for (let count = CHUNK; count === CHUNK && Date.now() < until; total += count) {
+  for (let count = CHUNK; count === CHUNK && Date.now() < dismissing.until; total += count) {
     count = await db.transaction(async (tx) => {
       const [lock] = await run<{ now: string }>(tx, { text: LOCK, values: [topic, subscriber] });
-      const at = (dismissing.at ??= lock?.now ?? null);
       // Without lanes there are no dead letters.
-      if (at === null) return 0;
-      const record = dismissing.isRecorded ? null : actionId;
-      const isChosen = only !== undefined && 'deliveryIds' in only;
-      const which = isChosen ? JSON.stringify(only.deliveryIds) : kind;
-      const values = [topic, subscriber, which, at, by, reason, record, action, incidentId, null];
+      if ((dismissing.at ??= lock?.now ?? null) === null) return 0;
+      const chosen = deliveryIds ? JSON.stringify(deliveryIds) : kind;
+      const values = dismissalValues({ topic, subscriber }, chosen, dismissing);
+      const { group = null, words = null, since = null, until = null } = which;
       const [done] = await run<{ count: number }>(
         tx,
-        isChosen
+        deliveryIds
           ? { text: DISMISS_CHOSEN, values }
-          : {
-              text: DISMISS,
-              values: [
-                ...values,
-                only?.group ?? null,
-                only?.words ?? null,
-                only?.since ?? null,
-                only?.until ?? null,
-              ],
-            },
+          : { text: DISMISS, values: [...values, group, words, since, until] },
       );
       await releaseLanes(tx, { topic, subscriber }, dismissing.now);
       noteDue(tx);
@@ -163,23 +145,40 @@ export async function dismissDeadLetters(
   return total;
 }
 
+/** Gives the parameters of a statement that `dismissingOf` makes. @param chosen the third. */
+export function dismissalValues(
+  { topic, subscriber }: Pick<DeadLetters, 'topic' | 'subscriber'>,
+  chosen: string | number | null,
+  { at, action, by, reason, actionId, isRecorded, incidentId = null, deliveryId = null }: Dismissing,
+): readonly unknown[] {
+  const record = isRecorded ? null : actionId;
+  return [topic, subscriber, chosen, at, by, reason, record, action, incidentId, deliveryId];
+}
+
 // As a replay does, and in a statement of its own, so that the snapshot of the next one is no older than the locks.
 const LOCK = `
-  select clock_timestamp()::text as now from lanes
+  select to_char(clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as now from lanes
   where home_id is null and topic = $1::text and subscriber = $2::text order by id for update`;
 
-/** @param chosen selects dead letters of the subscription by the third parameter. */
-const dismissing = (chosen: string) => `
-  with chosen as materialized (${chosen}),
+/**
+ * Makes a statement that dismisses deliveries, whether they wait or died, and records that.
+ *
+ * @param ctes one is `chosen`: lane_id, position, event_id, key (the error group of a dead letter), waited and failing (1
+ *   or 0). The parameter `$3` is theirs.
+ */
+export const dismissingOf = (ctes: string) => `
+  with ${ctes},
   dismissed as (
-    update deliveries set dismissed_at = $4::text::timestamptz, dead_lettered_at = null, error_group = null,
+    update deliveries set state = 'dead_lettered', dismissed_at = $4::text::timestamptz, dead_lettered_at = null,
+      error_group = null, next_attempt_at = null,
       attempt_log = coalesce(attempt_log, '[]') || jsonb_build_object('attempt', 0, 'at', $4::text::timestamptz,
         'durationMs', 0, 'outcome', 'dismissed', 'by', $5::text, 'reason', $6::text)
     from chosen where deliveries.lane_id = chosen.lane_id and deliveries.position = chosen.position
-    returning deliveries.event_id, chosen.key
+    returning deliveries.event_id, key, waited, failing
   ),
   changed as materialized (
-    select event_id, $1::text as topic, $2::text as subscriber, key as error_group, 0 as open, 0 as failing, -1 as dead
+    select event_id, $1::text as topic, $2::text as subscriber, key as error_group, -waited as open,
+      -failing as failing, waited - 1 as dead
     from dismissed
   ),${recounted('$4::text::timestamptz')},
   recorded as (
@@ -187,53 +186,41 @@ const dismissing = (chosen: string) => `
     select $7::uuid, $4::text::timestamptz, $5::text, $8::text, $1::text, $2::text, $6::text, $9::uuid, $10::text
     where $7::uuid is not null and exists (select from dismissed)
   )
-  select count(*)::int as count from dismissed`;
+  select (select count(*)::int from dismissed) as count, (select count(done) from counted) as counted`;
 
-const DISMISS = dismissing(`
-    select lane_id, position, event_id, key from error_groups join deliveries on error_group = key
+const DISMISS = dismissingOf(`
+  chosen as materialized (
+    select lane_id, position, event_id, key, 0 as waited, 0 as failing
+    from error_groups join deliveries on error_group = key
     where topic = $1::text and subscriber = $2::text and ($3::text is null or kind = $3::text)
       and ($11::text is null or key = $11::text)
       and ($12::text is null or position(lower($12::text) in lower(kind || ' ' || message)) > 0)
       and dead_lettered_at >= coalesce($13::text::timestamptz, '-infinity')
       and dead_lettered_at <= least($4::text::timestamptz, $14::text::timestamptz)
     limit ${CHUNK}
-  `);
+  )`);
 
-const DISMISS_CHOSEN = dismissing(`
-    select lane_id, position, event_id, error_group as key
-    from (select distinct id from jsonb_array_elements_text($3::text::jsonb) as id) as chosen
+// A single one is dismissed whenever it died.
+const DISMISS_CHOSEN = dismissingOf(`
+  chosen as materialized (
+    select lane_id, position, event_id, error_group as key, 0 as waited, 0 as failing
+    from (select distinct id from jsonb_array_elements_text($3::text::jsonb) as id) as asked
       join deliveries on lane_id = split_part(id, '-', 1)::bigint and position = split_part(id, '-', 2)::bigint
       join lanes on lanes.id = lane_id
-    where topic = $1::text and subscriber = $2::text and dead_lettered_at <= $4::text::timestamptz
+    where topic = $1::text and subscriber = $2::text
+      and (dead_lettered_at <= $4::text::timestamptz or dead_lettered_at is not null and $10::text is not null)
     limit ${CHUNK}
-  `);
+  )`);
 
-const DISMISS_ONE = dismissing(`
-    select lane_id, position, event_id, error_group as key from deliveries
-    where lane_id = split_part($3::text, '-', 1)::bigint and position = split_part($3::text, '-', 2)::bigint
-      and dead_lettered_at is not null
-  `);
-
-// All homes of the subscription, as above: those of its lanes that wait are locked next.
-const LOCK_ONE = `
-  with home as materialized (
-    select topic, subscriber from lanes where id = split_part($1::text, '-', 1)::bigint
-  ),
-  locked as materialized (
-    select id from lanes
-    where home_id is null and (topic, subscriber) = (select topic, subscriber from home) order by id for update
-  )
-  select topic, subscriber, coalesce($2::text::timestamptz, clock_timestamp())::text as now, exists (
-      select from halts
-      where lane_id = split_part($1::text, '-', 1)::bigint and position = split_part($1::text, '-', 2)::bigint
+const FIND_ONE = `
+  select topic, subscriber, dead_lettered_at is not null as is_dead,
+    (extract(epoch from dismissed_at) * 1000)::float8 as at, exists (
+      select from halts where halts.lane_id = deliveries.lane_id and halts.position = deliveries.position
     ) as halts
-  from home where exists (select from locked)`;
-
-const READ_ONE = `
-  select (extract(epoch from dismissed_at) * 1000)::float8 as at from deliveries
+  from deliveries join lanes on lanes.id = lane_id
   where lane_id = split_part($1::text, '-', 1)::bigint and position = split_part($1::text, '-', 2)::bigint`;
 
-async function countLeft(db: Database, { topic, subscriber, kind }: DeadLetters): Promise<number> {
+async function countLeft(db: Database, { topic, subscriber, kind = null }: DeadLetters): Promise<number> {
   const { deadLettered, ...of } = errorGroups;
   const [row] = await db
     .select({ left: sum(deadLettered) })

@@ -3,11 +3,10 @@ import { sql } from 'drizzle-orm';
 import { operatorActions } from '../../../../drizzle/schema.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
-import { CHUNK, beginDismissal, dismissDeadLetters } from './dismiss.ts';
+import { CHUNK, beginDismissal, dismissDeadLetters, dismissalValues, dismissingOf } from './dismiss.ts';
 import type { Dismissal, Dismissed, Dismissing } from './dismiss.ts';
 import { NotActedOn } from './first-of-lane.ts';
 import { forgetReplays, forgetSubscription } from './forget.ts';
-import { recounted } from './recount.ts';
 import { isKnown, requireUnlisted, standingUnder } from './standing.ts';
 import type { Standing } from './standing.ts';
 
@@ -43,7 +42,7 @@ export async function retire(
     const hadBackfill = await endBackfill(db, subscription, how);
     await forgetReplays(db, subscription);
     dismissed += await dismissWaiting(db, subscription, dismissing);
-    dismissed += await dismissDeadLetters(db, { ...subscription, kind: null }, dismissing);
+    dismissed += await dismissDeadLetters(db, subscription, dismissing);
     if (Date.now() < how.until) await forget(db, subscription, dismissing, hadBackfill);
   }
   const retired = found.map((one) => one.topic);
@@ -117,13 +116,13 @@ const NOTHING: Retired = { topics: [], dismissed: 0, left: 0 };
 /** Dismisses what is pending or failing. @returns how many deliveries. @throws NotActedOn */
 async function dismissWaiting(
   db: Database,
-  { topic, subscriber }: Subscription,
+  subscription: Subscription,
   dismissing: Dismissing,
 ): Promise<number> {
-  const { action, by, reason, actionId, incidentId = null, until } = dismissing;
   let total = 0;
-  while (Date.now() < until) {
+  while (Date.now() < dismissing.until) {
     const done = await db.transaction(async (tx) => {
+      const { topic, subscriber } = subscription;
       const [lane] = await run<{ id: string }>(tx, { text: NEXT_LANE, values: [topic, subscriber] });
       if (!lane) return null;
       const [lock] = await run<{ now: string; is_leased: boolean }>(tx, {
@@ -131,12 +130,9 @@ async function dismissWaiting(
         values: [lane.id, dismissing.now?.toISOString() ?? null],
       });
       if (lock!.is_leased) throw new NotActedOn('under_way');
-      const at = (dismissing.at ??= lock!.now);
-      const record = dismissing.isRecorded ? null : actionId;
-      const [dismissed] = await run<{ count: number }>(tx, {
-        text: DISMISS_WAITING,
-        values: [lane.id, topic, subscriber, at, by, reason, record, action, incidentId],
-      });
+      dismissing.at ??= lock!.now;
+      const values = dismissalValues(subscription, lane.id, dismissing);
+      const [dismissed] = await run<{ count: number }>(tx, { text: DISMISS_WAITING, values });
       return dismissed!.count;
     });
     if (done === null) break;
@@ -177,47 +173,30 @@ const LOCK = `
       as is_leased
   from locked`;
 
-const DISMISS_WAITING = `
-  with waiting as materialized (
-    select position, event_id, (state = 'failing')::int as failing from deliveries
-    where lane_id = $1::text::bigint and coalesce(state in ('pending', 'failing'), false)
-      and position > (select min(head) from lanes where id = $1::text::bigint or home_id = $1::text::bigint)
+const DISMISS_WAITING = dismissingOf(`
+  chosen as materialized (
+    select lane_id, position, event_id, null::text as key, 1 as waited, (state = 'failing')::int as failing
+    from deliveries
+    where lane_id = $3::text::bigint and coalesce(state in ('pending', 'failing'), false)
+      and position > (select min(head) from lanes where id = $3::text::bigint or home_id = $3::text::bigint)
     order by position limit ${CHUNK}
   ),
   reach as materialized (
-    select max(position) as last, count(*) < ${CHUNK} as is_end from waiting
-  ),
-  dismissed as (
-    update deliveries set state = 'dead_lettered', dismissed_at = $4::text::timestamptz, next_attempt_at = null,
-      attempt_log = coalesce(attempt_log, '[]') || jsonb_build_object('attempt', 0, 'at', $4::text::timestamptz,
-        'durationMs', 0, 'outcome', 'dismissed', 'by', $5::text, 'reason', $6::text)
-    from waiting where lane_id = $1::text::bigint and deliveries.position = waiting.position
-    returning deliveries.event_id, waiting.failing
+    select max(position) as last, count(*) < ${CHUNK} as is_end from chosen
   ),
   moved_lane as (
     update lanes set head = case when is_end then tail else greatest(head, last) end,
       due_at = case when not is_end then due_at end, lease_token = case when not is_end then lease_token end,
       waits_for_version = null
-    from reach where id = $1::text::bigint
+    from reach where id = $3::text::bigint
   ),
   moved_key as (
     update lanes set head = greatest(head, last), tail = greatest(tail, last)
-    from reach where home_id = $1::text::bigint and not is_end
+    from reach where home_id = $3::text::bigint and not is_end
   ),
   ended_key as (
-    delete from lanes using reach where home_id = $1::text::bigint and is_end
-  ),
-  changed as materialized (
-    select event_id, $2::text as topic, $3::text as subscriber, null::text as error_group, -1 as open, -failing as failing,
-      0 as dead
-    from dismissed
-  ),${recounted('$4::text::timestamptz')},
-  recorded as (
-    insert into operator_actions (id, at, operator, action, topic, subscriber, reason, incident_id)
-    select $7::uuid, $4::text::timestamptz, $5::text, $8::text, $2::text, $3::text, $6::text, $9::uuid
-    where $7::uuid is not null and exists (select from dismissed)
-  )
-  select (select count(*)::int from dismissed) as count, (select count(done) from counted) as counted`;
+    delete from lanes using reach where home_id = $3::text::bigint and is_end
+  )`);
 
 const END_BACKFILL = `
   with open as materialized (
