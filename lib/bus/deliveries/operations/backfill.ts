@@ -11,6 +11,7 @@ import { FAN_OUT_LOCK } from '../locks.ts';
 import { CountChanged, NoSuchSubscription } from '../refusals.ts';
 import { releaseLanes } from '../release.ts';
 import { missingOf } from './missing.ts';
+import type { BackfillPreview } from './missing.ts';
 
 /** The older events of a topic that a subscriber is to be given. */
 export interface Backfilling {
@@ -44,18 +45,6 @@ export interface Backfill {
   readonly written: number;
   /** Whether all are written. Else they follow at the pace asked for, or when relays have let go of the lanes. */
   readonly isEnded: boolean;
-}
-
-/** What a backfill would do. Instants are ISO 8601. */
-export interface BackfillPreview {
-  readonly matched: number;
-  /** Creation times of the first and the last event; null when nothing is missing. */
-  readonly oldestAt: string | null;
-  readonly newestAt: string | null;
-  /** Newer events that the subscriber has been handed already, and that can't come after the older ones any more. */
-  readonly alreadyDelivered: number;
-  /** Newer events that wait, and that come after the older ones. */
-  readonly waiting: number;
 }
 
 /** A backfill of the same subscription is under way. */
@@ -101,14 +90,7 @@ export async function backfill(db: Database, request: BackfillRequest): Promise<
 /** Counts what a backfill would write. Changes nothing. @throws NoSuchSubscription */
 export async function previewBackfill(db: Database, of: Backfilling): Promise<BackfillPreview> {
   requireListed(of);
-  const { matched, awaiting, oldest, newest, delivered, waiting } = await missingOf(driverOf(db), of);
-  return {
-    matched: matched + awaiting,
-    oldestAt: oldest,
-    newestAt: newest,
-    alreadyDelivered: delivered,
-    waiting,
-  };
+  return await missingOf(driverOf(db), of);
 }
 
 /**
@@ -164,8 +146,7 @@ async function open(
   const { id, topic, subscriber, since, by, reason = null, perMinute = null, expectedCount, now } = request;
   // Before the lock, for which everything else would wait. What another release's relay fans out meanwhile is behind the
   // front, and is written too.
-  const missing = await missingOf(driverOf(db), request);
-  const matched = missing.matched + missing.awaiting;
+  const { matched, front } = await missingOf(driverOf(db), request);
   return await db.transaction(async (tx) => {
     // Positions and markers stay as they are until this transaction ends.
     await run(tx, { text: `select pg_advisory_xact_lock(${FAN_OUT_LOCK}, 0)`, values: [] });
@@ -179,22 +160,8 @@ async function open(
       throw new CountChanged(expectedCount, matched);
     const at = now?.toISOString() ?? null;
     await run(tx, { text: MAKE_LANES, values: [topic, subscriber] });
-    await run(tx, {
-      text: OPEN,
-      values: [
-        id,
-        topic,
-        subscriber,
-        since.toISOString(),
-        by,
-        reason,
-        perMinute,
-        matched,
-        missing.front,
-        at,
-        uuidv7(),
-      ],
-    });
+    const asked = [id, topic, subscriber, since.toISOString(), by, reason, perMinute];
+    await run(tx, { text: OPEN, values: [...asked, matched, front, at, uuidv7()] });
     return { matched, isKnown: false };
   });
 }

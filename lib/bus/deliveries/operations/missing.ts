@@ -1,13 +1,16 @@
 import { run } from '../../../platform/db/statement.ts';
+import type { Executor } from '../../../platform/db/statement.ts';
 
-/** The deliveries that retained events of a topic lack for a subscriber. Instants are ISO 8601. */
-export interface Missing {
+/** What a backfill would do. Instants are ISO 8601. */
+export interface BackfillPreview {
+  /** Deliveries that are missing, also of events that are not fanned out yet. */
   readonly matched: number;
-  /** Of events that are not fanned out yet. */
-  readonly awaiting: number;
-  readonly oldest: string | null;
-  readonly newest: string | null;
-  readonly delivered: number;
+  /** Creation times of the first and the last event; null when nothing is missing. */
+  readonly oldestAt: string | null;
+  readonly newestAt: string | null;
+  /** Newer events that the subscriber has been handed already, and that can't come after the older ones any more. */
+  readonly alreadyDelivered: number;
+  /** Newer events that wait, and that come after the older ones. */
   readonly waiting: number;
   /** Position before that of the oldest event. */
   readonly front: string;
@@ -15,10 +18,11 @@ export interface Missing {
 
 /** Counts what a backfill would write, and what of the subscription is newer. */
 export async function missingOf(
-  on: Parameters<typeof run>[0],
+  on: Executor,
   { topic, subscriber, since }: { readonly topic: string; readonly subscriber: string; readonly since: Date },
-): Promise<Missing> {
-  const [row] = await run<Missing>(on, { text: MISSING, values: [topic, subscriber, since.toISOString()] });
+): Promise<BackfillPreview> {
+  const values = [topic, subscriber, since.toISOString()];
+  const [row] = await run<BackfillPreview>(on, { text: MISSING, values });
   return row!;
 }
 
@@ -49,11 +53,12 @@ const MISSING = `
       count(*) filter (where state in ('pending', 'failing')) as waiting
     from span, own, deliveries where lane_id = any (own.ids) and position > span.front
   )
-  select matched::float8, (
-      select count(*)::float8 from awaiting_fan_out
+  select (matched + (
+      select count(*) from awaiting_fan_out
       where topic = $1::text and created_at >= $3::text::timestamptz and not $2::text = any (subscribers)
-    ) as awaiting, to_char(oldest at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as oldest,
-    to_char(newest at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as newest, delivered::float8, waiting::float8,
+    ))::float8 as matched, to_char(oldest at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "oldestAt",
+    to_char(newest at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "newestAt",
+    delivered::float8 as "alreadyDelivered", waiting::float8 as waiting,
     -- Where nothing is missing, events may be fanned out from here on before the backfill is opened.
     coalesce(front, (select max(tail) from lanes join source using (id)), 0)::text as front
   from span, newer`;
