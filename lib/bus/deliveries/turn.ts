@@ -87,19 +87,14 @@ export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn
     if (maxLanes > 0 && isInDoubt(error)) noteLostClaim(db, token);
     throw error;
   });
-  if (answer.memory !== null) memories.set(db, JSON.stringify(answer.memory));
+  const { now: nowMs, clock: clockMs, memory, settled, claimed, ...found } = answer;
+  if (memory !== null) memories.set(db, JSON.stringify(memory));
   return {
-    nowMs: answer.now,
-    clockMs: answer.clock,
-    settled: answer.settled && readSettled(answer.settled),
-    fannedOut: answer.fannedOut,
-    isAwaited: answer.isAwaited,
-    isMet: answer.isMet,
-    hasRecovered: answer.hasRecovered,
-    isClockBack: answer.isClockBack,
-    hasFoundDue: answer.hasFoundDue,
-    limitedInMs: answer.limitedInMs,
-    lanes: answer.claimed ? readClaim(answer.claimed, token, subscriptions) : [],
+    ...found,
+    nowMs,
+    clockMs,
+    settled: settled && readSettled(settled),
+    lanes: claimed ? readClaim(claimed, token, subscriptions) : [],
   };
 }
 
@@ -135,16 +130,9 @@ function isOfRow(error: unknown): boolean {
 }
 
 /** The answer of `postbud_turn_4`: one JSON value, which all drivers parse alike. Times are epoch milliseconds. */
-interface TurnAnswer {
+interface TurnAnswer extends Omit<Turn, 'nowMs' | 'clockMs' | 'settled' | 'lanes'> {
   readonly now: number;
   readonly clock: number;
-  readonly fannedOut: number;
-  readonly isAwaited: boolean;
-  readonly isMet: boolean;
-  readonly hasRecovered: boolean;
-  readonly isClockBack: boolean;
-  readonly hasFoundDue: boolean;
-  readonly limitedInMs: number | null;
   /** Null when it is as before. */
   readonly memory: object | null;
   readonly settled: FoundSettled | null;
