@@ -100,9 +100,9 @@ export class Attempt {
     this.#record(failureOf(error), this.elapsedMs, isDoubtful);
   }
 
-  /** Records that a relay died during the attempt. It counts from the moment at which that relay's lease ran out. */
-  lapse(): void {
-    this.#record(LEASE_EXPIRED, 0, false);
+  /** Records a failure that no handler has told: of a relay that died, or an event that is missing. */
+  failBy(failure: AttemptFailure): void {
+    this.#record(failure, 0, false);
   }
 
   /** Ends the attempt without an outcome: it does not count. */
@@ -150,7 +150,7 @@ export class Attempt {
         answer,
         errorGroup,
         // Nothing depends on an event that does not exist.
-        halts: nextAttemptAtMs === null && afterDeadLetter === 'halt' && kind !== EVENT_MISSING,
+        halts: nextAttemptAtMs === null && afterDeadLetter === 'halt' && failure !== EVENT_MISSING,
         presence,
         isProbe: lane.isProbe,
       },

@@ -23,16 +23,13 @@ export const LEASE_EXPIRED: AttemptFailure = {
 };
 
 /** A delivery has no event of its topic: somebody wrote or deleted rows by hand. */
-export class EventMissing extends Error {
-  readonly code = EVENT_MISSING;
-
-  constructor() {
-    super('the event of this delivery does not exist, or is not of this topic');
-    this.name = 'EventMissing';
-  }
-}
-
-export const EVENT_MISSING = 'event_missing';
+export const EVENT_MISSING: AttemptFailure = {
+  kind: 'event_missing',
+  message: 'the event of this delivery does not exist, or is not of this topic',
+  answer: null,
+  waitMs: null,
+  isPermanent: true,
+};
 
 /** Longer messages add nothing, and some hold the whole request that failed. */
 const MESSAGE_LIMIT = 2000;
@@ -60,7 +57,7 @@ export function failureOf(error: unknown): AttemptFailure {
       answer:
         'answer' in error && typeof error.answer === 'string' ? storable(error.answer, ANSWER_LIMIT) : null,
       waitMs: ms >= 0 ? Math.min(ms, LONGEST_WAIT_MS) : null,
-      isPermanent: code === 'permanent' || code === 'replay_refused' || error instanceof EventMissing,
+      isPermanent: code === 'permanent' || code === 'replay_refused',
     };
   } catch {
     return thrown('the thrown value cannot be read');

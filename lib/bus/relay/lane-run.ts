@@ -2,7 +2,7 @@ import type { ClaimedLane } from '../deliveries/claim.ts';
 import type { LaneOutcome } from '../deliveries/settle.ts';
 import { beginAttempt } from './attempt.ts';
 import { inBatches } from './batch.ts';
-import { EventMissing } from './failure.ts';
+import { EVENT_MISSING, LEASE_EXPIRED } from './failure.ts';
 import { oneByOne } from './one-by-one.ts';
 import { RunState } from './run-state.ts';
 import type { RunOptions } from './run-state.ts';
@@ -121,7 +121,7 @@ export class LaneRun {
 
   async #deliver(): Promise<void> {
     const { progress } = this.#state;
-    if (this.lane.lacksEvent) return beginAttempt(this.#state, 0).fail(new EventMissing());
+    if (this.lane.lacksEvent) return beginAttempt(this.#state, 0).failBy(EVENT_MISSING);
     if (this.#recordLapse()) return;
     const { batch, transactional, place } = this.lane.subscription.subscriber;
     if (place === 'elsewhere' && !(await this.#state.readPrevious())) return;
@@ -148,7 +148,8 @@ export class LaneRun {
     progress.carefulTo = progress.claimed.at(-1)!.position;
     const { transactional, sharesCommits, batch } = subscription.subscriber;
     const mayHaveShared = transactional && sharesCommits && batch === null && progress.claimed.length > 1;
-    if (!mayHaveShared) beginAttempt(this.#state, 0, lapsedAtMs).lapse();
+    // It counts from the moment at which that relay's lease ran out.
+    if (!mayHaveShared) beginAttempt(this.#state, 0, lapsedAtMs).failBy(LEASE_EXPIRED);
     return true;
   }
 

@@ -12,7 +12,7 @@ export const PROBE_WAIT_MS = 1 * MINUTE;
 
 /** Says whether somebody was there. @returns null where the error does not tell: the relay died, or was asked to wait. */
 export function presenceOf(failure: AttemptFailure): Presence | null {
-  if (failure === LEASE_EXPIRED || failure.kind === EVENT_MISSING || failure.waitMs !== null) return null;
+  if (failure === LEASE_EXPIRED || failure === EVENT_MISSING || failure.waitMs !== null) return null;
   return ABSENT_KINDS.includes(failure.kind) ? 'absent' : 'present';
 }
 
