@@ -1,7 +1,7 @@
 import { noteDue } from '../../platform/db/commits.ts';
 import { run } from '../../platform/db/statement.ts';
 import type { Executor } from '../../platform/db/statement.ts';
-import { recordingStatement } from './record.ts';
+import { eventValues, recordingStatement } from './record.ts';
 import type { OutboxEvent } from './record.ts';
 
 /**
@@ -41,27 +41,13 @@ async function setTimer(
   const [row] = await run<{ id: string }>(tx, {
     name: 'postbud_set_timer',
     text: SET_TIMER,
-    values: [
-      event.id,
-      event.topic,
-      timer.key,
-      timer.at,
-      timer.afterMs,
-      event.payload,
-      event.version,
-      event.producer,
-      event.orderingKey,
-      event.dedupeKey,
-      event.correlationId,
-      event.causationId,
-      event.traceparent,
-    ],
+    values: [...eventValues(event), timer.key, timer.at, timer.afterMs],
   });
   noteDue(tx);
   return row!.id;
 }
 
 const SET_TIMER = `
-  select postbud_set_timer_1($1::uuid, $2::text, $3::text,
-    coalesce($4::text::timestamptz, clock_timestamp() + $5::float8 * interval '1 millisecond'), $6::text::jsonb,
-    $7::smallint, $8::text, $9::text, $10::text, $11::text, $12::text, $13::text)::text as id`;
+  select postbud_set_timer_1($1::uuid, $2::text, $11::text,
+    coalesce($12::text::timestamptz, clock_timestamp() + $13::float8 * interval '1 millisecond'), $3::text::jsonb,
+    $4::smallint, $5::text, $6::text, $7::text, $8::text, $9::text, $10::text)::text as id`;

@@ -170,8 +170,8 @@ export function recordingStatement({ name, ctes, parameters, from, select }: Rec
       insert into events (id, topic, payload, version, producer, subscribers, open, ordering_key, dedupe_key,
         correlation_id, causation_id, traceparent, created_at)
       select ${at(1)}::uuid, ${at(2)}::text, ${at(3)}::text::jsonb, ${at(4)}::smallint, ${at(5)}::text,
-        ${at(6)}::text::text[], cardinality(${at(6)}::text::text[]), ${at(7)}::text, ${at(8)}::text, ${at(9)}::text,
-        ${at(10)}::text, ${at(11)}::text, greatest(clock_timestamp(), now())
+        ${at(11)}::text::text[], cardinality(${at(11)}::text::text[]), ${at(6)}::text, ${at(7)}::text, ${at(8)}::text,
+        ${at(9)}::text, ${at(10)}::text, greatest(clock_timestamp(), now())
       from emitter_lock
       on conflict (topic, dedupe_key) where dedupe_key is not null do nothing
       returning id, topic, created_at, seq, ordering_key, open, subscribers
@@ -182,20 +182,20 @@ export function recordingStatement({ name, ctes, parameters, from, select }: Rec
     )
     ${select}`;
   return (event: OutboxEvent, values: readonly unknown[]): Statement => {
-    return { name, text, values: [...values, ...eventValues(event)] };
+    // Names of the catalog's components are letters, which need no quotes in an array.
+    const subscribers = `{${event.subscribers.join(',')}}`;
+    return { name, text, values: [...values, ...eventValues(event), subscribers] };
   };
 }
 
-/** The parameters of an event, in the order in which `recordingStatement` numbers them. */
-function eventValues(event: OutboxEvent): unknown[] {
+/** The parameters of an event, in the order in which statements number them. */
+export function eventValues(event: OutboxEvent): unknown[] {
   return [
     event.id,
     event.topic,
     event.payload,
     event.version,
     event.producer,
-    // Names of the catalog's components are letters, which need no quotes in an array.
-    `{${event.subscribers.join(',')}}`,
     event.orderingKey,
     event.dedupeKey,
     event.correlationId,

@@ -61,13 +61,13 @@ function eventOf(id: string, subscribers: readonly string[]): OutboxEvent {
   };
 }
 
-// The event's subscribers are its sixth parameter.
+// The event's subscribers are its eleventh parameter, and the last.
 const recordTest = recordingStatement({
   name: 'start_smoke_test',
   ctes: `
     test as (
       insert into smoke_tests (id, started_at, started_by, origin, subscribers)
-      values ($1::uuid, clock_timestamp(), $2::text, $3::text, $9::text::text[])
+      values ($1::uuid, clock_timestamp(), $2::text, $3::text, $14::text::text[])
       returning subscribers
     ),`,
   parameters: 3,
