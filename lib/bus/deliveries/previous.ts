@@ -29,23 +29,20 @@ export async function previousOf(
   return new Map(found.map(({ of, ...previous }) => [of, previous]));
 }
 
-const FOUND = `
-  asked.position::float8 as of, previous.position::float8 as position, event_id::text as "eventId",
-  state = 'dead_lettered' as "isDead"`;
-
-const OF_LANE = `
-  select ${FOUND}
-  from json_to_recordset($2::text::json) as asked(position bigint), lateral (
+const previous = (asked: string, ofKey: string, inOrder: string) => `
+  select asked.position::float8 as of, previous.position::float8 as position, event_id::text as "eventId",
+    state = 'dead_lettered' as "isDead"
+  from json_to_recordset($2::text::json) as asked(${asked}), lateral (
     select deliveries.position, event_id, state from deliveries
-    where lane_id = $1::text::bigint and deliveries.position < asked.position
-    order by lane_id desc, deliveries.position desc limit 1
+    where lane_id = $1::text::bigint ${ofKey} and deliveries.position < asked.position
+    order by ${inOrder} limit 1
   ) as previous`;
+
+const OF_LANE = previous('position bigint', '', 'lane_id desc, deliveries.position desc');
 
 // Ordered as the index of keys has them: that of the primary key would read those of all other keys.
-const OF_KEYS = `
-  select ${FOUND}
-  from json_to_recordset($2::text::json) as asked(position bigint, key text), lateral (
-    select deliveries.position, event_id, state from deliveries
-    where lane_id = $1::text::bigint and lane_key = key and deliveries.position < asked.position
-    order by lane_id desc, lane_key desc, deliveries.position desc limit 1
-  ) as previous`;
+const OF_KEYS = previous(
+  'position bigint, key text',
+  'and lane_key = key',
+  'lane_id desc, lane_key desc, deliveries.position desc',
+);

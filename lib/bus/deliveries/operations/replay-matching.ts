@@ -105,58 +105,54 @@ const HAS_ENDED = `
       (state = 'dead_lettered' or ($7::boolean and state = 'delivered'))
       and coalesce(dead_lettered_at, dismissed_at, delivered_at) between span.since and span.until`;
 
-/** Selects from `found` the deliveries that a replay may put back, the oldest first. */
-const MATCHING_OF_FOUND = `
+/**
+ * The CTEs `clock`, `span`, `found` and `matching`, which find the deliveries of a request. `matching` has lane_id,
+ * position, replays, error_group, event_id and ended_at, of those that a replay may put back, the oldest first; `found` also
+ * has the lane's topic and subscriber, whether the catalog lists them (is_listed) and whether the handler refuses replays
+ * (refuses). `matchingValues` gives the parameters.
+ */
+const matching = (endedAt: string, from: string, where: string) => `${CLOCK_AND_WINDOW},
+  found as materialized (
+    select lane_id, position, deliveries.replays, error_group, event_id, ${endedAt} as ended_at, topic, subscriber,
+      $10::text::jsonb -> 'listed' ? (topic || ' ' || subscriber) as is_listed,
+      $10::text::jsonb -> 'refusing' ? (topic || ' ' || subscriber) as refuses
+    from span, ${from}
+    where ${where}
+  ),
   matching as materialized (
     select lane_id, position, replays, error_group, event_id, ended_at from found where is_listed and not refuses
     order by position, lane_id limit $8::int
   )`;
 
-const IS_LISTED = `$10::text::jsonb -> 'listed' ? (topic || ' ' || subscriber) as is_listed,
-      $10::text::jsonb -> 'refusing' ? (topic || ' ' || subscriber) as refuses`;
-
-/**
- * The CTEs `clock`, `span`, `found` and `matching`, which find the deliveries of a request, each way through its own
- * index. `matching` has lane_id, position, replays, error_group, event_id and ended_at; `found` also has the lane's topic
- * and subscriber, whether the catalog lists them (is_listed) and whether the handler refuses replays (refuses).
- * `matchingValues` gives the parameters.
- */
+/** Each way goes through its own index. */
 export const MATCHING: Readonly<Record<Way, string>> = {
-  chosen: `${CLOCK_AND_WINDOW},
-  found as materialized (
-    select lane_id, position, deliveries.replays, error_group, event_id,
-      coalesce(dead_lettered_at, dismissed_at, delivered_at) as ended_at, topic, subscriber, ${IS_LISTED}
-    from span, (select distinct id from jsonb_array_elements_text($6::text::jsonb) as id) as chosen
+  chosen: matching(
+    'coalesce(dead_lettered_at, dismissed_at, delivered_at)',
+    `(select distinct id from jsonb_array_elements_text($6::text::jsonb) as id) as chosen
       join deliveries on lane_id = split_part(id, '-', 1)::bigint and position = split_part(id, '-', 2)::bigint
-      join lanes on lanes.id = lane_id
-    where ($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
-      and ($3::text is null or error_group = $3::text) and ${HAS_ENDED}
-  ), ${MATCHING_OF_FOUND}`,
-  deadLetters: `${CLOCK_AND_WINDOW},
-  found as materialized (
-    select lane_id, position, deliveries.replays, error_group, event_id, dead_lettered_at as ended_at, topic,
-      subscriber, ${IS_LISTED}
-    from span, error_groups join deliveries on error_group = key
-    where topic = $1::text and ($2::text is null or subscriber = $2::text)
+      join lanes on lanes.id = lane_id`,
+    `($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
+      and ($3::text is null or error_group = $3::text) and ${HAS_ENDED}`,
+  ),
+  deadLetters: matching(
+    'dead_lettered_at',
+    'error_groups join deliveries on error_group = key',
+    `topic = $1::text and ($2::text is null or subscriber = $2::text)
       and ($3::text is null or key = $3::text or kind = (
         select kind from incidents where id = case when length($3::text) = 36 then $3::text::uuid end
       ))
-      and $6::text is null and not $7::boolean and dead_lettered_at between span.since and span.until
-  ), ${MATCHING_OF_FOUND}`,
-  dismissed: `${CLOCK_AND_WINDOW},
-  found as materialized (
-    select lane_id, position, deliveries.replays, error_group, event_id, dismissed_at as ended_at, topic, subscriber,
-      ${IS_LISTED}
-    from span, deliveries join lanes on lanes.id = lane_id
-    where topic = $1::text and ($2::text is null or subscriber = $2::text) and $3::text is null
-      and $6::text is null and not $7::boolean and dismissed_at between span.since and span.until
-  ), ${MATCHING_OF_FOUND}`,
-  everything: `${CLOCK_AND_WINDOW},
-  found as materialized (
-    select lane_id, position, deliveries.replays, error_group, event_id,
-      coalesce(dead_lettered_at, delivered_at) as ended_at, topic, subscriber, ${IS_LISTED}
-    from span, lanes join deliveries on lane_id = lanes.id
-    where topic = $1::text and ($2::text is null or subscriber = $2::text)
-      and ($3::text is null or error_group = $3::text) and $6::text is null and dismissed_at is null and ${HAS_ENDED}
-  ), ${MATCHING_OF_FOUND}`,
+      and $6::text is null and not $7::boolean and dead_lettered_at between span.since and span.until`,
+  ),
+  dismissed: matching(
+    'dismissed_at',
+    'deliveries join lanes on lanes.id = lane_id',
+    `topic = $1::text and ($2::text is null or subscriber = $2::text) and $3::text is null
+      and $6::text is null and not $7::boolean and dismissed_at between span.since and span.until`,
+  ),
+  everything: matching(
+    'coalesce(dead_lettered_at, delivered_at)',
+    'lanes join deliveries on lane_id = lanes.id',
+    `topic = $1::text and ($2::text is null or subscriber = $2::text)
+      and ($3::text is null or error_group = $3::text) and $6::text is null and dismissed_at is null and ${HAS_ENDED}`,
+  ),
 };
