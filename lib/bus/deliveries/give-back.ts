@@ -2,6 +2,7 @@ import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, limitStatements, run } from '../../platform/db/statement.ts';
 import { SECOND } from '../../platform/time.ts';
 import { ABSENT_KINDS } from './outage.ts';
+import { recounted } from './recount.ts';
 import type { Subscription } from './subscription.ts';
 
 /** Lanes of one transaction, which takes about 50 ms. */
@@ -121,23 +122,11 @@ const GIVE_BACK = `
     where lane_id = home and deliveries.position = burnt.position and burnt.attempts > 0
     returning burnt.id, topic, subscriber, event_id, (deliveries.state = 'pending')::int as healed
   ),
-  change as (
-    select event_id, sum(healed)::int as healed from given_back where healed > 0 group by event_id
-  ),
-  changed_event as (
-    update events set failing = events.failing - change.healed
-    from (select * from change order by event_id) as change
-    where events.id = change.event_id
-    returning topic, state as becomes,
-      postbud_event_state(events.open, events.failing + change.healed, events.dead_lettered) as was
-  ),
   due as (
     update lanes set due_at = least(due_at, clock.now) from clock, given_back where lanes.id = given_back.id
-  )
-  select postbud_count_2(array(
-    select row(topic, subscriber, sum(healed), -sum(healed), 0, 0, 0, 0, null, null)::postbud_change_1
-    from given_back group by topic, subscriber
-    union all
-    select postbud_event_moved(topic, was, becomes) from changed_event where was <> becomes
-  ), clock.now)::text as done
-  from clock where exists (select from given_back)`;
+  ),
+  changed as materialized (
+    select event_id, topic, subscriber, null::text as error_group, 0 as open, -healed as failing, 0 as dead
+    from given_back where healed > 0
+  ),${recounted('(select now from clock)')}
+  select count(done) from counted`;

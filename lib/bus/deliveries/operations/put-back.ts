@@ -1,5 +1,5 @@
 import { PRUNE_LOCK } from '../locks.ts';
-import { recounted } from './recount.ts';
+import { recounted } from '../recount.ts';
 
 // How a replay puts deliveries back. One statement locks, and the next one changes, so that its snapshot is no older than
 // the locks.

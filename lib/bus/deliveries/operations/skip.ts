@@ -1,9 +1,9 @@
 import type { Database } from '../../../platform/db/connect.ts';
 import { run } from '../../../platform/db/statement.ts';
 import { errorGroupOf } from '../error-group.ts';
+import { recounted } from '../recount.ts';
 import { acting, logged, onFirstOfLane } from './first-of-lane.ts';
 import type { ActedOn, Asked } from './first-of-lane.ts';
-import { recounted } from './recount.ts';
 
 /** The error of skipped deliveries: an operator's decision, not a failure of the subscriber. */
 export const SKIPPED = { kind: 'skipped', message: 'skipped by an operator' } as const;
