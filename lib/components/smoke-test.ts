@@ -1,5 +1,6 @@
 import { SMOKE_TEST } from '../bus/catalog/smoke-test.ts';
 import { defaultsOf } from '../bus/subscribers/defaults.ts';
+import { NotDelivered } from '../bus/subscribers/outcome.ts';
 import type {
   AttachedSubscriber,
   BusEvent,
@@ -51,7 +52,7 @@ function testing(send: Handler, isBatch: boolean) {
   return async (event: BusEvent | readonly BusEvent[], context: Parameters<Handler>[1]): Promise<void> => {
     try {
       const taken = isBatch ? await send([event].flat(), batchOf(context)) : await send(event, context);
-      if (taken === 0) throw new NotTaken('wrong_answer', 'the subscriber took none of one event');
+      if (taken === 0) throw new NotDelivered('wrong_answer', 'the subscriber took none of one event');
     } catch (error) {
       throw withoutDying(error);
     }
@@ -71,15 +72,5 @@ function withoutDying(error: unknown): unknown {
   const isFinal = error instanceof Error && 'code' in error && error.code === 'permanent';
   if (!isFinal) return error;
   const answer = 'answer' in error && { answer: error.answer };
-  return Object.assign(new NotTaken('http_410', error.message, { cause: error }), answer);
-}
-
-class NotTaken extends Error {
-  readonly code: string;
-
-  constructor(code: string, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = 'NotTaken';
-    this.code = code;
-  }
+  return Object.assign(new NotDelivered('http_410', error.message, { cause: error }), answer);
 }

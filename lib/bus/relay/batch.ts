@@ -2,6 +2,7 @@ import { isConflict, MOST_RUNS } from '../../platform/conflict.ts';
 import type { Transaction } from '../../platform/db/connect.ts';
 import type { ClaimedDelivery } from '../deliveries/claim.ts';
 import { deliveryIdOf } from '../deliveries/delivery-id.ts';
+import { NotDelivered } from '../subscribers/outcome.ts';
 import type { BatchContext, BatchLimits, PreviousEvent } from '../subscribers/subscriber.ts';
 import { beginAttempt } from './attempt.ts';
 import type { Attempt } from './attempt.ts';
@@ -82,7 +83,7 @@ async function deliver(state: RunState, places: readonly number[], runs = 1): Pr
   const { transactional } = state.lane.subscription.subscriber;
   try {
     const taken = await (transactional ? takeInTransaction : take)(state, attempts);
-    attempts[taken]?.fail(new NotTaken(taken, attempts.length));
+    attempts[taken]?.fail(notTaken(taken, attempts.length));
     return (attempts[taken] ?? attempts.at(-1)!).place + 1;
   } catch (error) {
     if (endWithoutFailure(state, attempts, error)) return null;
@@ -118,7 +119,7 @@ async function takeInTransaction(state: RunState, attempts: readonly Attempt[]):
     const handled = callHandler(state, attempts, limited(), tx);
     const count = countOf(isPromise(handled) ? await handled : handled, attempts.length);
     // Without a settlement nobody checks that the lane is still ours, so the handler's writes must not be committed.
-    if (count === 0) throw new NotTaken(0, attempts.length);
+    if (count === 0) throw notTaken(0, attempts.length);
     taken = attempts.slice(0, count);
     const durationMs = attempts[0]!.elapsedMs;
     for (const attempt of taken) attempt.durationMs = durationMs;
@@ -159,29 +160,14 @@ function countOf(returned: unknown, handed: number): number {
   if (returned === undefined) return handed;
   if (typeof returned === 'number' && Number.isInteger(returned) && returned >= 0 && returned <= handed)
     return returned;
-  throw new WrongCount(returned, handed);
+  const what = typeof returned === 'number' ? `${returned}` : returned === null ? 'null' : `a ${typeof returned}`;
+  throw new NotDelivered(
+    'wrong_count',
+    `the handler returned ${what} for ${handed} events: return how many it took, 0 to ${handed}, or nothing for all`,
+  );
 }
 
 /** The handler took fewer events than it was given. */
-class NotTaken extends Error {
-  readonly code = 'not_taken';
-
-  constructor(taken: number, handed: number) {
-    super(`the handler took ${taken} of ${handed} events`);
-    this.name = 'NotTaken';
-  }
-}
-
-/** The handler returned something other than a count of events. */
-class WrongCount extends Error {
-  readonly code = 'wrong_count';
-
-  constructor(returned: unknown, handed: number) {
-    const what =
-      typeof returned === 'number' ? `${returned}` : returned === null ? 'null' : `a ${typeof returned}`;
-    super(
-      `the handler returned ${what} for ${handed} events: return how many it took, 0 to ${handed}, or nothing for all`,
-    );
-    this.name = 'WrongCount';
-  }
+function notTaken(taken: number, handed: number): NotDelivered {
+  return new NotDelivered('not_taken', `the handler took ${taken} of ${handed} events`);
 }

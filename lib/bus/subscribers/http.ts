@@ -4,7 +4,7 @@ import { beginningOf, refusalIn } from '../../platform/answer.ts';
 import type { RemoteSubscriber } from '../../platform/config.ts';
 import { DAY, SECOND } from '../../platform/time.ts';
 import { traceparent } from '../../platform/trace-context.ts';
-import { PermanentError, RetryAfter } from './outcome.ts';
+import { NotDelivered, PermanentError, RetryAfter } from './outcome.ts';
 import { saidIn } from './said.ts';
 import { attach, attachBatches, topicsOf } from './subscriber.ts';
 import type {
@@ -134,7 +134,7 @@ function batchId(events: readonly BusEvent[]): string {
   return `batch_${hash.digest('base64url').slice(0, 32)}`;
 }
 
-/** Sends a request. @throws PermanentError, RetryAfter or DeliveryRefused for an answer that is not 2xx. */
+/** Sends a request. @throws PermanentError, RetryAfter or NotDelivered for an answer that is not 2xx. */
 async function post(
   { url, key, send }: Receiver,
   { type, id, body }: { readonly type: string; readonly id: string; readonly body: string },
@@ -182,14 +182,14 @@ function refusalOf({ status, headers }: Response, answer: string | null): Error 
   if (waitMs !== null && saysTooOld(answer)) return new SubscriberTooOld(waitMs);
   if (waitMs !== null)
     return new RetryAfter(waitMs, `${answered} with Retry-After${said === null ? '' : `: ${said}`}`);
-  return new DeliveryRefused(`http_${status}`, message);
+  return new NotDelivered(`http_${status}`, message);
 }
 
 /** Reads the answer to a batch. @returns null for one that is not JSON and does not claim to be. */
 async function answerOf(response: Response): Promise<unknown> {
   const { bytes, isWhole, error } = await beginningOf(response, ANSWER_BYTES);
   if (error instanceof TypeError) {
-    throw new DeliveryRefused('unreachable', 'the connection was lost in the middle of the answer', {
+    throw new NotDelivered('unreachable', 'the connection was lost in the middle of the answer', {
       cause: error,
     });
   }
@@ -215,20 +215,9 @@ function takenOf(answer: unknown, handed: number): number {
   throw wrongAnswer(`"delivered": ${what}, to ${handed} events`);
 }
 
-function wrongAnswer(what: string): DeliveryRefused {
+function wrongAnswer(what: string): NotDelivered {
   const example = '{ "delivered": 2 } for the first two, or no body for all';
-  return new DeliveryRefused('wrong_answer', `the subscriber answered ${what}; expected ${example}`);
-}
-
-/** The subscriber did not take an event; `code` tells how it answered, or that it did not answer. */
-class DeliveryRefused extends Error {
-  readonly code: string;
-
-  constructor(code: string, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = 'DeliveryRefused';
-    this.code = code;
-  }
+  return new NotDelivered('wrong_answer', `the subscriber answered ${what}; expected ${example}`);
 }
 
 /** The subscriber's package postbud is older than the event's payload. It asked to wait, as with `RetryAfter`. */
@@ -256,7 +245,7 @@ async function reach(send: Send, url: string, init: RequestInit): Promise<Respon
     if (!(error instanceof TypeError)) throw error;
     const { cause } = error;
     const why = cause instanceof Error && 'code' in cause ? String(cause.code) : 'no connection';
-    throw new DeliveryRefused('unreachable', `the subscriber cannot be reached: ${why}`, { cause: error });
+    throw new NotDelivered('unreachable', `the subscriber cannot be reached: ${why}`, { cause: error });
   }
 }
 

@@ -34,3 +34,14 @@ export class RetryAfter extends Error {
     this.ms = ms;
   }
 }
+
+/** An event was not taken. `code` tells how its handler answered, or that nobody did. */
+export class NotDelivered extends Error {
+  readonly code: string;
+
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'NotDelivered';
+    this.code = code;
+  }
+}
