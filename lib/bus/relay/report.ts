@@ -1,5 +1,3 @@
-import type { Settled } from '../deliveries/settle.ts';
-
 /** The counts of what a relay did, as the database confirmed it. */
 export interface RelayReport {
   fannedOut: number;
@@ -28,14 +26,6 @@ export function emptyReport(): RelayReport {
     ticks: 0,
     nextRetryAt: null,
   };
-}
-
-/** Counts what a turn settled. */
-export function countSettled(report: RelayReport, settled: Settled): void {
-  report.delivered += settled.delivered;
-  report.failed += settled.failed;
-  report.waited += settled.waited;
-  report.deadLettered += settled.deadLettered;
 }
 
 /** Adds the reports of two relays that ran one after the other; the next retry is that of the later one. */

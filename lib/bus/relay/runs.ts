@@ -11,7 +11,6 @@ import { LaneRun } from './lane-run.ts';
 import { sizeOf, split } from './portion.ts';
 import type { Absences } from './presence.ts';
 import type { RelayTime } from './relay-time.ts';
-import { countSettled } from './report.ts';
 import type { RelayReport } from './report.ts';
 import type { RunOptions } from './run-state.ts';
 import { noteSettled } from './settled.ts';
@@ -160,7 +159,10 @@ export class Runs {
   confirm(yielded: readonly Yielded[], settled: Settled | null): void {
     if (!settled) return;
     const { report, absences } = this.#relaying;
-    countSettled(report, settled);
+    report.delivered += settled.delivered;
+    report.failed += settled.failed;
+    report.waited += settled.waited;
+    report.deadLettered += settled.deadLettered;
     for (const { run, outcome, rest, isRepeated } of yielded) {
       this.#unsettled.delete(run);
       const isReleased = outcome.keepUntilMs === null;

@@ -30,17 +30,15 @@ export async function openRename(
     const now = how.now?.toISOString() ?? null;
     // Positions stay as they are until this transaction ends.
     await run(tx, { text: `select pg_advisory_xact_lock(${FAN_OUT_LOCK}, 0)`, values: [] });
-    await run(tx, {
-      text: OPEN,
-      values: [topic, from, to, uuidv7(), how.by, how.reason, how.matched, now],
-    });
-    const [open] = await run<FoundOpen>(tx, {
-      text: READ,
-      values: [topic, from, to],
-    });
-    if (!open) throw new NotActedOn('under_way', underWay(`${from} on ${topic} has just been renamed`));
-    if (open.is_other) throw new NotActedOn('under_way', underWay(otherOf(open, { from, to, topic })));
-    const { id, by, reason } = open;
+    const names = [topic, from, to];
+    await run(tx, { text: OPEN, values: [...names, uuidv7(), how.by, how.reason, how.matched, now] });
+    const [open] = await run<FoundOpen>(tx, { text: READ, values: names });
+    const refuse = (what: string) =>
+      new NotActedOn('under_way', `${what}. Nothing was renamed. Try again once that has ended.`);
+    if (!open) throw refuse(`${from} on ${topic} has just been renamed`);
+    const { id, by, reason, subscriber, renamed_from: former, is_other: isOther } = open;
+    if (isOther && former === null) throw refuse(`${subscriber} is being backfilled with ${topic}`);
+    if (isOther) throw refuse(`${former} is being renamed to ${subscriber} on ${topic}`);
     return { id, topic, from, to, by, reason };
   });
 }
@@ -53,18 +51,6 @@ interface FoundOpen {
   readonly renamed_from: string | null;
   readonly is_other: boolean;
 }
-
-function otherOf(
-  { subscriber, renamed_from: former }: FoundOpen,
-  { from, topic }: { readonly from: string; readonly to: string; readonly topic: string },
-): string {
-  if (former === null) return `${subscriber} is being backfilled with ${topic}`;
-  return former === from
-    ? `${from} is being renamed to ${subscriber} on ${topic}`
-    : `${former} is being renamed to ${subscriber} on ${topic}`;
-}
-
-const underWay = (what: string) => `${what}. Nothing was renamed. Try again once that has ended.`;
 
 /** Lists the renames that are under way. */
 export async function openRenames(db: Database): Promise<readonly OpenRename[]> {
