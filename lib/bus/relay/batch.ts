@@ -160,7 +160,8 @@ function countOf(returned: unknown, handed: number): number {
   if (returned === undefined) return handed;
   if (typeof returned === 'number' && Number.isInteger(returned) && returned >= 0 && returned <= handed)
     return returned;
-  const what = typeof returned === 'number' ? `${returned}` : returned === null ? 'null' : `a ${typeof returned}`;
+  const what =
+    typeof returned === 'number' ? `${returned}` : returned === null ? 'null' : `a ${typeof returned}`;
   throw new NotDelivered(
     'wrong_count',
     `the handler returned ${what} for ${handed} events: return how many it took, 0 to ${handed}, or nothing for all`,

@@ -30,9 +30,9 @@ export interface Dismissal {
   readonly action: 'dismiss' | 'retire';
   readonly by: string;
   readonly reason: string;
-  readonly incidentId?: string;
+  readonly incidentId?: string | null;
   /** The dead letter that it is for, where that is a single one. */
-  readonly deliveryId?: string;
+  readonly deliveryId?: string | null;
   /** When to begin no further chunk, in milliseconds since the epoch. What is left then takes another call. */
   readonly until: number;
   /** Overrides the database's clock in tests. */
@@ -75,14 +75,13 @@ export async function dismiss(db: Database, which: DeadLetters, how: Dismissal):
  * Dismisses one dead letter, and records the operator and the reason. If it halts its lane, the lane goes on. Doing it
  * again changes nothing.
  *
- * @param how with `now`, which overrides the database's clock in tests.
  * @returns the delivery; when it was dismissed, in epoch milliseconds: earlier, if it was before; and whether its lane goes on
  *   because of that.
  * @throws NotActedOn for a delivery that there is none of, or that is no dead letter.
  */
 export async function dismissOne(
   db: Database,
-  { deliveryId, ...how }: Pick<Dismissal, 'by' | 'reason' | 'now'> & { readonly deliveryId: string },
+  { deliveryId, ...how }: Pick<Dismissal, 'by' | 'reason'> & { readonly deliveryId: string },
 ): Promise<ActedOn & { readonly dismissedAt: number; readonly released: boolean }> {
   const { topic, subscriber, halts, at } = await findOne(db, deliveryId);
   const of = { deliveryId, topic, subscriber };

@@ -158,5 +158,6 @@ export const acting = (action: 'retry' | 'probe' | 'skip', ctes: string) => `
   returning id`;
 
 /** The delivery's log with the action at its end. @param more keys and values. */
-export const logged = (outcome: string, more = '') => `coalesce(attempt_log, '[]') || jsonb_build_object('attempt', 0,
-        'at', clock.now, 'durationMs', 0, 'outcome', '${outcome}', 'by', $6::text, 'reason', $7::text${more})`;
+export const logged = (outcome: string, more = '') => `
+      coalesce(attempt_log, '[]') || jsonb_build_object('attempt', 0, 'at', clock.now, 'durationMs', 0,
+        'outcome', '${outcome}', 'by', $6::text, 'reason', $7::text${more})`;

@@ -42,14 +42,12 @@ export async function probe(
  * so that one which says so all the time is not probed all the time. Calling it again changes nothing, and without an
  * outage nothing is written. It is no operator's action, and is not recorded.
  *
- * @param now overrides the database's clock in tests.
  * @returns whether the subscriber is in an outage.
  */
-export async function probeReturned(db: Database, subscriber: string, now?: Date): Promise<boolean> {
+export async function probeReturned(db: Database, subscriber: string): Promise<boolean> {
   const isSilent = and(eq(outages.subscriber, subscriber), isNull(outages.recoveredAt));
   if ((await db.$count(outages, isSilent)) === 0) return false;
-  const clock = now?.toISOString() ?? null;
-  return await db.transaction(async (tx) => await makeDue(tx, subscriber, clock, [null, null, null, null]));
+  return await db.transaction(async (tx) => await makeDue(tx, subscriber, null, [null, null, null, null]));
 }
 
 /** @param operator who asked for it, why, the record's id and the incident; null each where the subscriber did. */
