@@ -86,6 +86,7 @@ export const LAYERS = [
     'lib/platform/conflict.ts',
     'lib/platform/json-schema.ts',
     'lib/platform/nearest.ts',
+    'lib/platform/once-for.ts',
     'lib/platform/schemes',
     'lib/platform/trace-context.ts',
     'lib/platform/version.ts',

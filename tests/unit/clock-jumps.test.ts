@@ -1,12 +1,11 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 
 import { ClockJumps } from '../../lib/bus/relay/clock-jumps.ts';
-import type { Database } from '../../lib/platform/db/connect.ts';
 import { HOUR, SECOND } from '../../lib/platform/time.ts';
 
 let jumps: ClockJumps;
 beforeEach(() => {
-  jumps = ClockJumps.of({} as Database);
+  jumps = new ClockJumps();
 });
 
 /** Reads a clock this much ahead at an instant of this process, whose answer takes so long. */

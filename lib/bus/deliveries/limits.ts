@@ -1,14 +1,14 @@
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
+import { onceFor } from '../../platform/once-for.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 
 /** The lists whose limits this process has published in a database. */
-const published = new WeakMap<Database, WeakSet<readonly AttachedSubscriber[]>>();
+const publishedIn = onceFor<Database, WeakSet<readonly AttachedSubscriber[]>>(() => new WeakSet());
 
 /** Publishes limits before the first turn that hands over their subscribers. One that has none any more is the cron's duty. */
 export async function publishNewLimits(db: Database, attached: readonly AttachedSubscriber[]): Promise<void> {
-  const known = published.get(db) ?? new WeakSet();
-  published.set(db, known);
+  const known = publishedIn(db);
   if (known.has(attached)) return;
   if (attached.some(({ limits }) => limits !== null)) await publishLimits(db, attached);
   known.add(attached);

@@ -1,3 +1,4 @@
+import { onceFor } from '../../platform/once-for.ts';
 import { SECOND } from '../../platform/time.ts';
 import { catalog, isTopicName } from '../catalog/catalog.ts';
 import { SMOKE_TEST } from '../catalog/smoke-test.ts';
@@ -18,21 +19,13 @@ export interface Subscription {
 /** A lease outlives the longest attempt by this much: time to settle, and for clocks that drift. */
 export const LEASE_MARGIN_MS = 20 * SECOND;
 
-/** Read once for each list, because there are hundreds of subscriptions and a relay starts at each emit. */
-const read = new WeakMap<readonly AttachedSubscriber[], ReadonlyMap<string, Subscription>>();
-
 /**
- * Lists every topic of every subscriber, by key. Gives the same map for the same list.
+ * Lists every topic of every subscriber, by key. Read once for each list, because there are hundreds of subscriptions and
+ * a relay starts at each emit.
  *
  * @throws TypeError when a subscription is attached twice.
  */
-export function subscriptionsOf(
-  subscribers: readonly AttachedSubscriber[],
-): ReadonlyMap<string, Subscription> {
-  const subscriptions = read.get(subscribers) ?? readSubscriptions(subscribers);
-  read.set(subscribers, subscriptions);
-  return subscriptions;
-}
+export const subscriptionsOf = onceFor(readSubscriptions);
 
 /** Lists the subscriptions, as `topic subscriber`, whose handlers refuse replays. A component may be attached in parts. */
 export function refusingReplays(subscribers: readonly AttachedSubscriber[]): string[] {

@@ -4,6 +4,7 @@ import type { Database } from '../../platform/db/connect.ts';
 import { isInDoubt } from '../../platform/db/in-doubt.ts';
 import { driverOf, run, TURN_LIMIT_MS } from '../../platform/db/statement.ts';
 import { logError } from '../../platform/log.ts';
+import { onceFor } from '../../platform/once-for.ts';
 import { readClaim } from './claim.ts';
 import type { ClaimedLane, FoundClaim } from './claim.ts';
 import { noteLostClaim } from './lost-claims.ts';
@@ -153,21 +154,15 @@ const TURN = `select postbud_turn_4($1::postbud_outcome_2[], $2::bigint[], $3::b
  */
 const memories = new WeakMap<Database, string>();
 
-const texts = new WeakMap<TurnOptions['subscriptions'], readonly string[]>();
-
 /** Writes subscriptions as `postbud_turn_4` takes them, once for each map. */
-function textsOf(subscriptions: TurnOptions['subscriptions']): readonly string[] {
-  const known = texts.get(subscriptions);
-  if (known) return known;
+const textsOf = onceFor((subscriptions: TurnOptions['subscriptions']): readonly string[] => {
   const all = [...subscriptions.values()];
-  const written = [
+  return [
     all.map(({ topic, subscriber }) => `${topic} ${subscriber.name}`).join(','),
     arrayText(all.map(({ version }) => version)),
     arrayText(all.map(({ leaseMs }) => leaseMs)),
     arrayText(all.map(({ subscriber }) => (subscriber.outage === 'wait' ? 't' : 'f'))),
   ];
-  texts.set(subscriptions, written);
-  return written;
-}
+});
 
 const arrayText = (values: readonly (number | string)[]) => `{${values.join(',')}}`;

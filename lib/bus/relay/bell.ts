@@ -1,17 +1,11 @@
+import type { Database } from '../../platform/db/connect.ts';
+import { onceFor } from '../../platform/once-for.ts';
+
 /** How often turns look at all due lanes, while emits bring work. */
 const LOOK_EVERY_MS = 100;
 
 /** Wakes the claim loops of relays in this process when an event was committed. */
 export class Bell {
-  static readonly #bells = new WeakMap<object, Bell>();
-
-  /** Gives the bell of a database. */
-  static of(db: object): Bell {
-    const bell = this.#bells.get(db) ?? new Bell();
-    this.#bells.set(db, bell);
-    return bell;
-  }
-
   /** How many times it has rung. */
   rings = 0;
   /** Up to this ring nothing is left to do: a turn that was sent after it found nothing more. */
@@ -32,6 +26,9 @@ export class Bell {
     return () => this.#listeners.delete(listener);
   }
 }
+
+/** Gives the bell of a database. */
+export const bellOf = onceFor<Database, Bell>(() => new Bell());
 
 /** A look for the events of a backend whose commit has been sent and not been answered. */
 export class EarlyLook {

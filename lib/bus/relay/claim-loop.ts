@@ -12,9 +12,10 @@ import { takeTurn } from '../deliveries/turn.ts';
 import type { Turn, TurnOptions } from '../deliveries/turn.ts';
 import { releaseTimers } from '../outbox/release-timers.ts';
 import type { EarlyLook } from './bell.ts';
-import { ClockJumps } from './clock-jumps.ts';
+import { clockJumpsOf } from './clock-jumps.ts';
 import { Pace } from './pace.ts';
-import { Portion } from './portion.ts';
+import { portionOf } from './portion.ts';
+import type { Portion } from './portion.ts';
 import { Runs, foundNobody } from './runs.ts';
 import type { Clocks, Relaying, Yielded } from './runs.ts';
 
@@ -72,7 +73,7 @@ export class ClaimLoop {
   constructor(relaying: Relaying, loops: RelaysLoops) {
     this.#relaying = relaying;
     this.#runs = new Runs(relaying);
-    this.#portion = Portion.of(relaying.db);
+    this.#portion = portionOf(relaying.db);
     this.#loops = loops;
   }
 
@@ -171,14 +172,14 @@ export class ClaimLoop {
     // The database read its clock between the two, which are far apart if the turn had to wait for a connection.
     const clock = time.clockFrom(taken.clockMs, receivedAt);
     const leaseClock = time.clockFrom(taken.nowMs, sentAt);
-    if (now === null) ClockJumps.of(db).note({ clockMs: taken.clockMs, sentAt, receivedAt });
+    if (now === null) clockJumpsOf(db).note({ clockMs: taken.clockMs, sentAt, receivedAt });
     return { ...taken, lanes: this.#withoutJumps(lanes), yielded, clocks: { clock, leaseClock } };
   }
 
   /** A relay whose lease only a jump of the clock has ended did not die: nothing is charged for it. */
   #withoutJumps(lanes: readonly ClaimedLane[]): readonly ClaimedLane[] {
     if (lanes.every(({ lapsedAtMs }) => lapsedAtMs === null)) return lanes;
-    const jumps = ClockJumps.of(this.#relaying.db);
+    const jumps = clockJumpsOf(this.#relaying.db);
     return lanes.map((lane) =>
       lane.lapsedAtMs !== null && jumps.hasSkipped(lane.lapsedAtMs) ? { ...lane, lapsedAtMs: null } : lane,
     );

@@ -1,4 +1,5 @@
 import type { Database } from '../../platform/db/connect.ts';
+import { onceFor } from '../../platform/once-for.ts';
 import { SECOND } from '../../platform/time.ts';
 
 /** A smaller jump than this ends no lease that has time for an attempt. */
@@ -18,14 +19,6 @@ interface Reading {
  * One for each database: relays begin every few seconds, and a jump may fall between two of them.
  */
 export class ClockJumps {
-  static readonly #jumps = new WeakMap<Database, ClockJumps>();
-
-  static of(db: Database): ClockJumps {
-    const jumps = this.#jumps.get(db) ?? new ClockJumps();
-    this.#jumps.set(db, jumps);
-    return jumps;
-  }
-
   #last: Reading | null = null;
   #skipped: { readonly fromMs: number; readonly toMs: number } | null = null;
 
@@ -45,3 +38,5 @@ export class ClockJumps {
     return this.#skipped !== null && this.#skipped.fromMs < atMs && atMs <= this.#skipped.toMs;
   }
 }
+
+export const clockJumpsOf = onceFor<Database, ClockJumps>(() => new ClockJumps());

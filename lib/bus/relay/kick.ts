@@ -2,7 +2,7 @@ import type { DueListener, SentCommit } from '../../platform/db/commits.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { KICK_BUDGET_MS } from '../../platform/lifetime.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
-import { Bell, EarlyLook } from './bell.ts';
+import { Bell, EarlyLook, bellOf } from './bell.ts';
 import { relay } from './relay.ts';
 import type { RelayOptions } from './relay.ts';
 
@@ -102,7 +102,7 @@ export function createKick({
   };
 
   const kick = (sent?: SentCommit) => {
-    Bell.of(db).ring();
+    bellOf(db).ring();
     const look = sent && early.get(sent);
     // More may be due than what was emitted.
     if (!look) bell.dueLooks.owe();

@@ -1,5 +1,6 @@
 import type { Database } from '../../platform/db/connect.ts';
 import { codeOf, log } from '../../platform/log.ts';
+import { onceFor } from '../../platform/once-for.ts';
 import type { LaneOutcome } from '../deliveries/settle.ts';
 
 /** Outcomes of deliveries that a turn settles, once turns have taken too long. Until then it settles all there are. */
@@ -21,14 +22,6 @@ const TOO_LONG: ReadonlySet<unknown> = new Set([CANCELLED, 'no_answer']);
  * One for each database: relays begin every few seconds, and what the turns of one may take holds for the next.
  */
 export class Portion {
-  static readonly #portions = new WeakMap<Database, Portion>();
-
-  static of(db: Database): Portion {
-    const portion = this.#portions.get(db) ?? new Portion();
-    this.#portions.set(db, portion);
-    return portion;
-  }
-
   #share = 1;
   #smallestShare = 1;
 
@@ -63,6 +56,8 @@ export class Portion {
     this.#share = Math.min(1, this.#share * GROWTH);
   }
 }
+
+export const portionOf = onceFor<Database, Portion>(() => new Portion());
 
 /** Counts what settling an outcome takes. */
 export function sizeOf({ delivered, unfinished }: LaneOutcome): number {

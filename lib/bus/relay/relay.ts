@@ -4,7 +4,8 @@ import { inRelaySpan } from '../../platform/telemetry/relay.ts';
 import { publishNewLimits } from '../deliveries/limits.ts';
 import { subscriptionsOf } from '../deliveries/subscription.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
-import { Bell, DueLooks } from './bell.ts';
+import { DueLooks, bellOf } from './bell.ts';
+import type { Bell } from './bell.ts';
 import { Loops } from './loops.ts';
 import { Absences } from './presence.ts';
 import { RelayTime } from './relay-time.ts';
@@ -63,7 +64,7 @@ async function drain(options: RelayOptions): Promise<RelayReport> {
     lines: options.isLogged ? new LogBatch() : undefined,
     onTurn: options.onTurn,
     absences: new Absences(),
-    bell: options.bell ?? Bell.of(options.db),
+    bell: options.bell ?? bellOf(options.db),
     // The relays of a kick look now and then, any other one at once.
     dueLooks: options.bell?.dueLooks ?? new DueLooks(),
     looks: { heard: 0, leavesOut: false },

@@ -10,7 +10,7 @@ import type { DeliveredAttempt } from '../deliveries/settle.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
 import type { AttachedSubscriber, PreviousEvent } from '../subscribers/subscriber.ts';
 import { Lease } from './lease.ts';
-import { Portion } from './portion.ts';
+import { portionOf } from './portion.ts';
 import type { Absences } from './presence.ts';
 import { Progress } from './progress.ts';
 
@@ -110,7 +110,7 @@ export class RunState {
       this.#previous = await previousOf(this.options.db, this.lane);
       return true;
     } catch (error) {
-      Portion.of(this.options.db).shrinkAfter(error);
+      portionOf(this.options.db).shrinkAfter(error);
       return false;
     }
   }

@@ -3,6 +3,7 @@ import type { LimitFunction } from 'p-limit';
 
 import type { Database } from '../../platform/db/connect.ts';
 import type { LogBatch } from '../../platform/log.ts';
+import { onceFor } from '../../platform/once-for.ts';
 import type { LaneOutcome, Settled } from '../deliveries/settle.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
 import type { Turn } from '../deliveries/turn.ts';
@@ -62,7 +63,7 @@ const MIN_DELIVERIES = 64;
 const MAX_TRANSACTIONS = 6;
 
 /** One limit for each database: the relays of a process share its pool. */
-const transactions = new WeakMap<Database, LimitFunction>();
+const transactionsOf = onceFor<Database, LimitFunction>(() => pLimit(MAX_TRANSACTIONS));
 
 /** The lanes that a claim loop holds, each with the run that delivers it. */
 export class Runs {
@@ -257,8 +258,6 @@ export class Runs {
 
   #runOptions(clocks: Clocks): RunOptions {
     const { db, time, lines, report, absences } = this.#relaying;
-    const limit = transactions.get(db) ?? pLimit(MAX_TRANSACTIONS);
-    transactions.set(db, limit);
     return {
       ...clocks,
       db,
@@ -267,7 +266,7 @@ export class Runs {
       signal: time.signal,
       isOver: () => this.#startsNothingMore || time.isOver(),
       fits: (limitMs) => time.fits(limitMs),
-      inTransactionSlot: limit,
+      inTransactionSlot: transactionsOf(db),
       countCommitted: (subscription, delivered) => {
         report.delivered += delivered.length;
         this.#noteSettled(subscription, { delivered, unfinished: [] });

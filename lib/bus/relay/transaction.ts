@@ -6,6 +6,7 @@ import { isInDoubt } from '../../platform/db/in-doubt.ts';
 import { TransactionNotBegun } from '../../platform/db/late-begin.ts';
 import { mayRunAgain } from '../../platform/db/run-again.ts';
 import { codeOf } from '../../platform/log.ts';
+import { onceFor } from '../../platform/once-for.ts';
 import { sleep } from '../../platform/time.ts';
 import { deliveryIdOf } from '../deliveries/delivery-id.ts';
 import { LeaseLost, settleInTransaction } from '../deliveries/settle.ts';
@@ -126,7 +127,7 @@ async function settle(
 export function recordCommitted(state: RunState, attempts: readonly Attempt[]): void {
   state.commit(attempts);
   for (const attempt of attempts) {
-    doubts.get(state.options.db)?.delete(deliveryIdOf(state.lane, attempt.delivery));
+    doubtsOf(state.options.db).delete(deliveryIdOf(state.lane, attempt.delivery));
     attempt.end('delivered', attempt.durationMs);
   }
 }
@@ -135,18 +136,17 @@ export function recordCommitted(state: RunState, attempts: readonly Attempt[]): 
  * How often the commit of a single delivery was not answered, by database and delivery. A restart of the database is not
  * the delivery's fault; but one whose commit ends the database each time must come to an end.
  */
-const doubts = new WeakMap<Database, Map<string, number>>();
+const doubtsOf = onceFor<Database, Map<string, number>>(() => new Map());
 
 /** So many commits may go unanswered, one after the other, before the delivery is charged with one. */
 const UNCHARGED_DOUBTS = 2;
 
 /** @returns whether the delivery is not to be charged. */
 function isBlameless(state: RunState, attempt: Attempt): boolean {
-  const { db } = state.options;
-  const known = doubts.get(db) ?? new Map<string, number>();
+  const known = doubtsOf(state.options.db);
   const name = deliveryIdOf(state.lane, attempt.delivery);
   const count = (known.get(name) ?? 0) + 1;
-  doubts.set(db, known.set(name, count));
+  known.set(name, count);
   if (count > UNCHARGED_DOUBTS) known.delete(name);
   return count <= UNCHARGED_DOUBTS;
 }

@@ -22,6 +22,7 @@ import type { AlertSettings } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { limitStatements } from '../../platform/db/statement.ts';
 import { logError } from '../../platform/log.ts';
+import { onceFor } from '../../platform/once-for.ts';
 import { SECOND } from '../../platform/time.ts';
 import { emitSurges } from '../webhooks/surges.ts';
 import { strikeDailyClock } from './daily-clock.ts';
@@ -166,7 +167,7 @@ export function limitDuty(subscribers: () => readonly AttachedSubscriber[]): Dut
 const DUTY_LIMIT_MS = 30 * SECOND;
 
 /** The cron runs of one process share the pool, and so these. */
-const limits = new WeakMap<Database, LimitFunction>();
+const limitOf = onceFor<Database, LimitFunction>(() => pLimit(MAX_DUTIES));
 
 /** Duties at once: each keeps a connection, even while it waits for a lock, and the relay needs one too. */
 const MAX_DUTIES = 2;
@@ -174,8 +175,7 @@ const MAX_DUTIES = 2;
 /** Performs all duties, two at a time, and then those that come last. Never rejects: a duty's error is logged, and the others are still performed. */
 export async function perform(toDo: readonly Duty[], db: Database): Promise<Performed> {
   const undone = new Set<Duty>();
-  const limit = limits.get(db) ?? pLimit(MAX_DUTIES);
-  limits.set(db, limit);
+  const limit = limitOf(db);
   const performOne = async (duty: Duty) => {
     try {
       return await pTimeout(duty.run(db), { milliseconds: DUTY_LIMIT_MS, message: new DutyOverdue() });
