@@ -19,7 +19,7 @@ const LONG_MS = 100;
  */
 export class LaneRun {
   lane: ClaimedLane;
-  readonly #state: RunState;
+  readonly state: RunState;
   #isDone = false;
   #error: unknown;
   #successors: readonly LaneRun[] = [];
@@ -27,7 +27,7 @@ export class LaneRun {
 
   constructor(lane: ClaimedLane, claimedAtMs: number, options: RunOptions) {
     this.lane = lane;
-    this.#state = new RunState(lane, claimedAtMs, options, () => this.#whenPaused());
+    this.state = new RunState(lane, claimedAtMs, options, () => this.#whenPaused());
   }
 
   /** Begins the run. @param deliver the work of the run; by default, to deliver all that was claimed. */
@@ -45,34 +45,19 @@ export class LaneRun {
     this.#whenPaused();
   }
 
-  /** Whether the slice ended before the claimed deliveries did: the claim was too large for such slow handlers. */
-  get isCutShort(): boolean {
-    return this.#state.isCutShort;
-  }
-
   /** The error that ended the run, which is a bug in the relay. */
   get error(): unknown {
     return this.#error;
   }
 
-  /** For how long its outcomes can be settled for certain. */
-  get leaseLeftMs(): number {
-    return this.#state.lease.leftMs;
-  }
-
-  /** When its lease ends if it is extended now, in epoch milliseconds of the database's clock. */
-  get leaseUntilMs(): number {
-    return this.#state.lease.untilMs;
-  }
-
   /** Whether the run is done and another relay has the lane: it yields nothing more. */
   get isLost(): boolean {
-    return this.#isDone && this.#state.lease.isLost;
+    return this.#isDone && this.state.lease.isLost;
   }
 
   /** Whether the run is done, or can't go on before its lease is extended. */
   get isPaused(): boolean {
-    return this.#isDone || this.#state.lease.isAwaited;
+    return this.#isDone || this.state.lease.isAwaited;
   }
 
   /** Resolves when the run is paused. Never rejects. */
@@ -88,10 +73,10 @@ export class LaneRun {
    * @returns null when there is nothing to settle, or another relay has the lane.
    */
   yieldOutcome(partially: boolean): LaneOutcome | null {
-    const { lease, progress } = this.#state;
+    const { lease, progress } = this.state;
     if (lease.isLost) return null;
     if (this.#isHeldUp()) this.#leave();
-    const isDone = this.#isDone || this.#state.isLeft;
+    const isDone = this.#isDone || this.state.isLeft;
     if (!isDone && !lease.isAwaited && !lease.isEnding && !(partially && progress.hasNews)) return null;
     const { id, home, token, subscription } = this.lane;
     const waits = subscription.subscriber.outage === 'wait';
@@ -106,7 +91,7 @@ export class LaneRun {
    * @returns the runs of keys that have left: they wait for the handlers that this one began.
    */
   keep(untilMs: number | null, laneOf: (key: string) => string | undefined): readonly LaneRun[] {
-    if (untilMs !== null) this.#state.lease.extend(untilMs);
+    if (untilMs !== null) this.state.lease.extend(untilMs);
     return this.#successors.filter((successor) => {
       const id = laneOf(successor.lane.deliveries[0]!.event.orderingKey);
       successor.lane = { ...successor.lane, id: id ?? '' };
@@ -116,17 +101,17 @@ export class LaneRun {
 
   /** Tells the run that another relay has the lane: it starts no further handler. */
   lose(): void {
-    this.#state.lease.lose();
+    this.state.lease.lose();
   }
 
   async #deliver(): Promise<void> {
-    const { progress } = this.#state;
-    if (this.lane.lacksEvent) return beginAttempt(this.#state, 0).failBy(EVENT_MISSING);
+    const { progress } = this.state;
+    if (this.lane.lacksEvent) return beginAttempt(this.state, 0).failBy(EVENT_MISSING);
     if (this.#recordLapse()) return;
     const { batch, transactional, place } = this.lane.subscription.subscriber;
-    if (place === 'elsewhere' && !(await this.#state.readPrevious())) return;
-    if (batch) progress.isThrough = await inBatches(this.#state, batch);
-    else progress.isThrough = await (transactional ? inSharedCommits : oneByOne)(this.#state);
+    if (place === 'elsewhere' && !(await this.state.readPrevious())) return;
+    if (batch) progress.isThrough = await inBatches(this.state, batch);
+    else progress.isThrough = await (transactional ? inSharedCommits : oneByOne)(this.state);
   }
 
   /**
@@ -140,22 +125,22 @@ export class LaneRun {
    */
   #recordLapse(): boolean {
     const { lapsedAtMs, lapsedVersion, subscription } = this.lane;
-    const { progress, isAborted } = this.#state;
+    const { progress, isAborted } = this.state;
     // This may be a delivery that this release can't read, if the relay that died could.
     const first = progress.claimed[0];
     const wasBegun = first && first.event.version <= (lapsedVersion ?? Infinity);
-    if (!wasBegun || lapsedAtMs === null || isAborted || this.#state.isEarly(first)) return false;
+    if (!wasBegun || lapsedAtMs === null || isAborted || this.state.isEarly(first)) return false;
     progress.carefulTo = progress.claimed.at(-1)!.position;
     const { transactional, sharesCommits, batch } = subscription.subscriber;
     const mayHaveShared = transactional && sharesCommits && batch === null && progress.claimed.length > 1;
     // It counts from the moment at which that relay's lease ran out.
-    if (!mayHaveShared) beginAttempt(this.#state, 0, lapsedAtMs).failBy(LEASE_EXPIRED);
+    if (!mayHaveShared) beginAttempt(this.state, 0, lapsedAtMs).failBy(LEASE_EXPIRED);
     return true;
   }
 
   /** Whether keys of a shared lane wait for handlers of other keys: these take long, or the relay's time is up. */
   #isHeldUp(): boolean {
-    const { underWay, options, isLeft } = this.#state;
+    const { underWay, options, isLeft } = this.state;
     if (!this.lane.isShared || this.#isDone || isLeft || underWay.size === 0) return false;
     const longAgo = performance.now() - LONG_MS;
     return options.isOver() || [...underWay].some(({ beganAt }) => beganAt < longAgo);
@@ -164,8 +149,8 @@ export class LaneRun {
   /** Moves each key whose handler runs to a lane of its own, so that this lane can be released. */
   #leave(): void {
     const { lane } = this;
-    const { underWay, options, progress, lease } = this.#state;
-    this.#state.isLeft = true;
+    const { underWay, options, progress, lease } = this.state;
+    this.state.isLeft = true;
     const keepUntilMs = lease.untilMs;
     this.#successors = Array.from(underWay, ({ attempt, ended }) => {
       const { delivery, place } = attempt;
@@ -182,7 +167,7 @@ export class LaneRun {
         unreadable: [],
       };
       const run = new LaneRun(laneOfKey, keepUntilMs - lane.subscription.leaseMs, options);
-      attempt.moveTo(run.#state);
+      attempt.moveTo(run.state);
       run.start(() => ended);
       return run;
     });

@@ -133,7 +133,7 @@ export class Runs {
         this.#runs.delete(run);
         continue;
       }
-      const endsAt = performance.now() + run.leaseLeftMs;
+      const endsAt = performance.now() + run.state.lease.leftMs;
       const outcome = run.yieldOutcome(partially);
       if (outcome) this.#unsettled.set(run, { run, outcome, rest: null, endsAt, isRepeated: false });
       else if (run.isLost) this.#dropLost(run);
@@ -172,7 +172,7 @@ export class Runs {
         if (foundNobody(outcome)) absences.forget(run.lane.subscription.subscriber.name);
         this.#keep(run, outcome, settled);
         if (rest) {
-          const endsAt = performance.now() + run.leaseLeftMs;
+          const endsAt = performance.now() + run.state.lease.leftMs;
           this.#unsettled.set(run, { run, outcome: rest, rest: null, endsAt, isRepeated: false });
         }
       } else if (isReleased && isRepeated) {
@@ -182,7 +182,7 @@ export class Runs {
         run.lose();
         if (isReleased) this.#dropLost(run);
       }
-      if (isReleased) this.#adaptClaims(run.isCutShort);
+      if (isReleased) this.#adaptClaims(run.state.isCutShort);
     }
   }
 
@@ -285,7 +285,7 @@ function firstOf(unsettled: Iterable<Yielded>, most: number): Yielded[] {
     const size = sizeOf(outcome);
     if (size <= left) first.push(yielded);
     else {
-      const { part, rest } = split(outcome, left, run.leaseUntilMs);
+      const { part, rest } = split(outcome, left, run.state.lease.untilMs);
       first.push({ ...yielded, outcome: part, rest });
     }
     left -= size;
