@@ -1,9 +1,17 @@
-/** The settings of a relay that concern time; `RelayOptions` explains them. */
+/** The settings of a relay that concern time. */
 export interface TimeOptions {
+  /** When to stop claiming and starting handlers, in milliseconds since the epoch. */
   readonly until: number;
+  /**
+   * When every handler must have ended, in milliseconds since the epoch; never by default. A handler whose time limit
+   * ends later is not started: its lane waits for a relay with enough time.
+   */
   readonly handlersUntil?: number | undefined;
+  /** Overrides the database's clock, in tests only. */
   readonly now?: number | Date | (() => number | Date);
+  /** Aborts at once: running handlers are cut off, and their attempts do not count. */
   readonly signal?: AbortSignal;
+  /** Ends it: from then on it begins nothing, and running handlers end within their limits. */
   readonly stop?: AbortSignal | undefined;
 }
 

@@ -9,29 +9,17 @@ import type { Bell } from './bell.ts';
 import { Loops } from './loops.ts';
 import { Absences } from './presence.ts';
 import { RelayTime } from './relay-time.ts';
+import type { TimeOptions } from './relay-time.ts';
 import { emptyReport } from './report.ts';
 import type { RelayReport } from './report.ts';
 import type { Relaying } from './runs.ts';
 
 export type { RelayReport };
 
-export interface RelayOptions {
+export interface RelayOptions extends TimeOptions {
   readonly db: Database;
   /** The attached subscribers. The lanes of all others wait. */
   readonly subscribers: readonly AttachedSubscriber[];
-  /** When to stop claiming and starting handlers, in milliseconds since the epoch. */
-  readonly until: number;
-  /**
-   * When every handler must have ended, in milliseconds since the epoch; never by default. A handler whose time limit
-   * ends later is not started: its lane waits for a relay with enough time.
-   */
-  readonly handlersUntil?: number | undefined;
-  /** Overrides the database's clock, in tests only. */
-  readonly now?: number | Date | (() => number | Date);
-  /** Aborts at once: running handlers are cut off, and their attempts do not count. */
-  readonly signal?: AbortSignal;
-  /** Ends it: from then on it begins nothing, and running handlers end within their limits. */
-  readonly stop?: AbortSignal | undefined;
   /** Whether each delivery, and each run of the relay, writes a line to the log. */
   readonly isLogged?: boolean;
   /** Called after each turn that the database answered, with what the relay has done so far. */
