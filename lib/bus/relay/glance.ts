@@ -6,45 +6,34 @@ import { sleep } from '../../platform/time.ts';
  * Watches a database for work, without looking for it: a glance costs it a tenth of a turn. It sees that an event waits for
  * its fan-out, and that a lane has become due. Some are due for long, since nobody has a handler for them.
  */
-export class Glances {
-  readonly #db: Database;
+export function glancesAt(db: Database) {
   /** When the lane became due that was the last to do so, in epoch milliseconds of the database. */
-  #newestDue = -Infinity;
+  let newestDue = -Infinity;
 
-  constructor(db: Database) {
-    this.#db = db;
-  }
+  const seesWork = async () => {
+    const [row] = await run<{ awaits: boolean; due: number | null }>(driverOf(db), GLANCE);
+    const due = row!.due ?? -Infinity;
+    const isNew = due > newestDue;
+    newestDue = due;
+    return row!.awaits || isNew;
+  };
 
   /** Returns when there may be work, when the time has come, or when the signal aborts. @throws the driver's error */
-  async watch(options: {
-    readonly everyMs: number;
-    readonly until: number;
-    readonly stop?: AbortSignal | undefined;
-  }) {
-    const { everyMs, until, stop } = options;
+  return async (everyMs: number, until: number, stop: AbortSignal | undefined) => {
     for (;;) {
       await sleep(Math.min(everyMs, until - Date.now()), stop);
-      if (Date.now() >= until || stop?.aborted || (await this.#seesWork())) return;
+      if (Date.now() >= until || stop?.aborted || (await seesWork())) return;
     }
-  }
-
-  async #seesWork(): Promise<boolean> {
-    const glance = {
-      name: 'glance',
-      text: GLANCE,
-      values: [],
-      limitMs: TURN_LIMIT_MS,
-      isTurn: true,
-    } as const;
-    const [row] = await run<{ awaits: boolean; due: number | null }>(driverOf(this.#db), glance);
-    const { awaits, due } = row!;
-    const isNew = (due ?? -Infinity) > this.#newestDue;
-    this.#newestDue = due ?? -Infinity;
-    return awaits || isNew;
-  }
+  };
 }
 
-const GLANCE = `
-  select exists (select from awaiting_fan_out order by number desc limit 1) as awaits, (
-      select extract(epoch from due_at)::float8 * 1000 from lanes where due_at <= now() order by due_at desc limit 1
-    ) as due`;
+const GLANCE = {
+  name: 'glance',
+  text: `
+    select exists (select from awaiting_fan_out order by number desc limit 1) as awaits, (
+        select extract(epoch from due_at)::float8 * 1000 from lanes where due_at <= now() order by due_at desc limit 1
+      ) as due`,
+  values: [],
+  limitMs: TURN_LIMIT_MS,
+  isTurn: true,
+} as const;

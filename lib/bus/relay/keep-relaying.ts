@@ -1,7 +1,7 @@
 import { logError } from '../../platform/log.ts';
 import { SECOND, sleep } from '../../platform/time.ts';
 import { nextTimerInMs } from '../outbox/release-timers.ts';
-import { Glances } from './glance.ts';
+import { glancesAt } from './glance.ts';
 import { relay } from './relay.ts';
 import type { RelayOptions } from './relay.ts';
 import { addReports } from './report.ts';
@@ -27,7 +27,7 @@ export async function keepRelaying({
   ...options
 }: RelayOptions & { readonly glanceEveryMs?: number }): Promise<RelayReport> {
   const { db, until, signal, stop = signal } = options;
-  const glances = glanceEveryMs === undefined ? null : new Glances(db);
+  const glances = glancesAt(db);
   let total: RelayReport | null = null;
   for (;;) {
     let retryAt = Infinity;
@@ -47,8 +47,8 @@ export async function keepRelaying({
       return total;
     }
     // The next relay logs the error of a glance.
-    if (glances && failure === undefined)
-      await glances.watch({ everyMs: glanceEveryMs!, until: nextAt, stop }).catch(() => undefined);
+    if (glanceEveryMs !== undefined && failure === undefined)
+      await glances(glanceEveryMs, nextAt, stop).catch(() => undefined);
     else await sleep(nextAt - Date.now(), stop);
   }
 }
