@@ -2,7 +2,6 @@ import pLimit from 'p-limit';
 import type { LimitFunction } from 'p-limit';
 
 import type { Database } from '../../platform/db/connect.ts';
-import type { LogBatch } from '../../platform/log.ts';
 import { onceFor } from '../../platform/once-for.ts';
 import type { LaneOutcome, Settled } from '../deliveries/settle.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
@@ -10,23 +9,17 @@ import type { Turn } from '../deliveries/turn.ts';
 import type { Bell, DueLooks } from './bell.ts';
 import { LaneRun } from './lane-run.ts';
 import { sizeOf, split } from './portion.ts';
-import type { Absences } from './presence.ts';
 import type { RelayTime } from './relay-time.ts';
 import type { RelayReport } from './report.ts';
 import type { RunOptions } from './run-state.ts';
 import { noteSettled } from './settled.ts';
 
 /** The state that all claim loops of one relay share. */
-export interface Relaying {
-  readonly db: Database;
+export interface Relaying extends Pick<RunOptions, 'db' | 'lines' | 'absences'> {
   readonly subscriptions: ReadonlyMap<string, Subscription>;
   readonly time: RelayTime;
   readonly report: RelayReport;
-  /** Collects a line for each attempt, where the relay is logged. */
-  readonly lines: LogBatch | undefined;
   readonly onTurn: ((report: RelayReport) => void) | undefined;
-  /** Attempts that found nobody there, until they are settled. */
-  readonly absences: Absences;
   readonly bell: Bell;
   readonly dueLooks: DueLooks;
   readonly looks: {

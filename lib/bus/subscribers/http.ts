@@ -179,7 +179,8 @@ function refusalOf({ status, headers }: Response, answer: string | null): Error 
   const message = said === null ? answered : `${answered}: ${said}`;
   if (status === 410) return new PermanentError(said === null ? `${answered} Gone` : message);
   const waitMs = status === 429 || status === 503 ? retryAfterMs(headers) : null;
-  if (waitMs !== null && saysTooOld(answer)) return new SubscriberTooOld(waitMs);
+  // Its package postbud is older than the event's payload: it asks to wait, as with `RetryAfter`.
+  if (waitMs !== null && saysTooOld(answer)) return Object.assign(tooOld(), { ms: waitMs });
   if (waitMs !== null)
     return new RetryAfter(waitMs, `${answered} with Retry-After${said === null ? '' : `: ${said}`}`);
   return new NotDelivered(`http_${status}`, message);
@@ -220,16 +221,9 @@ function wrongAnswer(what: string): NotDelivered {
   return new NotDelivered('wrong_answer', `the subscriber answered ${what}; expected ${example}`);
 }
 
-/** The subscriber's package postbud is older than the event's payload. It asked to wait, as with `RetryAfter`. */
-class SubscriberTooOld extends Error {
-  readonly code = 'newer_version';
-  readonly ms: number;
-
-  constructor(ms: number) {
-    super('the subscriber cannot read this version of the payload: it needs a newer postbud package');
-    this.name = 'SubscriberTooOld';
-    this.ms = ms;
-  }
+function tooOld(): NotDelivered {
+  const message = 'the subscriber cannot read this version of the payload: it needs a newer postbud package';
+  return new NotDelivered('newer_version', message);
 }
 
 /** Whether an answer is the problem with which `postbud/receive` tells so. Its message is not relied on. */

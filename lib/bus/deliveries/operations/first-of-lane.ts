@@ -46,11 +46,7 @@ export interface Asked {
 }
 
 /** The first unfinished delivery of a lane, which holds the lane, with the lane locked. */
-interface FirstOfLane {
-  readonly topic: string;
-  readonly subscriber: string;
-  readonly eventId: string;
-  readonly isFailing: boolean;
+interface FirstOfLane extends FoundDelivery {
   /** The parameters of `acting`. */
   readonly values: readonly unknown[];
 }
@@ -71,10 +67,10 @@ export async function onFirstOfLane(
     const [home = '', position = ''] = deliveryId.split('-');
     await run(tx, { text: LOCK, values: [home, position] });
     const found = await requireFirstOfLane(tx, deliveryId);
-    const { topic, subscriber, lane_id: laneId, event_id: eventId, is_failing: isFailing } = found;
+    const { topic, subscriber, lane_id: laneId } = found;
     const at = now?.toISOString() ?? null;
     const values = [home, position, laneId, topic, subscriber, by, reason, at, uuidv7(), incidentId];
-    await act(tx, { topic, subscriber, eventId, isFailing, values });
+    await act(tx, { ...found, values });
     noteDue(tx);
     return { deliveryId, topic, subscriber };
   });

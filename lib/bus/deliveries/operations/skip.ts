@@ -15,12 +15,12 @@ export const SKIPPED = { kind: 'skipped', message: 'skipped by an operator' } as
  * @throws NotActedOn
  */
 export async function skip(db: Database, asked: Asked & { readonly reason: string }): Promise<ActedOn> {
-  return await onFirstOfLane(db, asked, async (tx, { topic, subscriber, eventId, isFailing, values }) => {
+  return await onFirstOfLane(db, asked, async (tx, { topic, subscriber, values, ...found }) => {
     // The operator's reason is not part of the error group: each reason would make a group of its own.
     const { key, kind, message } = errorGroupOf(topic, subscriber, SKIPPED.kind, SKIPPED.message);
-    await run(tx, { text: SKIP, values: [...values, eventId, isFailing ? 1 : 0, key, kind, message] });
-    const [, , laneId] = values;
-    await run(tx, { text: END_OF_TROUBLE, values: [laneId] });
+    const skipped = [found.event_id, found.is_failing ? 1 : 0, key, kind, message];
+    await run(tx, { text: SKIP, values: [...values, ...skipped] });
+    await run(tx, { text: END_OF_TROUBLE, values: [found.lane_id] });
   });
 }
 
