@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
-import { MATCHING, matchingValues, wayOf } from '../../bus/deliveries/operations/replay-matching.ts';
+import { matchingOf, matchingValues } from '../../bus/deliveries/operations/replay-matching.ts';
 import { replayRequest } from '../kit/replay-request.ts';
 import type { ParsedReplayRequest } from '../kit/replay-request.ts';
 import type { Replay } from '../../bus/deliveries/operations/replay.ts';
@@ -153,7 +153,7 @@ export async function previewReplay(
   asked: ParsedReplayRequest,
 ): Promise<ReplayPreview> {
   const [row] = await run<{ found: Found }>(driverOf(db), {
-    text: PREVIEW[wayOf(asked)],
+    text: statement(matchingOf(asked)),
     values: matchingValues(asked, attached),
   });
   const { until: end, subscriptions, ...found } = row!.found;
@@ -275,10 +275,3 @@ const statement = (matching: string) => `
     )`,
   })} as found
   from clock, span, ends`;
-
-const PREVIEW = {
-  chosen: statement(MATCHING.chosen),
-  deadLetters: statement(MATCHING.deadLetters),
-  dismissed: statement(MATCHING.dismissed),
-  everything: statement(MATCHING.everything),
-};

@@ -35,18 +35,8 @@ export interface ReplayRequest extends ChosenDeliveries {
   readonly replayId?: string | undefined;
 }
 
-/** How the requested deliveries are found. */
-export type Way = 'chosen' | 'deadLetters' | 'dismissed' | 'everything';
-
-export function wayOf({ deliveryIds, include = 'dead_letters' }: ReplayRequest): Way {
-  if (deliveryIds) return 'chosen';
-  return WAYS[include];
-}
-
-const WAYS = { dead_letters: 'deadLetters', dismissed: 'dismissed', all: 'everything' } as const;
-
 /**
- * Gives the parameters $1 to $10 of `MATCHING`. The third is an error group, or the id of an incident.
+ * Gives the parameters $1 to $10 of `matchingOf`. The third is an error group, or the id of an incident.
  *
  * @param attached tells whose handlers refuse replays.
  * @param at the moment to match at, in Postgres's notation; by default the database's clock.
@@ -106,11 +96,15 @@ const HAS_ENDED = `
       and coalesce(dead_lettered_at, dismissed_at, delivered_at) between span.since and span.until`;
 
 /**
- * The CTEs `clock`, `span`, `found` and `matching`, which find the deliveries of a request. `matching` has lane_id,
+ * Gives the CTEs `clock`, `span`, `found` and `matching`, which find the deliveries of a request. `matching` has lane_id,
  * position, replays, error_group, event_id and ended_at, of those that a replay may put back, the oldest first; `found` also
  * has the lane's topic and subscriber, whether the catalog lists them (is_listed) and whether the handler refuses replays
  * (refuses). `matchingValues` gives the parameters.
  */
+export function matchingOf({ deliveryIds, include = 'dead_letters' }: ReplayRequest): string {
+  return MATCHING[deliveryIds ? 'chosen' : include];
+}
+
 const matching = (endedAt: string, from: string, where: string) => `${CLOCK_AND_WINDOW},
   found as materialized (
     select lane_id, position, deliveries.replays, error_group, event_id, ${endedAt} as ended_at, topic, subscriber,
@@ -125,7 +119,7 @@ const matching = (endedAt: string, from: string, where: string) => `${CLOCK_AND_
   )`;
 
 /** Each way goes through its own index. */
-export const MATCHING: Readonly<Record<Way, string>> = {
+const MATCHING = {
   chosen: matching(
     'coalesce(dead_lettered_at, dismissed_at, delivered_at)',
     `(select distinct id from jsonb_array_elements_text($6::text::jsonb) as id) as chosen
@@ -134,7 +128,7 @@ export const MATCHING: Readonly<Record<Way, string>> = {
     `($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
       and ($3::text is null or error_group = $3::text) and ${HAS_ENDED}`,
   ),
-  deadLetters: matching(
+  dead_letters: matching(
     'dead_lettered_at',
     'error_groups join deliveries on error_group = key',
     `topic = $1::text and ($2::text is null or subscriber = $2::text)
@@ -149,7 +143,7 @@ export const MATCHING: Readonly<Record<Way, string>> = {
     `topic = $1::text and ($2::text is null or subscriber = $2::text) and $3::text is null
       and $6::text is null and not $7::boolean and dismissed_at between span.since and span.until`,
   ),
-  everything: matching(
+  all: matching(
     'coalesce(dead_lettered_at, delivered_at)',
     'lanes join deliveries on lane_id = lanes.id',
     `topic = $1::text and ($2::text is null or subscriber = $2::text)

@@ -9,8 +9,8 @@ import { CountChanged, NoSuchSubscription } from '../refusals.ts';
 import { refusingReplays } from '../subscription.ts';
 import { stepReplay } from './paced-replay.ts';
 import { PRUNING, PUT_BACK } from './put-back.ts';
-import { MATCHING, matchingValues, wayOf } from './replay-matching.ts';
-import type { ReplayRequest, Way } from './replay-matching.ts';
+import { matchingOf, matchingValues } from './replay-matching.ts';
+import type { ReplayRequest } from './replay-matching.ts';
 
 export interface Replay {
   /** Null for a dry run. */
@@ -104,7 +104,7 @@ async function requeue(
   valuesAt: (at: string | null) => readonly unknown[],
 ): Promise<ReplayRow[]> {
   const isPaced = asked.perMinute !== undefined;
-  const text = (isPaced ? PLAN : REPLAY)[wayOf(asked)];
+  const text = (isPaced ? plan : statement)(matchingOf(asked));
   // A plan changes no delivery, so it needs no locks.
   const pace = isPaced ? [asked.perMinute] : [];
   const at = now?.toISOString() ?? null;
@@ -234,13 +234,3 @@ const plan = (matching: string) => `${chosenOf(matching)},
       case when not exists (select from chosen) then clock.now end
     from clock where (select so from is_on)
   ),${recordedOf('chosen', '0')}`;
-
-const forEachWay = (textOf: (matching: string) => string): Readonly<Record<Way, string>> => ({
-  chosen: textOf(MATCHING.chosen),
-  deadLetters: textOf(MATCHING.deadLetters),
-  dismissed: textOf(MATCHING.dismissed),
-  everything: textOf(MATCHING.everything),
-});
-
-const REPLAY = forEachWay(statement);
-const PLAN = forEachWay(plan);
