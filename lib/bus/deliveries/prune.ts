@@ -9,7 +9,6 @@ import {
   timers,
   webhooksSetAside,
 } from '../../../drizzle/schema.ts';
-import { transact } from '../../platform/db/connect.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { limitStatements, run } from '../../platform/db/statement.ts';
 import { DAY } from '../../platform/time.ts';
@@ -25,7 +24,6 @@ export interface PruneOptions {
   readonly statementLimitMs?: number;
   /** Overrides the database's clock in tests. */
   readonly now?: Date;
-  readonly signal?: AbortSignal;
 }
 
 /** How many rows were deleted. */
@@ -55,20 +53,16 @@ const BATCH = 1000;
  * @throws the driver's error.
  */
 export async function prune(options: PruneOptions): Promise<Pruned> {
-  const { db, keepMs = KEEP_MS, until, now, signal, statementLimitMs = 0 } = options;
+  const { db, keepMs = KEEP_MS, until, now, statementLimitMs = 0 } = options;
   const within = async <Result>(body: (tx: Transaction) => Promise<Result>) =>
-    await transact(
-      db,
-      async (tx) => {
-        await limitStatements(tx, statementLimitMs);
-        return await body(tx);
-      },
-      signal ?? new AbortController().signal,
-    );
+    await db.transaction(async (tx) => {
+      await limitStatements(tx, statementLimitMs);
+      return await body(tx);
+    });
   const total = { events: 0, deliveries: 0 };
   let after = FIRST_ID;
   for (;;) {
-    if (Date.now() >= until || signal?.aborted) return total;
+    if (Date.now() >= until) return total;
     const batch = await within((tx) => pruneBatch(tx, { after, keepMs, now }));
     total.events += batch.events;
     total.deliveries += batch.deliveries;
