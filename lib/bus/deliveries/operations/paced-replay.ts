@@ -7,12 +7,6 @@ import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { refusingReplays } from '../subscription.ts';
 import { PRUNING, PUT_BACK } from './put-back.ts';
 
-/** One step of a paced replay. */
-export interface Step {
-  readonly replayId: string;
-  readonly putBack: number;
-}
-
 interface StepOptions {
   /** Tells whose handlers refuse replays by now. */
   readonly attached: readonly AttachedSubscriber[];
@@ -46,8 +40,8 @@ export async function advanceReplays(
   }
 }
 
-/** Puts back the next deliveries of a paced replay. @returns null when none is due that no other process holds. */
-export async function stepReplay(db: Database, options: StepOptions): Promise<Step | null> {
+/** Puts back the next deliveries of a paced replay. @returns how many; null when none is due that no other process holds. */
+export async function stepReplay(db: Database, options: StepOptions): Promise<number | null> {
   const { attached, replayId, now } = options;
   return await db.transaction(async (tx) => {
     await limitStatements(tx);
@@ -63,7 +57,7 @@ export async function stepReplay(db: Database, options: StepOptions): Promise<St
     });
     const putBack = done!.put_back;
     if (putBack > 0) noteDue(tx);
-    return { replayId: due.id, putBack };
+    return putBack;
   });
 }
 

@@ -116,23 +116,25 @@ export async function rename(
   if (found === null || found.length === 0) return found;
   const duplicates = found.reduce((sum, one) => sum + one.duplicates, 0);
   if (duplicates > 0 && how.dismissesDuplicates !== true) throw new HasDuplicates(asked, duplicates);
+  const { from, to } = asked;
   const done = new Map<string, { readonly moved: number; readonly dismissed: number }>();
   for (const { topic, waiting, deadLettered } of found) {
     const opened = await openRename(db, { ...asked, topic }, { ...how, matched: waiting + deadLettered });
     done.set(topic, await takeOver(db, opened, how));
   }
-  const standing = await standingUnder(db, asked.from, asked.topic);
+  const standing = await standingUnder(db, from, asked.topic);
   const left = new Map(standing.map((one) => [one.topic, one.waiting + one.deadLettered]));
-  if (asked.topic === null && left.size === 0) await forgetPause(db, asked);
+  // A pause of all its topics: each topic's was copied.
+  if (asked.topic === null && left.size === 0)
+    await db.delete(pauses).where(and(eq(pauses.subscriber, from), eq(pauses.topic, '')));
   const renamed = found.map((one) => ({ ...one, ...done.get(one.topic)!, left: left.get(one.topic) ?? 0 }));
   // The relays that hold the lanes did not let go of them in time.
   if (renamed.every(({ moved, dismissed }) => moved + dismissed === 0) && left.size > 0)
-    throw new NotActedOn('under_way', heldUp(asked));
+    throw new NotActedOn(
+      'under_way',
+      `A relay is still delivering to ${from} or ${to}. The rename goes on by itself once it lets go; ${to} gets nothing newer before. Ask again in a few seconds to see how far it is.`,
+    );
   return renamed;
-}
-
-function heldUp({ from, to }: Rename): string {
-  return `A relay is still delivering to ${from} or ${to}. The rename goes on by itself once it lets go; ${to} gets nothing newer before. Ask again in a few seconds to see how far it is.`;
 }
 
 /**
@@ -158,9 +160,4 @@ function requireListed(asked: Rename, found: readonly { readonly topic: string }
     unlisted,
     names.filter((name) => listed.has(name)),
   );
-}
-
-/** Ends a pause of all topics of the former name: each topic's was copied. */
-async function forgetPause(db: Database, { from }: Rename): Promise<void> {
-  await db.delete(pauses).where(and(eq(pauses.subscriber, from), eq(pauses.topic, '')));
 }

@@ -89,8 +89,8 @@ export async function replay(
     throw new CountChanged(expectedCount, matched);
   if (dryRun) return { replayId: null, topic, since, matched, replayed };
   if (asked.perMinute === undefined) return { replayId: id, topic, since, matched, replayed };
-  const step = await stepReplay(db, { attached, replayId: id, ...(now && { now }) });
-  return { replayId: id, topic, since, matched, replayed: step?.putBack ?? 0 };
+  const putBack = await stepReplay(db, { attached, replayId: id, ...(now && { now }) });
+  return { replayId: id, topic, since, matched, replayed: putBack ?? 0 };
 }
 
 /**
