@@ -14,7 +14,7 @@ export { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 export { replayRequest } from '../../lib/console/kit/replay-request.ts';
 export { watchIncidents } from '../../lib/components/incidents/watch.ts';
 export { publishCatalog } from '../../lib/platform/db/publish-catalog.ts';
-export { emit } from '../../lib/bus/outbox/emit.ts';
+export { cancelTimer, emit } from '../../lib/bus/outbox/emit.ts';
 export { RECEIVED_TABLE, receiver } from '../../lib/elsewhere/receive/receiver.ts';
 export { relay } from '../../lib/bus/relay/relay.ts';
 export { attach } from '../../lib/bus/subscribers/subscriber.ts';

@@ -14,6 +14,7 @@ import type { Violation } from './promises/promises.ts';
 import { startProxy } from './proxy.ts';
 import { RelayPool } from './relays.ts';
 import { NEXT_CATALOG, RELEASES } from './releases.ts';
+import { limitings, timings } from './later.ts';
 import { joinings, poisonings, renamings, rollouts, schedules } from './schedule.ts';
 import type { Schedule, Schedules } from './schedule.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -129,13 +130,14 @@ function isRollout({ producers }: Schedule): boolean {
 
 /**
  * Every fourth run is of two releases. In every second one of these a subscriber is renamed, and in every fourth one a
- * subscriber joins.
+ * subscriber joins. The others have timers, or neither, or limits of subscribers with timers, and one of sixteen ends its relays.
  */
 function schedulesAt(path: number): Schedules {
   if (path % 8 === 7) return renamings;
   if (path % 16 === 11) return joinings;
   if (path % 4 === 3) return rollouts;
-  return path % 16 === 14 ? poisonings : schedules;
+  if (path % 16 === 14) return poisonings;
+  return [timings, schedules, limitings][path % 4]!;
 }
 
 function scheduleOf(seed: number, path: number, kind: Schedules): Schedule {

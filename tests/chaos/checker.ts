@@ -5,6 +5,7 @@ import { exactlyOnce } from './promises/effects.ts';
 import { backfilled } from './promises/backfills.ts';
 import { halted } from './promises/halts.ts';
 import { byTheHolder, withinLease } from './promises/leases.ts';
+import { limited } from './promises/limits.ts';
 import { inOrder } from './promises/order.ts';
 import { waitedOut } from './promises/outages.ts';
 import type { Violation } from './promises/promises.ts';
@@ -12,6 +13,7 @@ import { refused } from './promises/refusals.ts';
 import { consistent, historyKept, namedOnce } from './promises/records.ts';
 import { renamed } from './promises/renames.ts';
 import { survived, withoutDeadlocks } from './promises/survival.ts';
+import { timed } from './promises/timers.ts';
 import { Reading } from './reading.ts';
 
 /**
@@ -39,5 +41,7 @@ export function violations(history: History): Violation[] {
     ...backfilled(read),
     ...refused(read),
     ...renamed(read),
+    ...timed(read),
+    ...limited(read),
   ];
 }

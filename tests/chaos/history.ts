@@ -5,6 +5,7 @@ export interface History {
   readonly subscribers: readonly SubscriberLimits[];
   readonly releases: Readonly<Record<Release, ReleaseCatalog>>;
   readonly emits: readonly Emit[];
+  readonly cancels: readonly Cancel[];
   /** In the order in which it was written, by all processes. */
   readonly log: readonly LogEntry[];
   /** As they stand at the end. */
@@ -13,6 +14,8 @@ export interface History {
   /** Every version of every lane and delivery, in the order of the changes. */
   readonly lanes: readonly LaneVersion[];
   readonly deliveries: readonly DeliveryVersion[];
+  /** Every version of every timer, in the order of the changes. */
+  readonly timers: readonly TimerVersion[];
   /** Every version of every outage, in the order of the changes. */
   readonly outages: readonly OutageVersion[];
   readonly backfills: readonly StoredBackfill[];
@@ -33,6 +36,9 @@ export interface SubscriberLimits {
   readonly outage?: 'wait';
   /** Whether its handlers refuse replays. */
   readonly onReplay?: 'refuse';
+  /** Over all relays together. */
+  readonly rate?: string;
+  readonly concurrency?: number;
 }
 
 /** What a release knows of each topic. */
@@ -45,8 +51,21 @@ export interface Emit {
   readonly release: Release;
   readonly id: string;
   readonly tag: string;
-  /** `unknown`: the answer to the commit was lost. */
-  readonly fate: 'committed' | 'rolled back' | 'unknown';
+  readonly fate: Fate;
+  /** When the answer to the commit was there. */
+  readonly committedAt?: number;
+}
+
+/** `unknown`: the answer to the commit was lost. */
+type Fate = 'committed' | 'rolled back' | 'unknown';
+
+/** A producer's cancellation of a timer. */
+export interface Cancel {
+  readonly topic: string;
+  readonly timerKey: string;
+  /** What it was answered. */
+  readonly wasThere: boolean;
+  readonly fate: Fate;
 }
 
 export type LogEntry = Start | End | Disturbance | RelayError;
@@ -129,6 +148,8 @@ export interface StoredEvent {
   readonly createdAt: string;
   readonly seq: number;
   readonly state: State;
+  /** When the timer was due that it was; null for one that happened when it was emitted. */
+  readonly dueAt: number | null;
 }
 
 export interface StoredBackfill {
@@ -164,6 +185,15 @@ export interface LaneVersion extends Version {
   /** That key; otherwise empty. */
   readonly heldKey: string;
   /** Whether it was deleted then. */
+  readonly isGone: boolean;
+}
+
+export interface TimerVersion extends Version {
+  /** Of its event. Another one when it is moved. */
+  readonly id: string;
+  readonly topic: string;
+  readonly timerKey: string | null;
+  readonly dueAt: number;
   readonly isGone: boolean;
 }
 

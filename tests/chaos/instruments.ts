@@ -5,7 +5,8 @@
  *   the relay processes read as well, so that time passes for all of them at the same instant. It pauses before and
  *   after it is read, as a backend does that loses its turn: the producers' with a chance of their own;
  * - a few more pauses, while fan-out takes its markers;
- * - every version of every lane, delivery and outage, and the end of a lane or an outage, written by triggers in the transaction that makes it;
+ * - every version of every lane, delivery, timer and outage, and the end of a lane, a timer or an outage, written by triggers in
+ *   the transaction that makes it;
  * - `effects`, where transactional handlers leave their trace.
  */
 export const INSTRUMENTS = `
@@ -64,6 +65,8 @@ export const INSTRUMENTS = `
   create trigger versions after insert or update on public.deliveries
     for each row execute function chaos.keep_version();
 
+  create trigger versions after insert or update or delete on public.timers
+    for each row execute function chaos.keep_version();
   create trigger versions after insert or update or delete on public.outages
     for each row execute function chaos.keep_version();
 

@@ -1,4 +1,5 @@
 import type { Change } from './build.ts';
+import { limitings, timings } from './later.ts';
 import type { Rule } from './promises/promises.ts';
 import { joinings } from './schedule.ts';
 import type { Schedules } from './schedule.ts';
@@ -11,6 +12,8 @@ const SETTLE = 'drizzle/functions/postbud_settle_3.sql';
 const PLACE = 'drizzle/functions/postbud_place_2.sql';
 const NEXT = 'drizzle/functions/postbud_next_2.sql';
 const FRONT = 'drizzle/functions/postbud_front_1.sql';
+const RELEASE_TIMERS = 'drizzle/functions/postbud_release_timers_1.sql';
+const CLAIM_LIMITED = 'drizzle/functions/postbud_claim_limited_1.sql';
 
 /** A mistake that is built into the bus for some runs, and that the checker must find. */
 export interface Mutation {
@@ -18,7 +21,7 @@ export interface Mutation {
   /** The rules that it breaks. Other violations do not count: they would show another mistake. */
   readonly breaks: readonly Rule[];
   readonly changes: readonly Change[];
-  /** Those that show it soon, as the model has found; all kinds when left out. */
+  /** The kind that shows it soon; all kinds when left out. */
   readonly schedules?: Schedules;
 }
 
@@ -403,6 +406,61 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
         file: 'lib/bus/subscribers/subscriber.ts',
         from: 'if (deliveries.some(({ replayed }) => replayed)) throw new ReplayRefused();',
         to: '',
+      },
+    ],
+  },
+  {
+    // It reads a timer, and does not lock it before it records the event.
+    name: 'cancelled-timer-released',
+    breaks: ['timer'],
+    schedules: timings,
+    changes: [
+      { file: RELEASE_TIMERS, from: ' for update skip locked', to: '' },
+      {
+        file: RELEASE_TIMERS,
+        from: 'delete from timers where id = any (taken[place:place + portion - 1]) returning *',
+        to: `select * from timers where id = any (taken[place:place + portion - 1])
+      ),
+      gone as (
+        delete from timers where id = any (taken[place:place + portion - 1])`,
+      },
+    ],
+  },
+  {
+    // Each connection of a relay knows what it has taken itself.
+    name: 'rate-counted-by-each-relay',
+    breaks: ['rate'],
+    schedules: limitings,
+    changes: [
+      {
+        file: CLAIM_LIMITED,
+        from: '      -- A later time is of a clock that was ahead.',
+        to: `      bound.taken_until := nullif(current_setting('chaos.taken_' || limited, true), '');`,
+      },
+      {
+        file: CLAIM_LIMITED,
+        from: `      where subscriber_limits.subscriber = limited;
+    end if;`,
+        to: `      where subscriber_limits.subscriber = limited;
+      perform set_config('chaos.taken_' || limited, (bound.taken_until + used * step)::text, false);
+    end if;`,
+      },
+    ],
+  },
+  {
+    // The lane of a key is let go although more of the key waits: the limit allows nothing more now.
+    name: 'lane-overtaken-at-its-limit',
+    breaks: ['order'],
+    schedules: limitings,
+    changes: [
+      {
+        file: SETTLE,
+        from: `    elsif exists (
+      select from deliveries
+      -- The row`,
+        to: `    elsif not exists (select from subscriber_limits where subscriber = own.subscriber and taken_until > at) and exists (
+      select from deliveries
+      -- The row`,
       },
     ],
   },

@@ -9,8 +9,9 @@ import type { Build } from './build.ts';
 import { Clock } from './clock.ts';
 import type { Cluster } from './cluster.ts';
 import { BACK, CRASHES, GONE, KILLED, KNOWING, STOPPED, WOKEN } from './history.ts';
-import type { Emit, History } from './history.ts';
+import type { History, SubscriberLimits } from './history.ts';
 import { opened, produce } from './produce.ts';
+import type { Produced } from './produce.ts';
 import type { Proxy } from './proxy.ts';
 import { readHistory } from './read-history.ts';
 import type { RelayPool, RelayProcess } from './relays.ts';
@@ -70,7 +71,8 @@ class Stage {
   readonly #relays: RelayProcess[] = [];
   /** Not to be taken again in this run: its calls are numbered from 1 each time. */
   readonly #rested: RelayProcess[] = [];
-  readonly #emits: Emit[] = [];
+  readonly #produced: Produced = { emits: [], cancels: [] };
+  readonly #subscribers: readonly SubscriberLimits[];
   #control: Promise<pg.Client> | null = null;
   #crash: Promise<void> | null = null;
   /** Crashes at a turn that has not been taken yet. */
@@ -84,6 +86,7 @@ class Stage {
     this.#name = name;
     this.#folder = join(world.folder, name);
     mkdirSync(this.#folder, { mode: 0o755 });
+    this.#subscribers = SUBSCRIBERS.map((one) => ({ ...one, ...schedule.limits?.[one.name] }));
     this.#clock = new Clock(join(this.#folder, 'clock'), schedule.pauses);
     writeFileSync(join(this.#folder, 'log'), '');
   }
@@ -97,10 +100,10 @@ class Stage {
   /** Producers, and all that goes wrong. */
   async trouble(): Promise<void> {
     const { producers, faults } = this.#schedule;
+    const { builds } = this.#world;
+    const producing = { url: this.#url('producer'), builds, now: () => this.#clock.now() };
     await Promise.all([
-      ...producers.map(async (transactions) => {
-        this.#emits.push(...(await produce(transactions, this.#url('producer'), this.#world.builds)));
-      }),
+      ...producers.map((transactions) => produce(transactions, producing, this.#produced)),
       ...faults.map(async ({ atMs, what }) => {
         await sleep(atMs);
         await this.#strike(what);
@@ -160,7 +163,8 @@ class Stage {
   async history(): Promise<History> {
     await this.#dismiss();
     const { builds } = this.#world;
-    return await readHistory(await this.#connectControl(), this.#folder, this.#emits, builds);
+    const control = await this.#connectControl();
+    return await readHistory(control, this.#folder, this.#produced, this.#subscribers, builds);
   }
 
   async close(): Promise<void> {
@@ -199,7 +203,7 @@ class Stage {
     await relay.run({
       url: this.#url(relay.name),
       folder: this.#folder,
-      subscribers: SUBSCRIBERS,
+      subscribers: this.#subscribers,
       topics: Object.fromEntries(
         this.#world.builds[release].bus
           .topics()
@@ -483,25 +487,34 @@ const IS_NOT_PAUSED = `not exists (
 )`;
 
 const REST = `
+  with limited as (
+    select subscriber, taken_until - (greatest(1, rate_count / 20) - 1) * rate_ms * interval '1 millisecond' / rate_count
+        as allowed_at,
+      coalesce(concurrency <= (
+        select count(*) from lanes where id = any (held) and lease_token is not null and leased_until > chaos.now()
+      ), false) as is_full
+    from subscriber_limits
+  ),
+  -- When a timer or a lane may be taken: a lane not before its subscriber's limit allows it, nor in an outage before the
+  -- next probe.
+  waiting as (
+    select greatest(due_at, next_probe_at, allowed_at) as at, true as is_free
+    from lanes left join limited using (subscriber)
+      left join outages on outages.subscriber = lanes.subscriber and recovered_at is null
+    where lease_token is null and not coalesce(is_full, false) and due_at < 'infinity' and ${IS_NOT_PAUSED}
+    union all
+    select coalesce(due_at, leased_until), false from lanes where lease_token is not null and ${IS_NOT_PAUSED}
+    union all
+    select due_at, true from timers where refused_at is null
+  )
   select not exists (select from awaiting_fan_out)
+      and not exists (select from timers where refused_at is null)
       and not exists (select from deliveries where state in ('pending', 'failing'))
       and not exists (select from lanes where lease_token is not null or home_id is not null)
       and not exists (select from backfills where ended_at is null) as "isQuiet",
-    exists (select from awaiting_fan_out) or exists (
-      select from lanes left join outages on outages.subscriber = lanes.subscriber and recovered_at is null
-      where lease_token is null and due_at <= chaos.now()
-        -- In an outage nothing is due but a probe.
-        and coalesce(next_probe_at <= chaos.now(), true) and ${IS_NOT_PAUSED}
-    ) as "isDue",
-    (
-      select extract(epoch from min(at) - chaos.now()) * 1000 from (
-        select greatest(next_look_at, next_probe_at) as at
-        from (
-          select *, coalesce(due_at, case when lease_token is not null then leased_until end) as next_look_at from lanes
-        ) as lanes left join outages on outages.subscriber = lanes.subscriber and recovered_at is null and lease_token is null
-        where next_look_at < 'infinity' and ${IS_NOT_PAUSED}
-      ) as next
-    )::float8 as "nextInMs",
+    exists (select from awaiting_fan_out)
+      or exists (select from waiting where is_free and at <= chaos.now()) as "isDue",
+    (select extract(epoch from min(at) - chaos.now()) * 1000 from waiting)::float8 as "nextInMs",
     (select count(*)::int from backfills where ended_at is null) as backfills,
     (
       select coalesce(json_agg(json_build_object('deliveryId', lane_id || '-' || position, 'topic', topic,

@@ -1,43 +1,48 @@
 import pg from 'pg';
 
 import type { EmitOptions } from '../../lib/bus/outbox/emit.ts';
-import { sleep } from '../../lib/platform/time.ts';
+import { MINUTE, sleep } from '../../lib/platform/time.ts';
 import { payloadOf } from '../support/bus.ts';
 import type { Build } from './build.ts';
-import type { Emit } from './history.ts';
+import type { Cancel, Emit } from './history.ts';
 import type { Release } from './releases.ts';
 import type { PlannedEmit, PlannedTransaction } from './schedule.ts';
 
-/** Of the next release's topics this one's types know nothing. */
-type EmitAny = (
-  tx: pg.Client,
-  topic: string,
-  payload: object,
-  options: EmitOptions,
-) => Promise<{ id: string }>;
+/** What producers did, and what became of it. */
+export interface Produced {
+  readonly emits: Emit[];
+  readonly cancels: Cancel[];
+}
 
-/** One producer: its transactions, one after the other. @returns what it emitted, and what became of it. */
+export interface Producing {
+  readonly url: string;
+  readonly builds: Readonly<Record<Release, Build>>;
+  /** The run's clock. */
+  readonly now: () => number;
+}
+
+/** One producer: its transactions, one after the other. @param into takes what it did. */
 export async function produce(
   transactions: readonly PlannedTransaction[],
-  url: string,
-  builds: Readonly<Record<Release, Build>>,
-): Promise<Emit[]> {
-  const emits: Emit[] = [];
+  { url, builds, now }: Producing,
+  into: Produced,
+): Promise<void> {
   let client: pg.Client | null = null;
-  for (const [index, { release, waitMs, emits: planned, holdMs, end }] of transactions.entries()) {
-    const emit = isBySql(release, index) ? emitBySql : (builds[release].bus.emit as EmitAny);
+  for (const [index, { release, waitMs, cancels = [], emits, holdMs, end }] of transactions.entries()) {
+    const { emit, cancelTimer } = isBySql(release, index) ? BY_SQL : callsOf(builds[release]);
     await sleep(waitMs);
-    const emitted: { id: string; tag: string }[] = [];
+    const emitted: Pick<Emit, 'id' | 'tag'>[] = [];
+    const cancelled: Omit<Cancel, 'fate'>[] = [];
     let fate: Emit['fate'] = 'rolled back';
     try {
       client ??= await opened(url);
       await client.query('begin');
-      for (const plannedEmit of planned) {
-        const { topic, tag, key, thenMs } = plannedEmit;
-        const options = key === 0 ? {} : { orderingKey: `key ${key}` };
-        const { id } = await emit(client, topic, payloadFor(plannedEmit), options);
-        emitted.push({ id, tag });
-        await sleep(thenMs);
+      for (const { topic, timerKey } of cancels)
+        cancelled.push({ topic, timerKey, wasThere: await cancelTimer(client, topic, timerKey) });
+      for (const planned of emits) {
+        const { id } = await emit(client, planned.topic, payloadFor(planned), optionsOf(planned, now()));
+        emitted.push({ id, tag: planned.tag });
+        await sleep(planned.thenMs);
       }
       await sleep(holdMs);
       if (end === 'lose the connection') throw new Error('as planned');
@@ -49,10 +54,33 @@ export async function produce(
       void client?.end().catch(() => undefined);
       client = null;
     }
-    emits.push(...emitted.map((event) => ({ ...event, release, fate })));
+    const known = fate === 'committed' ? { fate, committedAt: now() } : { fate };
+    into.emits.push(...emitted.map((event) => ({ ...event, release, ...known })));
+    into.cancels.push(...cancelled.map((cancel) => ({ ...cancel, fate })));
   }
   await client?.end().catch(() => undefined);
-  return emits;
+}
+
+/** Of the next release's topics this one's types know nothing. */
+interface Calls {
+  readonly emit: (
+    tx: pg.Client,
+    topic: string,
+    payload: object,
+    options: EmitOptions,
+  ) => Promise<{ id: string }>;
+  readonly cancelTimer: (tx: pg.Client, topic: string, timerKey: string) => Promise<boolean>;
+}
+
+const callsOf = ({ bus }: Build) => bus as unknown as Calls;
+
+function optionsOf({ key, timer }: PlannedEmit, now: number): EmitOptions {
+  const ordering = key === 0 ? {} : { orderingKey: `key ${key}` };
+  if (!timer) return ordering;
+  const { afterMs, timerKey } = timer;
+  // A duration is one by the database's clock.
+  const at = afterMs > 0 && afterMs % MINUTE === 0 ? `${afterMs / MINUTE}m` : new Date(now + afterMs);
+  return { ...ordering, at, ...(timerKey !== null && { timerKey }) };
 }
 
 /**
@@ -63,10 +91,23 @@ function isBySql(release: Release, index: number): boolean {
   return release === 'present' && index % 2 === 1;
 }
 
-const emitBySql: EmitAny = async (tx, topic, payload, { orderingKey }) => {
-  const text = 'select postbud_emit($1, $2, $3)::text as id';
-  const { rows } = await tx.query<{ id: string }>(text, [topic, payload, orderingKey ?? null]);
-  return { id: rows[0]!.id };
+const BY_SQL: Calls = {
+  async emit(tx, topic, payload, { orderingKey = null, at = null, timerKey = null }) {
+    const { rows } = await tx.query<{ id: string }>(
+      `select postbud_emit($1, $2, $3,
+         at => case when $4 ~ '^\\d+m$' then clock_timestamp() + $4::interval else $4::timestamptz end,
+         timer_key => $5)::text as id`,
+      [topic, payload, orderingKey, at instanceof Date ? at.toISOString() : at, timerKey],
+    );
+    return { id: rows[0]!.id };
+  },
+  async cancelTimer(tx, topic, timerKey) {
+    const { rows } = await tx.query<{ it: boolean }>('select postbud_cancel_timer($1, $2) as it', [
+      topic,
+      timerKey,
+    ]);
+    return rows[0]!.it;
+  },
 };
 
 /** The tag stands in a field that the bus makes nothing of. */

@@ -7,16 +7,17 @@ import { contradictions } from '../support/bus.ts';
 import type { Build } from './build.ts';
 import type {
   DeliveryVersion,
-  Emit,
   History,
   LaneVersion,
   LogEntry,
   OutageVersion,
   StoredBackfill,
   StoredEvent,
+  SubscriberLimits,
+  TimerVersion,
 } from './history.ts';
+import type { Produced } from './produce.ts';
 import type { Release } from './releases.ts';
-import { SUBSCRIBERS } from './schedule.ts';
 
 /**
  * Gathers what the tables, the instruments and the relays have written.
@@ -26,19 +27,20 @@ import { SUBSCRIBERS } from './schedule.ts';
 export async function readHistory(
   control: pg.Client,
   folder: string,
-  emits: readonly Emit[],
+  produced: Produced,
+  subscribers: readonly SubscriberLimits[],
   builds: Readonly<Record<Release, Build>>,
 ): Promise<History> {
   const log = await readFile(join(folder, 'log'), 'utf8');
   const select = async <Row>(text: string) => (await control.query(text)).rows as Row[];
   const [awaiting] = await select<{ count: number }>('select count(*)::int from awaiting_fan_out');
   return {
-    subscribers: SUBSCRIBERS,
+    subscribers,
     releases: {
       present: Object.fromEntries(builds.present.bus.topics()),
       next: Object.fromEntries(builds.next.bus.topics()),
     },
-    emits,
+    ...produced,
     log: log
       .split('\n')
       .filter((line) => line !== '')
@@ -47,6 +49,7 @@ export async function readHistory(
     markers: awaiting!.count,
     lanes: await select<LaneVersion>(LANES),
     deliveries: await select<DeliveryVersion>(DELIVERIES),
+    timers: await select<TimerVersion>(TIMERS),
     outages: await select<OutageVersion>(OUTAGES),
     backfills: await select<StoredBackfill>(BACKFILLS),
     effects: await select('select event_id::text as "eventId", subscriber from chaos.effects'),
@@ -63,8 +66,14 @@ const instant = (column: string) => ms(`(${text(column)})::timestamptz`);
 
 const EVENTS = `
   select id::text, topic, ordering_key as "orderingKey", seq::float8, state::text,
+    ${ms('due_at')} as "dueAt",
     to_char(created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "createdAt"
   from public.events`;
+
+const TIMERS = `
+  select ${ms('at')} as at, by, ${text('id')} as id, ${text('topic')} as topic, ${text('timer_key')} as "timerKey",
+    ${instant('due_at')} as "dueAt", version ? 'is_gone' as "isGone"
+  from chaos.versions where what = 'timers' order by versions.id`;
 
 const OUTAGES = `
   select ${ms('at')} as at, by, ${text('subscriber')} as subscriber, ${instant('opened_at')} as "openedAt",

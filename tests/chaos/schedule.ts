@@ -43,7 +43,7 @@ export const SUBSCRIBERS: readonly SubscriberLimits[] = [
 ];
 
 /** The second has an ordering key of its own in the catalog; the others get one from the producer now and then. */
-const TOPICS = {
+export const TOPICS = {
   'payment.captured': ['bookings', 'ledger', 'notifications', 'accounting'],
   'booking.rescheduled': ['notifications', 'calendar', 'audit'],
   'payment.failed': ['bookings', 'notifications', 'audit'],
@@ -86,12 +86,28 @@ export interface PlannedEmit {
   readonly key: number;
   readonly thenMs: number;
   readonly plan: Plan;
+  /** Of an event that happens later; left out where it happens at once. */
+  readonly timer?: PlannedTimer;
+}
+
+interface PlannedTimer {
+  /** How long after it is set it is due, by the run's clock. */
+  readonly afterMs: number;
+  /** Null: it can be neither moved nor cancelled. */
+  readonly timerKey: string | null;
+}
+
+export interface PlannedCancel {
+  readonly topic: TopicInUse;
+  readonly timerKey: string;
 }
 
 export interface PlannedTransaction {
   /** Of the producer. */
   readonly release: Release;
   readonly waitMs: number;
+  /** Timers that it cancels, before it emits. */
+  readonly cancels?: readonly PlannedCancel[];
   readonly emits: readonly PlannedEmit[];
   readonly holdMs: number;
   readonly end: 'commit' | 'rollback' | 'lose the connection';
@@ -129,11 +145,16 @@ export interface Pauses {
 const SHORT_PAUSES: Pauses = { chance: 0.1, longestMs: 20 };
 const LONG_PAUSES: Pauses = { chance: 0.3, longestMs: 60 };
 
+/** What holds over all relays together. */
+export type OverAllRelays = Pick<SubscriberLimits, 'rate' | 'concurrency'>;
+
 export interface Schedule {
   /** The release of each. */
   readonly relays: readonly Release[];
   /** In statements of the relays (and the operator), and in those of the producers. */
   readonly pauses: { readonly relays: Pauses; readonly producers: Pauses };
+  /** Of subscribers, by their names; left out where none has any. */
+  readonly limits?: Readonly<Record<string, OverAllRelays>>;
   readonly producers: readonly (readonly PlannedTransaction[])[];
   readonly faults: readonly { readonly atMs: number; readonly what: Fault }[];
 }
@@ -141,17 +162,18 @@ export interface Schedule {
 /** A kind of schedules, of which a seed gives any number. */
 export type Schedules = fc.Arbitrary<Schedule>;
 
-const ms = (max: number) => fc.integer({ min: 0, max });
+export const ms = (max: number) => fc.integer({ min: 0, max });
 const pick = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
-const one = <Value>(...choices: readonly (readonly [weight: number, arbitrary: fc.Arbitrary<Value>])[]) =>
-  fc.oneof(...choices.map(([weight, arbitrary]) => ({ weight: weight * 10, arbitrary })));
-const many = <Value>(arbitrary: fc.Arbitrary<Value>, minLength: number, maxLength: number) =>
+export const one = <Value>(
+  ...choices: readonly (readonly [weight: number, arbitrary: fc.Arbitrary<Value>])[]
+) => fc.oneof(...choices.map(([weight, arbitrary]) => ({ weight: weight * 10, arbitrary })));
+export const many = <Value>(arbitrary: fc.Arbitrary<Value>, minLength: number, maxLength: number) =>
   fc.array(arbitrary, { minLength, maxLength, size: 'max' });
 
-const fewPauses = fc.constantFrom(NO_PAUSES, SHORT_PAUSES);
+export const fewPauses = fc.constantFrom(NO_PAUSES, SHORT_PAUSES);
 const anyPauses = fc.constantFrom(NO_PAUSES, SHORT_PAUSES, LONG_PAUSES);
 
-const act: fc.Arbitrary<Act> = one<Act>(
+export const act: fc.Arbitrary<Act> = one<Act>(
   [2, fc.constant({ act: 'returns at once' })],
   [6, fc.record({ act: fc.constant('returns after' as const), ms: ms(140) })],
   [1, fc.record({ act: fc.constant('blocks its process for' as const), ms: ms(250) })],
@@ -177,7 +199,7 @@ function actsOf(name: string, otherwise: fc.Arbitrary<readonly Act[]>): fc.Arbit
   return waits ? one([2, otherwise], [1, away]) : otherwise;
 }
 
-const key = fc.constantFrom(...KEYS);
+export const key = fc.constantFrom(...KEYS);
 
 const emit: fc.Arbitrary<PlannedEmit> = one<keyof typeof TOPICS>(
   [5, fc.constant('payment.captured')],
@@ -193,7 +215,7 @@ const emit: fc.Arbitrary<PlannedEmit> = one<keyof typeof TOPICS>(
   }),
 );
 
-const end = one<PlannedTransaction['end']>(
+export const end = one<PlannedTransaction['end']>(
   [8, fc.constant('commit')],
   [2, fc.constant('rollback')],
   [0.5, fc.constant('lose the connection')],
@@ -226,7 +248,7 @@ const crashAtTurn: fc.Arbitrary<Fault> = fc.record({
   claimed: fc.constantFrom<('nothing' | 'something')[]>('nothing', 'something'),
 });
 
-const fault: fc.Arbitrary<Fault> = one<Fault>(
+export const fault: fc.Arbitrary<Fault> = one<Fault>(
   [8, fc.record({ fault: fc.constant('move the clock' as const), ms: step })],
   [1, fc.record({ fault: fc.constant('kill a relay' as const), pick })],
   [3, fc.record({ fault: fc.constant('stop a relay' as const), pick, forMs: ms(400), moveMs: step })],
@@ -266,7 +288,7 @@ const fault: fc.Arbitrary<Fault> = one<Fault>(
 const faults = (fewest: number, most: number) =>
   many(fc.record({ atMs: ms(900), what: fault }), fewest, most);
 
-function presentRelays(min: number): fc.Arbitrary<readonly Release[]> {
+export function presentRelays(min: number): fc.Arbitrary<readonly Release[]> {
   return fc.integer({ min, max: 4 }).map((count) => Array.from({ length: count }, () => 'present' as const));
 }
 
@@ -319,7 +341,7 @@ const keyedTransaction: fc.Arbitrary<PlannedTransaction> = fc.record({
 });
 
 /** Retries fall due while events are emitted, so that keys come back to the lane that they share and leave it again. */
-const minutes: fc.Arbitrary<Fault> = fc.record({
+export const minutes: fc.Arbitrary<Fault> = fc.record({
   fault: fc.constant('move the clock' as const),
   ms: fc.constantFrom(MINUTE, 5 * MINUTE, 30 * MINUTE),
 });
@@ -378,7 +400,7 @@ const poisoned: fc.Arbitrary<Schedule> = fc.record({
 });
 
 /** Each event has a name of its own, by which its handlers find their plan. */
-function named(schedule: Schedule): Schedule {
+export function named(schedule: Schedule): Schedule {
   let count = 0;
   const withTag = (emit: PlannedEmit) => {
     count += 1;

@@ -1,6 +1,6 @@
 import { DAY } from '../../lib/platform/time.ts';
 import type { Fall } from './campaign.ts';
-import type { DeliveryVersion, History, LaneVersion, LogEntry } from './history.ts';
+import type { DeliveryVersion, History, LaneVersion, LogEntry, TimerVersion } from './history.ts';
 import { PROMISES, RULES } from './promises/promises.ts';
 import type { Violation } from './promises/promises.ts';
 
@@ -53,6 +53,9 @@ function linesAbout(history: History, { about, t }: Violation): string[] {
     ...history.lanes
       .filter(({ id, homeId }) => id === laneId || homeId === laneId)
       .map((lane) => ({ at: lane.at, text: write.lane(lane) })),
+    ...history.timers
+      .filter(({ id }) => id === about.eventId || inLane.has(id))
+      .map((timer) => ({ at: timer.at, text: write.timer(timer) })),
     ...history.events
       .filter(({ id }) => inLane.has(id))
       .map(({ id, createdAt }) => ({ at: Date.parse(createdAt), text: write.event(id) })),
@@ -89,6 +92,13 @@ class Writer {
 
   event(id: string): string {
     return `${this.#tags.get(id) ?? id} is created, in a transaction that commits later`;
+  }
+
+  timer({ by, id, timerKey, dueAt, isGone }: TimerVersion): string {
+    const which = `the timer of ${this.#tags.get(id) ?? id}${timerKey === null ? '' : ` (${timerKey})`}`;
+    return isGone
+      ? `${by} deletes ${which}`
+      : `${by} writes ${which}: due at ${this.instant(dueAt).trim()}, in a transaction that commits later`;
   }
 
   entry(entry: LogEntry, call: LogEntry | undefined): string {

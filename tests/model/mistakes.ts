@@ -148,6 +148,9 @@ export type MistakeName = (typeof MISTAKES)[number]['name'];
 /** The mistakes of the chaos runs that the model has no part for, and why. */
 export const OUTSIDE: Readonly<Record<string, string>> = {
   'rename-loses-waiting': 'a rename is two lanes and five steps of its own',
+  'cancelled-timer-released': 'a release locks and deletes timers in one step of the model',
+  'rate-counted-by-each-relay': 'the model has no limits of subscribers',
+  'lane-overtaken-at-its-limit': 'the model has no limits of subscribers',
   'outage-burns-attempts-of-others':
     'an outage is counted over three lanes or attempts; the model has no presence',
 };

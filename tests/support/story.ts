@@ -130,7 +130,7 @@ export class Story {
   }
 
   get history(): History {
-    const event = { topic: 'payment.captured', state: 'delivered' } as const;
+    const event = { topic: 'payment.captured', state: 'delivered', dueAt: null } as const;
     return {
       subscribers: [
         { name: 'ledger', transactional: this.#isTransactional, batch: this.#isBatch, ...LIMITS },
@@ -140,6 +140,7 @@ export class Story {
         { release: 'present', id: A, tag: 'event 1', fate: 'committed' },
         { release: 'present', id: B, tag: 'event 2', fate: 'committed' },
       ],
+      cancels: [],
       log: this.#log,
       events: [
         { ...event, id: A, createdAt: '2031-05-04T10:00:00.000001Z', seq: 1 },
@@ -148,6 +149,7 @@ export class Story {
       markers: 0,
       lanes: this.#lanes,
       deliveries: this.#deliveries,
+      timers: [],
       outages: [],
       backfills: [],
       effects: [],

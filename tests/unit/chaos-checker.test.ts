@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 
 import { ROOT, withChanges } from '../chaos/build.ts';
 import { BACK, CRASHES, GONE, KILLED, KNOWING, WOKEN } from '../chaos/history.ts';
-import type { DeliveryVersion, Start } from '../chaos/history.ts';
+import type { DeliveryVersion, History, Start, SubscriberLimits, TimerVersion } from '../chaos/history.ts';
 import { MUTATIONS } from '../chaos/mutations.ts';
 import { SURROUNDED_MUTATIONS } from '../chaos/surroundings/mutations.ts';
 import { A, B, KEY, Story } from '../support/story.ts';
@@ -593,7 +593,7 @@ describe('the checker of the chaos runs', () => {
     });
   });
 
-  describe('promise 15, no replayed delivery reaches a handler that refuses replays', () => {
+  describe('promise 14, no replayed delivery reaches a handler that refuses replays', () => {
     const onceReplayed = (by: string) =>
       good()
         .delivery(200, 'operator', 1, {
@@ -631,6 +631,135 @@ describe('the checker of the chaos runs', () => {
 
     test('the checker finds nothing in a replay to a handler that runs again', () => {
       expect(handedOver(KNOWING).broken).toEqual([]);
+    });
+  });
+
+  describe('promise 15, timers', () => {
+    const AT = Date.parse('2031-05-04T10:00:00Z');
+    const set = (id: string, dueAt: number, timerKey: string | null = null): TimerVersion => ({
+      at: 0,
+      by: 'producer',
+      id,
+      topic: 'payment.captured',
+      timerKey,
+      dueAt,
+      isGone: false,
+    });
+    const gone = (by: string, timer: TimerVersion): TimerVersion => ({ ...timer, by, isGone: true });
+    const released = (...timers: readonly TimerVersion[]) => [
+      ...timers,
+      ...timers.map((timer) => gone('relay-1', timer)),
+    ];
+    const { events, emits } = good().history;
+    /** Both events were timers, and so was a third one that did not happen. */
+    const withTimers = (timers: readonly TimerVersion[], more: Partial<History> = {}) =>
+      good().ends({
+        timers,
+        events: events.map((event) => ({ ...event, dueAt: AT - 10 })),
+        emits: emits.map((emit) => ({ ...emit, committedAt: 100 })),
+        ...more,
+      }).broken;
+    const THIRD = '01900000-0000-7000-8000-00000000000c';
+    const ofA = set(A, AT - 20, 'a key');
+    const ofB = set(B, AT - 10);
+    const third = set(THIRD, AT - 10, 'a key');
+    const emit = { release: 'present', id: THIRD, tag: 'event 3', fate: 'committed' } as const;
+
+    test('the checker finds nothing in timers that are released, moved or cancelled as they should be', () => {
+      expect(withTimers([third, ...released(ofA, ofB)], { emits: [...emits, emit] })).toEqual([]);
+      const cancels = [
+        { topic: 'payment.captured', timerKey: 'a key', wasThere: true, fate: 'committed' },
+        { topic: 'payment.captured', timerKey: 'a key', wasThere: true, fate: 'rolled back' },
+      ] as const;
+      const cancelled = [third, gone('producer', third)];
+      expect(withTimers([...cancelled, ...released(ofA, ofB)], { emits: [...emits, emit], cancels })).toEqual(
+        [],
+      );
+    });
+
+    test('the checker condemns a timer that was cancelled or moved and happened all the same', () => {
+      expect(withTimers([ofA, gone('producer', ofA), ...released(ofB)])).toEqual([
+        'timer: its timer was cancelled, and it happened all the same',
+      ]);
+      expect(withTimers([ofA, third, gone('producer', third), ...released(ofB)])).toEqual([
+        'timer: its timer was moved, and it happened all the same',
+      ]);
+    });
+
+    test('the checker condemns a timer that was lost, one that is never released, and an event of none', () => {
+      expect(withTimers(released(ofA, ofB, third))).toEqual([
+        'timer: its timer was released, and there is no event',
+      ]);
+      expect(withTimers([...released(ofA, ofB), third])).toEqual([
+        'timer: its timer is still set, long after its time',
+      ]);
+      expect(withTimers(released(ofA))).toEqual(['timer: no timer was set for it']);
+    });
+
+    test('the checker condemns an event before its time', () => {
+      expect(withTimers(released(set(A, AT + 30), set(B, AT + 40)))).toEqual([
+        'timer: it happened 30 ms before its time',
+        'timer: it happened 40 ms before its time',
+      ]);
+    });
+
+    test('the checker condemns a timer that passes an earlier one which had been committed long before', () => {
+      const timers = released(set(A, AT - 10), set(B, AT - 20));
+      expect(withTimers(timers)).toEqual(['timer: it happened before event 2, whose time was 10 ms earlier']);
+      const lately = emits.map((one) => ({ ...one, committedAt: AT }));
+      expect(withTimers(timers, { emits: lately })).toEqual([]);
+    });
+
+    test('the checker condemns a cancellation that said it had cancelled, and deleted nothing', () => {
+      const said = { topic: 'payment.captured', timerKey: 'b', wasThere: true, fate: 'committed' } as const;
+      expect(withTimers(released(ofA, ofB), { cancels: [said] })).toEqual([
+        'timer: timers of payment.captured b were cancelled 1 times, and 0 were deleted',
+      ]);
+    });
+  });
+
+  describe('promise 16, limits of subscribers', () => {
+    const limitedTo = (story: Story, limits: Partial<SubscriberLimits>) =>
+      story.ends({ subscribers: [{ ...good().history.subscribers[0]!, ...limits }] }).broken;
+
+    test('the checker condemns more deliveries at once than a rate allows, and lets it catch up with time', () => {
+      expect(limitedTo(good(), { rate: '40/m' })).toEqual([]);
+      expect(limitedTo(good(), { rate: '20/m' })).toEqual([
+        'rate: 2 deliveries to ledger were claimed within 0 ms, at 20/m',
+      ]);
+      const claimedAgainAt = (at: number) =>
+        settled(
+          half()
+            .lane(130, 'relay-1', { token: null, dueAt: 130, head: 1 })
+            .delivery(130, 'relay-1', 1, DELIVERED)
+            .lane(at, 'relay-2', { token: 'two', dueAt: at + 20_200 })
+            .call(at + 10, 'relay-2', 2, ok(at + 20)),
+          at + 30,
+          'relay-2',
+        );
+      expect(limitedTo(claimedAgainAt(3100), { rate: '20/m' })).toEqual([]);
+      expect(limitedTo(claimedAgainAt(3000), { rate: '20/m' })).toEqual([
+        'rate: 2 deliveries to ledger were claimed within 2900 ms, at 20/m',
+      ]);
+    });
+
+    test('the checker condemns more handlers at once than a concurrency allows', () => {
+      const sideBySide = () =>
+        new Story()
+          .lane(50, 'relay-1', {})
+          .delivery(50, 'relay-1', 1, { laneKey: KEY })
+          .delivery(50, 'relay-1', 2, { laneKey: 'another key' })
+          .lane(100, 'relay-1', { token: 'one', dueAt: 20_300 })
+          .call(110, 'relay-1', 1, null)
+          .call(115, 'relay-1', 2, ok(120));
+      const found = (concurrency: number) =>
+        limitedTo(settled(sideBySide(), 140, 'relay-1'), { concurrency }).filter(
+          (what) => !what.startsWith('outcome'),
+        );
+      expect(found(2)).toEqual([]);
+      expect(found(1)).toEqual([
+        'concurrency: relay-1 called ledger with event 2 while 1 of its handlers ran, which may be 1',
+      ]);
     });
   });
 });

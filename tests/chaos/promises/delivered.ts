@@ -6,11 +6,13 @@ import type { Violation } from './promises.ts';
 
 /** Promise 1. */
 export function* delivered(read: Reading): Generator<Violation> {
-  const { events, emits, markers, releases } = read.history;
+  const { events, emits, markers, releases, timers } = read.history;
   const stored = new Set(events.map(({ id }) => id));
+  // What becomes of a timer is promise 15.
+  const set = new Set(timers.map(({ id }) => id));
   for (const { id, tag, fate } of emits) {
     const about = { eventId: id };
-    if (fate === 'committed' && !stored.has(id))
+    if (fate === 'committed' && !stored.has(id) && !set.has(id))
       yield { rule: 'outcome', what: `${tag} was committed and is gone`, about };
     if (fate === 'rolled back' && stored.has(id))
       yield { rule: 'outcome', what: `${tag} was rolled back and is there`, about };

@@ -69,9 +69,14 @@ export function* byTheHolder(read: Reading): Generator<Violation> {
     const { id, homeId, by, at, subscriber, token } = version;
     const before = latest.get(id);
     const holder = holders.get(before ? id : (homeId ?? '')) ?? null;
+    // A claim of a subscriber that has a limit gives the keys of a lane that nobody holds lanes of their own, to share it.
+    const { rate, concurrency } = read.limitsOf(subscriber);
+    const isSpread = holder === null && (rate !== undefined || concurrency !== undefined);
     const what = read.claims.has(version)
       ? takenEarly(version, before, holder)
-      : changedByAnother(version, before, holder);
+      : isSpread
+        ? null
+        : changedByAnother(version, before, holder);
     if (what !== null) yield { rule: 'holder', what, about: { laneId: homeId ?? id, subscriber }, t: at };
     latest.set(id, version);
     if (token === null) holders.set(id, null);

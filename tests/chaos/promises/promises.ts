@@ -14,6 +14,8 @@ export const PROMISES = {
   12: 'a backfilled event comes before every newer one that is handed over after its backfill began, and none is missing',
   13: 'what waits and what died under a former name is the new name’s once it is renamed, before anything newer',
   14: 'no replayed delivery reaches a handler that refuses replays',
+  15: 'a timer becomes one event, at its time or later and after those that were due before it in its topic; one that was moved or cancelled becomes none',
+  16: 'no subscriber has more handlers at once, or more deliveries in any stretch of time, than its limits allow over all relays',
 } as const;
 
 /** The ways to break a promise, each with its promise. A mutation names the ways that count for it. */
@@ -43,6 +45,9 @@ export const RULES = {
   backfill: 12,
   rename: 13,
   refusal: 14,
+  timer: 15,
+  concurrency: 16,
+  rate: 16,
 } as const satisfies Record<string, keyof typeof PROMISES>;
 
 export type Rule = keyof typeof RULES;

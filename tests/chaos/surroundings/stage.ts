@@ -12,6 +12,7 @@ import { violations } from '../checker.ts';
 import { Clock, NO_PAUSES } from '../clock.ts';
 import type { Emit, History, LogEntry, SubscriberLimits } from '../history.ts';
 import { opened, produce } from '../produce.ts';
+import type { Produced } from '../produce.ts';
 import type { Rule } from '../promises/promises.ts';
 import { readHistory } from '../read-history.ts';
 import { RelayProcess } from '../relays.ts';
@@ -91,7 +92,7 @@ export class Stage {
   readonly relays: RelayProcess[] = [];
   readonly #folder: string;
   readonly #traffic: readonly (readonly PlannedTransaction[])[];
-  readonly #emits: Emit[] = [];
+  readonly #produced: Produced = { emits: [], cancels: [] };
   readonly #isRecorded: boolean;
   /** What the relays write. */
   readonly #output: number;
@@ -153,16 +154,13 @@ export class Stage {
   /** Plays producers side by side. @param producers all of them when left out. */
   async produce(url = this.url('producer'), producers = this.#traffic): Promise<void> {
     const builds = { present: this.build, next: this.build };
-    await Promise.all(
-      producers.map(async (transactions) => {
-        this.#emits.push(...(await produce(transactions, url, builds)));
-      }),
-    );
+    const producing = { url, builds, now: () => this.clock.now() };
+    await Promise.all(producers.map((transactions) => produce(transactions, producing, this.#produced)));
   }
 
   /** An event that a surrounding emitted by itself, so that the checker knows of it. */
   emitted(emit: Omit<Emit, 'release'>): void {
-    this.#emits.push({ ...emit, release: 'present' });
+    this.#produced.emits.push({ ...emit, release: 'present' });
   }
 
   note(fault: string): void {
@@ -241,8 +239,7 @@ export class Stage {
   async history(): Promise<History> {
     await this.sql('select 1');
     const builds = { present: this.build, next: this.build };
-    const history = await readHistory(this.#control!, this.#folder, this.#emits, builds);
-    return { ...history, subscribers: SUBSCRIBERS };
+    return await readHistory(this.#control!, this.#folder, this.#produced, SUBSCRIBERS, builds);
   }
 
   /**
