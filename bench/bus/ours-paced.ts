@@ -39,7 +39,7 @@ export async function replayPaced(db: Database, { deliveries, perMinute, seconds
   const request = { topic, subscriber, since: '1d', include: 'all', limit: deliveries, perMinute } as const;
   const { replayId, matched } = await replay(db, request, 'bench');
   while (delivered < matched && performance.now() - startedAt < seconds * 1000) await sleep(20);
-  if (delivered < matched) await stopReplay(db, { replayId: replayId!, by: 'bench', reason: 'measured' });
+  if (delivered < matched) await stopReplay(db, { replayId: replayId, by: 'bench', reason: 'measured' });
   const ms = performance.now() - startedAt;
   stopped.abort();
   stopListening();

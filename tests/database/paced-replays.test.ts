@@ -77,7 +77,7 @@ describe('a paced replay (rule 15)', () => {
     await advance(bus, 30 * SECOND);
     expect(await putBack(bus)).toBe(5 + 55);
     for (let second = 31; second < 140; second += 1) await advance(bus, second * SECOND);
-    const progress = await readReplay(bus.db, done.replayId!);
+    const progress = await readReplay(bus.db, done.replayId);
     expect(progress).toMatchObject({
       matched: 600,
       replayed: 600,
@@ -150,15 +150,15 @@ describe('a paced replay (rule 15)', () => {
       ids.slice(20, 30).map(({ id }) => id),
     ]);
     for (let second = 1; second < 20; second += 1) await advance(bus, second * SECOND);
-    expect(await readReplay(bus.db, replayId!)).toMatchObject({ pace: { passedOver: 30 } });
+    expect(await readReplay(bus.db, replayId)).toMatchObject({ pace: { passedOver: 30 } });
     await dismiss(
       bus.db,
       { topic: 'payment.captured', subscriber: 'ledger', kind: 'permanent' },
       { action: 'dismiss', by: 'ola', reason: 'enough', until: Infinity },
     );
-    const before = await readReplay(bus.db, replayId!);
+    const before = await readReplay(bus.db, replayId);
     for (let second = 20; second < 90; second += 1) await advance(bus, second * SECOND);
-    const progress = await readReplay(bus.db, replayId!);
+    const progress = await readReplay(bus.db, replayId);
     expect(progress).toMatchObject({ replayed: before!.replayed, pace: { left: 0 } });
     expect(progress!.replayed + progress!.pace!.passedOver).toBe(600);
   });
@@ -181,7 +181,7 @@ describe('a paced replay (rule 15)', () => {
     bus,
   }) => {
     const { replayId } = await paced(bus, 600);
-    const stop = { replayId: replayId!, by: 'ola', reason: 'the ledger is slow', now: after(SECOND) };
+    const stop = { replayId: replayId, by: 'ola', reason: 'the ledger is slow', now: after(SECOND) };
     expect(await stopReplay(bus.db, stop)).toBe('stopped');
     expect(await stopReplay(bus.db, stop)).toBe('ended');
     expect(
@@ -189,7 +189,7 @@ describe('a paced replay (rule 15)', () => {
     ).toBeNull();
     await advance(bus, 50 * SECOND);
     expect(await putBack(bus)).toBe(10);
-    expect(await readReplay(bus.db, replayId!)).toMatchObject({
+    expect(await readReplay(bus.db, replayId)).toMatchObject({
       replayed: 10,
       pace: {
         left: 590,
@@ -227,7 +227,7 @@ describe('a paced replay (rule 15)', () => {
     const done = await paced(bus, 600, { topic: 'payment.failed', subscriber: 'bookings' });
     expect(done).toMatchObject({ matched: 0, replayed: 0 });
     expect(await stepReplay(bus.db, { attached: [], now: after(MINUTE) })).toBeNull();
-    expect(await readReplay(bus.db, done.replayId!)).toMatchObject({ pace: { left: 0 } });
+    expect(await readReplay(bus.db, done.replayId)).toMatchObject({ pace: { left: 0 } });
   });
 
   test('is slower than one a minute for nobody: the first is put back at once', async ({ bus }) => {

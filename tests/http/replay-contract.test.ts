@@ -103,6 +103,31 @@ describe('a subscriber that refuses replays', () => {
   });
 });
 
+describe('a dry run', () => {
+  test('counts, stores nothing, and is no replay even under an id that was used', async ({
+    bus,
+    operators,
+  }) => {
+    operators.attached = attached;
+    await died(bus, 2);
+    const asked = {
+      topic: 'payment.captured',
+      since: '24h',
+      replayId: '019a0000-0000-7000-8000-000000000003',
+    };
+    const dry = async (more: object = {}) =>
+      await operators.ask('/replay', { json: { ...asked, ...more, dryRun: true } });
+    const counted = { replayId: null, since: '24h', matched: 2, replayed: 0 };
+    expect((await dry({ expectedCount: 2 })).json).toMatchObject(counted);
+    expect(await rows(bus.db, 'select from replays')).toEqual([]);
+    await operators.ask('/replay', { json: asked });
+    await drainLive(bus.db, [ledger(giveUp), mailer]);
+    expect((await dry()).json).toMatchObject(counted);
+    expect((await dry({ expectedCount: 1 })).json).toMatchObject({ code: 'count_changed' });
+    expect((await dry({ subscriber: 'audit' })).json).toMatchObject({ code: 'no_such_subscription' });
+  });
+});
+
 describe('a paced replay', () => {
   const replayed = async (bus: Bus) =>
     (

@@ -43,7 +43,9 @@ export const replayed = z
     matched: shape.count,
     replayed: shape.count,
   })
-  .meta({ id: 'Replayed', description: 'The re-queued deliveries.' }) satisfies z.ZodType<Replay>;
+  .meta({ id: 'Replayed', description: 'The re-queued deliveries.' }) satisfies z.ZodType<
+  Omit<Replay, 'replayId'>
+>;
 
 const leftOutFields = {
   topic: text('topic'),

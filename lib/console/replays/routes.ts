@@ -4,7 +4,7 @@ import * as z from 'zod';
 import { stopReplay } from '../../bus/deliveries/operations/paced-replay.ts';
 import { replayRequest } from '../kit/replay-request.ts';
 import type { ParsedReplayRequest } from '../kit/replay-request.ts';
-import { RefusesReplays, replay } from '../../bus/deliveries/operations/replay.ts';
+import { RefusesReplays, replay, requireListed } from '../../bus/deliveries/operations/replay.ts';
 import type { Replay } from '../../bus/deliveries/operations/replay.ts';
 import { CountChanged, NoSuchSubscription } from '../../bus/deliveries/refusals.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';
@@ -187,12 +187,8 @@ export const requestReplay = operatorRoute({
       ),
     },
   },
-  handle: async ({ body, operator, bus }) => {
-    const done = await requireReplay(bus, body, operator.subject);
-    if (done.replayId === null)
-      return { ...(await preview(bus, body)), ...done, replayId: null, replayed: 0 };
-    return done;
-  },
+  handle: async ({ body, operator, bus }) =>
+    await orProblem<Replay | DryRun>(body.dryRun ? tried(bus, body) : begun(bus, body, operator.subject)),
   redirectTo: ({ replayId }, { body: { incident } }) => {
     if (replayId === null) return null;
     // The page of an incident follows its replay.
@@ -285,7 +281,7 @@ export const stopPacedReplay = stopRoute(BEGUN, {
 export const replayRoutes = [showPreview, requestReplay];
 export const logRoutes = [listReplays, showReplay, stopPacedReplay];
 
-const isDryRun = (view: Replay): view is DryRun => 'subscriptions' in view;
+const isDryRun = (view: object): view is DryRun => 'subscriptions' in view;
 
 async function preview(bus: Bus, request: ParsedReplayRequest): Promise<ReplayPreview> {
   const db = await bus.database();
@@ -294,12 +290,25 @@ async function preview(bus: Bus, request: ParsedReplayRequest): Promise<ReplayPr
   return await previewReplay(db, bus.subscribers(), request);
 }
 
-/** @throws Problem 409 if another number matches, or nothing that the catalog lists and that takes replays. */
-async function requireReplay(bus: Bus, request: ParsedReplayRequest, by: string): Promise<Replay> {
+/** @throws as a replay, for a number that does not match and for what the catalog does not list. */
+async function tried(bus: Bus, request: ParsedReplayRequest): Promise<DryRun> {
+  const view = await preview(bus, request);
+  requireListed(request);
+  const { since = null, expectedCount = view.matched } = request;
+  if (view.matched !== expectedCount) throw new CountChanged(expectedCount, view.matched);
+  return { ...view, replayId: null, since, replayed: 0 };
+}
+
+async function begun(bus: Bus, request: ParsedReplayRequest, by: string): Promise<Replay> {
   const db = await bus.database();
   await requireKnownTopic(db, request.topic);
+  return await replay(db, request, by, undefined, bus.subscribers());
+}
+
+/** @throws Problem 409 if another number matches, or nothing that the catalog lists and that takes replays. */
+async function orProblem<Result>(asked: Promise<Result>): Promise<Result> {
   try {
-    return await replay(db, request, by, undefined, bus.subscribers());
+    return await asked;
   } catch (error) {
     if (error instanceof CountChanged) {
       throw new Problem(error.code, { detail: `${error.message}.`, cause: error });

@@ -24,8 +24,6 @@ export interface ReplayRequest extends ChosenDeliveries {
   readonly incident?: string | undefined;
   /** By default dead letters that nobody dismissed. `all`: those and what was delivered. */
   readonly include?: 'dead_letters' | 'dismissed' | 'all' | undefined;
-  /** Counts the matching deliveries and changes nothing. */
-  readonly dryRun?: boolean | undefined;
   /** Only this many, the oldest first. */
   readonly limit?: number | undefined;
   /** Puts back about this many deliveries a minute; by default all at once. */

@@ -13,8 +13,7 @@ import { matchingOf, matchingValues } from './replay-matching.ts';
 import type { ReplayRequest } from './replay-matching.ts';
 
 export interface Replay {
-  /** Null for a dry run. */
-  readonly replayId: string | null;
+  readonly replayId: string;
   /** Null for deliveries chosen by id, which may be of several topics. */
   readonly topic: string | null;
   readonly since: string | null;
@@ -64,11 +63,10 @@ export async function replay(
 ): Promise<Replay> {
   requireListed(asked);
   requireRunning(asked, attached);
-  const { topic = null, since = null, dryRun = false, expectedCount, reason } = asked;
+  const { topic = null, since = null, expectedCount, reason } = asked;
   const id = asked.replayId ?? uuidv7();
   const [row] = await requeue(db, asked, now, (at) => [
     ...matchingValues(asked, attached, at),
-    dryRun,
     expectedCount ?? null,
     id,
     by,
@@ -80,14 +78,11 @@ export async function replay(
     if (!earlier) throw error;
     return [{ matched: 0, replayed: 0, earlier, left_out: null, refused: null }];
   });
-  const { matched, replayed } = row!;
-  // A dry run counts what matches now, whatever was replayed under the same id.
-  const earlier = dryRun ? null : row!.earlier;
+  const { matched, replayed, earlier } = row!;
   if (earlier) return { replayId: id, topic, since, ...earlier };
-  if (!dryRun) requireMatch(row!, asked);
+  requireMatch(row!, asked);
   if (expectedCount !== undefined && matched !== expectedCount)
     throw new CountChanged(expectedCount, matched);
-  if (dryRun) return { replayId: null, topic, since, matched, replayed };
   if (asked.perMinute === undefined) return { replayId: id, topic, since, matched, replayed };
   const putBack = await stepReplay(db, { attached, replayId: id, ...(now && { now }) });
   return { replayId: id, topic, since, matched, replayed: putBack ?? 0 };
@@ -108,7 +103,7 @@ async function requeue(
   // A plan changes no delivery, so it needs no locks.
   const pace = isPaced ? [asked.perMinute] : [];
   const at = now?.toISOString() ?? null;
-  if (asked.dryRun || isPaced) return await run(driverOf(db), { text, values: [...valuesAt(at), ...pace] });
+  if (isPaced) return await run(driverOf(db), { text, values: [...valuesAt(at), ...pace] });
   return await db.transaction(async (tx) => {
     const { topic = null, subscriber = null, deliveryIds } = asked;
     const [lock] = await run<{ asked_at: string }>(tx, {
@@ -135,18 +130,15 @@ function requireMatch({ matched, left_out: leftOut, refused }: ReplayRow, asked:
   if (refused !== null && matched === 0) throw new RefusesReplays(refused);
 }
 
-/** @throws RefusesReplays when the request names a subscription that refuses replays; its preview says so too. */
-function requireRunning(
-  { topic, subscriber, dryRun }: ReplayRequest,
-  attached: readonly AttachedSubscriber[],
-): void {
-  if (dryRun || topic === undefined || subscriber === undefined) return;
+/** @throws RefusesReplays when the request names a subscription that refuses replays. */
+function requireRunning({ topic, subscriber }: ReplayRequest, attached: readonly AttachedSubscriber[]): void {
+  if (topic === undefined || subscriber === undefined) return;
   if (refusingReplays(attached).includes(`${topic} ${subscriber}`))
     throw new RefusesReplays(`${subscriber} for ${topic}`);
 }
 
 /** @throws NoSuchSubscription when the catalog does not have the topic, or the topic not the subscriber. */
-function requireListed({ topic, subscriber }: ReplayRequest): void {
+export function requireListed({ topic, subscriber }: ReplayRequest): void {
   if (topic === undefined) return;
   if (!isTopicName(topic)) throw new NoSuchSubscription(`the topic ${topic}`);
   if (subscriber !== undefined && !catalog[topic].subscribers.some((listed) => listed === subscriber))
@@ -185,11 +177,11 @@ const LOCK = `
 
 const chosenOf = (matching: string) => `
   with ${matching},
-  earlier as materialized (${EARLIER} where id = $13::uuid
+  earlier as materialized (${EARLIER} where id = $12::uuid
   ),
   is_on as materialized (
-    select not $11::boolean and not exists (select from earlier)
-      and ($12::bigint is null or $12::bigint = (select count(*) from matching))
+    select not exists (select from earlier)
+      and ($11::bigint is null or $11::bigint = (select count(*) from matching))
       -- A refused request is not recorded.
       and (not exists (select from found) or exists (select from matching))
       and ($6::text is null or not exists (select from found where not is_listed)) as so
@@ -203,7 +195,7 @@ const chosenOf = (matching: string) => `
 const recordedOf = (of: string, replayed: string) => `
   recorded as (
     insert into replays (id, topic, requested_at, requested_by, reason, request, matched, replayed, recipients)
-    select $13::uuid, $1::text, clock.now, $14::text, $15::text, $16::text::jsonb, (select count(*) from matching),
+    select $12::uuid, $1::text, clock.now, $13::text, $14::text, $15::text::jsonb, (select count(*) from matching),
       ${replayed}, (
         select coalesce(jsonb_agg(jsonb_build_object('topic', topic, 'subscriber', subscriber, 'count', count)
           order by topic, subscriber), '[]')
@@ -219,18 +211,18 @@ const recordedOf = (of: string, replayed: string) => `
 
 const statement = (matching: string) => `${chosenOf(matching)},
   replaying as materialized (
-    select $13::text as id, $14::text as operator, $15::text as reason
+    select $12::text as id, $13::text as operator, $14::text as reason
   ),${PUT_BACK},${recordedOf('put_back', '(select count(*) from put_back)')}`;
 
 // A record of replays never changes, so that of a paced one counts none.
 const plan = (matching: string) => `${chosenOf(matching)},
   planned as (
     insert into planned_replays (replay_id, position, lane_id, ended_at)
-    select $13::uuid, position, lane_id, ended_at from chosen
+    select $12::uuid, position, lane_id, ended_at from chosen
   ),
   paced as (
     insert into paced_replays (replay_id, per_minute, planned, next_at, ended_at)
-    select $13::uuid, $17::int, (select count(*) from chosen), clock.now,
+    select $12::uuid, $16::int, (select count(*) from chosen), clock.now,
       case when not exists (select from chosen) then clock.now end
     from clock where (select so from is_on)
   ),${recordedOf('chosen', '0')}`;
