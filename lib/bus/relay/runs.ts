@@ -185,20 +185,19 @@ export class Runs {
    * @param nextProbes of the subscribers in an outage: their lanes wait for these, whatever their deliveries are due.
    */
   noteRetries(yielded: readonly Yielded[], nextProbes: ReadonlyMap<string, number>): void {
-    const { report } = this.#relaying;
     for (const { run, outcome } of yielded) {
-      const probeAt = foundNobody(outcome)
-        ? nextProbes.get(run.lane.subscription.subscriber.name)
-        : undefined;
-      const retries = probeAt === undefined ? retriesOf(outcome) : [probeAt];
-      report.nextRetryAt = earliest([report.nextRetryAt, ...retries]);
+      const { retryAtMs, unfinished } = outcome;
+      const { name } = run.lane.subscription.subscriber;
+      const probeAt = foundNobody(outcome) ? nextProbes.get(name) : undefined;
+      this.noteNext(probeAt ?? retryAtMs);
+      if (probeAt === undefined) for (const { nextAttemptAtMs } of unfinished) this.noteNext(nextAttemptAtMs);
     }
   }
 
-  /** Notes in the report that something is due then. */
-  noteNext(atMs: number): void {
+  /** Notes in the report that something is due then; null: nothing is. */
+  noteNext(atMs: number | null): void {
     const { report } = this.#relaying;
-    report.nextRetryAt = earliest([report.nextRetryAt, atMs]);
+    if (atMs !== null) report.nextRetryAt = Math.min(atMs, report.nextRetryAt ?? Infinity);
   }
 
   #keep(run: LaneRun, { id, keepUntilMs }: LaneOutcome, { leftFor }: Settled): void {
@@ -214,15 +213,12 @@ export class Runs {
 
   /** Whether there are runs, and each is done, or waits for a longer lease. */
   get arePaused(): boolean {
-    if (this.#runs.size === 0) return false;
-    for (const run of this.#runs) if (!run.isPaused) return false;
-    return true;
+    return this.#runs.size > 0 && [...this.#runs].every(({ isPaused }) => isPaused);
   }
 
   /** Whether one of the runs is done, or waits for a longer lease. */
   get isAnyPaused(): boolean {
-    for (const run of this.#runs) if (run.isPaused) return true;
-    return false;
+    return [...this.#runs].some(({ isPaused }) => isPaused);
   }
 
   /** Resolves when every run is done, or waits for a longer lease. */
@@ -289,13 +285,4 @@ function firstOf(unsettled: Iterable<Yielded>, most: number): Yielded[] {
 /** Whether an attempt of a subscriber that may be in an outage found nobody there. */
 export function foundNobody({ unfinished }: Pick<LaneOutcome, 'unfinished'>): boolean {
   return unfinished.some(({ presence }) => presence === 'absent');
-}
-
-function retriesOf({ retryAtMs, unfinished }: LaneOutcome): readonly (number | null)[] {
-  return [retryAtMs, ...unfinished.map(({ nextAttemptAtMs }) => nextAttemptAtMs)];
-}
-
-function earliest(instants: readonly (number | null)[]): number | null {
-  const known = instants.filter((at) => at !== null);
-  return known.length > 0 ? Math.min(...known) : null;
 }
