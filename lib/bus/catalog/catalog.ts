@@ -78,6 +78,11 @@ export function isTopicName(name: string): name is TopicName {
   return Object.hasOwn(catalog, name);
 }
 
+/** Lists the components that subscribe to a topic; none for a topic that only another release knows. */
+export function subscribersOf(topic: string): readonly string[] {
+  return isTopicName(topic) ? catalog[topic].subscribers : [];
+}
+
 /** Lists the rows of the catalog with their names, in the catalog's order. */
 export function topics(): [TopicName, TopicRow][] {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `Object.entries` types keys as any string

@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
-import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
+import { subscribersOf } from '../../bus/catalog/catalog.ts';
 import { backfill, BackfillUnderWay, stopBackfill } from '../../bus/deliveries/operations/backfill.ts';
 import { CountChanged } from '../../bus/deliveries/refusals.ts';
 import type { Database } from '../../platform/db/connect.ts';
@@ -258,7 +258,7 @@ function countWords(matched: number, expected: number): string {
 
 /** @throws Problem 409 `no_such_subscription` with the name that was probably meant. */
 function requireListed({ topic, subscriber }: ParsedBackfillRequest): void {
-  const listed: readonly string[] = isTopicName(topic) ? catalog[topic].subscribers : [];
+  const listed = subscribersOf(topic);
   if (listed.includes(subscriber)) return;
   const meant = nearest(subscriber, listed);
   const advice =

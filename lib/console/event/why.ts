@@ -1,4 +1,4 @@
-import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
+import { catalog, isTopicName, subscribersOf } from '../../bus/catalog/catalog.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import { personalTexts } from '../../platform/masking/personal.ts';
 import { subjectOf } from '../../platform/masking/subject.ts';
@@ -89,8 +89,7 @@ function notHandled(
 ): Reason | null {
   const { topic } = found.event;
   const since = waitsSince(found.event, delivery?.tries ?? null, found.now);
-  const listed: readonly string[] = isTopicName(topic) ? catalog[topic].subscribers : [];
-  if (!listed.includes(subscriber)) return reasonOf('not_in_catalog', { since });
+  if (!subscribersOf(topic).includes(subscriber)) return reasonOf('not_in_catalog', { since });
   return handled.has(`${topic} ${subscriber}`) ? null : reasonOf('unattached', { since });
 }
 

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { catalog, isTopicName, subscriberNames } from '../../bus/catalog/catalog.ts';
+import { subscriberNames, subscribersOf } from '../../bus/catalog/catalog.ts';
 import { LANES_COUNTED } from '../../components/incidents/halts.ts';
 import { computed, field, instant, instantOrNull, jsonOf, shapesOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
@@ -137,6 +137,5 @@ export function incidentOf(found: FoundIncident): Incident {
 /** @param topic null: any. @param subscriber empty: the bus itself. */
 function isListed(topic: string | null, subscriber: string): boolean {
   if (subscriber === '') return true;
-  if (topic === null) return subscriberNames().some((listed) => listed === subscriber);
-  return isTopicName(topic) && catalog[topic].subscribers.some((listed) => listed === subscriber);
+  return (topic === null ? subscriberNames() : subscribersOf(topic)).includes(subscriber);
 }

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
+import { subscribersOf } from '../../bus/catalog/catalog.ts';
 import { subscriptionsOf } from '../../bus/deliveries/subscription.ts';
 import { waitAfter } from '../../bus/subscribers/backoff.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
@@ -16,8 +16,7 @@ export function handlingOf(
   subscriber: string,
   attached: readonly AttachedSubscriber[],
 ): Handling {
-  const listed: readonly string[] = isTopicName(topic) ? catalog[topic].subscribers : [];
-  if (!listed.includes(subscriber)) return 'not_in_catalog';
+  if (!subscribersOf(topic).includes(subscriber)) return 'not_in_catalog';
   const subscription = subscriptionsOf(attached).get(`${topic} ${subscriber}`);
   return subscription ? { maxAttempts: subscription.subscriber.maxAttempts } : 'unattached';
 }

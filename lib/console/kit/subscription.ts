@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
+import { subscribersOf } from '../../bus/catalog/catalog.ts';
 import { defaultsOf } from '../../bus/subscribers/defaults.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Refusal } from '../../components/registry.ts';
@@ -21,7 +21,7 @@ export function isAttached(
 
 /** The number of other subscribers that the catalog lists for the topic. */
 export function othersOf({ topic, subscriber }: Subscription): number {
-  return isTopicName(topic) ? catalog[topic].subscribers.filter((name) => name !== subscriber).length : 0;
+  return subscribersOf(topic).filter((name) => name !== subscriber).length;
 }
 
 const options = z

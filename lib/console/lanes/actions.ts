@@ -2,7 +2,7 @@ import { eq } from 'drizzle-orm';
 import * as z from 'zod';
 
 import { lanes } from '../../../drizzle/schema.ts';
-import { subscriberNames, topics } from '../../bus/catalog/catalog.ts';
+import { subscriberNames, subscribersOf } from '../../bus/catalog/catalog.ts';
 import {
   pause as pauseDeliveries,
   resume as resumeDeliveries,
@@ -322,9 +322,6 @@ export const laneActions = [retry, probeDelivery, skip, pause, resume];
 
 /** Whether the catalog lists the subscriber: for the topic, or for any without one. */
 function isListed(wanted: { readonly subscriber: string; readonly topic: string | null }): boolean {
-  return topics().some(
-    ([name, { subscribers }]) =>
-      (wanted.topic === null || name === wanted.topic) &&
-      subscribers.some((listed) => listed === wanted.subscriber),
-  );
+  const listed = wanted.topic === null ? subscriberNames() : subscribersOf(wanted.topic);
+  return listed.includes(wanted.subscriber);
 }

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { catalog, isTopicName, topics as catalogTopics } from '../../bus/catalog/catalog.ts';
+import { catalog, isTopicName, subscribersOf, topics as catalogTopics } from '../../bus/catalog/catalog.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import { LANES_COUNTED } from '../../components/incidents/halts.ts';
 import type { Database } from '../../platform/db/connect.ts';
@@ -271,8 +271,7 @@ function unlistedOf({ totals, awaiting }: Found): Map<string, Set<string>> {
   ];
   const unlisted = new Map<string, Set<string>>();
   for (const { topic, subscriber } of holding) {
-    const listed: readonly string[] = isTopicName(topic) ? catalog[topic].subscribers : [];
-    if (isTopicName(topic) && (subscriber === '' || listed.includes(subscriber))) continue;
+    if (subscriber === '' ? isTopicName(topic) : subscribersOf(topic).includes(subscriber)) continue;
     const names = unlisted.get(topic) ?? new Set();
     // An empty name stands for the topic's events.
     unlisted.set(topic, subscriber === '' ? names : names.add(subscriber));

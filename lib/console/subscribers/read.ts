@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { topics as catalogTopics } from '../../bus/catalog/catalog.ts';
+import { topicsOf } from '../../bus/subscribers/subscriber.ts';
 import { addHistograms, quantileMs } from '../../components/subscriber-health/buckets.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { DAY, HOUR, SECOND, instantOf } from '../../platform/time.ts';
@@ -116,9 +116,7 @@ export async function readSubscriberHealth(
   { subscriber, topic, span, attachments }: HealthRequest,
   now?: Date,
 ): Promise<SubscriberHealth | null> {
-  const listed = catalogTopics().flatMap(([name, { subscribers }]) =>
-    subscribers.some((one) => one === subscriber) ? [name] : [],
-  );
+  const listed = topicsOf(subscriber);
   const asked = listed.filter((name) => topic === undefined || name === topic);
   const [found, standings, gaps] = await Promise.all([
     findHealth(db, { subscriber, topic: topic ?? '', listed, ...SPANS[span] }, now),

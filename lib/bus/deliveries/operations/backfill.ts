@@ -6,7 +6,7 @@ import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database, Transaction } from '../../../platform/db/connect.ts';
 import { driverOf, limitStatements, run } from '../../../platform/db/statement.ts';
 import { MINUTE, sleep } from '../../../platform/time.ts';
-import { catalog, isTopicName } from '../../catalog/catalog.ts';
+import { subscribersOf } from '../../catalog/catalog.ts';
 import { FAN_OUT_LOCK } from '../locks.ts';
 import { CountChanged, NoSuchSubscription } from '../refusals.ts';
 import { releaseLanes } from '../release.ts';
@@ -133,8 +133,7 @@ export async function stopBackfill(db: Database, id: string, by: string, reason:
 }
 
 function requireListed({ topic, subscriber }: Backfilling): void {
-  const listed: readonly string[] = isTopicName(topic) ? catalog[topic].subscribers : [];
-  if (!listed.includes(subscriber))
+  if (!subscribersOf(topic).includes(subscriber))
     throw new NoSuchSubscription(`${subscriber} for ${topic}`, 'Nothing was written.');
 }
 

@@ -3,7 +3,7 @@ import { and, eq } from 'drizzle-orm';
 import { pauses } from '../../../../drizzle/schema.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { nearest } from '../../../platform/nearest.ts';
-import { subscriberNames, topics } from '../../catalog/catalog.ts';
+import { subscriberNames, subscribersOf } from '../../catalog/catalog.ts';
 import { NotActedOn } from './first-of-lane.ts';
 import { openRename, openRenames } from './rename-open.ts';
 import { takeOver } from './rename-take-over.ts';
@@ -147,17 +147,8 @@ export async function advanceRenames(db: Database, until: number, now?: Date): P
 }
 
 function requireListed(asked: Rename, found: readonly { readonly topic: string }[]): void {
-  const listed = new Set(
-    topics().flatMap(([name, { subscribers }]) =>
-      subscribers.some((one) => one === asked.to) ? [name as string] : [],
-    ),
-  );
   const names = found.map(({ topic }) => topic);
-  const unlisted = names.filter((name) => !listed.has(name));
-  if (unlisted.length === 0) return;
-  throw new NewNameNotListed(
-    asked,
-    unlisted,
-    names.filter((name) => listed.has(name)),
-  );
+  const listed = names.filter((name) => subscribersOf(name).includes(asked.to));
+  const unlisted = names.filter((name) => !listed.includes(name));
+  if (unlisted.length > 0) throw new NewNameNotListed(asked, unlisted, listed);
 }

@@ -3,7 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
-import { catalog, isTopicName } from '../../catalog/catalog.ts';
+import { isTopicName, subscribersOf } from '../../catalog/catalog.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { CountChanged, NoSuchSubscription } from '../refusals.ts';
 import { refusingReplays } from '../subscription.ts';
@@ -141,7 +141,7 @@ function requireRunning({ topic, subscriber }: ReplayRequest, attached: readonly
 export function requireListed({ topic, subscriber }: ReplayRequest): void {
   if (topic === undefined) return;
   if (!isTopicName(topic)) throw new NoSuchSubscription(`the topic ${topic}`);
-  if (subscriber !== undefined && !catalog[topic].subscribers.some((listed) => listed === subscriber))
+  if (subscriber !== undefined && !subscribersOf(topic).includes(subscriber))
     throw new NoSuchSubscription(`${subscriber} for ${topic}`);
 }
 

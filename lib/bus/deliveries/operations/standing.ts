@@ -3,7 +3,7 @@ import { eq } from 'drizzle-orm';
 import { lanes } from '../../../../drizzle/schema.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
-import { topics } from '../../catalog/catalog.ts';
+import { topicsOf } from '../../subscribers/subscriber.ts';
 import { FORMER_LANES } from './rename-open.ts';
 
 // What stands under a name that the catalog no longer lists: it is renamed or retired.
@@ -31,11 +31,8 @@ export interface Standing {
 
 /** @throws StillListed where the catalog lists the name for the topic; null: for any. */
 export function requireUnlisted(subscriber: string, topic: string | null, action: 'retire' | 'rename'): void {
-  const listing = topics().find(
-    ([name, { subscribers }]) =>
-      (topic === null || name === topic) && subscribers.some((listed) => listed === subscriber),
-  );
-  if (listing) throw new StillListed(subscriber, listing[0], topic !== null, action);
+  const listing = topicsOf(subscriber).find((name) => topic === null || name === topic);
+  if (listing !== undefined) throw new StillListed(subscriber, listing, topic !== null, action);
 }
 
 /** Whether the subscriber ever had a delivery. */
