@@ -16,21 +16,23 @@ declare
       select int8range(greatest((last_stretch - age) * 64, 64), (stretch - age) * 64)
       from unnest(array[2, 30]) as age where last_stretch < stretch
     ) end;
+  held bigint[];
+  locked record;
 begin
   now_at := coalesce(clock, clock_timestamp());
   with passed as (
     -- A turn takes less time than a lease lasts: what is older has been seen.
     delete from leases where until > coalesce(since - interval '1 second', '-infinity') and until <= now_at returning lanes
-  ),
-  lapsed as materialized (
-    select lane.address from (select distinct id from passed, unnest(lanes) as id order by id) as held, lateral (
-      select ctid as address, lease_token, due_at, leased_until from lanes
-      where lanes.id >= held.id and lanes.id <= held.id order by lanes.id desc limit 1 for update
-    ) as lane
-    where lease_token is not null and due_at is null and leased_until <= now_at
   )
-  update lanes set due_at = leased_until where ctid = any (array(select address from lapsed));
-  get diagnostics rescued = row_count;
+  select array_agg(id) into held from passed, unnest(lanes) as id;
+  rescued := 0;
+  if held is not null then
+    locked := postbud_lock_lanes_1(held);
+    -- In a newer snapshot, now that they are locked: a lane that a turn has lengthened meanwhile has another address.
+    update lanes set due_at = leased_until
+    where ctid = any (locked.addresses) and lease_token is not null and due_at is null and leased_until <= now_at;
+    get diagnostics rescued = row_count;
+  end if;
   with recent as (
     select id from unnest(ranges) as stretches, lateral (
       select ctid as id from backlog where shard >= 64 and shard >= lower(stretches) and shard < upper(stretches)

@@ -20,6 +20,7 @@ import {
   emitPayments,
   eventStates,
   gate,
+  openTransaction,
   payloadOf,
   payment,
   rows,
@@ -177,6 +178,37 @@ describe('lanes', () => {
     expect(await drain(bus.db, attached, { now: START + MINUTE })).toMatchObject({ delivered: 3 });
     expect(handed).toEqual([1, 2, 3, 3, 4, 5]);
   });
+});
+
+test('a lane whose relay died is due once its lease is over, also where a turn lengthens it at that moment', async ({
+  bus,
+}) => {
+  await emitPayments(bus.db, 1, 1);
+  await drain(bus.db, []);
+  await rows(
+    bus.db,
+    `with held as (
+       update lanes set lease_token = gen_random_uuid(), leased_until = now() - interval '1 second', due_at = null
+       where subscriber = 'ledger' returning id
+     )
+     insert into leases select now() - interval '1 second', array_agg(id) from held`,
+  );
+  const turn = await openTransaction(bus.url);
+  await turn.client.query(`update lanes set tail = tail where subscriber = 'ledger'`);
+  const tidied = rows<{ rescued: number }>(bus.db, 'select rescued from postbud_tidy_1(null, null)');
+  await expect
+    .poll(() =>
+      rows(
+        bus.db,
+        `select from pg_stat_activity where query like '%postbud_tidy_1%' and wait_event_type = 'Lock'`,
+      ),
+    )
+    .toHaveLength(1);
+  await turn.commit();
+  expect(await tidied).toEqual([{ rescued: 1 }]);
+  expect(
+    await rows(bus.db, `select from lanes where subscriber = 'ledger' and due_at <= now()`),
+  ).toHaveLength(1);
 });
 
 describe('the signal of a relay', () => {
