@@ -428,6 +428,32 @@ describe('a rename', () => {
     await unbroken(bus.db);
   });
 
+  test('takes what comes to a lane that its former name gets meanwhile', async ({
+    bus,
+    handed,
+    ledger: makeLedger,
+  }) => {
+    await emitToBooks(bus.db, 1, 1, { orderingKey: 'a' });
+    await fanOut(bus.db);
+    await emitPayments(bus.db, 2, 2, { orderingKey: 'a' });
+    await fanOut(bus.db);
+    const waiting = `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%is_held%'`;
+    const { renaming } = await other.db.transaction(async (tx) => {
+      await tx.execute(`select from lanes where subscriber = 'books' for update`);
+      const begun = { renaming: renamed(bus.db) };
+      await expect.poll(async () => await rows(bus.db, waiting)).toHaveLength(1);
+      // Of another key, and so in another lane than both names have.
+      await emitToBooks(bus.db, 3, 4, { orderingKey: 'b' });
+      await fanOut(bus.db);
+      return begun;
+    });
+    expect(await renaming).toMatchObject([{ moved: 3, left: 0 }]);
+    await unbroken(bus.db);
+    await drain(bus.db, [makeLedger()], { now: START + 2 * MINUTE });
+    expect(handed.toSorted()).toEqual([1, 2, 3, 4]);
+    await unbroken(bus.db);
+  });
+
   test('waits for the end of a backfill of either name', async ({ bus }) => {
     await someOfEach(bus);
     for (const subscriber of ['books', 'ledger']) {

@@ -41,8 +41,8 @@ export async function takeOver(
     if (Date.now() + LOOK_EVERY_MS >= until) return total;
     await sleep(LOOK_EVERY_MS);
   }
-  await run(driverOf(db), { text: MAKE_LANES, values: [open.topic, open.from, open.to] });
   for (;;) {
+    await run(driverOf(db), { text: MAKE_LANES, values: [open.topic, open.from, open.to] });
     const done = await db.transaction(async (tx) => await moveChunk(tx, open, at));
     total.moved += done.moved;
     total.dismissed += done.dismissed;
@@ -78,10 +78,7 @@ interface Chunk extends TakenOver {
 
 async function moveChunk(tx: Transaction, open: OpenRename, at: string | null): Promise<Chunk> {
   const { id, topic, from, to, by, reason } = open;
-  const [lock] = await run<{ now: string; is_held: boolean }>(tx, {
-    text: LOCK,
-    values: [topic, from, to, at],
-  });
+  const [lock] = await run<Lock>(tx, { text: LOCK, values: [topic, from, to, at] });
   if (!lock || lock.is_held) return { moved: 0, dismissed: 0, isHeld: lock !== undefined, isLast: !lock };
   const former = and(eq(errorGroups.topic, topic), eq(errorGroups.subscriber, from));
   const groups = await tx
@@ -94,10 +91,17 @@ async function moveChunk(tx: Transaction, open: OpenRename, at: string | null): 
   }));
   const [done] = await run<{ moved: number; dismissed: number; is_last: boolean }>(tx, {
     text: MOVE,
-    values: [topic, from, to, id, lock.now, by, reason, JSON.stringify(renamed)],
+    values: [topic, from, to, id, lock.now, by, reason, JSON.stringify(renamed), lock.ids],
   });
   const { moved, dismissed, is_last: isLast } = done!;
   return { moved, dismissed, isHeld: false, isLast };
+}
+
+interface Lock {
+  readonly now: string;
+  readonly is_held: boolean;
+  /** The lanes of both names. */
+  readonly ids: string;
 }
 
 /**
@@ -111,7 +115,7 @@ async function finish(
 ): Promise<{ readonly moved: number; readonly isOver: boolean }> {
   const at = now?.toISOString() ?? null;
   await run(tx, { text: `select pg_advisory_xact_lock(${FAN_OUT_LOCK}, 0)`, values: [] });
-  const [lock] = await run<{ now: string }>(tx, { text: LOCK, values: [topic, from, to, at] });
+  const [lock] = await run<Lock>(tx, { text: LOCK, values: [topic, from, to, at] });
   const [readdressed] = await run<{ count: number }>(tx, { text: READDRESS, values: [topic, from, to, id] });
   const moved = readdressed!.count;
   if (moved === CHUNK) return { moved, isOver: false };
@@ -136,48 +140,54 @@ const MAKE_LANES = `
   select postbud_lanes_2($1::text, array[$3::text], slot, 0)
   from lanes where topic = $1::text and subscriber = $2::text and home_id is null`;
 
-// In a statement of its own, so that the snapshot of the next one is no older than the locks.
+// In a statement of its own, so that the snapshot of the next one is no older than the locks. One clock for all lanes: by
+// clocks of their own they would be groups of their own.
 const LOCK = `
   with locked as materialized (
-    select subscriber, lease_token, coalesce(due_at, leased_until) as held_until from lanes
+    select id, subscriber, lease_token, coalesce(due_at, leased_until) as held_until from lanes
     where topic = $1::text and subscriber in ($2::text, $3::text) order by id for update
+  ),
+  clock as materialized (
+    select coalesce($4::text::timestamptz, clock_timestamp()) as now where exists (select from locked)
   )
-  select now::text, coalesce(bool_or(subscriber = $2::text and lease_token is not null and held_until > now), false) as is_held
-  from locked, (select coalesce($4::text::timestamptz, clock_timestamp()) as now) as clock
-  group by now`;
+  select now::text, coalesce(bool_or(subscriber = $2::text and lease_token is not null and held_until > now), false) as is_held,
+    array_agg(id)::text as ids
+  from locked, clock group by now`;
 
-// Dead letters are moved before anything that waits, so that nothing passes one that halts its lane.
+// Dead letters are moved before anything that waits, so that nothing passes one that halts its lane. Fan-out goes on: a lane
+// that it has made for the former name meanwhile is not locked, or the new name has none for it yet. It is left for the next
+// chunk.
 const MOVE = `
   with clock as materialized (
     select $5::text::timestamptz as now
   ),
   ${FORMER_LANES},
+  taken_lane as materialized (
+    select former_lane.*, taking.id as to_lane, taking.slot as to_slot
+    from former_lane join lanes as taking on taking.topic = $1::text and taking.subscriber = $3::text
+      and taking.home_id is null and taking.slot is not distinct from former_lane.slot
+    where former_lane.id = any ($9::text::bigint[]) and taking.id = any ($9::text::bigint[])
+  ),
   renamed_group as materialized (
     select * from jsonb_to_recordset($8::text::jsonb) as renamed(former text, key text, kind text, message text)
   ),
   dead as materialized (
     select lane_id, position, event_id, lane_key, state, error_group
-    from renamed_group join deliveries on error_group = former limit ${CHUNK}
+    from renamed_group join deliveries on error_group = former where lane_id in (select id from taken_lane) limit ${CHUNK}
   ),
   waiting as materialized (
-    select next.* from former_lane, lateral (
+    select next.* from taken_lane, lateral (
       select lane_id, position, event_id, lane_key, state, null::text as error_group from deliveries
-      where lane_id = former_lane.id and position > settled_to and coalesce(state in ('pending', 'failing'), false)
+      where lane_id = taken_lane.id and position > settled_to and coalesce(state in ('pending', 'failing'), false)
       order by position limit ${CHUNK}
     ) as next
     where not exists (select from dead)
     order by position limit ${CHUNK}
   ),
   chosen as materialized (
-    select either.*, careful_to, taking.id as to_lane, taking.slot as to_slot,
+    select either.*, careful_to, to_lane, to_slot,
       coalesce((select $3::text = any (subscribers) from events where events.id = event_id), false) as is_twin
-    from (select * from dead union all select * from waiting) as either
-      join former_lane on former_lane.id = lane_id,
-      lateral (
-        select id, slot from lanes
-        where topic = $1::text and subscriber = $3::text and home_id is null
-          and (slot = postbud_slot(lane_key) or ordering_key = '' and lane_key is null)
-      ) as taking
+    from (select * from dead union all select * from waiting) as either join taken_lane on taken_lane.id = lane_id
   ),
   moved as (
     update deliveries set lane_id = to_lane, error_group = renamed_group.key, backfilled = true,
@@ -231,19 +241,19 @@ const MOVE = `
       due_at = case when first is null or lease_token is not null then due_at else coalesce(due_at, 'infinity') end
     from reach where lanes.id = reach.id
   ),
-  is_last as materialized (
+  is_empty as materialized (
     select not exists (select from dead) and (select count(*) from waiting) < ${CHUNK} as so
   ),
   left_lane as (
     update lanes set head = case when so then tail else greatest(settled_to, last) end, lease_token = null,
       due_at = case when not so then coalesce(due_at, clock.now) end, waits_for_version = null
-    from clock, is_last, former_lane left join (
+    from clock, is_empty, taken_lane left join (
       select lane_id, max(position) as last from waiting group by lane_id
-    ) as taken on taken.lane_id = former_lane.id
-    where lanes.id = former_lane.id and not exists (select from dead)
+    ) as taken on taken.lane_id = taken_lane.id
+    where lanes.id = taken_lane.id and not exists (select from dead)
   ),
   ended_key as (
-    delete from lanes using former_lane where home_id = former_lane.id and not exists (select from dead)
+    delete from lanes using taken_lane where home_id = taken_lane.id and not exists (select from dead)
   ),
   change as materialized (
     select event_id, is_twin, (state <> 'dead_lettered')::int as open, (state = 'failing')::int as failing,
@@ -291,8 +301,9 @@ const MOVE = `
   written as (
     update backfills set written = written + (select count(*) from moved) where id = $4::text::uuid
   )
-  select (select count(*)::int from moved) as moved, (select count(*)::int from dismissed) as dismissed, so as is_last
-  from is_last`;
+  select (select count(*)::int from moved) as moved, (select count(*)::int from dismissed) as dismissed,
+    so and (select count(*) from former_lane) = (select count(*) from taken_lane) as is_last
+  from is_empty`;
 
 const READDRESS = `
   with marker as (
