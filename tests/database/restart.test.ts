@@ -1,12 +1,14 @@
 import { expect } from 'vitest';
 
 import { emit } from '../../lib/bus/outbox/emit.ts';
+import { tidy } from '../../lib/bus/deliveries/tidy.ts';
 import { keepRelaying } from '../../lib/bus/relay/keep-relaying.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
 import { run } from '../../lib/platform/db/statement.ts';
-import { sleep } from '../../lib/platform/time.ts';
+import { SECOND, sleep } from '../../lib/platform/time.ts';
 import { contradictions, deliveriesOf, idsInOrder, payloadOf, rows } from '../support/bus.ts';
 import { test as base } from '../support/output-test.ts';
 import { createDatabase, startPostgres } from '../support/postgres.ts';
@@ -144,6 +146,38 @@ test.for(['immediate', 'fast'] as const)(
     await close();
   },
 );
+
+test('a crash right after the lanes of a dead relay were made due does not leave them to it', async ({
+  server,
+}) => {
+  const { db, close } = await connect(await createDatabase(server.url));
+  // So long as this, what does not wait for the disk is lost.
+  await rows(db, `alter system set wal_writer_delay = '10s'`);
+  await rows(db, 'select pg_reload_conf()');
+  await emit(db, 'payment.captured', payloadOf('payment.captured'));
+  await relay({ db, subscribers: [subscriber('audit', {})], until: Date.now() + SECOND });
+  await rows(
+    db,
+    `with lane as (
+       update lanes set lease_token = gen_random_uuid(), due_at = null, leased_until = clock_timestamp() + interval '1 second'
+       where subscriber = 'ledger' returning id, leased_until
+     )
+     insert into leases select leased_until, array[id] from lane`,
+  );
+  const due = `select from lanes where subscriber = 'ledger' and due_at is not null`;
+  await expect
+    .poll(async () => {
+      await tidy(db, null);
+      return await rows(db, due);
+    })
+    .toHaveLength(1);
+  await server.restart('immediate', 0);
+  await expect.poll(() => rows(db, 'select 1').catch(() => [])).toHaveLength(1);
+  // This process does not rescue it a second time.
+  await tidy(db, null);
+  expect(await rows(db, due)).toHaveLength(1);
+  await close();
+});
 
 /** What waits for nothing. */
 const STANDING = `
