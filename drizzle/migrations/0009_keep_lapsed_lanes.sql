@@ -69,7 +69,10 @@ begin
   on conflict (hour, topic, shard) do update set delivered = total.delivered + excluded.delivered,
     first_attempt = total.first_attempt + excluded.first_attempt,
     dead_lettered = total.dead_lettered + excluded.dead_lettered;
-  perform set_config('synchronous_commit', 'off', true);
+  -- This process does not look there again, so what it rescues has to outlast a crash.
+  if rescued = 0 then
+    perform set_config('synchronous_commit', 'off', true);
+  end if;
 end
 $$;
 --> statement-breakpoint
