@@ -25,6 +25,7 @@ declare
   room int;
   tokens int;
   is_bounded boolean;
+  is_backfilled boolean;
   due record;
   keys record;
   ids bigint[];
@@ -69,6 +70,8 @@ begin
     ids := null;
     used := 0;
     is_bounded := exists (select from halts) or exists (select from backfills where ended_at is null);
+    -- Older deliveries are still to come, before those whose keys would get lanes.
+    is_backfilled := exists (select from backfills where ended_at is null and backfills.subscriber = limited);
     while room > 0 loop
       ids := null;
       asked := null;
@@ -84,7 +87,7 @@ begin
           and not exists (select from pauses where pauses.subscriber = limited and pauses.topic in ('', split_part(name, ' ', 1)))
         order by next.due_at limit room
       loop
-        if due.slot is null or due.home_id is not null or due.lease_token is not null or is_bounded
+        if due.slot is null or due.home_id is not null or due.lease_token is not null or is_backfilled
           or due.head < due.careful_to
         then
           ids := ids || due.id;
@@ -122,7 +125,9 @@ begin
         turns[place] := asked[array_position(ids, locked.ids[place])];
       end loop;
       leased := postbud_lease_1(token, versions, leases_ms, locked.addresses, locked.rows, turns, null, null, null, is_bounded,
-        cardinality(ids) * least(most_of_lane, tokens / cardinality(ids)), at, null, null);
+        -- A lane that keys share would be handed over to a handler for each of them.
+        cardinality(ids) * case when is_backfilled and bound.concurrency is not null then 1
+          else least(most_of_lane, tokens / cardinality(ids)) end, at, null, null);
       select sum(json_array_length(one -> 'positions')) into used from json_array_elements(leased -> 'lanes') as one;
       claimed := json_build_object(
         'lanes', (select json_agg(one) from (

@@ -132,34 +132,42 @@ describe('a rate', () => {
   });
 });
 
-test('a concurrency holds over four relays together, and keeps every key in order', async ({
-  bus: { db },
-}) => {
-  const keys = numbers(1, 12).map((key) => `tenant ${key}`);
-  for (const orderingKey of keys) await emitPayments(db, 1, 4, { orderingKey });
-  let running = 0;
-  let most = 0;
-  const handed = new Map<string, number[]>();
-  const ledger = subscriber(
-    'ledger',
-    {
-      async 'payment.captured'({ orderingKey, payload }) {
-        running += 1;
-        most = Math.max(most, running);
-        handed.set(orderingKey, [...(handed.get(orderingKey) ?? []), payload.amountMinor]);
-        await sleep(15);
-        running -= 1;
+test.for([
+  ['', 'select'],
+  [
+    ', also beside a halted lane',
+    `insert into halts (lane_id, position, topic, subscriber, halted_at) values (-1, 1, 'payment.failed', 'audit', now())`,
+  ],
+] as const)(
+  'a concurrency holds over four relays together, and keeps every key in order%s',
+  async ([, halt], { bus: { db } }) => {
+    await rows(db, halt);
+    const keys = numbers(1, 12).map((key) => `tenant ${key}`);
+    for (const orderingKey of keys) await emitPayments(db, 1, 4, { orderingKey });
+    let running = 0;
+    let most = 0;
+    const handed = new Map<string, number[]>();
+    const ledger = subscriber(
+      'ledger',
+      {
+        async 'payment.captured'({ orderingKey, payload }) {
+          running += 1;
+          most = Math.max(most, running);
+          handed.set(orderingKey, [...(handed.get(orderingKey) ?? []), payload.amountMinor]);
+          await sleep(15);
+          running -= 1;
+        },
       },
-    },
-    { concurrency: 3 },
-  );
-  await Promise.all([1, 2, 3, 4].map(() => drainLive(db, [ledger])));
-  await drainLive(db, [ledger]);
-  expect(most).toBe(3);
-  expect([...handed.values()]).toEqual(keys.map(() => [1, 2, 3, 4]));
-  expect(await burnt(db)).toEqual([]);
-  expect(await contradictions(db)).toEqual([]);
-});
+      { concurrency: 3 },
+    );
+    await Promise.all([1, 2, 3, 4].map(() => drainLive(db, [ledger])));
+    await drainLive(db, [ledger]);
+    expect(most).toBe(3);
+    expect([...handed.values()]).toEqual(keys.map(() => [1, 2, 3, 4]));
+    expect(await burnt(db)).toEqual([]);
+    expect(await contradictions(db)).toEqual([]);
+  },
+);
 
 test('a place of a relay that died is free when its lease is over', async ({
   bus: { db },
