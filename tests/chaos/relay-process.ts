@@ -211,8 +211,10 @@ class Run {
   #note(entry: object): void {
     // A handler that has overrun its time may still run.
     if (this.#hasRested) return;
+    // In this order: by the time on record a clock that is read as moved had been moved.
+    const ahead = aheadMs(this.#clockFile);
     const real = Date.now();
-    const t = real + aheadMs(this.#clockFile);
+    const t = real + ahead;
     writeSync(this.#log, `${JSON.stringify({ ...entry, relay: this.#order.relay, t, real })}\n`);
   }
 }

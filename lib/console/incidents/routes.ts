@@ -105,14 +105,14 @@ export const showIncident = operatorRoute({
   parameters: BY_ID,
   answer: incidentView,
   csv: [
-    { path: 'lanes', words: 'Blocked lanes' },
-    { path: 'halts', words: 'Dead letters that halt lanes' },
+    { path: 'lanes', words: 'First blocked lanes' },
+    { path: 'halts', words: 'First dead letters that halt lanes' },
     { path: 'topics', words: 'Topics of an outage' },
     { path: 'deadLetters', words: 'Newest dead letters' },
     { path: 'groups', words: 'Errors' },
-    { path: 'replays', words: 'Replays' },
+    { path: 'replays', words: 'Newest replays' },
     { path: 'others', words: 'Other incidents' },
-    { path: 'actions', words: 'Actions' },
+    { path: 'actions', words: 'Newest actions' },
   ],
   unknown: UNKNOWN,
   examples: {

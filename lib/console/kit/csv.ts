@@ -61,8 +61,9 @@ export function csvParameters(lists: readonly CsvList[]): NonNullable<Operation[
 
 /** The links of a page to its lists as CSV. */
 export function csvLinks(lists: readonly CsvList[], url: URL): readonly { words: string; path: string }[] {
-  return lists.map(({ path, words }, index) => {
+  return lists.map(({ path, words: of, isPaged }, index) => {
     const list = index === 0 ? null : path;
+    const words = isPaged === true ? `${of}, all that match` : of;
     return { words, path: withParameters(url, { format: 'csv', list, cursor: null, limit: null }) };
   });
 }

@@ -105,7 +105,7 @@ function csvLine(lists: NonNullable<PageContext['csv']>): Child {
   return (
     lists.length > 0 &&
     html`<p class="csv muted small">
-      As CSV, all that match:
+      As CSV:
       ${lists.map(({ words, path }, index) => [index > 0 && ' · ', html`<a href="${path}">${words}</a>`])}
     </p>`
   );
