@@ -4,7 +4,7 @@ import { end } from './producers.ts';
 import { copyTables, instantsOf } from './state.ts';
 import type { Lane, State, Tables } from './state.ts';
 import type { Step, StepName } from './steps.ts';
-import { keepDisk, mayHappen, newRelay, spend } from './world.ts';
+import { mayHappen, newRelay, spend } from './world.ts';
 import type { World } from './world.ts';
 
 /** What may go wrong next, and what time brings. */
@@ -83,8 +83,9 @@ export function takeFault(state: State, { name, who, what }: Step, world: World)
 
 /** Its relay can't begin anything more under it. */
 function endLease(state: State, lane: Lane, world: World): void {
-  keepDisk(state);
   lane.due = 'now';
+  // It waits for the disk: `postbud_tidy_1`.
+  state.disk = null;
   const { isStopped, runs } = state.relays[lane.token - 1]!;
   const run = runs.find(({ home, key }) => home === lane.home && key === lane.key);
   if (!run) return;

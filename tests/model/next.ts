@@ -13,7 +13,7 @@ import type { World } from './world.ts';
 
 /** All that may happen next. */
 export function stepsFrom(state: State, world: World): Step[] {
-  const steps: Step[] = [...producerSteps(state), ...timerSteps(state, world)];
+  const steps: Step[] = [...producerSteps(state, world), ...timerSteps(state, world)];
   for (const [who, relay] of state.relays.entries()) {
     if (relay.isStopped) continue;
     if (relay.phase === 'idle') {

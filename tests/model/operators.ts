@@ -126,7 +126,6 @@ function takeBackfillStep(state: State, name: StepName, world: World): void {
     case 'begin backfill':
       db.backfill!.isBegun = true;
       lane.head = 0;
-      lane.due = 'now';
       break;
     case 'write backfill':
       db.deliveries.unshift({
@@ -140,10 +139,18 @@ function takeBackfillStep(state: State, name: StepName, world: World): void {
         backfilled: true,
       });
       db.backfill!.front = 1;
-      release(db, world);
+      wake(db, world);
       break;
     default:
       db.backfill = null;
-      release(db, world);
+      wake(db, world);
   }
+}
+
+/** Makes lanes due that nobody holds, whatever they waited for: older deliveries may come before it. */
+function wake(db: Tables, world: World): void {
+  for (const lane of db.lanes)
+    if (lane.token === 0 && (lane.due === 'later' || (lane.due === 'no' && lane.tail > lane.head)))
+      lane.due = 'now';
+  release(db, world);
 }

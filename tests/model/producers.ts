@@ -4,18 +4,17 @@ import { keepDisk, mayHappen, spend, tick } from './world.ts';
 import type { World } from './world.ts';
 
 /** What producers may do next: `lib/bus/outbox/record.ts`, whose one statement locks, reads the clock and inserts. */
-export function* producerSteps(state: State): Generator<Step> {
+export function* producerSteps(state: State, { scope }: World): Generator<Step> {
   for (const [who, { phase, left }] of state.producers.entries()) {
     const step = (name: Step['name']) => ({ name, who, what: 0 });
+    const before = state.producers[who - 1];
     switch (phase) {
-      case 'idle':
-        // They are interchangeable: who begins first is the first.
-        if (
-          left > 0 &&
-          (who === 0 || state.producers[who - 1]!.phase !== 'idle' || state.producers[who - 1]!.left < left)
-        )
-          yield step('begin');
+      case 'idle': {
+        // Those with as many transactions are interchangeable: who begins first is the first.
+        const isSecond = before?.phase === 'idle' && before.left >= left;
+        if (left > 0 && !(isSecond && scope.producers[who - 1] === scope.producers[who])) yield step('begin');
         break;
+      }
       case 'begun':
         yield step('lock');
         break;
@@ -47,11 +46,17 @@ export function takeProducerStep(state: State, { name, who }: Step): void {
     case 'lock':
       producer.phase = 'locked';
       break;
-    case 'stamp':
-      // Never before its transaction began, even where the clock has stepped back.
-      Object.assign(event, { created: Math.max(tick(state), producer.began), era: state.era });
+    case 'stamp': {
+      const read = tick(state);
+      // Never before its transaction began. Where the clock has stepped back since, its time is of neither era.
+      const isOfBefore = read < producer.began;
+      Object.assign(event, {
+        created: isOfBefore ? producer.began : read,
+        era: isOfBefore ? -1 - producer.event : state.era,
+      });
       producer.phase = 'stamped';
       break;
+    }
     case 'insert':
       keepDisk(state);
       state.db.lastNumber += 1;

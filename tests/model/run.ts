@@ -14,21 +14,24 @@ const USAGE = `npm run model -- [--scope NAME|all] [--mistake NAME|all] [--most 
 
 Searches every interleaving of a small bus, in a model, for one that breaks a promise; the shortest comes first.
 
-  --scope NAME     search these bounds (default: all but the largest):
-                   ${names(SCOPES)}
+  --scope NAME     search these bounds (default: all):
+                   ${names(SCOPES.map(({ name, holds }) => ({ name: `${name}: ${holds}` })))}
   --mistake NAME   build a mistake into the bus, and print the shortest schedule that breaks a promise; "all": a
                    table of all of them:
                    ${names(MISTAKES)}
   --most N         give up after so many states (default: 20,000,000)
 
-npm run model -- --postgres [--server URL] [--sample N] [--seed N]
+npm run model -- --postgres [--server URL] [--sample N] [--seed N] [--mistake NAME|all]
 
 Plays schedules on a real Postgres, with the functions and the relay of the bus, and compares it with the model after each
-step: all steps of the smallest scope, schedules of larger ones by chance, and those that mistakes are found by.
+step: all steps of the smallest scopes, schedules of larger ones by chance, and those that mistakes are found by, which a
+bus with the same mistake must take and the bus as it is must not.
 
-  --server URL     of a superuser on a server to use (default: starts the one that comes with the tests)
+  --server URL     of a superuser on a server to use, which is not made to crash (default: starts the one that
+                   comes with the tests)
   --sample N       so many schedules of each larger scope (default: 100)
-  --seed N         of these (default: a random one)`;
+  --seed N         of these (default: a random one)
+  --mistake NAME   only the schedule that this mistake is found by; "all": those of all of them`;
 
 const { values } = parseArgs({
   options: {
@@ -47,11 +50,7 @@ const most = Number(values.most ?? 20_000_000);
 
 /** Searches scopes of the unchanged bus. @returns whether all promises hold in all their states. */
 function searchScopes(): boolean {
-  const all = values.scope === 'all';
-  const chosen =
-    values.scope === undefined || all
-      ? SCOPES.filter(({ name }) => all || name !== 'large')
-      : [scopeNamed(values.scope)];
+  const chosen = (values.scope ?? 'all') === 'all' ? SCOPES : [scopeNamed(values.scope!)];
   console.log(
     `${'scope'.padEnd(18)}${'states'.padStart(10)}${'steps'.padStart(12)}${'depth'.padStart(7)}${'seconds'.padStart(9)}  found`,
   );
@@ -113,7 +112,8 @@ async function main(): Promise<number> {
   if (!values.postgres) return (values.mistake === undefined ? searchScopes() : searchMistakes()) ? 0 : 1;
   const seed = Number(values.seed ?? Math.trunc(Math.random() * 1_000_000_000));
   const sample = Number(values.sample ?? 100);
-  return (await playOnPostgres({ serverUrl: values.server ?? null, sample, seed })) ? 0 : 1;
+  const { server: serverUrl = null, mistake = null } = values;
+  return (await playOnPostgres({ serverUrl, sample, seed, mistake })) ? 0 : 1;
 }
 
 // Before the exit: the database server's own clean-up would otherwise end the process with 0.

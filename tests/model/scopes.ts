@@ -3,8 +3,7 @@ import type { Scope } from './world.ts';
 const NOTHING: Scope = {
   name: '',
   holds: '',
-  producers: 0,
-  transactionsEach: 1,
+  producers: [],
   fannedOut: 0,
   relays: 1,
   subscribers: 1,
@@ -29,17 +28,17 @@ const scope = (name: string, holds: string, more: Partial<Scope>): Scope => ({
   ...more,
 });
 
-const ORDER_ALONE = { producers: 2, handsOver: false } as const;
+const ORDER_ALONE = { producers: [1, 1], handsOver: false } as const;
 
 /** From the smallest to the largest. */
 export const SCOPES: readonly Scope[] = [
   scope('smallest', 'two producers with an event each, one of which may roll back, and a relay', {
-    producers: 2,
+    producers: [1, 1],
     faults: { rollback: 1 },
   }),
   scope('overlap', 'the order alone: two producers with two events each, and a relay', {
     ...ORDER_ALONE,
-    transactionsEach: 2,
+    producers: [2, 2],
   }),
   scope('fence', 'the order alone: two producers with an event each, two relays, one rollback', {
     ...ORDER_ALONE,
@@ -63,14 +62,13 @@ export const SCOPES: readonly Scope[] = [
     'crash',
     'two producers, a relay that hands over, a crash of the database, with what was flushed or all, and a clock that steps back',
     {
-      producers: 2,
+      producers: [1, 1],
       faults: { crash: 1, 'step back': 1 },
     },
   ),
-  scope('two-relays', 'two producers, and two relays that hand over', { producers: 2, relays: 2 }),
+  scope('two-relays', 'two producers, and two relays that hand over', { producers: [1, 1], relays: 2 }),
   scope('failures', 'a producer with two events, and two relays whose handlers fail', {
-    producers: 1,
-    transactionsEach: 2,
+    producers: [2],
     relays: 2,
     faults: { throw: 2, 'throw for good': 1 },
   }),
@@ -108,7 +106,7 @@ export const SCOPES: readonly Scope[] = [
     'keys',
     'three deliveries of two keys that share a lane, and one more event; two relays; failures; a skip',
     {
-      producers: 1,
+      producers: [1],
       fannedOut: 3,
       relays: 2,
       keys: [1, 2, 1, 1],
@@ -168,7 +166,7 @@ export const SCOPES: readonly Scope[] = [
     faults: { 'throw for good': 1, replay: 1, 'replay of another release': 1 },
   }),
   scope('releases', 'two deliveries and one more event, two subscribers, and relays of two releases', {
-    producers: 1,
+    producers: [1],
     fannedOut: 2,
     relays: 2,
     subscribers: 2,
@@ -180,16 +178,6 @@ export const SCOPES: readonly Scope[] = [
     timers: 3,
     faults: { cancel: 2 },
   }),
-  scope(
-    'large',
-    'two producers with two events each, two relays, a crash of the database, and the clock steps back',
-    {
-      ...ORDER_ALONE,
-      transactionsEach: 2,
-      relays: 2,
-      faults: { crash: 1, 'step back': 1 },
-    },
-  ),
 ];
 
 /** @throws Error with the names of all. */

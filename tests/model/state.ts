@@ -69,6 +69,7 @@ export interface Lane {
 interface Event {
   /** When it was recorded; 0: not yet. */
   created: number;
+  /** In which the clock was read; one of its own where its order is not promised. */
   era: number;
   fate: 'none' | 'open' | 'committed' | 'gone';
 }

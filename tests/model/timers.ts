@@ -20,11 +20,14 @@ export function* timerSteps(state: State, { mistake }: World): Generator<Step> {
     if (heldBy === 'relay') yield step('release');
     // One release at a time. What a transaction holds is passed over, and holds back the later ones.
     const isReleasing = timers.some((timer) => timer.heldBy === 'relay');
-    const isHeldBack = timers.slice(0, who).some((timer) => timer.state === 'set' && timer.isDue);
-    const mayPass = !isHeldBack || mistake === 'timer-passes-a-locked-one';
+    const before = earlier.filter((timer) => timer.state === 'set' && timer.isDue);
+    const arePassed = mistake === 'timer-passes-a-locked-one' && before.every(isLocked);
+    const mayPass = before.length === 0 || arePassed;
     if (is === 'set' && isDue && heldBy === 'nobody' && !isReleasing && mayPass) yield step('take');
   }
 }
+
+const isLocked = ({ heldBy: holder }: State['timers'][number]) => holder === 'producer';
 
 export function takeTimerStep(state: State, { name, who }: Step, { scope }: World): void {
   const timer = state.timers[who]!;

@@ -7,9 +7,8 @@ export interface Scope {
   readonly name: string;
   /** In words, what is in it. */
   readonly holds: string;
-  readonly producers: number;
-  /** One after the other, each of one event. */
-  readonly transactionsEach: number;
+  /** How many transactions each has, one after the other, of one event each. */
+  readonly producers: readonly number[];
   /** How many events are fanned out already when it begins; they come before those of producers. */
   readonly fannedOut: number;
   readonly relays: number;
@@ -41,8 +40,9 @@ export interface World {
 }
 
 export function initialState({ scope }: World): State {
-  const { producers, transactionsEach, fannedOut, relays, subscribers, timers, joinsLate } = scope;
-  const events = fannedOut + producers * transactionsEach + timers;
+  const { producers, fannedOut, relays, subscribers, timers, joinsLate } = scope;
+  const sumOf = (counts: readonly number[]) => counts.reduce((sum, count) => sum + count, 0);
+  const events = fannedOut + sumOf(producers) + timers;
   const list = <Item>(length: number, item: (index: number) => Item) =>
     Array.from({ length }, (_, index) => item(index));
   return {
@@ -88,12 +88,12 @@ export function initialState({ scope }: World): State {
       era: 0,
       fate: event < fannedOut ? ('committed' as const) : ('none' as const),
     })),
-    producers: list(producers, (producer) => ({
+    producers: producers.map((left, who) => ({
       phase: 'idle' as const,
       began: 0,
-      event: fannedOut + producer * transactionsEach,
+      event: fannedOut + sumOf(producers.slice(0, who)),
       number: 0,
-      left: transactionsEach,
+      left,
     })),
     relays: list(relays, () => newRelay()),
     timers: list(timers, () => ({ state: 'none' as const, isDue: false, heldBy: 'nobody' as const })),

@@ -6,6 +6,7 @@ import type { Change } from '../../chaos/build.ts';
 
 const FAN_OUT = 'drizzle/functions/postbud_fan_out_3.sql';
 const TURN = 'drizzle/functions/postbud_turn_4.sql';
+const BEGIN_BACKFILL = 'drizzle/functions/postbud_begin_backfill_1.sql';
 
 /** The key of the locks that processes wait for at a gate: each has two, for one gate and the next, so that none is overrun. */
 export const GATES = 77_001;
@@ -15,7 +16,9 @@ export const GATES = 77_001;
  *
  * - gates, at which a process waits until the player lets it go on: the steps of a turn are the statements between them. A
  *   producer's are before and after its one statement reads the clock, which a function of the same name stands for;
- * - choices, which time would make: whether a turn tries the topic's lock, and whether it waits for long.
+ * - choices, which time would make: whether a turn tries the topic's lock, and whether it waits for long. And what becomes due
+ *   while a turn is held is due for it;
+ * - a backfill that begins only when the player says so.
  */
 const INSTRUMENTS = `
   create schema model;
@@ -89,13 +92,19 @@ const GATED: readonly Change[] = [
     from: `'at')::timestamptz <= at - interval '1 second'`,
     to: `'at')::timestamptz <= at - model.patience()`,
   },
-  before(TURN, `    fanned_out := fanned.events;`, GATE),
+  before(TURN, `    fanned_out := fanned.events;`, `${GATE}now_at := clock_timestamp();\n`),
+  after(
+    BEGIN_BACKFILL,
+    `  asked record;\nbegin\n`,
+    `if coalesce(current_setting('model.begins', true), '') = '' then return false; end if;\n`,
+  ),
 ];
 
 /** Gives the statements that add all that to a database, whose bus changes have altered first. */
 export async function instruments(changes: readonly Change[]): Promise<string[]> {
+  const files = [...new Set([...changes, ...GATED].map(({ file }) => file))];
   const functions = await Promise.all(
-    [FAN_OUT, TURN].map(async (file) => {
+    files.map(async (file) => {
       const text = await readFile(join(ROOT, file), 'utf8');
       return withChanges(withChanges(text, file, changes), file, GATED);
     }),

@@ -2,6 +2,10 @@ import type { Change } from '../../chaos/build.ts';
 import { MUTATIONS } from '../../chaos/mutations.ts';
 import { SURROUNDED_MUTATIONS } from '../../chaos/surroundings/mutations.ts';
 
+const FAN_OUT = 'drizzle/functions/postbud_fan_out_3.sql';
+const TURN = 'drizzle/functions/postbud_turn_4.sql';
+const RELEASE_TIMERS = 'drizzle/functions/postbud_release_timers_1.sql';
+
 /** A mistake as it is built into the functions of a database. */
 interface Planted {
   readonly changes: readonly Change[];
@@ -9,16 +13,22 @@ interface Planted {
   readonly settings: string;
 }
 
-const FUNCTIONS = new Set([
-  'drizzle/functions/postbud_fan_out_3.sql',
-  'drizzle/functions/postbud_turn_4.sql',
-]);
+/** The mistakes of the chaos runs that stand in functions alone, and whose schedules can be played. */
+const OF_CHAOS = [
+  'no-fence',
+  'fence-clock-after-locks',
+  'bound-passes-open-emitters',
+  'fan-out-without-lock',
+  'settle-without-token',
+  'successor-escapes-a-halt',
+  'live-before-backfilled',
+  'lane-of-key-deleted-too-early',
+  'key-handed-over-by-both-its-lanes',
+];
 
-/** The mistakes of the order that a function of the database can make. */
+/** The mistakes that a function of the database can make. */
 export const PLANTED: ReadonlyMap<string, Planted> = new Map([
-  ...['no-fence', 'fence-clock-after-locks', 'bound-passes-open-emitters', 'fan-out-without-lock'].map(
-    (name): [string, Planted] => [name, { changes: changesOf(name), settings: '' }],
-  ),
+  ...OF_CHAOS.map((name): [string, Planted] => [name, { changes: changesOf(name), settings: '' }]),
   [
     'repeatable-read',
     {
@@ -26,14 +36,42 @@ export const PLANTED: ReadonlyMap<string, Planted> = new Map([
       settings: '&options=-c%20default_transaction_isolation%3Drepeatable%5C%20read',
     },
   ],
+  // The statements of a stable function see what that of its caller does.
+  planted(
+    'old-snapshot-after-a-wait',
+    FAN_OUT,
+    ') language plpgsql as $$',
+    ') language plpgsql stable as $$',
+  ),
+  planted(
+    'prepared-by-its-virtual-id',
+    FAN_OUT,
+    `or transaction like '-1/%' and exists (`,
+    `or transaction like '-1/%' and false and exists (`,
+  ),
+  planted(
+    'memory-kept-over-a-crash',
+    TURN,
+    `if memory ->> 'server' is distinct from server then`,
+    `if memory is null then`,
+  ),
+  planted(
+    'timer-passes-a-locked-one',
+    RELEASE_TIMERS,
+    `bool_and(id = any (taken)) over (partition by topic order by due_at, seq) as is_free`,
+    `id = any (taken) as is_free`,
+  ),
 ]);
+
+function planted(name: string, file: string, from: string, to: string): [string, Planted] {
+  return [name, { changes: [{ file, from, to }], settings: '' }];
+}
 
 /** Where chance has to pause between what a relay takes and what it places, the player has a gate. */
 function changesOf(wanted: string): readonly Change[] {
   return [...MUTATIONS, ...SURROUNDED_MUTATIONS]
     .filter(({ name }) => name === wanted)
     .flatMap(({ changes }) => changes)
-    .filter(({ file }) => FUNCTIONS.has(file))
     .map((change) => ({
       ...change,
       to: change.to.replace('perform pg_sleep(random() * 0.05);', 'perform model.gate();'),

@@ -1,103 +1,199 @@
-import pg from 'pg';
+import type pg from 'pg';
 
 import type { Change } from '../../chaos/build.ts';
-import { subscriptionsOf } from '../../../lib/bus/deliveries/subscription.ts';
+import { opened } from '../../chaos/produce.ts';
 import { takeTurn } from '../../../lib/bus/deliveries/turn.ts';
-import type { Turn } from '../../../lib/bus/deliveries/turn.ts';
 import { emit } from '../../../lib/bus/outbox/emit.ts';
-import { LaneRun } from '../../../lib/bus/relay/lane-run.ts';
-import { PermanentError } from '../../../lib/bus/subscribers/outcome.ts';
 import { connect, migrate } from '../../../lib/platform/db/connect.ts';
 import type { Connection } from '../../../lib/platform/db/connect.ts';
 import { sleep } from '../../../lib/platform/time.ts';
 import { payment } from '../../support/bus.ts';
-import { options } from '../../support/lane.ts';
-import { ledger } from '../../support/ledger.ts';
+import type { PostgresServer } from '../../support/postgres.ts';
+import type { Scope } from '../world.ts';
+import type { Actor } from './actors.ts';
 import { GATES, instruments } from './instruments.ts';
 
-/** Waits for longer than any step takes. */
-const PATIENCE_MS = 10_000;
+export const TOPIC = 'payment.captured';
 
-const TOPIC = 'payment.captured';
+/** Starts anew in no less than this, and again as long as it recovers. */
+const RECOVERY_MS = 20;
+
+/** What a mistake changes: functions, and the sessions of relays. */
+interface Mistake {
+  readonly changes: readonly Change[];
+  readonly settings: string;
+}
+
+/** A server, which can crash if it is ours. */
+export type Server = Pick<PostgresServer, 'url'> & Partial<Pick<PostgresServer, 'restart'>>;
 
 /** A database on which schedules are played, one after the other, and the processes of one. */
 export class Stage {
+  readonly #server: Server;
   readonly #url: string;
-  readonly #control: pg.Client;
+  #control: pg.Client;
+  /** The operators', past all gates. */
+  readonly operators: Connection;
   /** Before what else a relay's session sets. */
-  readonly #relaySettings: string;
+  readonly relaySettings: string;
   #actors: Actor[] = [];
+  /** The process that writes to the disk what nobody waits for, while it is stopped. */
+  #walWriter: number | null = null;
 
-  private constructor(url: string, control: pg.Client, relaySettings: string) {
+  private constructor(
+    server: Server,
+    url: string,
+    control: pg.Client,
+    operators: Connection,
+    settings: string,
+  ) {
+    this.#server = server;
     this.#url = url;
     this.#control = control;
-    this.#relaySettings = relaySettings;
+    this.operators = operators;
+    this.relaySettings = settings;
   }
 
-  /** Makes a database with gates on a server. @param changes of the bus's functions. */
-  static async open(serverUrl: string, changes: readonly Change[] = [], relaySettings = ''): Promise<Stage> {
+  /** Makes a database with gates on a server. @param mistake is built into its functions. */
+  static async open(server: Server, mistake: Mistake = { changes: [], settings: '' }): Promise<Stage> {
     const name = `model_${process.pid}_${Date.now()}`;
-    const server = new pg.Client(serverUrl);
-    await server.connect();
-    await server.query(`create database ${name}`);
-    await server.end();
-    const url = new URL(serverUrl);
+    const maker = await opened(server.url);
+    await maker.query(`create database ${name}`);
+    await maker.end();
+    const url = new URL(server.url);
     url.pathname = `/${name}`;
-    const { db, close } = await connect(url.href);
-    await migrate(db);
-    await close();
-    const control = new pg.Client(url.href);
-    await control.connect();
-    for (const statement of await instruments(changes)) await control.query(statement);
+    const operators = await connect(url.href);
+    await migrate(operators.db);
+    const control = await opened(url.href);
+    for (const statement of await instruments(mistake.changes)) await control.query(statement);
     await control.query(`alter database ${name} set search_path = model, pg_catalog, public`);
-    await control.query('set search_path = model, pg_catalog, public');
-    return new Stage(url.href, control, relaySettings);
+    await control.query(CONTROL);
+    // Its sessions have to begin with that path.
+    await operators.close();
+    return new Stage(server, url.href, control, await connect(url.href), mistake.settings);
   }
 
   async close(): Promise<void> {
     await this.clear();
+    await this.operators.close();
     await this.#control.end();
+  }
+
+  /** Sets the stage of a scope: what is fanned out when it begins, and what has to reach the disk by then. */
+  async set({ fannedOut, joinsLate, faults, keys }: Scope): Promise<void> {
+    const client = await this.client();
+    for (let event = 0; event < fannedOut; event += 1) {
+      await client.query('begin');
+      await emit(client, TOPIC, payment(event + 1), keyOf(keys[event]));
+      await client.query('commit');
+    }
+    await client.end();
+    if (joinsLate)
+      for (const table of ['events', 'awaiting_fan_out'])
+        await this
+          .query(`update ${table} set subscribers = array_remove(subscribers, 'ledger'), open = open - 1
+          where ${table === 'events' ? 'id' : 'event_id'} = (select id from events order by created_at limit 1)`);
+    if (fannedOut > 0)
+      await takeTurn(this.operators.db, {
+        outcomes: [],
+        subscriptions: new Map(),
+        maxLanes: 1,
+        maxDeliveries: 1,
+        maxFannedOut: 1000,
+        isLooking: false,
+        awaited: [],
+        now: null,
+      });
+    if ((faults['crash'] ?? 0) > 0) await this.#holdDisk();
+  }
+
+  /** From here on nothing is written to the disk that nobody waits for. */
+  async #holdDisk(): Promise<void> {
+    for (const setting of ['autovacuum = off', 'bgwriter_lru_maxpages = 0', "checkpoint_timeout = '1h'"])
+      await this.query(`alter system set ${setting}`);
+    await this.query('select pg_reload_conf()');
+    // A sequence is logged 32 numbers ahead, and again after a checkpoint.
+    await this.query('checkpoint');
+    const [found] = await this.query<{ pid: number }>(
+      "select pid from pg_stat_activity where backend_type = 'walwriter'",
+    );
+    this.#walWriter = found!.pid;
+    process.kill(found!.pid, 'SIGSTOP');
+  }
+
+  /** Ends the server and starts it again. @param keeps whether all that was committed is there then. */
+  async restart(mode: 'immediate' | 'fast', keeps: boolean): Promise<void> {
+    if (keeps) await this.query(FLUSH);
+    // A stopped process does not end in order. One that goes on would write.
+    if (this.#walWriter !== null) process.kill(this.#walWriter, mode === 'fast' ? 'SIGCONT' : 'SIGKILL');
+    this.#walWriter = null;
+    await this.#server.restart!(mode, 0);
+    this.#control = await this.#reopened();
+    await this.#control.query(CONTROL);
+    for (const actor of this.#actors) {
+      await this.#holdGates(actor);
+      await actor.reconnect();
+    }
+  }
+
+  async #reopened(): Promise<pg.Client> {
+    for (let tries = 0; ; tries += 1) {
+      try {
+        return await opened(this.#url);
+      } catch (error) {
+        if (tries === 500) throw error;
+        await sleep(RECOVERY_MS);
+      }
+    }
   }
 
   /** Ends what a schedule left under way, and empties the tables. */
   async clear(): Promise<void> {
+    if (this.#walWriter !== null) process.kill(this.#walWriter, 'SIGCONT');
+    this.#walWriter = null;
     await this.#control.query('select pg_advisory_unlock_all()');
     for (const actor of this.#actors) await actor.end();
     this.#actors = [];
+    const prepared = await this.query<{ gid: string }>(
+      'select gid from pg_prepared_xacts where database = current_database()',
+    );
+    for (const { gid } of prepared) await this.query(`rollback prepared '${gid}'`);
     await this.#control.query(`set session_replication_role = replica;
-      delete from awaiting_fan_out; delete from events; delete from deliveries; delete from lanes; delete from home_lanes;
-      delete from leases; delete from backlog; delete from throughput; delete from model.choices;
+      ${EMPTIED.map((table) => `delete from ${table};`).join(' ')} select setval('delivery_positions', 1, false);
       set session_replication_role = origin`);
   }
 
-  async producer(who: number): Promise<Producer> {
-    const client = new pg.Client(this.#named(10 + who));
-    await client.connect();
-    const actor = new Producer(this, 10 + who, client);
-    await this.#add(actor);
-    return actor;
+  /** @param name by which the gates know a process; without it they let it pass. */
+  url(name = 'stage'): string {
+    return `${this.#url}?application_name=${encodeURIComponent(name)}`;
   }
 
-  async relay(who: number): Promise<Relay> {
-    const actor = new Relay(this, who, await connect(this.#named(who) + this.#relaySettings));
-    await this.#add(actor);
-    return actor;
+  /** Of a process that meets no gate. */
+  async client(): Promise<pg.Client> {
+    return await opened(this.url());
   }
 
-  #named(who: number): string {
-    return `${this.#url}?application_name=model%20${who}`;
-  }
-
-  async #add(actor: Actor): Promise<void> {
+  /** Takes a process in, and holds it at each gate. */
+  async add<One extends Actor>(actor: One): Promise<One> {
     this.#actors.push(actor);
-    const { who } = actor;
-    await this.#control.query(
+    await this.#holdGates(actor);
+    await actor.reconnect();
+    return actor;
+  }
+
+  async #holdGates({ who }: Actor): Promise<void> {
+    await this.query(
       `select pg_advisory_lock(${GATES}, lock) from (values (${who * 2}), (${who * 2 + 1})) as own(lock)`,
     );
   }
 
   async query<Row>(text: string): Promise<Row[]> {
     return (await this.#control.query(text)).rows as Row[];
+  }
+
+  /** Changes what no process of the bus would. @param isDurable whether it reaches the disk. */
+  async change(text: string, isDurable: boolean): Promise<void> {
+    await this.query(`set local synchronous_commit = ${isDurable ? 'on' : 'off'}; ${text}`);
   }
 
   /** Lets a process that waits at a gate go on to the next one. It has passed this one when the lock is back. */
@@ -113,6 +209,13 @@ export class Stage {
       on conflict (who) do update set tries = excluded.tries, is_long_ago = excluded.is_long_ago`);
   }
 
+  /** Ends the connections of a process. */
+  async cut(who: number): Promise<void> {
+    const of = `from pg_stat_activity where application_name = 'model ${who}' and datname = current_database()`;
+    await this.query(`select pg_terminate_backend(pid) ${of}`);
+    while ((await this.query(`select ${of}`)).length > 0) await sleep(1);
+  }
+
   /** Where a process waits: at a gate, or for the fan-out lock. */
   async placeOf(who: number): Promise<'gate' | 'lock' | null> {
     const found = await this.#waitOf(who);
@@ -125,148 +228,35 @@ export class Stage {
       lock: string;
     }>(`select classid::text as key, objid::text as lock
       from pg_catalog.pg_locks join pg_stat_activity using (pid)
-      where locktype = 'advisory' and not granted and application_name = 'model ${who}'`);
+      where locktype = 'advisory' and not granted and application_name = 'model ${who}' and datname = current_database()`);
     return found;
   }
 }
 
-/** A process, and the statement that it has sent. */
-class Actor {
-  readonly who: number;
-  protected readonly stage: Stage;
-  protected sent: Promise<unknown> | null = null;
-  #isAnswered = true;
-
-  constructor(stage: Stage, who: number) {
-    this.stage = stage;
-    this.who = who;
-  }
-
-  protected send(statement: Promise<unknown>): void {
-    this.#isAnswered = false;
-    this.sent = statement;
-    const note = () => void (this.#isAnswered = true);
-    statement.then(note, note);
-  }
-
-  /** Resolves when it waits, or has its answer. */
-  async rests(): Promise<'gate' | 'lock' | 'answered'> {
-    for (const giveUpAt = Date.now() + PATIENCE_MS; Date.now() < giveUpAt; await sleep(0)) {
-      if (this.#isAnswered) return 'answered';
-      const place = await this.stage.placeOf(this.who);
-      if (place) return place;
-    }
-    throw new Error(`process ${this.who} hangs`);
-  }
-
-  /** Passes a gate. */
-  async goOn(): Promise<'gate' | 'lock' | 'answered'> {
-    // It may have waited for a lock until now.
-    await this.rests();
-    await this.stage.letGo(this.who);
-    return await this.rests();
-  }
-
-  async end(): Promise<void> {
-    await this.sent?.catch(() => undefined);
-  }
+/** The ordering key of a scope's event. The two share a lane. */
+export function keyOf(key: number | undefined): { orderingKey?: string } {
+  return key === undefined ? {} : { orderingKey: `key ${12 + key}` };
 }
 
-export class Producer extends Actor {
-  readonly #client: pg.Client;
+/** What the player itself writes waits for no disk, and so takes nothing along that others have written. */
+const CONTROL = `set search_path = model, pg_catalog, public; set synchronous_commit = off; set model.begins = 'yes'`;
 
-  constructor(stage: Stage, who: number, client: pg.Client) {
-    super(stage, who);
-    this.#client = client;
-  }
+const FLUSH = `set local synchronous_commit = on; select pg_logical_emit_message(true, 'model', '')`;
 
-  /** @param event its number, which is the payment's. */
-  async emit(event: number): Promise<void> {
-    this.send(emit(this.#client, TOPIC, payment(event + 1)));
-    await this.rests();
-  }
-
-  async query(statement: 'begin' | 'commit' | 'rollback'): Promise<void> {
-    await this.#client.query(statement);
-  }
-
-  override async end(): Promise<void> {
-    await super.end();
-    await this.#client.end();
-  }
-}
-
-interface Call {
-  readonly event: number;
-  readonly end: (error: Error | null) => void;
-}
-
-/** A relay whose turns and handlers go on when the player says so. */
-export class Relay extends Actor {
-  readonly #connection: Connection;
-  #run: LaneRun | null = null;
-  /** The handler that was called and has not ended. */
-  call: Call | null = null;
-
-  readonly #subscribers = [
-    ledger(
-      (number) =>
-        new Promise<void>((resolve, reject) => {
-          this.call = { event: number - 1, end: (error) => (error ? reject(error) : resolve()) };
-        }),
-      { maxAttempts: 2 },
-    ),
-  ];
-
-  constructor(stage: Stage, who: number, connection: Connection) {
-    super(stage, who);
-    this.#connection = connection;
-  }
-
-  async turn(claims: boolean): Promise<void> {
-    const run = this.#run;
-    const outcome = run?.isPaused ? run.yieldOutcome(false) : null;
-    const turn = takeTurn(this.#connection.db, {
-      outcomes: outcome ? [outcome] : [],
-      subscriptions: claims ? subscriptionsOf(this.#subscribers) : new Map(),
-      // A lane at a time.
-      maxLanes: 8,
-      maxDeliveries: 2,
-      maxFannedOut: 1000,
-      isLooking: claims,
-      awaited: [],
-      now: null,
-    });
-    this.send(turn.then((answer) => this.#answered(answer, outcome ? run : null)));
-    await this.rests();
-  }
-
-  #answered({ settled, lanes, nowMs }: Turn, run: LaneRun | null): void {
-    if (run && settled?.held.has(run.lane.id)) run.keep(null, () => undefined);
-    if (run) this.#run = null;
-    const [lane] = lanes;
-    if (!lane) return;
-    this.#run = new LaneRun(lane, nowMs, options({ clock: Date.now, leaseClock: Date.now }));
-    this.#run.start();
-  }
-
-  /** Ends the handler that was called, and waits until the relay has gone on. */
-  async endCall(how: 'ok' | 'throw' | 'throw for good'): Promise<void> {
-    const { call } = this;
-    this.call = null;
-    call?.end(
-      how === 'ok' ? null : how === 'throw' ? new Error('as planned') : new PermanentError('as planned'),
-    );
-    while (this.call === null && !this.#run!.isPaused) await sleep(0);
-  }
-
-  override async end(): Promise<void> {
-    await super.end();
-    for (; this.call; await sleep(0)) {
-      const { call } = this;
-      this.call = null;
-      call.end(new PermanentError('it is over'));
-    }
-    await this.#connection.close();
-  }
-}
+const EMPTIED = [
+  'awaiting_fan_out',
+  'events',
+  'deliveries',
+  'lanes',
+  'home_lanes',
+  'leases',
+  'halts',
+  'pauses',
+  'backfills',
+  'timers',
+  'error_groups',
+  'backlog',
+  'throughput',
+  'reserved_positions',
+  'model.choices',
+];
