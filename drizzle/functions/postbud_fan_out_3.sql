@@ -8,6 +8,10 @@
 -- fan-out at a time, so that positions are drawn in the order of their commits. While another one runs, this waits for it
 -- if it may: whoever holds no other lock. Else it does nothing.
 --
+-- Where the clock steps back after `at`, transactions that lock later have events from before it too, and some of them are
+-- committed. Their markers have later numbers than those that were drawn by then: nothing is fanned out that is as late as the
+-- first of those.
+--
 -- `memory` is what its process learned from the call before, and goes into the next one:
 --
 -- - `from`: all markers up to this number are fanned out, or will never be, except where a pin says otherwise. What is dead
@@ -60,6 +64,7 @@ declare
   topics text[];
   leasts timestamptz[];
   untils timestamptz[];
+  uptos bigint[];
   found_events bigint;
   is_quiet boolean;
   number_now bigint;
@@ -119,7 +124,9 @@ begin
       select id from (
         select ctid as id, topic, created_at, seq from awaiting_fan_out where number > scan_from order by number offset 0
       ) as waiting
-      where waiting.topic = any (topics) and created_at < at order by created_at, seq limit max_events
+      where waiting.topic = any (topics) and created_at < least(at, (
+        select min(late.created_at) from awaiting_fan_out as late where late.number > number_now
+      )) order by created_at, seq limit max_events
     );
   else
     select jsonb_object_agg(lock, transactions), jsonb_object_agg(lock, began_at) into holders, began
@@ -179,7 +186,11 @@ begin
     ) as waiting;
     select array_agg(case when coalesce(holders ? lock, false)
       then greatest((passed -> lock ->> 'at')::timestamptz, (began ->> lock)::timestamptz) else at end
-      order by turn) into untils
+      order by turn),
+      array_agg(case when holders ? lock
+          and (passed -> lock ->> 'at')::timestamptz > coalesce((began ->> lock)::timestamptz, '-infinity')
+        then (passed -> lock ->> 'upto')::bigint else number_now end order by turn)
+    into untils, uptos
     from unnest(topics) with ordinality as waiting(topic, turn),
       lateral (select (hashtext(topic)::bigint & 4294967295)::text as lock) as named;
     if found_events >= 1000 then
@@ -189,9 +200,12 @@ begin
     marker_ids := array(
       -- Each topic in its own order; between topics there is none, so that nothing need be sorted or read without effect.
       select waiting.id
-      from unnest(topics, leasts, untils) as ready(topic, least_at, until), lateral (
+      from unnest(topics, leasts, untils, uptos) as ready(topic, least_at, until, upto), lateral (
         select ctid as id from awaiting_fan_out
-        where awaiting_fan_out.topic = ready.topic and created_at >= ready.least_at and created_at < ready.until
+        where awaiting_fan_out.topic = ready.topic and created_at >= ready.least_at and created_at < least(ready.until, (
+          select min(late.created_at) from awaiting_fan_out as late
+          where late.number > ready.upto and late.topic = ready.topic
+        ))
         order by created_at, seq limit max_events
       ) as waiting
       limit max_events

@@ -51,6 +51,7 @@ export const MUTATIONS: readonly Mutation[] = [
         to: `    ) as held;
     perform pg_sleep((random() < 0.3)::int * 0.1);
     at := clock_timestamp();
+    select coalesce(pg_sequence_last_value('awaiting_fan_out_number_seq'), 0) into number_now;
 `,
       },
       {
@@ -60,6 +61,7 @@ export const MUTATIONS: readonly Mutation[] = [
         to: `  if is_quiet then
     perform pg_sleep((random() < 0.3)::int * 0.1);
     at := clock_timestamp();
+    select coalesce(pg_sequence_last_value('awaiting_fan_out_number_seq'), 0) into number_now;
     -- All that waits`,
       },
     ],
@@ -196,8 +198,8 @@ export const MUTATIONS: readonly Mutation[] = [
       },
       {
         file: FAN_OUT,
-        from: 'created_at < at order by created_at, seq limit max_events',
-        to: 'created_at < at order by created_at, seq limit max_events for update skip locked',
+        from: ')) order by created_at, seq limit max_events',
+        to: ')) order by created_at, seq limit max_events for update of waiting skip locked',
       },
       {
         file: FAN_OUT,

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 
 import { MISTAKES } from '../model/mistakes.ts';
 import { CRASHING, SAMPLED, scheduleOf } from '../model/postgres/command.ts';
+import { Producer, Relay } from '../model/postgres/actors.ts';
 import { compare } from '../model/postgres/play.ts';
 import { PLANTED } from '../model/postgres/planted.ts';
 import { covering, wander } from '../model/postgres/schedules.ts';
@@ -48,6 +49,50 @@ describe('a real Postgres does what the model of the bus does', () => {
     await server.stop();
     expect(differences).toEqual(differences.map(() => null));
   });
+
+  // The relay's clock is ahead here: for it the others' steps back once it has read its own.
+  test.each(['try', 'locks'] as const)(
+    'events that are recorded while the clock steps back under a relay (%s) keep their order',
+    async (how) => {
+      const own = await Stage.open({ url: inject('postgresUrl') });
+      await own.query(`create or replace function model.clock_timestamp() returns timestamptz language plpgsql as $$
+        begin
+          if model.who() >= 10 then perform model.gate(); end if;
+          if model.who() >= 10 then perform model.gate(); end if;
+          return pg_catalog.clock_timestamp() + case when model.who() < 10 then interval '1 minute' else '0' end;
+        end $$`);
+      const [older, newer, first] = [
+        await own.add(new Producer(own, 0, false)),
+        await own.add(new Producer(own, 1, false)),
+        await own.add(new Producer(own, 2, true)),
+      ];
+      const relay = await own.add(new Relay(own, 0, { ...scopeNamed('smallest'), handsOver: false }));
+      await first.emit(0, undefined);
+      await older.query('begin');
+      await newer.query('begin');
+      await own.choose(0, how === 'try', false);
+      await relay.turn([]);
+      await relay.goOn();
+      await relay.goOn();
+      // It has read its clock and the locks.
+      await older.emit(1, undefined);
+      await newer.emit(2, undefined);
+      for (const producer of [older, older, newer, newer]) await producer.goOn();
+      await newer.query('commit');
+      await relay.goOn();
+      await older.query('commit');
+      for (let turns = 0; turns < 3; turns += 1) {
+        while ((await relay.rests()) === 'gate') await relay.goOn();
+        await relay.turn([]);
+      }
+      const placed = await own.query<{ payment: number }>(`
+        select (payload ->> 'amountMinor')::int as payment from deliveries
+          join lanes on lanes.id = lane_id join events on events.id = event_id
+        where subscriber = 'ledger' order by position`);
+      await own.close();
+      expect(placed.map(({ payment }) => payment)).toEqual([1, 2, 3]);
+    },
+  );
 
   test.each(
     MISTAKES.filter(({ name }) =>

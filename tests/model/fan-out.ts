@@ -86,6 +86,7 @@ export function takeFanOutStep(state: State, { name, who }: Step, world: World):
             : 'place';
       break;
     case 'clock again':
+      relay.numberNow = state.db.lastNumber;
       relay.at = tick(state);
       relay.phase = 'place';
       break;
@@ -107,7 +108,8 @@ function seenBy(state: State, relay: Relay): Tables {
 /** How far it may fan out, and from which number on it reads; and what to wait for next. */
 function boundsOf(state: State, relay: Relay, world: World, isLongAgo: boolean) {
   const { memory, at, holders, numberNow } = relay;
-  if (holders === null) return { from: memory.from, until: at, pin: null, isPassed: false, isQuiet: true };
+  if (holders === null)
+    return { from: memory.from, until: at, upto: numberNow, pin: null, isPassed: false, isQuiet: true };
   const { pin } = memory;
   const names = holders.map(({ name }) => name);
   const gone = pin?.names.filter((name) => name > 0 && !names.includes(name)) ?? [];
@@ -125,6 +127,7 @@ function boundsOf(state: State, relay: Relay, world: World, isLongAgo: boolean) 
   const allKnown = holders.every(({ began }) => began > 0);
   const began = allKnown && !isLeftAlone ? Math.min(at, ...holders.map((holder) => holder.began)) : 0;
   let until = holders.length > 0 ? Math.max(passedAt, began) : at;
+  const upto = holders.length > 0 && passedAt > began ? pin!.upto : numberNow;
   if (world.mistake === 'no-fence') until = Infinity;
   const mayPass = world.mistake === 'bound-passes-open-emitters';
   const next: Pin | null =
@@ -133,24 +136,27 @@ function boundsOf(state: State, relay: Relay, world: World, isLongAgo: boolean) 
       : names.length > 0
         ? { at, from: mayPass ? numberNow : (pin?.from ?? memory.from), upto: numberNow, names }
         : null;
-  return { from, until, pin: next, isPassed, isQuiet: false };
+  return { from, until, upto, pin: next, isPassed, isQuiet: false };
 }
 
 /** The events to fan out now, oldest first. */
 function choose(state: State, who: number, world: World, isLongAgo: boolean): number[] {
   const relay = state.relays[who]!;
-  const { from, until, isQuiet } = boundsOf(state, relay, world, isLongAgo);
+  const { from, until, upto, isQuiet } = boundsOf(state, relay, world, isLongAgo);
   const createdOf = (event: number) => state.events[event]!.created;
   const seen = seenBy(state, relay).markers;
   const waiting = seen.filter(({ number }) => number > from);
   const least = Math.min(...waiting.map(({ event }) => createdOf(event)));
+  // Those that came since the locks were read, which only a clock that has stepped back makes older.
+  const late = seen.filter(({ number }) => number > upto);
+  const before = Math.min(until, ...late.map(({ event }) => createdOf(event)));
   const taken = new Set(state.relays.flatMap(({ placed }) => placed.map(({ event }) => event)));
   const isThere = new Set(state.db.markers.map(({ event }) => event));
   return (
     (isQuiet ? waiting : seen.filter(({ event }) => createdOf(event) >= least))
       .map(({ event }) => event)
       // Those that another one has taken meanwhile are gone when it comes to delete them.
-      .filter((event) => createdOf(event) < until && isThere.has(event) && !taken.has(event))
+      .filter((event) => createdOf(event) < before && isThere.has(event) && !taken.has(event))
       .toSorted((one, other) => createdOf(one) - createdOf(other))
   );
 }

@@ -14,7 +14,7 @@ export const MISTAKES = [
   { name: 'no-fence', says: 'fan-out waits for nobody', scope: 'smallest', breaks: ['order'] },
   {
     name: 'fence-clock-after-locks',
-    says: 'the relay reads its clock after the locks',
+    says: 'the relay reads its clock, and the last number, after the locks',
     scope: 'overlap',
     breaks: ['order'],
   },

@@ -27,7 +27,7 @@ export const STEPS = {
   clock: ['relay', 'reads the clock: L', 'the last number, the clock', ''],
   locks: ['relay', "reads who holds the topic's lock", 'locks', ''],
   try: ['relay', "takes the topic's lock alone for a moment: nobody holds it", 'locks', ''],
-  'clock again': ['relay', 'reads the clock again', 'the clock', ''],
+  'clock again': ['relay', 'reads the clock again', 'the last number, the clock', ''],
   picks: ['relay', 'takes the markers that no other has', 'markers', ''],
   place: [
     'relay',
