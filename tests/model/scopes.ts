@@ -178,6 +178,15 @@ export const SCOPES: readonly Scope[] = [
     timers: 3,
     faults: { cancel: 2 },
   }),
+  scope(
+    'clock-and-overlap',
+    'the order alone: a producer with two events and one with one, a relay, and the clock steps back once',
+    {
+      ...ORDER_ALONE,
+      producers: [2, 1],
+      faults: { 'step back': 1 },
+    },
+  ),
 ];
 
 /** @throws Error with the names of all. */
