@@ -25,6 +25,8 @@ export interface Lease {
   readonly endsAt: number;
   /** Whether it was over when the handler was called: run out, let go or taken by another relay. */
   readonly isOver: boolean;
+  /** Whether it had run out, and was lengthened after that. */
+  readonly hasRevived: boolean;
 }
 
 /** One delivery's fate. */
@@ -171,7 +173,10 @@ export class Reading {
     const isTaken = versions
       .slice(place + 1)
       .some(({ token, at }) => token !== claim.token && at <= start.t - ROUNDING_MS);
-    return { claim, endsAt, isOver: isTaken || endsAt < start.t };
+    const hasRevived = kept.some(
+      ({ at }, index) => index > 0 && at > Math.max(...kept.slice(0, index).map(({ dueAt }) => dueAt ?? 0)),
+    );
+    return { claim, endsAt, isOver: isTaken || endsAt < start.t, hasRevived };
   }
 
   /** An instant that comes this long after another one, or later where the clock was moved meanwhile. */

@@ -18,14 +18,14 @@ export function* limited(read: Reading): Generator<Violation> {
   }
 }
 
-/** A handler counts until it ends, or its lease: the place of a relay that died is free then. */
+/** A handler counts until it ends, or its lease for the first time: the place of a relay that died is free then. */
 function* notMoreAtOnce(calls: readonly Call[], concurrency: number, read: Reading): Generator<Violation> {
   for (const [place, call] of calls.entries()) {
     const { relay, subscriber, tag, t, eventId, laneId } = call.start;
     if (read.lease(call, t)?.isOver ?? true) continue;
     const others = calls.slice(0, place).filter((other) => {
       const lease = read.lease(other, t);
-      const isLeased = lease !== null && !lease.isOver && t < lease.endsAt;
+      const isLeased = lease !== null && !lease.isOver && !lease.hasRevived && t < lease.endsAt;
       return isLeased && (other.end === null || other.end.index > call.index);
     });
     if (others.length < concurrency) continue;
