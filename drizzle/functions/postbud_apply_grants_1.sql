@@ -45,7 +45,7 @@ begin
       execute format('grant execute on function %s to %I', function, granted.role);
     end loop;
     continue when granted.may = 'read';
-    execute format('grant usage on sequence delivery_positions to %I', granted.role);
+    execute format('grant usage on sequence delivery_positions, awaiting_fan_out_number_seq to %I', granted.role);
   end loop;
 end
 $$;

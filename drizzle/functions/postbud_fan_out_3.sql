@@ -10,7 +10,7 @@
 --
 -- Where the clock steps back after `at`, transactions that lock later have events from before it too, and some of them are
 -- committed. Their markers have later numbers than those that were drawn by then: nothing is fanned out that is as late as the
--- first of those.
+-- first of those. A role that may not read the number finds none of them.
 --
 -- `memory` is what its process learned from the call before, and goes into the next one:
 --
@@ -125,7 +125,7 @@ begin
         select ctid as id, topic, created_at, seq from awaiting_fan_out where number > scan_from order by number offset 0
       ) as waiting
       where waiting.topic = any (topics) and created_at < least(at, (
-        select min(late.created_at) from awaiting_fan_out as late where late.number > number_now
+        select min(late.created_at) from awaiting_fan_out as late where late.number > nullif(number_now, 0)
       )) order by created_at, seq limit max_events
     );
   else
@@ -187,9 +187,9 @@ begin
     select array_agg(case when coalesce(holders ? lock, false)
       then greatest((passed -> lock ->> 'at')::timestamptz, (began ->> lock)::timestamptz) else at end
       order by turn),
-      array_agg(case when holders ? lock
+      array_agg(nullif(case when holders ? lock
           and (passed -> lock ->> 'at')::timestamptz > coalesce((began ->> lock)::timestamptz, '-infinity')
-        then (passed -> lock ->> 'upto')::bigint else number_now end order by turn)
+        then (passed -> lock ->> 'upto')::bigint else number_now end, 0) order by turn)
     into untils, uptos
     from unnest(topics) with ordinality as waiting(topic, turn),
       lateral (select (hashtext(topic)::bigint & 4294967295)::text as lock) as named;

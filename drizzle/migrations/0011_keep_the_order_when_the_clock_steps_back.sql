@@ -10,7 +10,7 @@
 --
 -- Where the clock steps back after `at`, transactions that lock later have events from before it too, and some of them are
 -- committed. Their markers have later numbers than those that were drawn by then: nothing is fanned out that is as late as the
--- first of those.
+-- first of those. A role that may not read the number finds none of them.
 --
 -- `memory` is what its process learned from the call before, and goes into the next one:
 --
@@ -125,7 +125,7 @@ begin
         select ctid as id, topic, created_at, seq from awaiting_fan_out where number > scan_from order by number offset 0
       ) as waiting
       where waiting.topic = any (topics) and created_at < least(at, (
-        select min(late.created_at) from awaiting_fan_out as late where late.number > number_now
+        select min(late.created_at) from awaiting_fan_out as late where late.number > nullif(number_now, 0)
       )) order by created_at, seq limit max_events
     );
   else
@@ -187,9 +187,9 @@ begin
     select array_agg(case when coalesce(holders ? lock, false)
       then greatest((passed -> lock ->> 'at')::timestamptz, (began ->> lock)::timestamptz) else at end
       order by turn),
-      array_agg(case when holders ? lock
+      array_agg(nullif(case when holders ? lock
           and (passed -> lock ->> 'at')::timestamptz > coalesce((began ->> lock)::timestamptz, '-infinity')
-        then (passed -> lock ->> 'upto')::bigint else number_now end order by turn)
+        then (passed -> lock ->> 'upto')::bigint else number_now end, 0) order by turn)
     into untils, uptos
     from unnest(topics) with ordinality as waiting(topic, turn),
       lateral (select (hashtext(topic)::bigint & 4294967295)::text as lock) as named;
@@ -281,5 +281,78 @@ begin
       from jsonb_each(pins) as pinned(lock, pin)
     ));
   is_awaited := rest.events > 0 or coalesce(memory -> 'pins' @? '$.*.waits', false);
+end
+$$;
+--> statement-breakpoint
+-- Makes the rights of the database those that `role_grants` lists. `migrate` calls it after the migrations, with the names of
+-- all tables; a migration that drops and creates `postbud_emit` calls it too, with none, so that no producer is refused
+-- between the two.
+--
+-- Postgres lets everybody call a new function. Nobody needs that of ours.
+create or replace function postbud_apply_grants_1(tables text[]) returns void language plpgsql as $$
+declare
+  functions oid[] := array(
+    select oid from pg_proc
+    where pronamespace = 'public'::regnamespace and (proname like 'postbud\_%' or proname = 'refuse_change') order by 1);
+  function regprocedure;
+  relation text;
+  granted record;
+begin
+  -- Two at once would change the same rows of Postgres's own tables. 7, 1 is the lock of `migrate`.
+  perform pg_advisory_xact_lock(7, 2);
+  for function in
+    select oid from pg_proc where oid = any (functions)
+      and (proacl is null or exists (select from aclexplode(proacl) where grantee = 0))
+  loop
+    execute format('revoke execute on function %s from public', function);
+  end loop;
+
+  -- The rows of a role that does not exist wait for it: a restored backup may come before its roles.
+  for granted in select distinct rolname as role, may from role_grants join pg_roles on rolname = role loop
+    if not has_schema_privilege(granted.role, 'public', 'usage') then
+      execute format('grant usage on schema public to %I', granted.role);
+    end if;
+    if granted.may = 'emit' then
+      execute format('grant execute on function postbud_emit, postbud_cancel_timer to %I', granted.role);
+      continue;
+    end if;
+    foreach relation in array tables loop
+      execute format('grant %s on public.%I to %I', case
+        when granted.may = 'read' or relation in ('role_grants', 'catalog_topics') then 'select'
+        when exists (select from pg_trigger join pg_proc on pg_proc.oid = tgfoid
+          where tgrelid = format('public.%I', relation)::regclass and proname = 'refuse_change') then 'select, insert'
+        else 'select, insert, update, delete' end, relation, granted.role);
+    end loop;
+    for function in
+      -- Those that change something are volatile.
+      select oid from pg_proc where oid = any (functions)
+        and (provolatile <> 'v' or granted.may = 'relay' and proname not like '%\_grants\_%')
+    loop
+      execute format('grant execute on function %s to %I', function, granted.role);
+    end loop;
+    continue when granted.may = 'read';
+    execute format('grant usage on sequence delivery_positions, awaiting_fan_out_number_seq to %I', granted.role);
+  end loop;
+end
+$$;
+--> statement-breakpoint
+-- Takes all rights on the bus's tables and functions from a role, and gives it back those that `role_grants` still lists.
+create or replace function postbud_withdraw_grants_1(from_role text, tables text[]) returns void language plpgsql as $$
+declare
+  function regprocedure;
+  relation text;
+begin
+  if exists (select from pg_roles where rolname = from_role) then
+    foreach relation in array tables loop
+      execute format('revoke all on public.%I from %I', relation, from_role);
+    end loop;
+    execute format('revoke all on sequence delivery_positions, awaiting_fan_out_number_seq from %I', from_role);
+    for function in
+      select oid from pg_proc where pronamespace = 'public'::regnamespace and proname like 'postbud\_%'
+    loop
+      execute format('revoke execute on function %s from %I', function, from_role);
+    end loop;
+  end if;
+  perform postbud_apply_grants_1(tables);
 end
 $$;

@@ -276,6 +276,20 @@ test('a relay whose role may not see when others’ transactions began waits for
   expect(handed).toEqual([first, second]);
 });
 
+test('a relay whose role may not see how far events are numbered delivers them all the same', async ({
+  bus,
+  roles,
+}) => {
+  const handed: string[] = [];
+  const ledger = subscriber('ledger', { 'payment.captured': ({ id }) => void handed.push(id) });
+  const { user } = new pg.Client(roles.functions.url);
+  await rows(bus.db, `revoke all on sequence awaiting_fan_out_number_seq from ${user}`);
+  const ids = await emitPayments(bus.db, 1, 2);
+  await onConnectionsOf(roles.functions.url, async (db) => await drainLive(db, [ledger]));
+  await migrate(bus.db);
+  expect(handed).toEqual(ids);
+});
+
 describe('a role that was granted to read', () => {
   test('runs the statements of docs/operate.md, and changes nothing', async ({ bus, roles }) => {
     const text = readFileSync(new URL('../../docs/operate.md', import.meta.url), 'utf8');
