@@ -47,7 +47,8 @@ test.for(VIEWS)(
     expect((await page.goto(at('/events')))?.status()).toBe(503);
     expect(await wordsOf(page)).toMatch(AWAY);
     gate.set('open');
-    await expect.poll(() => wordsOf(page)).toContain('Newest first');
+    await expect.poll(() => wordsOf(page)).toContain('newest first');
+    expect(await wordsOf(page)).not.toMatch(AWAY);
   },
 );
 
