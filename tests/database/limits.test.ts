@@ -133,15 +133,22 @@ describe('a rate', () => {
 });
 
 test.for([
-  ['', 'select'],
+  ['', 15, 'select'],
   [
     ', also beside a halted lane',
+    15,
     `insert into halts (lane_id, position, topic, subscriber, halted_at) values (-1, 1, 'payment.failed', 'audit', now())`,
+  ],
+  [
+    ', also during a backfill, by handlers that take long',
+    400,
+    `insert into backfills (id, topic, subscriber, since, requested_at, requested_by, reason, matched, front, until, next_at, begun_at)
+     values (gen_random_uuid(), 'payment.captured', 'ledger', now(), now(), 'kari', '', 0, 1000000, 0, now(), now())`,
   ],
 ] as const)(
   'a concurrency holds over four relays together, and keeps every key in order%s',
-  async ([, halt], { bus: { db } }) => {
-    await rows(db, halt);
+  async ([, ms, beside], { bus: { db } }) => {
+    await rows(db, beside);
     const keys = numbers(1, 12).map((key) => `tenant ${key}`);
     for (const orderingKey of keys) await emitPayments(db, 1, 4, { orderingKey });
     let running = 0;
@@ -154,7 +161,7 @@ test.for([
           running += 1;
           most = Math.max(most, running);
           handed.set(orderingKey, [...(handed.get(orderingKey) ?? []), payload.amountMinor]);
-          await sleep(15);
+          await sleep(ms);
           running -= 1;
         },
       },

@@ -141,6 +141,9 @@ export class LaneRun {
   /** Whether keys of a shared lane wait for handlers of other keys: these take long, or the relay's time is up. */
   #isHeldUp(): boolean {
     const { underWay, options, isLeft } = this.state;
+    const { limits } = this.lane.subscription.subscriber;
+    // The place of the lane counts until its handler ends.
+    if (limits !== null && limits.concurrency !== null) return false;
     if (!this.lane.isShared || this.#isDone || isLeft || underWay.size === 0) return false;
     const longAgo = performance.now() - LONG_MS;
     return options.isOver() || [...underWay].some(({ beganAt }) => beganAt < longAgo);
