@@ -3,12 +3,12 @@ import { isDeepStrictEqual } from 'node:util';
 
 import { and, eq, gt } from 'drizzle-orm';
 
-import { erasedEvents } from '../../../drizzle/schema.ts';
-import type { PastAttempt } from '../../../drizzle/schema.ts';
-import { ERASED } from '../../bus/catalog/marks.ts';
-import type { Transaction } from '../../platform/db/connect.ts';
-import { run } from '../../platform/db/statement.ts';
-import { erasePersonalData, maskPersonalData } from '../../platform/masking/personal.ts';
+import { erasedEvents } from '../../../../drizzle/schema.ts';
+import type { PastAttempt } from '../../../../drizzle/schema.ts';
+import type { Transaction } from '../../../platform/db/connect.ts';
+import { run } from '../../../platform/db/statement.ts';
+import { erasePersonalData, maskPersonalData } from '../../../platform/masking/personal.ts';
+import { ERASED } from '../../catalog/marks.ts';
 
 /** What one transaction overwrote. */
 export interface ErasedChunk {
@@ -46,8 +46,9 @@ export async function eraseEvents(
     .limit(CHUNK);
   if (ids.length === 0) return { last: null, events: 0, deliveries: 0, notifications: 0, keysKept: 0 };
   const chunk = JSON.stringify(ids.map(({ id }) => id));
-  // In the order of lib/bus/deliveries/locks.ts: timers, lanes, deliveries, events. A timer that is released before its
-  // lock is an event after it. A delivery that is fanned out from here on is handed over erased, or its relay is waited for.
+  // In the order of locks.ts: timers, lanes, deliveries, events. A timer that is released before its lock is an event after
+  // it. A delivery that is fanned out from here on is handed over erased,
+  // or its relay is waited for.
   const timers = await run<FoundEvent>(tx, { text: LOCK_TIMERS, values: [erasureId, chunk] });
   const places = await run<Place>(tx, { text: PLACES, values: [chunk] });
   const placed = JSON.stringify(places);
