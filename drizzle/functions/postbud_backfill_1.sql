@@ -1,8 +1,9 @@
--- Writes the next deliveries of a backfill, in order of position, and moves its front behind them.
+-- Writes the next deliveries of a backfill, in order of position, and moves its front behind them. Where nothing is left it
+-- ends the backfill, and whoever calls it makes the lanes due in the same transaction: nobody looks at them afterwards.
 --
 -- It locks no lane, so fan-out and relays go on meanwhile: nobody claims what is behind the front, and all lanes that it
--- writes to are there from the start. Whoever calls it makes the lanes due afterwards. The order of locks is that of
--- lib/bus/deliveries/locks.ts.
+-- writes to are there from the start. What it has written is due once its caller has woken them, in a transaction of its own,
+-- because this one locks events. The order of locks is that of lib/bus/deliveries/locks.ts.
 create or replace function postbud_backfill_1(
   backfill uuid, most int, at timestamptz, out written int, out is_ended boolean
 ) language plpgsql
@@ -24,6 +25,11 @@ begin
   perform pg_advisory_xact_lock_shared(36953, 0);
   select * into asked from backfills where id = backfill and ended_at is null for update;
   if not found then
+    return;
+  end if;
+  is_ended := asked.front >= asked.until;
+  if is_ended then
+    update backfills set ended_at = at where id = backfill;
     return;
   end if;
   sources := postbud_sources_1(asked.topic, asked.subscriber);
@@ -71,13 +77,11 @@ begin
     perform postbud_count_2(
       moved || row(asked.topic, asked.subscriber, written, 0, 0, 0, 0, 0, null, null)::postbud_change_1, at);
   end if;
-  is_ended := new_front >= asked.until;
   update backfills set front = new_front, written = backfills.written + postbud_backfill_1.written,
     next_at = case when per_minute is null then at
       -- What it was late for is caught up, but not more than ten seconds of it.
       else greatest(next_at, at - interval '10 seconds')
-        + postbud_backfill_1.written * interval '1 minute' / per_minute end,
-    ended_at = case when is_ended then at end
+        + postbud_backfill_1.written * interval '1 minute' / per_minute end
   where id = backfill;
 end
 $$;

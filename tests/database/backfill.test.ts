@@ -220,6 +220,34 @@ describe('a backfill', () => {
     expect(handed).toEqual(numbers(1, 1502));
   });
 
+  test.for([0, 1, 2, 3])(
+    'whose process died after %s transactions at its end is ended by the cron, and the newer ones follow',
+    async (lived, { bus, handed, ledger }) => {
+      await emitBefore(bus, 1, 6);
+      await emitPayments(bus.db, 7, 8);
+      const start = Date.now() + MINUTE;
+      const drainAt = (now: number) =>
+        relay({ db: bus.db, subscribers: [ledger()], until: Date.now() + MINUTE, now });
+      await filled(bus.db, { perMinute: 100, now: new Date(start) });
+      await drainAt(start);
+      // So its lanes are asleep at the front.
+      expect(handed).toEqual(numbers(1, 5));
+      let count = 0;
+      const dying = new Proxy(bus.db, {
+        get(db, name) {
+          if (name === 'transaction' && (count += 1) > lived) throw new Error('died');
+          return Reflect.get(db, name);
+        },
+      });
+      const advanceAt = (db: Database, now: number) =>
+        advanceBackfills(db, Date.now() + MINUTE, new Date(now));
+      await advanceAt(dying, start + 5000).catch(() => undefined);
+      await advanceAt(bus.db, start + 10_000);
+      await drainAt(start + 10_000);
+      expect(handed).toEqual(numbers(1, 8));
+    },
+  );
+
   test('that is stopped lets the newer ones follow, and can be asked for again', async ({
     bus,
     handed,

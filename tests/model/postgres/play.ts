@@ -1,4 +1,4 @@
-import { wakeLanes, backfill } from '../../../lib/bus/deliveries/operations/backfill.ts';
+import { backfill, stepBackfill } from '../../../lib/bus/deliveries/operations/backfill.ts';
 import { dismissOne } from '../../../lib/bus/deliveries/operations/dismiss.ts';
 import { pause, resume } from '../../../lib/bus/deliveries/operations/pause.ts';
 import { replay } from '../../../lib/bus/deliveries/operations/replay.ts';
@@ -386,12 +386,11 @@ class Play {
         await this.#stage.query(`select postbud_begin_backfill_1('${this.#backfill}', clock_timestamp())`);
         break;
       case 'write backfill':
-      case 'end backfill': {
-        const most = name === 'write backfill' ? 1 : 1000;
-        await this.#stage.query(`select postbud_backfill_1('${this.#backfill}', ${most}, clock_timestamp())`);
-        await db.transaction((tx) => wakeLanes(tx, of));
+        await stepBackfill(db, this.#backfill, 1);
         break;
-      }
+      case 'end backfill':
+        while (!(await stepBackfill(db, this.#backfill, 1000)).isEnded);
+        break;
       default:
       // A relay is stopped, or goes on: it takes no step in between.
     }

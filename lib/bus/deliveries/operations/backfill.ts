@@ -181,9 +181,9 @@ async function advance(
   let written = 0;
   for (;;) {
     if (await beginBackfill(db, id, now)) {
-      const step = await write(db, id, most, now);
+      const step = await stepBackfill(db, id, most, now);
       written += step.written;
-      if (step.isEnded || perMinute !== null) return { written, isEnded: step.isEnded };
+      if (step.isEnded || (perMinute !== null && !step.isWritten)) return { written, isEnded: step.isEnded };
       if (Date.now() >= until) return { written, isEnded: false };
     } else {
       if (Date.now() + LOOK_EVERY_MS >= until) return { written, isEnded: await isEnded(db, id) };
@@ -206,24 +206,43 @@ export async function beginBackfill(db: Database, id: string, now: Date | undefi
   return row!.is_begun;
 }
 
-async function write(
+/** What a step has done: it either writes, or ends the backfill when all is written. */
+interface BackfillStep {
+  readonly written: number;
+  readonly isWritten: boolean;
+  readonly isEnded: boolean;
+}
+
+/** Takes the next step of a backfill that has begun, and makes the lanes due. */
+export async function stepBackfill(
   db: Database,
   id: string,
   most: number,
-  now: Date | undefined,
-): Promise<{ readonly written: number; readonly isEnded: boolean }> {
-  const [step] = await run<{ written: number; is_ended: boolean }>(driverOf(db), {
-    text: `select written, is_ended
-      from postbud_backfill_1($1::uuid, $2::int, coalesce($3::text::timestamptz, clock_timestamp()))`,
-    values: [id, most, now?.toISOString() ?? null],
-  });
-  // In a transaction of its own, because the first one locks events, which come after lanes.
-  await db.transaction(async (tx) => {
+  now?: Date,
+): Promise<BackfillStep> {
+  const wake = async (tx: Transaction) => {
     const [of] = await tx.select().from(backfills).where(eq(backfills.id, id));
     if (of) await wakeLanes(tx, of, now);
+    return of;
+  };
+  const { written, isEnded: ended } = await db.transaction(async (tx) => {
+    const [step] = await run<{ written: number; isEnded: boolean }>(tx, {
+      text: STEP,
+      values: [id, most, now?.toISOString() ?? null],
+    });
+    // Nobody looks at them for this backfill again.
+    if (step!.isEnded) await wake(tx);
+    return step!;
   });
-  return { written: step!.written, isEnded: step!.is_ended };
+  if (ended) return { written, isWritten: true, isEnded: true };
+  // In a transaction of its own, because the first one locks events, which come after lanes.
+  const of = await db.transaction(wake);
+  return { written, isWritten: of === undefined || of.front >= of.until, isEnded: false };
 }
+
+const STEP = `
+  select written, is_ended as "isEnded"
+  from postbud_backfill_1($1::uuid, $2::int, coalesce($3::text::timestamptz, clock_timestamp()))`;
 
 /** Makes all lanes of a subscription due: whatever they waited for, older deliveries may come before it. */
 export async function wakeLanes(
