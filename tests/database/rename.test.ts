@@ -1,6 +1,7 @@
 import { afterAll, describe, expect } from 'vitest';
 
 import { dismiss } from '../../lib/bus/deliveries/operations/dismiss.ts';
+import { advanceReplays } from '../../lib/bus/deliveries/operations/paced-replay.ts';
 import { advanceRenames, previewRename, rename } from '../../lib/bus/deliveries/operations/rename.ts';
 import type { Renaming } from '../../lib/bus/deliveries/operations/rename.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
@@ -13,7 +14,16 @@ import type { Connection, Database } from '../../lib/platform/db/connect.ts';
 import { DAY, MINUTE } from '../../lib/platform/time.ts';
 import { emitToBooks } from '../support/books.ts';
 import { test } from '../support/bus-test.ts';
-import { START, contradictions, drain, emitPayments, numbers, rows, statesOf } from '../support/bus.ts';
+import {
+  START,
+  contradictions,
+  drain,
+  dyingAfter,
+  emitPayments,
+  numbers,
+  rows,
+  statesOf,
+} from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 
@@ -81,6 +91,25 @@ async function someOfEach(bus: Bus): Promise<void> {
   await emitToBooks(bus.db, 7, 9);
   await drain(bus.db, [books(fail)]);
 }
+
+const REPLAY_ID = '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77';
+
+const PAUSE_BOOKS = `
+  insert into pauses (subscriber, topic, paused_at, paused_by, reason) values ('books', '', now(), 'ola', 'moving')`;
+
+/** A paced replay of all that the former name has, what was delivered too. */
+const PLAN_OF_BOOKS = `
+  with asked as (
+    insert into replays (id, requested_at, requested_by, request, matched, replayed, recipients)
+    values ($1::uuid, now(), 'ola', '{}', 6, 0, '[]')
+  ),
+  replay as (
+    insert into paced_replays (replay_id, per_minute, planned, next_at) values ($1::uuid, 60, 6, now())
+  )
+  insert into planned_replays (replay_id, position, lane_id, ended_at)
+  select $1::uuid, position, lane_id, coalesce(dead_lettered_at, delivered_at) from deliveries
+    join lanes on lanes.id = lane_id
+  where subscriber = 'books' and state in ('dead_lettered', 'delivered')`;
 
 describe('a renamed subscriber', () => {
   test('is handed what waited under its former name, in order; what was delivered stays history', async ({
@@ -289,10 +318,7 @@ describe('a renamed subscriber', () => {
 
   test('is paused where its former name was, by the same operator', async ({ bus }) => {
     await someOfEach(bus);
-    await rows(
-      bus.db,
-      `insert into pauses (subscriber, topic, paused_at, paused_by, reason) values ('books', '', now(), 'ola', 'moving')`,
-    );
+    await rows(bus.db, PAUSE_BOOKS);
     await renamed(bus.db);
     expect(await rows(bus.db, 'select subscriber, topic, paused_by, reason from pauses')).toEqual([
       { subscriber: 'ledger', topic: CAPTURED, paused_by: 'ola', reason: 'moving' },
@@ -348,18 +374,7 @@ describe('a renamed subscriber', () => {
     bus,
   }) => {
     await someOfEach(bus);
-    const replayId = '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77';
-    await rows(
-      bus.db,
-      `with replay as (
-         insert into paced_replays (replay_id, per_minute, planned, next_at) values ($1::uuid, 60, 6, now())
-       )
-       insert into planned_replays (replay_id, position, lane_id, ended_at)
-       select $1::uuid, position, lane_id, coalesce(dead_lettered_at, delivered_at) from deliveries
-         join lanes on lanes.id = lane_id
-       where subscriber = 'books' and state in ('dead_lettered', 'delivered')`,
-      [replayId],
-    );
+    await rows(bus.db, PLAN_OF_BOOKS, [REPLAY_ID]);
     await renamed(bus.db);
     const planned = await rows(
       bus.db,
@@ -369,6 +384,23 @@ describe('a renamed subscriber', () => {
     expect(planned).toEqual([{ subscriber: 'ledger', state: 'dead_lettered', count: 3 }]);
     expect(await rows(bus.db, 'select passed_over from paced_replays')).toEqual([{ passed_over: 3 }]);
   });
+
+  // Two questions come before its first change.
+  test.for(numbers(3, 10))(
+    'has all of its former name, and leaves nothing there, where the process died after %s steps',
+    async (lived, { bus }) => {
+      await someOfEach(bus);
+      await rows(bus.db, PAUSE_BOOKS);
+      await rows(bus.db, PLAN_OF_BOOKS, [REPLAY_ID]);
+      await expect(renamed(dyingAfter(lived, bus.db))).rejects.toThrow('died');
+      await advanceRenames(other.db, Date.now() + MINUTE, LATER);
+      expect(await previewRename(bus.db, { from: 'books', to: 'ledger', topic: null })).toEqual([]);
+      await advanceReplays(bus.db, { attached: [], until: Date.now() + MINUTE, now: new Date(START + DAY) });
+      expect(await statesOf(bus.db, 'books')).toEqual(['delivered', 'delivered', 'delivered']);
+      expect(await rows(bus.db, 'select subscriber from pauses')).toEqual([{ subscriber: 'ledger' }]);
+      await unbroken(bus.db);
+    },
+  );
 });
 
 describe('a rename', () => {

@@ -362,6 +362,17 @@ export async function rowsRead(url: string, table: string): Promise<number> {
   return found!.read;
 }
 
+/** A database that a process uses which dies after so many transactions and statements that run alone. */
+export function dyingAfter(steps: number, db: Database): Database {
+  let taken = 0;
+  return new Proxy(db, {
+    get(living, name) {
+      if ((name === 'transaction' || name === '$client') && (taken += 1) > steps) throw new Error('died');
+      return Reflect.get(living, name) as unknown;
+    },
+  });
+}
+
 /** A promise that the test settles. */
 export function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
   let open = () => {};

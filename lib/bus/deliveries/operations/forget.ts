@@ -1,11 +1,18 @@
-import type { Database, Transaction } from '../../../platform/db/connect.ts';
-import { driverOf, run } from '../../../platform/db/statement.ts';
+import { and, eq } from 'drizzle-orm';
+
+import { pauses } from '../../../../drizzle/schema.ts';
+import type { Transaction } from '../../../platform/db/connect.ts';
+import { run } from '../../../platform/db/statement.ts';
+import type { Executor } from '../../../platform/db/statement.ts';
+import { topicsOf } from '../../subscribers/subscriber.ts';
 import { PRESENCE_LOCK } from '../locks.ts';
+import { standingUnder } from './standing.ts';
 
 /**
  * Ends what the bus keeps about a subscription that has nothing left: its pause, its halts, and the failures that count
- * towards an outage; and the outage of a subscriber for which nothing waits any more. A later release that lists the
- * subscription again must not find it paused, halted or down.
+ * towards an outage; and the outage of a subscriber for which nothing waits any more. With its last subscription, a name that
+ * the catalog does not list loses the pause of all its topics too. A later release that lists the subscription again must not
+ * find it paused, halted or down.
  *
  * Must be the last of its transaction that locks anything.
  *
@@ -17,18 +24,23 @@ export async function forgetSubscription(
 ): Promise<boolean> {
   await run(tx, { text: `select pg_advisory_xact_lock(${PRESENCE_LOCK}, 0)`, values: [] });
   const [row] = await run<{ ended: number }>(tx, { text: FORGET, values: [of.topic, of.subscriber] });
-  return row!.ended > 0;
+  const isLast =
+    topicsOf(of.subscriber).length === 0 && (await standingUnder(tx, of.subscriber, null)).length === 0;
+  const isOfAll = and(eq(pauses.subscriber, of.subscriber), eq(pauses.topic, ''));
+  const resumed = isLast ? await tx.delete(pauses).where(isOfAll).returning() : [];
+  return row!.ended + resumed.length > 0;
 }
 
 /**
- * Takes a subscription out of the paced replays that are under way: what they have not put back stays as it is. In a
- * transaction of its own, because a replay's row is locked before all others.
+ * Takes a subscription out of the paced replays that are under way: what they have not put back stays as it is.
+ *
+ * Must be the first of its transaction that locks anything.
  */
 export async function forgetReplays(
-  db: Database,
+  on: Executor,
   of: { readonly topic: string; readonly subscriber: string },
 ): Promise<void> {
-  await run(driverOf(db), { text: FORGET_REPLAYS, values: [of.topic, of.subscriber] });
+  await run(on, { text: FORGET_REPLAYS, values: [of.topic, of.subscriber] });
 }
 
 const FORGET_REPLAYS = `

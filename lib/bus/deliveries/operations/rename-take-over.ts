@@ -49,8 +49,6 @@ export async function takeOver(
     if (done.isHeld) await sleep(LOOK_EVERY_MS);
     const end = done.isLast ? await db.transaction(async (tx) => await finish(tx, open, now)) : null;
     total.moved += end?.moved ?? 0;
-    // Of a replay of all, what was delivered stays delivered.
-    if (end?.isOver) await forgetReplays(db, { topic: open.topic, subscriber: open.from });
     if (end?.isOver || Date.now() >= until) return total;
   }
 }
@@ -114,6 +112,8 @@ async function finish(
   now: Date | undefined,
 ): Promise<{ readonly moved: number; readonly isOver: boolean }> {
   const at = now?.toISOString() ?? null;
+  // Of a replay of all, what was delivered stays delivered.
+  await forgetReplays(tx, { topic, subscriber: from });
   await run(tx, { text: `select pg_advisory_xact_lock(${FAN_OUT_LOCK}, 0)`, values: [] });
   const [lock] = await run<Lock>(tx, { text: LOCK, values: [topic, from, to, at] });
   const [readdressed] = await run<{ count: number }>(tx, { text: READDRESS, values: [topic, from, to, id] });

@@ -1,7 +1,5 @@
-import { and, eq } from 'drizzle-orm';
-
-import { pauses } from '../../../../drizzle/schema.ts';
 import type { Database } from '../../../platform/db/connect.ts';
+import { driverOf } from '../../../platform/db/statement.ts';
 import { nearest } from '../../../platform/nearest.ts';
 import { subscriberNames, subscribersOf } from '../../catalog/catalog.ts';
 import { NotActedOn } from './first-of-lane.ts';
@@ -85,7 +83,7 @@ function advice(from: string, to: string, listed: readonly string[]): string {
  */
 export async function previewRename(db: Database, asked: Rename): Promise<readonly RenamedTopic[] | null> {
   requireUnlisted(asked.from, asked.topic, 'rename');
-  const found = await standingUnder(db, asked.from, asked.topic);
+  const found = await standingUnder(driverOf(db), asked.from, asked.topic);
   if (found.length === 0) return (await isKnown(db, asked.from)) ? [] : null;
   requireListed(asked, found);
   const renamed: RenamedTopic[] = [];
@@ -122,11 +120,8 @@ export async function rename(
     const opened = await openRename(db, { ...asked, topic }, { ...how, matched: waiting + deadLettered });
     done.set(topic, await takeOver(db, opened, how));
   }
-  const standing = await standingUnder(db, from, asked.topic);
+  const standing = await standingUnder(driverOf(db), from, asked.topic);
   const left = new Map(standing.map((one) => [one.topic, one.waiting + one.deadLettered]));
-  // A pause of all its topics: each topic's was copied.
-  if (asked.topic === null && left.size === 0)
-    await db.delete(pauses).where(and(eq(pauses.subscriber, from), eq(pauses.topic, '')));
   const renamed = found.map((one) => ({ ...one, ...done.get(one.topic)!, left: left.get(one.topic) ?? 0 }));
   // The relays that hold the lanes did not let go of them in time.
   if (renamed.every(({ moved, dismissed }) => moved + dismissed === 0) && left.size > 0)

@@ -3,6 +3,7 @@ import { eq } from 'drizzle-orm';
 import { lanes } from '../../../../drizzle/schema.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
+import type { Executor } from '../../../platform/db/statement.ts';
 import { topicsOf } from '../../subscribers/subscriber.ts';
 import { FORMER_LANES } from './rename-open.ts';
 
@@ -43,11 +44,11 @@ export async function isKnown(db: Database, subscriber: string): Promise<boolean
 
 /** Counts what stands under a name, in the topics that have something of it. @param topic null: in any. */
 export async function standingUnder(
-  db: Database,
+  on: Executor,
   subscriber: string,
   topic: string | null,
 ): Promise<readonly Standing[]> {
-  return await run(driverOf(db), { text: STANDING, values: [subscriber, topic] });
+  return await run(on, { text: STANDING, values: [subscriber, topic] });
 }
 
 // A rename that is open has something left, if only to end it.
