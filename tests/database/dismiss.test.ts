@@ -19,6 +19,7 @@ import {
   contradictions,
   deliveryIdsOf,
   drain,
+  dyingAfter,
   emitPayments,
   eventStates,
   numbers,
@@ -220,6 +221,8 @@ describe('dismissals, replays, relays and pruning at once', () => {
   });
 });
 
+const BACKFILL_ID = '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a78';
+
 describe('a retired subscriber', () => {
   const retired = (db: Database, now = LATER) =>
     retire(
@@ -317,6 +320,46 @@ describe('a retired subscriber', () => {
     expect(await rows(bus.db, `select from operator_actions where action = 'retire'`)).toHaveLength(1);
     expect(await contradictions(bus.db)).toEqual([]);
   });
+
+  test('keeps nothing of a backfill whose process died before it woke the lanes', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, [ledger()]);
+    await rows(
+      bus.db,
+      `with lane as materialized (
+         select postbud_lanes_2('payment.captured', array['postcards'], null, 0)
+       )
+       insert into backfills (id, topic, subscriber, since, requested_at, requested_by, matched, front, until, next_at)
+       select $1::uuid, 'payment.captured', 'postcards', now() - interval '1 hour', now(), 'ola', 3, 0, last_value, now()
+       from lane, delivery_positions`,
+      [BACKFILL_ID],
+    );
+    await rows(bus.db, 'select postbud_begin_backfill_1($1::uuid, now())', [BACKFILL_ID]);
+    await rows(bus.db, 'select postbud_backfill_1($1::uuid, 2, now())', [BACKFILL_ID]);
+    expect(await retired(bus.db)).toEqual({ topics: ['payment.captured'], dismissed: 2, left: 0 });
+    expect(await rows(bus.db, 'select operator, action from operator_actions order by action')).toEqual([
+      { operator: 'kari', action: 'retire' },
+      { operator: 'kari', action: 'stop_backfill' },
+    ]);
+    expect(await contradictions(bus.db)).toEqual([]);
+    expect((await examine(bus.db)).findings).toEqual([]);
+  });
+
+  test.for(numbers(1, 8))(
+    'is not down any more where the process died after %s steps and the operator retires it again',
+    async (lived, { bus }) => {
+      await withPostcards(bus, fail);
+      await rows(
+        bus.db,
+        `insert into outages (subscriber, kind, message, opened_at, next_probe_at)
+         values ('postcards', 'timeout', 'too slow', now(), now())`,
+      );
+      await expect(retired(dyingAfter(lived, bus.db))).rejects.toThrow('died');
+      await retired(bus.db);
+      expect(await rows(bus.db, 'select from outages')).toEqual([]);
+      expect(await contradictions(bus.db)).toEqual([]);
+    },
+  );
 
   test('is left out of paced replays', async ({ bus }) => {
     await withPostcards(bus, () => undefined);

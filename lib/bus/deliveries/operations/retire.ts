@@ -3,6 +3,7 @@ import { sql } from 'drizzle-orm';
 import { operatorActions } from '../../../../drizzle/schema.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
+import { stopBackfill } from './backfill.ts';
 import { CHUNK, beginDismissal, dismissDeadLetters, dismissalValues, dismissingOf } from './dismiss.ts';
 import type { Dismissal, Dismissed, Dismissing } from './dismiss.ts';
 import { NotActedOn } from './first-of-lane.ts';
@@ -39,14 +40,14 @@ export async function retire(
   for (const one of found) {
     const subscription = { topic: one.topic, subscriber };
     const dismissing = beginDismissal({ ...how, action: 'retire' });
-    const hadBackfill = await endBackfill(db, subscription, how);
-    await forgetReplays(db, subscription);
+    await endBackfill(db, subscription, how);
+    await forgetReplays(driverOf(db), subscription);
     dismissed += await dismissWaiting(db, subscription, dismissing);
     dismissed += await dismissDeadLetters(db, subscription, dismissing);
-    if (Date.now() < how.until) await forget(db, subscription, dismissing, hadBackfill);
+    if (Date.now() < how.until) await forget(db, subscription, dismissing);
   }
   const retired = found.map((one) => one.topic);
-  const values = [subscriber, retired.join(' '), topic === null];
+  const values = [subscriber, retired.join(' ')];
   const [rest] = await run<{ left: number }>(driverOf(db), { text: LEFT, values });
   return { topics: retired, dismissed, left: rest!.left };
 }
@@ -62,7 +63,7 @@ export async function previewRetirement(
   { subscriber, topic }: { readonly subscriber: string; readonly topic: string | null },
 ): Promise<readonly Standing[] | null> {
   requireUnlisted(subscriber, topic, 'retire');
-  const found = await standingUnder(db, subscriber, topic);
+  const found = await standingUnder(driverOf(db), subscriber, topic);
   return found.length > 0 || (await isKnown(db, subscriber)) ? found : null;
 }
 
@@ -72,24 +73,24 @@ interface Subscription {
 }
 
 /**
- * Ends a backfill, so that it writes no more of what is dismissed.
+ * Stops a backfill, so that it writes no more of what is dismissed.
  *
- * @returns whether there was one.
  * @throws NotActedOn `under_way` while the subscription is renamed: what waits is wanted under its new name.
  */
 async function endBackfill(
   db: Database,
   { topic, subscriber }: Subscription,
-  { now }: Pick<Dismissal, 'now'>,
-): Promise<boolean> {
-  const [found] = await run<{ ended: number; from: string | null; to: string | null }>(driverOf(db), {
-    text: END_BACKFILL,
-    values: [topic, subscriber, now?.toISOString() ?? null],
+  { by, reason }: Pick<Dismissal, 'by' | 'reason'>,
+): Promise<void> {
+  const open = await run<{ id: string; from: string | null; to: string }>(driverOf(db), {
+    text: OPEN_BACKFILLS,
+    values: [topic, subscriber],
   });
-  const { ended, from, to } = found!;
-  if (to === null) return ended > 0;
-  const reason = `${from} is being renamed to ${to} on ${topic}. Nothing was dismissed there. Try again once that has ended.`;
-  throw new NotActedOn('under_way', reason);
+  for (const { id, from, to } of open) {
+    const refusal = `${from} is being renamed to ${to} on ${topic}. Nothing was dismissed there. Try again once that has ended.`;
+    if (from !== null) throw new NotActedOn('under_way', refusal);
+    await stopBackfill(db, id, by, reason);
+  }
 }
 
 /** Ends what is left of a subscription without deliveries, on record even where nothing had to be dismissed. */
@@ -97,11 +98,10 @@ async function forget(
   db: Database,
   subscription: Subscription,
   { isRecorded, actionId, at, by, reason, action }: Dismissing,
-  hadBackfill: boolean,
 ): Promise<void> {
   await db.transaction(async (tx) => {
     const hasEnded = await forgetSubscription(tx, subscription);
-    if (isRecorded || !(hasEnded || hadBackfill)) return;
+    if (isRecorded || !hasEnded) return;
     const { topic, subscriber } = subscription;
     // To the microsecond, as its deliveries have it.
     const instant = sql`coalesce(${at}::text::timestamptz, clock_timestamp())`;
@@ -154,6 +154,9 @@ const TOPICS = `
     select topic from backfills where subscriber = $1::text and ended_at is null
     union
     select topic from halts where subscriber = $1::text
+    union
+    -- It has no topic, and goes with any.
+    select topic from home_lanes join outages using (subscriber) where subscriber = $1::text
   ) as held
   where $2::text is null or topic = $2::text order by topic`;
 
@@ -198,25 +201,12 @@ const DISMISS_WAITING = dismissingOf(`
     delete from lanes using reach where home_id = $3::text::bigint and is_end
   )`);
 
-const END_BACKFILL = `
-  with open as materialized (
-    select id, renamed_from, subscriber from backfills
-    where topic = $1::text and $2::text in (subscriber, renamed_from) and ended_at is null
-  ),
-  ended as (
-    update backfills set ended_at = coalesce($3::text::timestamptz, clock_timestamp())
-    from open where backfills.id = open.id and open.renamed_from is null
-    returning 1
-  )
-  select (select count(*)::int from ended) as ended,
-    (select renamed_from from open order by renamed_from limit 1) as from,
-    (select subscriber from open where renamed_from is not null order by renamed_from limit 1) as to`;
+const OPEN_BACKFILLS = `
+  select id::text, renamed_from as from, subscriber as to from backfills
+  where topic = $1::text and $2::text in (subscriber, renamed_from) and ended_at is null
+  order by renamed_from`;
 
-// A later release that lists the subscriber again must not find it paused.
 const LEFT = `
-  with resumed as (
-    delete from pauses where subscriber = $1::text and topic = '' and $3::text::boolean
-  )
   select (
     select coalesce(sum(pending) + sum(failing) + sum(dead_lettered), 0) from backlog
     where subscriber = $1::text and topic = any (string_to_array($2::text, ' '))
