@@ -8,7 +8,9 @@ set enable_seqscan = off as $$
 declare
   -- Counters are kept by stretches of four seconds.
   stretch constant bigint := floor(extract(epoch from clock_timestamp()) / 4);
-  last_stretch constant bigint := floor(extract(epoch from since) / 4);
+  -- A later time is of a clock that was ahead: it has looked nowhere by this one.
+  seen_until constant timestamptz := case when since <= clock_timestamp() then since end;
+  last_stretch constant bigint := floor(extract(epoch from seen_until) / 4);
   -- Each stretch is folded when it is over, and once more after two minutes: for what was locked, or not committed yet. What
   -- has been folded is dead rows, and a snapshot may keep them.
   ranges constant int8range[] := case when last_stretch is null then array[int8range(64, (stretch - 2) * 64)]
@@ -22,7 +24,7 @@ begin
   now_at := coalesce(clock, clock_timestamp());
   with passed as (
     -- A turn takes less time than a lease lasts: what is older has been seen.
-    delete from leases where until > coalesce(since - interval '1 second', '-infinity') and until <= now_at returning lanes
+    delete from leases where until > coalesce(seen_until - interval '1 second', '-infinity') and until <= now_at returning lanes
   )
   select array_agg(id) into held from passed, unnest(lanes) as id;
   rescued := 0;
@@ -69,8 +71,9 @@ begin
   on conflict (hour, topic, shard) do update set delivered = total.delivered + excluded.delivered,
     first_attempt = total.first_attempt + excluded.first_attempt,
     dead_lettered = total.dead_lettered + excluded.dead_lettered;
-  -- This process does not look there again, so what it rescues has to outlast a crash.
-  if rescued = 0 then
+  -- This process does not look there again. So what it rescues has to outlast a crash, and also the claim by which another
+  -- relay has a lane since, before this passed over it.
+  if held is null then
     perform set_config('synchronous_commit', 'off', true);
   end if;
 end

@@ -10,7 +10,7 @@ import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts
 import { attach, subscriber, topicsOf } from '../../lib/bus/subscribers/subscriber.ts';
 import type { BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
-import type { Transaction } from '../../lib/platform/db/connect.ts';
+import type { Database, Transaction } from '../../lib/platform/db/connect.ts';
 import { run } from '../../lib/platform/db/statement.ts';
 import { HOUR, MINUTE, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
@@ -180,19 +180,24 @@ describe('lanes', () => {
   });
 });
 
-test('a lane whose relay died is due once its lease is over, also where a turn lengthens it at that moment', async ({
-  bus,
-}) => {
-  await emitPayments(bus.db, 1, 1);
-  await drain(bus.db, []);
+/** Leaves the ledger's lane to a relay that died, a second after its lease ended. */
+async function leaveToDead(db: Database): Promise<void> {
+  await emitPayments(db, 1, 1);
+  await drain(db, []);
   await rows(
-    bus.db,
+    db,
     `with held as (
        update lanes set lease_token = gen_random_uuid(), leased_until = now() - interval '1 second', due_at = null
        where subscriber = 'ledger' returning id
      )
      insert into leases select now() - interval '1 second', array_agg(id) from held`,
   );
+}
+
+test('a lane whose relay died is due once its lease is over, also where a turn lengthens it at that moment', async ({
+  bus,
+}) => {
+  await leaveToDead(bus.db);
   const turn = await openTransaction(bus.url);
   await turn.client.query(`update lanes set tail = tail where subscriber = 'ledger'`);
   const tidied = rows<{ rescued: number }>(bus.db, 'select rescued from postbud_tidy_1(null, null)');
@@ -209,6 +214,15 @@ test('a lane whose relay died is due once its lease is over, also where a turn l
   expect(
     await rows(bus.db, `select from lanes where subscriber = 'ledger' and due_at <= now()`),
   ).toHaveLength(1);
+});
+
+test('a lane whose relay died is made due also by a process that looked while the clock was ahead', async ({
+  bus,
+}) => {
+  await leaveToDead(bus.db);
+  expect(
+    await rows(bus.db, `select rescued from postbud_tidy_1(null, clock_timestamp() + interval '2 hours')`),
+  ).toEqual([{ rescued: 1 }]);
 });
 
 describe('the signal of a relay', () => {

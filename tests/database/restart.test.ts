@@ -1,15 +1,29 @@
 import { expect } from 'vitest';
 
+import { subscriptionsOf } from '../../lib/bus/deliveries/subscription.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { tidy } from '../../lib/bus/deliveries/tidy.ts';
+import { takeTurn } from '../../lib/bus/deliveries/turn.ts';
 import { keepRelaying } from '../../lib/bus/relay/keep-relaying.ts';
 import { relay } from '../../lib/bus/relay/relay.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
-import type { BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber, BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
 import { run } from '../../lib/platform/db/statement.ts';
 import { SECOND, sleep } from '../../lib/platform/time.ts';
-import { contradictions, deliveriesOf, idsInOrder, payloadOf, rows } from '../support/bus.ts';
+import {
+  contradictions,
+  deliveriesOf,
+  emitPayments,
+  idsInOrder,
+  numbers,
+  payloadOf,
+  rows,
+  settle,
+} from '../support/bus.ts';
+import { outcomeOf } from '../support/lane.ts';
+import { ledger } from '../support/ledger.ts';
 import { test as base } from '../support/output-test.ts';
 import { createDatabase, startPostgres } from '../support/postgres.ts';
 
@@ -147,13 +161,17 @@ test.for(['immediate', 'fast'] as const)(
   },
 );
 
+/** For so long from now on, what does not wait for the disk is lost in a crash. */
+async function delayWriting(db: Database): Promise<void> {
+  await rows(db, `alter system set wal_writer_delay = '10s'`);
+  await rows(db, 'select pg_reload_conf()');
+}
+
 test('a crash right after the lanes of a dead relay were made due does not leave them to it', async ({
   server,
 }) => {
   const { db, close } = await connect(await createDatabase(server.url));
-  // So long as this, what does not wait for the disk is lost.
-  await rows(db, `alter system set wal_writer_delay = '10s'`);
-  await rows(db, 'select pg_reload_conf()');
+  await delayWriting(db);
   await emit(db, 'payment.captured', payloadOf('payment.captured'));
   await relay({ db, subscribers: [subscriber('audit', {})], until: Date.now() + SECOND });
   await rows(
@@ -178,6 +196,51 @@ test('a crash right after the lanes of a dead relay were made due does not leave
   expect(await rows(db, due)).toHaveLength(1);
   await close();
 });
+
+test('a crash right after a relay has claimed the lane of a dead one does not leave it to that', async ({
+  server,
+}) => {
+  const { db, close } = await connect(await createDatabase(server.url));
+  const handed: number[] = [];
+  const attached = [ledger((number) => handed.push(number))];
+  const turn = async (subscribers: readonly AttachedSubscriber[]) =>
+    await takeTurn(db, { ...TURN, subscriptions: subscriptionsOf(subscribers) });
+  await emitPayments(db, 1, 1);
+  await turn([subscriber('audit', {})]);
+  await rows(
+    db,
+    `with lane as (
+       update lanes set lease_token = gen_random_uuid(), due_at = null, leased_until = clock_timestamp() - interval '1 minute'
+       where subscriber = 'ledger' returning id, leased_until
+     )
+     insert into leases select leased_until, array[id] from lane`,
+  );
+  await emitPayments(db, 2, 2);
+  await delayWriting(db);
+  const { lanes } = await turn(attached);
+  expect(lanes).toMatchObject([{ lapsedAtMs: expect.any(Number) as number }]);
+  await tidy(db, null);
+  expect(await rows(db, 'select from leases where until < clock_timestamp()')).toEqual([]);
+  await server.restart('immediate', 0);
+  await expect.poll(() => rows(db, 'select 1').catch(() => [])).toHaveLength(1);
+  const { id, token, head } = lanes[0]!;
+  await settle(db, [outcomeOf({ id, token }, { from: head, to: head })]);
+  // To more lanes than a turn claims without looking.
+  for (const key of numbers(1, 8)) await emitPayments(db, 2 + key, 2 + key, { orderingKey: `key ${key}` });
+  await relay({ db, subscribers: attached, until: Date.now() + 10 * SECOND });
+  expect(handed.toSorted((one, other) => one - other)).toEqual(numbers(1, 10));
+  await close();
+});
+
+const TURN = {
+  outcomes: [],
+  maxLanes: 10,
+  maxDeliveries: 100,
+  maxFannedOut: 100,
+  isLooking: false,
+  awaited: [],
+  now: null,
+} as const;
 
 /** What waits for nothing. */
 const STANDING = `
