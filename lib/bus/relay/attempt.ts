@@ -8,7 +8,7 @@ import type { ErrorGroup } from '../deliveries/error-group.ts';
 import type { DeliveredAttempt } from '../deliveries/settle.ts';
 import { waitAfter } from '../subscribers/backoff.ts';
 import type { DeliveryContext } from '../subscribers/subscriber.ts';
-import { EVENT_MISSING, LEASE_EXPIRED, failureOf } from './failure.ts';
+import { CommitUnknown, EVENT_MISSING, LEASE_EXPIRED, failureOf } from './failure.ts';
 import type { AttemptFailure } from './failure.ts';
 import { PROBE_WAIT_MS, presenceOf } from './presence.ts';
 import type { RunState } from './run-state.ts';
@@ -91,13 +91,10 @@ export class Attempt {
     return { position, atMs: this.atMs, durationMs, replayed, recordedAtMs };
   }
 
-  /**
-   * Records the error that a handler threw, and when the next attempt is due, if there is one.
-   *
-   * @param isDoubtful whether the delivery may have succeeded: its commit was not answered.
-   */
-  fail(error: unknown, isDoubtful = false): void {
-    this.#record(failureOf(error), this.elapsedMs, isDoubtful);
+  /** Records the error that a handler threw or its commit met, and when the next attempt is due, if there is one. */
+  fail(error: unknown): void {
+    const isDoubtful = error instanceof CommitUnknown;
+    this.#record(failureOf(isDoubtful ? error.cause : error), this.elapsedMs, isDoubtful);
   }
 
   /** Records a failure that no handler has told: of a relay that died, or an event that is missing. */

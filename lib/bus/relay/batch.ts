@@ -6,9 +6,10 @@ import { NotDelivered } from '../subscribers/outcome.ts';
 import type { BatchContext, BatchLimits, PreviousEvent } from '../subscribers/subscriber.ts';
 import { beginAttempt } from './attempt.ts';
 import type { Attempt } from './attempt.ts';
+import { inOrder } from './in-order.ts';
 import { HandlerLimit, isPromise, withinLimit } from './limit.ts';
 import type { RunState } from './run-state.ts';
-import { CommitUnknown, endWithoutFailure, inTransaction, recordCommitted } from './transaction.ts';
+import { endWithoutFailure, inTransaction } from './transaction.ts';
 
 /**
  * With 100, a lane costs a hundredth of a round trip for each event, and a batch fits well into a handler's time limit.
@@ -30,21 +31,7 @@ const ATTEMPTS_IN_COMPANY = 2;
  * @returns whether it went through all claimed deliveries.
  */
 export async function inBatches(state: RunState, limits: BatchLimits): Promise<boolean> {
-  const { lease, progress } = state;
-  for (let place = progress.next(0); place !== null;) {
-    const delivery = progress.claimed[place]!;
-    if (state.isEarly(delivery)) {
-      progress.wait(place, delivery.nextAttemptAtMs!);
-      place = progress.next(place);
-      continue;
-    }
-    if (lease.isShort && !(await state.leaseHasTime())) return false;
-    if (!state.hasTime()) return false;
-    const end = await deliver(state, batchFrom(state, place, limits));
-    if (end === null) return false;
-    place = progress.next(end);
-  }
-  return true;
+  return await inOrder(state, (first) => deliver(state, batchFrom(state, first, limits)));
 }
 
 /**
@@ -91,8 +78,7 @@ async function deliver(state: RunState, places: readonly number[], runs = 1): Pr
       for (const attempt of attempts) attempt.drop();
       return state.hasTime() ? await deliver(state, places, runs + 1) : null;
     }
-    const isDoubtful = error instanceof CommitUnknown;
-    attempts[0]!.fail(isDoubtful ? error.cause : error, isDoubtful);
+    attempts[0]!.fail(error);
     return attempts[0]!.place + 1;
   }
 }
@@ -114,18 +100,15 @@ async function take(state: RunState, attempts: readonly Attempt[]): Promise<numb
 
 /** Settles the events that the handler took in the handler's transaction. @returns how many. */
 async function takeInTransaction(state: RunState, attempts: readonly Attempt[]): Promise<number> {
-  let taken: readonly Attempt[] = [];
-  await inTransaction(state, async ({ tx, limited, settle }) => {
+  const taken = await inTransaction(state, async ({ tx, limited }) => {
     const handled = callHandler(state, attempts, limited(), tx);
     const count = countOf(isPromise(handled) ? await handled : handled, attempts.length);
     // Without a settlement nobody checks that the lane is still ours, so the handler's writes must not be committed.
     if (count === 0) throw notTaken(0, attempts.length);
-    taken = attempts.slice(0, count);
     const durationMs = attempts[0]!.elapsedMs;
-    for (const attempt of taken) attempt.durationMs = durationMs;
-    await settle(taken);
+    for (const attempt of attempts) attempt.durationMs = durationMs;
+    return attempts.slice(0, count);
   });
-  recordCommitted(state, taken);
   return taken.length;
 }
 

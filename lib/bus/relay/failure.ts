@@ -31,6 +31,14 @@ export const EVENT_MISSING: AttemptFailure = {
   isPermanent: true,
 };
 
+/** The handlers returned, and then the settlement failed or the commit was not answered; so it may have been made. */
+export class CommitUnknown extends Error {
+  constructor(cause: unknown) {
+    super('the commit was not answered', { cause });
+    this.name = 'CommitUnknown';
+  }
+}
+
 /** Longer messages add nothing, and some hold the whole request that failed. */
 const MESSAGE_LIMIT = 2000;
 const KIND_LIMIT = 100;

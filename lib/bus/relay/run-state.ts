@@ -55,12 +55,6 @@ interface LongAttempt {
   readonly ended: Promise<unknown>;
 }
 
-/** An attempt that a transactional handler's commit has settled. */
-interface CommittedAttempt {
-  readonly place: number;
-  delivered(): DeliveredAttempt;
-}
-
 /** A claimed lane during its run: its lease, its progress, and whether a further handler may start. */
 export class RunState {
   readonly lane: ClaimedLane;
@@ -160,15 +154,5 @@ export class RunState {
 
   get #subscriber(): AttachedSubscriber {
     return this.lane.subscription.subscriber;
-  }
-
-  /** Records deliveries that a transactional handler's commit has settled. */
-  commit(attempts: readonly CommittedAttempt[]): void {
-    this.noteAnswer();
-    this.progress.commit(attempts.map(({ place }) => place));
-    this.options.countCommitted(
-      this.lane.subscription,
-      attempts.map((attempt) => attempt.delivered()),
-    );
   }
 }

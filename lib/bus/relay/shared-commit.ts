@@ -1,10 +1,11 @@
 import type { Transaction } from '../../platform/db/connect.ts';
 import { beginAttempt, contextOf } from './attempt.ts';
 import type { Attempt } from './attempt.ts';
+import { inOrder } from './in-order.ts';
 import { isPromise } from './limit.ts';
 import type { HandlerLimit } from './limit.ts';
 import type { RunState } from './run-state.ts';
-import { CommitUnknown, endWithoutFailure, inTransaction, recordCommitted } from './transaction.ts';
+import { endWithoutFailure, inTransaction } from './transaction.ts';
 import type { HandlersTransaction } from './transaction.ts';
 
 /**
@@ -29,63 +30,32 @@ const COMMIT_MS = 50;
  * @returns whether it went through all claimed deliveries.
  */
 export async function inSharedCommits(state: RunState): Promise<boolean> {
-  const { lease, progress } = state;
   const most = state.lane.subscription.subscriber.sharesCommits ? COMMIT_DELIVERIES : 1;
   /** Up to this place each delivery has a transaction of its own. */
   let aloneTo = -1;
-  for (let place = progress.next(0); place !== null;) {
-    const delivery = progress.claimed[place]!;
-    if (state.isEarly(delivery)) {
-      progress.wait(place, delivery.nextAttemptAtMs!);
-    } else {
-      if (lease.isShort && !(await state.leaseHasTime())) return false;
-      if (!state.hasTime()) return false;
-      const attempts: Attempt[] = [];
-      const ended = await deliver(state, place, place <= aloneTo ? 1 : most, attempts);
-      if (ended === 'release') return false;
-      const last = attempts.at(-1)!.place;
-      if (ended === 'rolled back') {
-        aloneTo = last;
-        continue;
+  return await inOrder(state, async (first) => {
+    const attempts: Attempt[] = [];
+    try {
+      await inTransaction(state, async (transaction) => {
+        // Those of a run that met a conflict count as no attempts, so they leave no line and no span.
+        attempts.length = 0;
+        await callHandlers(state, first, first <= aloneTo ? 1 : most, transaction, attempts);
+        return attempts;
+      });
+    } catch (error) {
+      if (endWithoutFailure(state, attempts, error)) return null;
+      if (attempts.length > 1) {
+        // All were rolled back and count as no attempts, so they leave no line and no span.
+        aloneTo = attempts.at(-1)!.place;
+        return first;
       }
-      place = last;
+      attempts[0]!.fail(error);
     }
-    place = progress.next(place + 1);
-  }
-  return true;
+    return attempts.at(-1)!.place + 1;
+  });
 }
 
-/**
- * Delivers to the handlers of one transaction.
- *
- * @param most the largest number of deliveries in it.
- * @param attempts receives the attempts that it begins.
- */
-async function deliver(
-  state: RunState,
-  first: number,
-  most: number,
-  attempts: Attempt[],
-): Promise<'done' | 'rolled back' | 'release'> {
-  try {
-    await inTransaction(state, async (transaction) => {
-      // Those of a run that met a conflict count as no attempts, so they leave no line and no span.
-      attempts.length = 0;
-      await callHandlers(state, first, most, transaction, attempts);
-      await transaction.settle(attempts);
-    });
-  } catch (error) {
-    if (endWithoutFailure(state, attempts, error)) return 'release';
-    // Several that were rolled back count as no attempts, so they leave no line and no span.
-    if (attempts.length > 1) return 'rolled back';
-    const isDoubtful = error instanceof CommitUnknown;
-    attempts[0]!.fail(isDoubtful ? error.cause : error, isDoubtful);
-    return 'done';
-  }
-  recordCommitted(state, attempts);
-  return 'done';
-}
-
+/** @param attempts receives those that it begins. @param most how many at most. */
 async function callHandlers(
   state: RunState,
   first: number,

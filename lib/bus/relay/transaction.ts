@@ -11,6 +11,7 @@ import { sleep } from '../../platform/time.ts';
 import { deliveryIdOf } from '../deliveries/delivery-id.ts';
 import { LeaseLost, settleInTransaction } from '../deliveries/settle.ts';
 import type { Attempt } from './attempt.ts';
+import { CommitUnknown } from './failure.ts';
 import { HandlerTimeout, HandlerLimit } from './limit.ts';
 import type { RunState } from './run-state.ts';
 
@@ -19,9 +20,10 @@ export interface HandlersTransaction {
   readonly tx: Transaction;
   /** Starts the next handler's time limit. The last handler's limit also covers the settlement and the commit. */
   readonly limited: () => HandlerLimit;
-  /** Settles attempts as delivered, once their handlers have returned. @throws LeaseLost */
-  readonly settle: (attempts: readonly Attempt[]) => Promise<void>;
 }
+
+/** Calls handlers, one or more. @returns the attempts that have delivered. */
+type Handling = (transaction: HandlersTransaction) => Promise<readonly Attempt[]>;
 
 /** No handler was called: the transaction did not begin, or began too late. The next claim meets the error again. */
 class NotBegun extends Error {
@@ -31,26 +33,31 @@ class NotBegun extends Error {
   }
 }
 
-/** The handlers returned, and then the settlement failed or the commit was not answered; so it may have been made. */
-export class CommitUnknown extends Error {
-  constructor(cause: unknown) {
-    super('the commit was not answered', { cause });
-    this.name = 'CommitUnknown';
-  }
-}
-
 /**
- * Runs handlers in a transaction, which is cut off when one of them exceeds its time limit or the relay must stop.
+ * Runs handlers in a transaction, which is cut off when one of them exceeds its time limit or the relay must stop. It also
+ * settles the attempts that have delivered.
  *
  * After a conflict with another transaction all of it runs again at once, which is no attempt: none of it has happened.
  *
- * @param body may run several times.
- * @throws NotBegun, LeaseLost or CommitUnknown, see `endWithoutFailure`; or the body's error.
+ * @param handle may run several times.
+ * @returns the attempts that are committed.
+ * @throws NotBegun, LeaseLost or CommitUnknown, see `endWithoutFailure`; or the error of `handle`.
  */
-export async function inTransaction(
-  state: RunState,
-  body: (transaction: HandlersTransaction) => Promise<void>,
-): Promise<void> {
+export async function inTransaction(state: RunState, handle: Handling): Promise<readonly Attempt[]> {
+  const { lane, progress, options } = state;
+  const attempts = await transact(state, handle);
+  state.noteAnswer();
+  progress.commit(attempts.map(({ place }) => place));
+  const delivered = attempts.map((attempt) => attempt.delivered());
+  options.countCommitted(lane.subscription, delivered);
+  for (const attempt of attempts) {
+    doubtsOf(options.db).delete(deliveryIdOf(lane, attempt.delivery));
+    attempt.end('delivered', attempt.durationMs);
+  }
+  return attempts;
+}
+
+async function transact(state: RunState, handle: Handling): Promise<readonly Attempt[]> {
   const { lane, options } = state;
   const { db, signal, fits, inTransactionSlot } = options;
   const { timeoutMs } = lane.subscription.subscriber;
@@ -76,12 +83,11 @@ export async function inTransaction(
       async (tx) => {
         // The wait for a connection took as long as the transactions before this one did.
         if (!fits(timeoutMs)) throw new NotBegun();
-        const settled = async (attempts: readonly Attempt[]) => {
-          hasReturned = true;
-          await settle(state, tx, attempts);
-          isSettled = true;
-        };
-        await body({ tx, limited, settle: settled });
+        const attempts = await handle({ tx, limited });
+        hasReturned = true;
+        await settle(state, tx, attempts);
+        isSettled = true;
+        return attempts;
       },
       whole.signal,
     );
@@ -121,15 +127,6 @@ async function settle(
   const to = progress.headAfter(attempts.map(({ place }) => place));
   const waits = lane.subscription.subscriber.outage === 'wait';
   await settleInTransaction(tx, { ...lane, from: progress.from, waits }, to, delivered);
-}
-
-/** Records attempts that `settle` settled, once their transaction has committed. */
-export function recordCommitted(state: RunState, attempts: readonly Attempt[]): void {
-  state.commit(attempts);
-  for (const attempt of attempts) {
-    doubtsOf(state.options.db).delete(deliveryIdOf(state.lane, attempt.delivery));
-    attempt.end('delivered', attempt.durationMs);
-  }
 }
 
 /**
