@@ -5,7 +5,6 @@ import { describe, expect } from 'vitest';
 
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { prune } from '../../lib/bus/deliveries/prune.ts';
-import { store } from '../../lib/bus/outbox/call.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { outboxEvent } from '../../lib/bus/outbox/record.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
@@ -13,6 +12,7 @@ import { indexEvents } from '../../lib/components/identifiers/index-events.ts';
 import { examine } from '../../lib/console/doctor/read.ts';
 import { readOverview } from '../../lib/console/overview/read.ts';
 import { duties, perform } from '../../lib/edge/cron/duties.ts';
+import { store } from '../../lib/elsewhere/emit/call.ts';
 import { connect, migrate } from '../../lib/platform/db/connect.ts';
 import { DAY, MINUTE } from '../../lib/platform/time.ts';
 import { test as busTest } from '../support/bus-test.ts';

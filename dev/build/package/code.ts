@@ -34,7 +34,7 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
 
 /** What the package has in place of a module, because a component has no right on the bus's tables. */
 const IN_PLACE_OF: Readonly<Record<string, string>> = {
-  'lib/bus/outbox/insert.ts': 'lib/bus/outbox/call.ts',
+  'lib/bus/outbox/insert.ts': 'lib/elsewhere/emit/call.ts',
 };
 
 /** The package has a list in place of this module, which would load the whole catalog. */

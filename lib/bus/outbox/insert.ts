@@ -6,7 +6,7 @@ import type { OutboxEvent } from './record.ts';
 
 /**
  * Stores an event with the rights that the bus has on its tables. In the package for components in other repositories, which
- * have none, `call.ts` stands in its place.
+ * have none, `lib/elsewhere/emit/call.ts` stands in its place.
  *
  * @returns the event's id; with a dedupe key that was used before, the first one's.
  */

@@ -1,8 +1,8 @@
 import { run } from '../../platform/db/statement.ts';
 import { isTopicName } from '../catalog/catalog.ts';
 import type { TopicName } from '../catalog/catalog.ts';
-import { refusalOf } from './call.ts';
 import { UnknownTopic } from './errors.ts';
+import { refusalOf } from './refusal.ts';
 import { requireTransaction } from './transaction.ts';
 import type { Transaction } from './transaction.ts';
 

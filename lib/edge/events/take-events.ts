@@ -1,6 +1,6 @@
 import { catalog, isTopicName, topics } from '../../bus/catalog/catalog.ts';
-import { refusalOf } from '../../bus/outbox/call.ts';
 import { InvalidPayload } from '../../bus/outbox/errors.ts';
+import { refusalOf } from '../../bus/outbox/refusal.ts';
 import { InvalidConfiguration, readable } from '../../platform/config.ts';
 import type { RemoteProducer } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
