@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto';
 
 import { describe, expect, onTestFinished } from 'vitest';
 
-import { NotActedOn } from '../../lib/bus/deliveries/operations/first-of-lane.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
 import { prune } from '../../lib/bus/deliveries/prune.ts';
+import { NotActedOn } from '../../lib/bus/deliveries/refusals.ts';
 import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';

@@ -1,10 +1,10 @@
 import { describe, expect } from 'vitest';
 
 import { SLOTS } from '../../drizzle/schema.ts';
-import { NotActedOn } from '../../lib/bus/deliveries/operations/first-of-lane.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { NotActedOn } from '../../lib/bus/deliveries/refusals.ts';
 import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { readTopic } from '../../lib/console/lanes/read.ts';

@@ -1,12 +1,12 @@
 import pg from 'pg';
 import { afterAll, describe, expect, onTestFinished } from 'vitest';
 
-import { NotActedOn } from '../../lib/bus/deliveries/operations/first-of-lane.ts';
 import { pause, resume } from '../../lib/bus/deliveries/operations/pause.ts';
 import type { ReplayRequest } from '../../lib/bus/deliveries/operations/replay-matching.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { NotActedOn } from '../../lib/bus/deliveries/refusals.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber, DeliveryContext } from '../../lib/bus/subscribers/subscriber.ts';

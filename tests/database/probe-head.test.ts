@@ -1,9 +1,9 @@
 import { afterAll, describe, expect } from 'vitest';
 
-import type { NotActedOn } from '../../lib/bus/deliveries/operations/first-of-lane.ts';
 import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
 import { probeHead } from '../../lib/bus/deliveries/operations/probe-head.ts';
 import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
+import type { NotActedOn } from '../../lib/bus/deliveries/refusals.ts';
 import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { attachBatches } from '../../lib/bus/subscribers/subscriber.ts';
 import { connect } from '../../lib/platform/db/connect.ts';

@@ -1,31 +1,62 @@
-/** The number of matching deliveries has changed since the operator saw it; nothing was done. */
-export class CountChanged extends Error {
-  readonly code = 'count_changed';
+/** An operator's action that is not possible as things are. `code` says why, the message what to do. */
+export class NotActedOn extends Error {
+  readonly code: Code;
+
+  /** @param message by default that of the code, if it has one. */
+  constructor(code: Code, message: string = REASONS[code] ?? code) {
+    super(message);
+    this.name = 'NotActedOn';
+    this.code = code;
+  }
+}
+
+type Code =
+  | 'not_found'
+  | 'not_first'
+  | 'not_waiting'
+  | 'not_dead'
+  | 'not_broken'
+  | 'halted'
+  | 'under_way'
+  | 'paused'
+  | 'outage'
+  | 'count_changed'
+  | 'no_such_subscription'
+  | 'replay_refused'
+  | 'still_listed'
+  | 'duplicates';
+
+const REASONS: Readonly<Partial<Record<Code, string>>> = {
+  not_found: 'Unknown delivery.',
+  not_first: 'An earlier delivery in this lane is unfinished. Reload to see which delivery holds the lane.',
+  not_waiting: 'This delivery is not waiting for a retry: it is due now, delivered or dead-lettered.',
+  not_dead: 'This delivery is not a dead letter: it is pending, failing or delivered.',
+  under_way: 'A relay is delivering this lane at the moment. Try again in a few seconds.',
+};
+
+/** The number of matching deliveries has changed since the operator saw it. */
+export class CountChanged extends NotActedOn {
   readonly expected: number;
   readonly matched: number;
 
   /** @param action what was not done. */
   constructor(expected: number, matched: number, action: 'replay' | 'dismiss' = 'replay') {
     const match = matched === 1 ? 'delivery matches' : 'deliveries match';
-    super(`${matched} ${match}, not ${expected}: check them again before you ${action}`);
-    this.name = 'CountChanged';
+    super('count_changed', `${matched} ${match}, not ${expected}: check them again before you ${action}.`);
     this.expected = expected;
     this.matched = matched;
   }
 }
 
-/** This release's catalog does not list the subscription, so no relay of it would deliver; nothing was replayed. */
-export class NoSuchSubscription extends Error {
-  readonly code = 'no_such_subscription';
-
-  /**
-   * @param subscription for example `accounting for payment.captured`.
-   * @param consequence a sentence.
-   */
-  constructor(subscription: string, consequence = 'Nothing was replayed.') {
-    super(
-      `This release’s catalog does not list ${subscription}: ask a release that does, or list it again. ${consequence}`,
-    );
-    this.name = 'NoSuchSubscription';
-  }
+/**
+ * This release's catalog does not list a subscription, so no relay of it would deliver.
+ *
+ * @param subscription for example `accounting for payment.captured`.
+ * @param consequence a sentence.
+ */
+export function notListed(subscription: string, consequence = 'Nothing was replayed.'): NotActedOn {
+  return new NotActedOn(
+    'no_such_subscription',
+    `This release’s catalog does not list ${subscription}: ask a release that does, or list it again. ${consequence}`,
+  );
 }

@@ -1,12 +1,12 @@
 import * as z from 'zod';
 
 import { dismissOne } from '../../bus/deliveries/operations/dismiss.ts';
-import { NotActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
+import { NotActedOn } from '../../bus/deliveries/refusals.ts';
 import { refused } from '../../platform/http/operation.ts';
-import { Problem } from '../../platform/http/problem.ts';
 import { instantOf } from '../../platform/time.ts';
 import { action } from '../kit/action.ts';
 import { deadLetterPath, HOME } from '../kit/links.ts';
+import { problemOf } from '../kit/problem-of.ts';
 import { deliveryId } from '../kit/replay-request.ts';
 import * as shape from '../kit/shapes.ts';
 import { followDismissal } from './follow-delivery.ts';
@@ -53,9 +53,8 @@ export const dismiss = action({
       const done = await dismissOne(await bus.database(), { ...parameters, by: operator.subject, reason });
       return { ...done, dismissedAt: instantOf(done.dismissedAt) };
     } catch (error) {
-      if (!(error instanceof NotActedOn)) throw error;
-      if (error.code === 'not_found') return null;
-      throw new Problem(error.code, { detail: error.message, cause: error });
+      if (error instanceof NotActedOn && error.code === 'not_found') return null;
+      throw problemOf(error);
     }
   },
   actedOn: {

@@ -1,9 +1,7 @@
 import * as z from 'zod';
 
 import { dismissMatching } from '../../bus/deliveries/operations/dismiss-matching.ts';
-import { CountChanged } from '../../bus/deliveries/refusals.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';
-import { Problem } from '../../platform/http/problem.ts';
 import { SECOND } from '../../platform/time.ts';
 import { NO_REASON } from '../kit/action.ts';
 import { readConfirmedForm } from '../kit/confirmed-form.ts';
@@ -11,6 +9,7 @@ import { followedPath } from '../kit/following.ts';
 import { asForm } from '../kit/form-request.ts';
 import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
 import { deadLettersPath, dismissPath, HOME } from '../kit/links.ts';
+import { problemOf } from '../kit/problem-of.ts';
 import { operatorRoute } from '../kit/route.ts';
 import type { Bus } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
@@ -117,8 +116,7 @@ export const dismissAllThatMatch = operatorRoute({
     try {
       return await dismissMatching(db, asked, how);
     } catch (error) {
-      if (!(error instanceof CountChanged)) throw error;
-      throw new Problem(error.code, { detail: `${error.message}.`, cause: error });
+      throw problemOf(error);
     }
   },
   page: (view, context) => {

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 import { dismiss } from '../../bus/deliveries/operations/dismiss.ts';
-import { NotActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
+import { NotActedOn } from '../../bus/deliveries/refusals.ts';
 import { probe } from '../../bus/deliveries/operations/probe.ts';
 import { retryNow } from '../../bus/deliveries/operations/retry-now.ts';
 import { acknowledge } from '../../components/incidents/acknowledge.ts';

@@ -1,5 +1,6 @@
-import { NotActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
+import { NotActedOn } from '../../bus/deliveries/refusals.ts';
 import { Problem } from '../../platform/http/problem.ts';
+import { problemOf } from '../kit/problem-of.ts';
 
 export const UNKNOWN_DELIVERY =
   'Unknown delivery. Copy its id from the held lanes of its topic, for example 12-345.';
@@ -9,8 +10,8 @@ export async function orProblem<Done>(acting: Promise<Done>): Promise<Done> {
   try {
     return await acting;
   } catch (error) {
-    if (!(error instanceof NotActedOn)) throw error;
-    const detail = error.code === 'not_found' ? UNKNOWN_DELIVERY : error.message;
-    throw new Problem(error.code, { detail, cause: error });
+    if (error instanceof NotActedOn && error.code === 'not_found')
+      throw new Problem(error.code, { detail: UNKNOWN_DELIVERY, cause: error });
+    throw problemOf(error);
   }
 }

@@ -4,9 +4,9 @@ import * as z from 'zod';
 import { stopReplay } from '../../bus/deliveries/operations/paced-replay.ts';
 import { replayRequest } from '../kit/replay-request.ts';
 import type { ParsedReplayRequest } from '../kit/replay-request.ts';
-import { RefusesReplays, replay, requireListed } from '../../bus/deliveries/operations/replay.ts';
+import { replay, requireListed } from '../../bus/deliveries/operations/replay.ts';
 import type { Replay } from '../../bus/deliveries/operations/replay.ts';
-import { CountChanged, NoSuchSubscription } from '../../bus/deliveries/refusals.ts';
+import { CountChanged } from '../../bus/deliveries/refusals.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { readConfirmedForm } from '../kit/confirmed-form.ts';
@@ -15,6 +15,7 @@ import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts
 import { HOME, incidentPath, replayedPath } from '../kit/links.ts';
 import { showRoute, stopRoute } from '../kit/operation-routes.ts';
 import type { Begun } from '../kit/operation-routes.ts';
+import { problemOf } from '../kit/problem-of.ts';
 import { operatorRoute } from '../kit/route.ts';
 import type { Bus } from '../kit/route.ts';
 import { logPage } from './log-page.ts';
@@ -310,11 +311,6 @@ async function orProblem<Result>(asked: Promise<Result>): Promise<Result> {
   try {
     return await asked;
   } catch (error) {
-    if (error instanceof CountChanged) {
-      throw new Problem(error.code, { detail: `${error.message}.`, cause: error });
-    }
-    if (error instanceof NoSuchSubscription || error instanceof RefusesReplays)
-      throw new Problem(error.code, { detail: error.message, cause: error });
-    throw error;
+    throw problemOf(error);
   }
 }

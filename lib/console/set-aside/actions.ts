@@ -1,10 +1,11 @@
 import * as z from 'zod';
 
-import { NotRepairable, repair } from '../../bus/deliveries/operations/repair.ts';
+import { repair } from '../../bus/deliveries/operations/repair.ts';
+import { NotActedOn } from '../../bus/deliveries/refusals.ts';
 import { refused } from '../../platform/http/operation.ts';
-import { Problem } from '../../platform/http/problem.ts';
 import { action } from '../kit/action.ts';
 import { setAsidePath } from '../kit/links.ts';
+import { problemOf } from '../kit/problem-of.ts';
 import * as shape from '../kit/shapes.ts';
 import { followRepair } from './follow.ts';
 import { OUTCOMES } from './words.ts';
@@ -56,9 +57,8 @@ const repairAction = action({
       });
       return { outcome, topic: topic || null, eventId };
     } catch (error) {
-      if (!(error instanceof NotRepairable)) throw error;
-      if (error.code === 'not_found') return null;
-      throw new Problem('not_broken', { cause: error });
+      if (error instanceof NotActedOn && error.code === 'not_found') return null;
+      throw problemOf(error);
     }
   },
   home: () => setAsidePath(),

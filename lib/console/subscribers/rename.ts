@@ -1,17 +1,9 @@
 import * as z from 'zod';
 
-import { NotActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
-import {
-  HasDuplicates,
-  NewNameNotListed,
-  previewRename,
-  rename as moveName,
-} from '../../bus/deliveries/operations/rename.ts';
+import { previewRename, rename as moveName } from '../../bus/deliveries/operations/rename.ts';
 import type { Rename, RenamedTopic } from '../../bus/deliveries/operations/rename.ts';
-import { StillListed } from '../../bus/deliveries/operations/standing.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';
-import { Problem } from '../../platform/http/problem.ts';
 import { requireValid } from '../../platform/http/validated.ts';
 import { SECOND } from '../../platform/time.ts';
 import { action, NO_REASON } from '../kit/action.ts';
@@ -19,6 +11,7 @@ import { readConfirmedForm, requireCount } from '../kit/confirmed-form.ts';
 import { asForm } from '../kit/form-request.ts';
 import { requireKnownTopic } from '../kit/known-names.ts';
 import { HOME, subscriberPath } from '../kit/links.ts';
+import { problemOf } from '../kit/problem-of.ts';
 import { topicText } from '../kit/replay-request.ts';
 import { operatorRoute } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
@@ -230,13 +223,7 @@ async function orProblem(
     const topics = await act();
     return topics && { subscriber, to, topics: [...topics], ...totalOf(topics) };
   } catch (error) {
-    const isRefusal =
-      error instanceof StillListed ||
-      error instanceof NewNameNotListed ||
-      error instanceof HasDuplicates ||
-      error instanceof NotActedOn;
-    if (!isRefusal) throw error;
-    throw new Problem(error.code, { detail: error.message, cause: error });
+    throw problemOf(error);
   }
 }
 

@@ -1,17 +1,15 @@
 import * as z from 'zod';
 
-import { NotActedOn } from '../../bus/deliveries/operations/first-of-lane.ts';
 import { previewRetirement, retire as dismissAll } from '../../bus/deliveries/operations/retire.ts';
-import { StillListed } from '../../bus/deliveries/operations/standing.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { answered, refused } from '../../platform/http/operation.ts';
-import { Problem } from '../../platform/http/problem.ts';
 import { SECOND } from '../../platform/time.ts';
 import { action, NO_REASON } from '../kit/action.ts';
 import { readConfirmedForm, requireCount } from '../kit/confirmed-form.ts';
 import { asForm } from '../kit/form-request.ts';
 import { requireKnownTopic } from '../kit/known-names.ts';
 import { HOME } from '../kit/links.ts';
+import { problemOf } from '../kit/problem-of.ts';
 import { topicText } from '../kit/replay-request.ts';
 import { operatorRoute } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
@@ -171,7 +169,6 @@ async function orProblem<Done>(db: Database, topic: string | null, act: () => Pr
   try {
     return await act();
   } catch (error) {
-    if (!(error instanceof StillListed) && !(error instanceof NotActedOn)) throw error;
-    throw new Problem(error.code, { detail: error.message, cause: error });
+    throw problemOf(error);
   }
 }

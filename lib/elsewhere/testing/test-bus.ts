@@ -211,7 +211,8 @@ export class TestBus {
    * Replays a topic's dead letters, or with `include: 'all'` all its deliveries, as an operator does; the next drain hands
    * them over.
    *
-   * @throws RefusesReplays when nothing matches but deliveries of a subscriber with `onReplay: 'refuse'`; ZodError.
+   * @throws an error with the code `replay_refused` when nothing matches but deliveries of a subscriber with
+   *   `onReplay: 'refuse'`; ZodError.
    */
   async replay(
     topic: TopicName,

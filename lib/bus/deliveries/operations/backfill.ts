@@ -8,7 +8,7 @@ import { driverOf, limitStatements, run } from '../../../platform/db/statement.t
 import { MINUTE, sleep } from '../../../platform/time.ts';
 import { subscribersOf } from '../../catalog/catalog.ts';
 import { FAN_OUT_LOCK } from '../locks.ts';
-import { CountChanged, NoSuchSubscription } from '../refusals.ts';
+import { CountChanged, notListed } from '../refusals.ts';
 import { releaseLanes } from '../release.ts';
 import { missingOf } from './missing.ts';
 import type { BackfillPreview } from './missing.ts';
@@ -76,7 +76,7 @@ export const LOOK_EVERY_MS = 100;
  *
  * The newer deliveries of the subscription wait meanwhile. If this process dies, the cron continues.
  *
- * @throws NoSuchSubscription when this release's catalog does not list it; CountChanged; BackfillUnderWay.
+ * @throws NotActedOn `no_such_subscription` when this release's catalog does not list it; CountChanged; BackfillUnderWay.
  */
 export async function backfill(db: Database, request: BackfillRequest): Promise<Backfill> {
   requireListed(request);
@@ -87,7 +87,7 @@ export async function backfill(db: Database, request: BackfillRequest): Promise<
   return { id, matched, written, isEnded: ended };
 }
 
-/** Counts what a backfill would write. Changes nothing. @throws NoSuchSubscription */
+/** Counts what a backfill would write. Changes nothing. @throws NotActedOn `no_such_subscription` */
 export async function previewBackfill(db: Database, of: Backfilling): Promise<BackfillPreview> {
   requireListed(of);
   return await missingOf(driverOf(db), of);
@@ -134,7 +134,7 @@ export async function stopBackfill(db: Database, id: string, by: string, reason:
 
 function requireListed({ topic, subscriber }: Backfilling): void {
   if (!subscribersOf(topic).includes(subscriber))
-    throw new NoSuchSubscription(`${subscriber} for ${topic}`, 'Nothing was written.');
+    throw notListed(`${subscriber} for ${topic}`, 'Nothing was written.');
 }
 
 /** Records the backfill and sets its front, from which on nothing newer is claimed. */

@@ -6,8 +6,8 @@ import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
 import { recounted } from '../recount.ts';
+import { NotActedOn } from '../refusals.ts';
 import { releaseLanes } from '../release.ts';
-import { NotActedOn } from './first-of-lane.ts';
 import type { ActedOn } from './first-of-lane.ts';
 
 /** Dead letters of a subscription: all, or those that everything given here fits. */

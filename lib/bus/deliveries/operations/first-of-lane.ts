@@ -4,6 +4,7 @@ import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database, Transaction } from '../../../platform/db/connect.ts';
 import { run } from '../../../platform/db/statement.ts';
 import type { Executor } from '../../../platform/db/statement.ts';
+import { NotActedOn } from '../refusals.ts';
 
 /** A delivery that an operator has acted on, and its subscription. */
 export interface ActedOn {
@@ -11,28 +12,6 @@ export interface ActedOn {
   readonly topic: string;
   readonly subscriber: string;
 }
-
-/** An action that the delivery's present state does not allow. `code` says why, the message what to do. */
-export class NotActedOn extends Error {
-  readonly code: keyof typeof REASONS;
-
-  constructor(code: NotActedOn['code'], message: string = REASONS[code]) {
-    super(message);
-    this.name = 'NotActedOn';
-    this.code = code;
-  }
-}
-
-const REASONS = {
-  not_found: 'Unknown delivery.',
-  not_first: 'An earlier delivery in this lane is unfinished. Reload to see which delivery holds the lane.',
-  not_waiting: 'This delivery is not waiting for a retry: it is due now, delivered or dead-lettered.',
-  not_dead: 'This delivery is not a dead letter: it is pending, failing or delivered.',
-  halted: 'An earlier dead letter halts this lane. Replay or dismiss that one.',
-  under_way: 'A relay is delivering this lane at the moment. Try again in a few seconds.',
-  paused: 'The subscriber is paused. Resume it first.',
-  outage: 'The subscriber does not answer. Probe it instead.',
-} as const;
 
 /** What an operator asks for. */
 export interface Asked {

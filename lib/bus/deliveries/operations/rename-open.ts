@@ -3,7 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import type { Database } from '../../../platform/db/connect.ts';
 import { limitStatements, run } from '../../../platform/db/statement.ts';
 import { FAN_OUT_LOCK } from '../locks.ts';
-import { NotActedOn } from './first-of-lane.ts';
+import { NotActedOn } from '../refusals.ts';
 
 /** A rename of one topic that is under way: a row of `backfills` with a former name. */
 export interface OpenRename {

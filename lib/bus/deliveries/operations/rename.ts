@@ -2,7 +2,7 @@ import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf } from '../../../platform/db/statement.ts';
 import { nearest } from '../../../platform/nearest.ts';
 import { subscriberNames, subscribersOf } from '../../catalog/catalog.ts';
-import { NotActedOn } from './first-of-lane.ts';
+import { NotActedOn } from '../refusals.ts';
 import { openRename, openRenames } from './rename-open.ts';
 import { takeOver } from './rename-take-over.ts';
 import { countDuplicates, isKnown, requireUnlisted, standingUnder } from './standing.ts';
@@ -40,46 +40,11 @@ export interface RenamedTopic extends Standing {
   readonly left: number;
 }
 
-/** This release's catalog does not list the new name for a topic of the former one; nothing was changed. */
-export class NewNameNotListed extends Error {
-  readonly code = 'no_such_subscription';
-
-  /** @param listed those of the former name's topics for which the catalog does list the new one. */
-  constructor({ from, to }: Rename, unlisted: readonly string[], listed: readonly string[]) {
-    super(
-      `This release’s catalog does not list ${to} for ${unlisted.join(', ')}. ${advice(from, to, listed)} Nothing was renamed.`,
-    );
-    this.name = 'NewNameNotListed';
-  }
-}
-
-/** The new name has some of the events already; nothing was changed. */
-export class HasDuplicates extends Error {
-  readonly code = 'duplicates';
-
-  constructor({ from, to }: Rename, duplicates: number) {
-    const [has, they] = duplicates === 1 ? ['delivery of an event', 'it'] : ['deliveries of events', 'them'];
-    super(
-      `${duplicates} ${has} that ${to} has already would be dismissed, not moved. Nothing was renamed. Agree to dismiss ${they}, or leave ${from} as it is.`,
-    );
-    this.name = 'HasDuplicates';
-  }
-}
-
-function advice(from: string, to: string, listed: readonly string[]): string {
-  const names = subscriberNames();
-  const meant = names.some((name) => name === to) ? null : nearest(to, names);
-  if (meant !== null) return `Did you mean ${meant}?`;
-  return listed.length > 0
-    ? `Name one of the others to rename only that (${listed.join(', ')}), and retire ${from} where nobody wants it.`
-    : `List it there and deploy first, or retire ${from} there.`;
-}
-
 /**
  * Counts what a rename would move, and what it would dismiss. Changes nothing.
  *
  * @returns one entry for each topic that has something of the former name; null when the name never had a delivery.
- * @throws StillListed; NewNameNotListed.
+ * @throws NotActedOn `still_listed` or `no_such_subscription`.
  */
 export async function previewRename(db: Database, asked: Rename): Promise<readonly RenamedTopic[] | null> {
   requireUnlisted(asked.from, asked.topic, 'rename');
@@ -103,7 +68,8 @@ export async function previewRename(db: Database, asked: Rename): Promise<readon
  * continues what a call leaves.
  *
  * @returns one entry for each topic that had something of the former name; null when the name never had a delivery.
- * @throws as `previewRename`; HasDuplicates unless they may be dismissed; NotActedOn `under_way` when relays do not let go of the lanes in time.
+ * @throws NotActedOn as `previewRename`; `duplicates` unless they may be dismissed; `under_way` when relays do not let go of
+ *   the lanes in time.
  */
 export async function rename(
   db: Database,
@@ -113,7 +79,7 @@ export async function rename(
   const found = await previewRename(db, asked);
   if (found === null || found.length === 0) return found;
   const duplicates = found.reduce((sum, one) => sum + one.duplicates, 0);
-  if (duplicates > 0 && how.dismissesDuplicates !== true) throw new HasDuplicates(asked, duplicates);
+  if (duplicates > 0 && how.dismissesDuplicates !== true) throw duplicated(asked, duplicates);
   const { from, to } = asked;
   const done = new Map<string, { readonly moved: number; readonly dismissed: number }>();
   for (const { topic, waiting, deadLettered } of found) {
@@ -141,9 +107,31 @@ export async function advanceRenames(db: Database, until: number, now?: Date): P
   for (const open of await openRenames(db)) await takeOver(db, open, { until, ...(now && { now }) });
 }
 
+/** @throws NotActedOn where the catalog does not list the new name for a topic of the former one. */
 function requireListed(asked: Rename, found: readonly { readonly topic: string }[]): void {
   const names = found.map(({ topic }) => topic);
   const listed = names.filter((name) => subscribersOf(name).includes(asked.to));
   const unlisted = names.filter((name) => !listed.includes(name));
-  if (unlisted.length > 0) throw new NewNameNotListed(asked, unlisted, listed);
+  if (unlisted.length === 0) return;
+  const { from, to } = asked;
+  const text = `This release’s catalog does not list ${to} for ${unlisted.join(', ')}. ${advice(from, to, listed)} Nothing was renamed.`;
+  throw new NotActedOn('no_such_subscription', text);
+}
+
+/** @param listed those of the former name's topics for which the catalog does list the new one. */
+function advice(from: string, to: string, listed: readonly string[]): string {
+  const names = subscriberNames();
+  const meant = names.some((name) => name === to) ? null : nearest(to, names);
+  if (meant !== null) return `Did you mean ${meant}?`;
+  return listed.length > 0
+    ? `Name one of the others to rename only that (${listed.join(', ')}), and retire ${from} where nobody wants it.`
+    : `List it there and deploy first, or retire ${from} there.`;
+}
+
+function duplicated({ from, to }: Rename, duplicates: number): NotActedOn {
+  const [has, they] = duplicates === 1 ? ['delivery of an event', 'it'] : ['deliveries of events', 'them'];
+  return new NotActedOn(
+    'duplicates',
+    `${duplicates} ${has} that ${to} has already would be dismissed, not moved. Nothing was renamed. Agree to dismiss ${they}, or leave ${from} as it is.`,
+  );
 }

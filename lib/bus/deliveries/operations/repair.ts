@@ -4,6 +4,7 @@ import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database, Transaction } from '../../../platform/db/connect.ts';
 import { limitStatements, run } from '../../../platform/db/statement.ts';
 import { FAN_OUT_LOCK } from '../locks.ts';
+import { NotActedOn } from '../refusals.ts';
 
 /** What became of a repaired row. Of an event that waits for fan-out again: whether newer ones are in front of it now. */
 export type RepairOutcome = 'in_its_place' | 'late' | 'due' | 'dismissed';
@@ -15,21 +16,6 @@ export interface Repaired {
   readonly eventId: string | null;
 }
 
-/** Neither a row that was set aside nor an event has this id, or there is nothing to repair. */
-export class NotRepairable extends Error {
-  readonly code: 'not_found' | 'not_broken';
-
-  constructor(code: NotRepairable['code']) {
-    super(
-      code === 'not_found'
-        ? 'Nothing that was set aside and no event has this id.'
-        : 'There is nothing to repair: the event waits for fan-out or has its deliveries, or somebody was here before.',
-    );
-    this.name = 'NotRepairable';
-    this.code = code;
-  }
-}
-
 /**
  * Repairs a row that the bus set aside, or an event that neither waits for fan-out nor has deliveries, and records the
  * operator and the reason.
@@ -39,7 +25,7 @@ export class NotRepairable extends Error {
  * deliveries, is dismissed: it stays on record.
  *
  * @param id of the row, or of the event.
- * @throws NotRepairable
+ * @throws NotActedOn `not_found` where neither a row nor an event has the id; `not_broken` where there is nothing to repair.
  */
 export async function repair(
   db: Database,
@@ -49,8 +35,8 @@ export async function repair(
   return await db.transaction(async (tx) => {
     await limitStatements(tx);
     const row = isRow ? await takeUp(tx, asked.id) : null;
-    if (isRow && row === null) throw new NotRepairable('not_found');
-    if (row?.is_repaired) throw new NotRepairable('not_broken');
+    if (isRow && row === null) throw new NotActedOn('not_found', UNKNOWN);
+    if (row?.is_repaired) throw new NotActedOn('not_broken', SOUND);
     const eventId = row === null ? asked.id : row.event_id;
     const record = async (topic: string) => {
       const values = [row?.id ?? null, asked.by, asked.reason, uuidv7(), topic || null, eventId];
@@ -65,8 +51,8 @@ export async function repair(
     // In statements of their own, so that the snapshot of the next one is no older than the lock.
     await run(tx, { text: LOCK, values: [] });
     const [placed] = eventId === null ? [] : await run<Placed>(tx, { text: PLACE, values: [eventId] });
-    if (row === null && !placed) throw new NotRepairable('not_found');
-    if (row === null && placed!.is_late === null) throw new NotRepairable('not_broken');
+    if (row === null && !placed) throw new NotActedOn('not_found', UNKNOWN);
+    if (row === null && placed!.is_late === null) throw new NotActedOn('not_broken', SOUND);
     const isLate = placed?.is_late ?? null;
     const outcome = isLate === null ? 'dismissed' : isLate ? 'late' : 'in_its_place';
     const topic = row?.topic ?? placed!.topic;
@@ -75,6 +61,10 @@ export async function repair(
     return { outcome, topic, eventId };
   });
 }
+
+const UNKNOWN = 'Nothing that was set aside and no event has this id.';
+const SOUND =
+  'There is nothing to repair: the event waits for fan-out or has its deliveries, or somebody has repaired it already.';
 
 interface FoundRow {
   readonly id: string;

@@ -5,7 +5,7 @@ import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
 import { isTopicName, subscribersOf } from '../../catalog/catalog.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
-import { CountChanged, NoSuchSubscription } from '../refusals.ts';
+import { CountChanged, NotActedOn, notListed } from '../refusals.ts';
 import { refusingReplays } from '../subscription.ts';
 import { stepReplay } from './paced-replay.ts';
 import { PRUNING, PUT_BACK } from './put-back.ts';
@@ -20,19 +20,6 @@ export interface Replay {
   readonly matched: number;
   /** Put back so far: of a paced replay only the first, until its other steps. */
   readonly replayed: number;
-}
-
-/** The handler of the subscription refuses replays, and nothing else matched; nothing was replayed. */
-export class RefusesReplays extends Error {
-  readonly code = 'replay_refused';
-
-  /** @param subscription for example `notifications for payment.captured`. */
-  constructor(subscription: string) {
-    super(
-      `Replays leave out ${subscription}: its handler refuses them, because it would act twice. Nothing was replayed. Handle these dead letters by hand, then dismiss them.`,
-    );
-    this.name = 'RefusesReplays';
-  }
 }
 
 /**
@@ -52,7 +39,7 @@ export class RefusesReplays extends Error {
  * @param by the operator: the token's subject.
  * @param now overrides the database's clock in tests.
  * @param attached tells whose handlers refuse replays.
- * @throws NoSuchSubscription; RefusesReplays; CountChanged.
+ * @throws NotActedOn `no_such_subscription`, `replay_refused` or `count_changed`.
  */
 export async function replay(
   db: Database,
@@ -124,31 +111,36 @@ interface ReplayRow extends Earlier {
   readonly refused: string | null;
 }
 
-/** @throws NoSuchSubscription, RefusesReplays */
+/** @throws NotActedOn `no_such_subscription` or `replay_refused` */
 function requireMatch({ matched, left_out: leftOut, refused }: ReplayRow, asked: ReplayRequest): void {
-  if (leftOut !== null && (matched === 0 || asked.deliveryIds)) throw new NoSuchSubscription(leftOut);
-  if (refused !== null && matched === 0) throw new RefusesReplays(refused);
+  if (leftOut !== null && (matched === 0 || asked.deliveryIds)) throw notListed(leftOut);
+  if (refused !== null && matched === 0) throw refusing(refused);
 }
 
-/** @throws RefusesReplays when the request names a subscription that refuses replays. */
+/** @throws NotActedOn `replay_refused` when the request names a subscription that refuses replays. */
 function requireRunning({ topic, subscriber }: ReplayRequest, attached: readonly AttachedSubscriber[]): void {
   if (topic === undefined || subscriber === undefined) return;
   if (refusingReplays(attached).includes(`${topic} ${subscriber}`))
-    throw new RefusesReplays(`${subscriber} for ${topic}`);
+    throw refusing(`${subscriber} for ${topic}`);
 }
 
-/** @throws NoSuchSubscription when the catalog does not have the topic, or the topic not the subscriber. */
+/** @throws NotActedOn `no_such_subscription` when the catalog does not have the topic, or the topic not the subscriber. */
 export function requireListed({ topic, subscriber }: ReplayRequest): void {
   if (topic === undefined) return;
-  if (!isTopicName(topic)) throw new NoSuchSubscription(`the topic ${topic}`);
+  if (!isTopicName(topic)) throw notListed(`the topic ${topic}`);
   if (subscriber !== undefined && !subscribersOf(topic).includes(subscriber))
-    throw new NoSuchSubscription(`${subscriber} for ${topic}`);
+    throw notListed(`${subscriber} for ${topic}`);
 }
 
-interface Earlier {
-  readonly matched: number;
-  readonly replayed: number;
+/** @param subscription for example `notifications for payment.captured`. */
+function refusing(subscription: string): NotActedOn {
+  return new NotActedOn(
+    'replay_refused',
+    `Replays leave out ${subscription}: its handler refuses them, because it would act twice. Nothing was replayed. Handle these dead letters by hand, then dismiss them.`,
+  );
 }
+
+type Earlier = Pick<Replay, 'matched' | 'replayed'>;
 
 /** Postgres's `unique_violation`. */
 function isDuplicate(error: unknown): boolean {

@@ -3,10 +3,10 @@ import { sql } from 'drizzle-orm';
 import { operatorActions } from '../../../../drizzle/schema.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
+import { NotActedOn } from '../refusals.ts';
 import { stopBackfill } from './backfill.ts';
 import { CHUNK, beginDismissal, dismissDeadLetters, dismissalValues, dismissingOf } from './dismiss.ts';
 import type { Dismissal, Dismissed, Dismissing } from './dismiss.ts';
-import { NotActedOn } from './first-of-lane.ts';
 import { forgetReplays, forgetSubscription } from './forget.ts';
 import { isKnown, requireUnlisted, standingUnder } from './standing.ts';
 import type { Standing } from './standing.ts';
@@ -26,7 +26,7 @@ export interface Retired extends Dismissed {
  *
  * @param topic null: all topics that the subscriber has deliveries of.
  * @returns null when the subscriber never had any.
- * @throws StillListed; NotActedOn `under_way` while a relay of another release delivers to it.
+ * @throws NotActedOn `still_listed`; `under_way` while a relay of another release delivers to it.
  */
 export async function retire(
   db: Database,
@@ -56,7 +56,7 @@ export async function retire(
  * Counts what a retirement would dismiss. Changes nothing.
  *
  * @returns one entry for each topic that has something of it; null when the subscriber never had a delivery.
- * @throws StillListed
+ * @throws NotActedOn `still_listed`
  */
 export async function previewRetirement(
   db: Database,

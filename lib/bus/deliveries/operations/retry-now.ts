@@ -1,6 +1,7 @@
 import type { Database } from '../../../platform/db/connect.ts';
 import { run } from '../../../platform/db/statement.ts';
-import { NotActedOn, acting, logged, onFirstOfLane } from './first-of-lane.ts';
+import { NotActedOn } from '../refusals.ts';
+import { acting, logged, onFirstOfLane } from './first-of-lane.ts';
 import type { ActedOn, Asked } from './first-of-lane.ts';
 
 /**

@@ -5,22 +5,10 @@ import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
 import type { Executor } from '../../../platform/db/statement.ts';
 import { topicsOf } from '../../subscribers/subscriber.ts';
+import { NotActedOn } from '../refusals.ts';
 import { FORMER_LANES } from './rename-open.ts';
 
 // What stands under a name that the catalog no longer lists: it is renamed or retired.
-
-/** This release's catalog lists the subscription, so its deliveries are wanted; nothing was changed. */
-export class StillListed extends Error {
-  readonly code = 'still_listed';
-
-  constructor(subscriber: string, topic: string, isNamed: boolean, action: 'retire' | 'rename' = 'retire') {
-    const advice = isNamed
-      ? `${action === 'retire' ? 'Retire' : 'Rename'} it from a release whose catalog does not.`
-      : `Name a topic to ${action}: only topics that no longer list ${subscriber} can be ${action}d.`;
-    super(`This release’s catalog lists ${subscriber} for ${topic}. ${advice}`);
-    this.name = 'StillListed';
-  }
-}
 
 /** What stands under a name in one topic. */
 export interface Standing {
@@ -30,10 +18,16 @@ export interface Standing {
   readonly deadLettered: number;
 }
 
-/** @throws StillListed where the catalog lists the name for the topic; null: for any. */
+/** @throws NotActedOn `still_listed` where the catalog lists the name for the topic, so its deliveries are wanted; null: for any. */
 export function requireUnlisted(subscriber: string, topic: string | null, action: 'retire' | 'rename'): void {
   const listing = topicsOf(subscriber).find((name) => topic === null || name === topic);
-  if (listing !== undefined) throw new StillListed(subscriber, listing, topic !== null, action);
+  if (listing === undefined) return;
+  const advice =
+    topic === null
+      ? `Name a topic to ${action}: only topics that no longer list ${subscriber} can be ${action}d.`
+      : `${action === 'retire' ? 'Retire' : 'Rename'} it from a release whose catalog does not.`;
+  const text = `This release’s catalog lists ${subscriber} for ${listing}. ${advice}`;
+  throw new NotActedOn('still_listed', text);
 }
 
 /** Whether the subscriber ever had a delivery. */
