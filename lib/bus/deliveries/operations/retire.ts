@@ -46,10 +46,9 @@ export async function retire(
     dismissed += await dismissDeadLetters(db, subscription, dismissing);
     if (Date.now() < how.until) await forget(db, subscription, dismissing);
   }
-  const retired = found.map((one) => one.topic);
-  const values = [subscriber, retired.join(' ')];
-  const [rest] = await run<{ left: number }>(driverOf(db), { text: LEFT, values });
-  return { topics: retired, dismissed, left: rest!.left };
+  const rest = await standingUnder(driverOf(db), subscriber, topic);
+  const left = rest.reduce((sum, { waiting, deadLettered }) => sum + waiting + deadLettered, 0);
+  return { topics: found.map((one) => one.topic), dismissed, left };
 }
 
 /**
@@ -205,12 +204,3 @@ const OPEN_BACKFILLS = `
   select id::text, renamed_from as from, subscriber as to from backfills
   where topic = $1::text and $2::text in (subscriber, renamed_from) and ended_at is null
   order by renamed_from`;
-
-const LEFT = `
-  select (
-    select coalesce(sum(pending) + sum(failing) + sum(dead_lettered), 0) from backlog
-    where subscriber = $1::text and topic = any (string_to_array($2::text, ' '))
-  )::float8 + (
-    select count(*) from awaiting_fan_out
-    where $1::text = any (subscribers) and topic = any (string_to_array($2::text, ' '))
-  )::float8 as left`;
