@@ -221,6 +221,14 @@ describe('dismissals, replays, relays and pruning at once', () => {
   });
 });
 
+const DOWN = `
+  insert into outages (subscriber, kind, message, opened_at, next_probe_at)
+  values ('postcards', 'timeout', 'too slow', now(), now())`;
+
+const PAUSED = `
+  insert into pauses (subscriber, topic, paused_at, paused_by, reason)
+  values ('postcards', '', now(), 'ola', 'moving')`;
+
 const BACKFILL_ID = '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a78';
 
 describe('a retired subscriber', () => {
@@ -345,18 +353,17 @@ describe('a retired subscriber', () => {
     expect((await examine(bus.db)).findings).toEqual([]);
   });
 
-  test.for(numbers(1, 8))(
-    'is not down any more where the process died after %s steps and the operator retires it again',
-    async (lived, { bus }) => {
+  test.for(
+    numbers(1, 8).flatMap((lived) => (['down', 'paused'] as const).map((how) => [how, lived] as const)),
+  )(
+    'is not %s any more where the process died after %s steps and the operator retires it again',
+    async ([how, lived], { bus }) => {
       await withPostcards(bus, fail);
-      await rows(
-        bus.db,
-        `insert into outages (subscriber, kind, message, opened_at, next_probe_at)
-         values ('postcards', 'timeout', 'too slow', now(), now())`,
-      );
+      await rows(bus.db, how === 'down' ? DOWN : PAUSED);
       await expect(retired(dyingAfter(lived, bus.db))).rejects.toThrow('died');
       await retired(bus.db);
-      expect(await rows(bus.db, 'select from outages')).toEqual([]);
+      for (const kept of ['outages', 'pauses'])
+        expect(await rows(bus.db, `select from ${kept}`), kept).toEqual([]);
       expect(await contradictions(bus.db)).toEqual([]);
     },
   );

@@ -3,6 +3,7 @@ import { sql } from 'drizzle-orm';
 import { operatorActions } from '../../../../drizzle/schema.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
+import { SMOKE_TEST } from '../../catalog/smoke-test.ts';
 import { NotActedOn } from '../refusals.ts';
 import { stopBackfill } from './backfill.ts';
 import { CHUNK, beginDismissal, dismissDeadLetters, dismissalValues, dismissingOf } from './dismiss.ts';
@@ -154,8 +155,12 @@ const TOPICS = `
     union
     select topic from halts where subscriber = $1::text
     union
-    -- It has no topic, and goes with any.
-    select topic from home_lanes join outages using (subscriber) where subscriber = $1::text
+    -- Neither has a topic: they end with any.
+    select min(topic) from home_lanes where subscriber = $1::text and topic <> '${SMOKE_TEST.topic}' and (
+      exists (select from outages where outages.subscriber = $1::text)
+      or exists (select from pauses where pauses.subscriber = $1::text and pauses.topic = '')
+    )
+    having count(*) > 0
   ) as held
   where $2::text is null or topic = $2::text order by topic`;
 
