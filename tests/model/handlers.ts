@@ -20,7 +20,11 @@ export function* handlerSteps(state: State, who: number, world: World): Generato
         if (running.length > 1 && world.scope.handler === 'transactional') yield step('throw second', place);
         if (running.length > 1 && world.scope.handler === 'batch') yield step('take one', place);
       }
-      if (mayHappen(state, 'throw for good') && running.length === 1) yield step('throw for good', place);
+      if (
+        mayHappen(state, 'throw for good') &&
+        (running.length === 1 || world.scope.handler === 'transactional')
+      )
+        yield step('throw for good', place);
     }
   }
 }
@@ -96,7 +100,7 @@ function fall(state: State, run: Run, place: number, name: StepName, world: Worl
       for (const index of running) if (index !== thrower) run.ends[index] = 'delivered';
     return failed(state, run, thrower, world, name === 'throw for good');
   }
-  if (running.length > 1) {
+  if (thrower !== place) {
     if (mistake === 'innocent-burnt-by-shared-commit') return failed(state, run, place, world);
     run.aloneTo = thrower;
     return;
