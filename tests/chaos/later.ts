@@ -2,9 +2,11 @@ import fc from 'fast-check';
 
 import { HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { NO_PAUSES } from './clock.ts';
+import { RENAMING } from './releases.ts';
 import type { Release } from './releases.ts';
 import {
   act,
+  actsOf,
   end,
   fault,
   fewPauses,
@@ -15,6 +17,8 @@ import {
   named,
   one,
   presentRelays,
+  renamings,
+  rollouts,
   schedules,
   TOPICS,
 } from './schedule.ts';
@@ -80,6 +84,9 @@ const withTimers = (those: Schedules): Schedules =>
 /** Of one release, with timers. */
 export const timings: Schedules = withTimers(schedules);
 
+/** Of two releases, with timers. */
+export const timedRollouts: Schedules = withTimers(rollouts);
+
 /** Handlers take so long that several would run at once, and some of what they do is trouble. */
 const slowActs = one<readonly Act[]>(
   [2, fc.constant([])],
@@ -95,7 +102,7 @@ const limitedEmit: fc.Arbitrary<PlannedEmit> = fc
       topic: fc.constant(topic),
       key: one([1, fc.constant(0)], [3, key]),
       thenMs: fc.constant(0),
-      plan: fc.record(Object.fromEntries(TOPICS[topic].map((name) => [name, slowActs]))),
+      plan: fc.record(Object.fromEntries(TOPICS[topic].map((name) => [name, actsOf(name, slowActs)]))),
     }),
   );
 
@@ -117,12 +124,22 @@ const limit: fc.Arbitrary<OverAllRelays> = one<OverAllRelays>(
   [2, fc.record({ rate, concurrency })],
 );
 
-/** Of one release, with timers: several relays, and events of few keys for subscribers of each kind with limits, beside some that have none. */
+/** Of a subscriber's two names, with limits and timers. They are attached in the same way, so both have the same limit. */
+export const limitedRenamings: Schedules = withTimers(
+  fc
+    .tuple(renamings, limit)
+    .map(([schedule, both]) => ({ ...schedule, limits: { [RENAMING.from]: both, [RENAMING.to]: both } })),
+);
+
+/**
+ * Of one release, with timers: several relays, and events of few keys for subscribers of each kind with limits, one of which
+ * waits in an outage, beside some that have none.
+ */
 export const limitings: Schedules = withTimers(
   fc.record({
     relays: presentRelays(2),
     pauses: fc.record({ relays: fewPauses, producers: fc.constant(NO_PAUSES) }),
-    limits: fc.record({ bookings: limit, ledger: limit, accounting: limit }),
+    limits: fc.record({ bookings: limit, ledger: limit, accounting: limit, audit: limit }),
     producers: many(many(limitedTransaction, 5, 9), 2, 3),
     faults: many(fc.record({ atMs: ms(900), what: one([2, minutes], [3, fault]) }), 0, 6),
   }),

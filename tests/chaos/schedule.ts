@@ -193,7 +193,7 @@ const planFor = (names: readonly string[]): fc.Arbitrary<Plan> =>
   fc.record(Object.fromEntries(names.map((name) => [name, actsOf(name, acts)])));
 
 /** A subscriber that waits in an outage is away for several events at once. */
-function actsOf(name: string, otherwise: fc.Arbitrary<readonly Act[]>): fc.Arbitrary<readonly Act[]> {
+export function actsOf(name: string, otherwise: fc.Arbitrary<readonly Act[]>): fc.Arbitrary<readonly Act[]> {
   const waits = SUBSCRIBERS.some((limits) => limits.name === name && limits.outage === 'wait');
   const away = many(fc.constant<Act>({ act: 'finds nobody there' }), 1, 3);
   return waits ? one([2, otherwise], [1, away]) : otherwise;
