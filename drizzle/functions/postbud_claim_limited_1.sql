@@ -6,6 +6,8 @@
 --
 -- The lanes take turns by the times when they became due: a lane that goes on is due anew, behind the others. So that keys
 -- take turns too, a shared lane is not leased here: its keys get lanes of their own, as keys in trouble do.
+--
+-- While a subscriber does not answer, one delivery probes, when that is due and the limits allow it (postbud_find_due_1).
 create or replace function postbud_claim_limited_1(
   token uuid, names text[], versions int[], leases_ms float8[], waits boolean[], max_lanes int, max_deliveries int,
   at timestamptz,
@@ -26,6 +28,9 @@ declare
   tokens int;
   is_bounded boolean;
   is_backfilled boolean;
+  may_wait boolean;
+  may_probe boolean;
+  is_silent boolean;
   due record;
   keys record;
   ids bigint[];
@@ -37,21 +42,30 @@ declare
   used int;
 begin
   has_found := false;
-  for limited in
-    select distinct split_part(name, ' ', 2) as subscriber
-    from unnest(names) as name join subscriber_limits on subscriber_limits.subscriber = split_part(name, ' ', 2), lateral (
+  for limited, may_wait in
+    select split_part(name, ' ', 2), bool_and(is_waiting)
+    from unnest(names, waits) as asked(name, is_waiting)
+      join subscriber_limits on subscriber_limits.subscriber = split_part(name, ' ', 2), lateral (
       select from lanes
       where lanes.topic = split_part(name, ' ', 1) and lanes.subscriber = split_part(name, ' ', 2) and lanes.due_at <= at limit 1
     ) as first
-    order by 1
+    group by 1 order by 1
   loop
-    continue when exists (select from outages where outages.subscriber = limited and recovered_at is null);
+    select next_probe_at <= at into may_probe from outages
+    where may_wait and outages.subscriber = limited and recovered_at is null;
+    is_silent := found;
+    continue when not may_probe;
     select * into bound from subscriber_limits where subscriber_limits.subscriber = limited for update skip locked;
     if not found then
       next_in_ms := least(next_in_ms, 25);
       continue;
     end if;
-    room := least(max_lanes, most_lanes);
+    if is_silent then
+      perform from outages
+      where outages.subscriber = limited and recovered_at is null and next_probe_at <= at for update skip locked;
+      continue when not found;
+    end if;
+    room := least(max_lanes, case when is_silent then 1 else most_lanes end);
     if bound.concurrency is not null then
       bound.held := array(
         select id from lanes where id = any (bound.held) and lease_token is not null and leased_until > at
@@ -88,7 +102,7 @@ begin
         order by next.due_at limit room
       loop
         if due.slot is null or due.home_id is not null or due.lease_token is not null or is_backfilled
-          or due.head < due.careful_to
+          or is_silent or due.head < due.careful_to
         then
           ids := ids || due.id;
           asked := asked || due.turn::int;
@@ -124,7 +138,8 @@ begin
       for place in 1..cardinality(locked.ids) loop
         turns[place] := asked[array_position(ids, locked.ids[place])];
       end loop;
-      leased := postbud_lease_1(token, versions, leases_ms, locked.addresses, locked.rows, turns, null, null, null, is_bounded,
+      leased := postbud_lease_1(token, versions, leases_ms, locked.addresses, locked.rows, turns, null, null,
+        case when is_silent then ids end, is_bounded,
         -- A lane that keys share would be handed over to a handler for each of them.
         cardinality(ids) * case when is_backfilled and bound.concurrency is not null then 1
           else least(most_of_lane, tokens / cardinality(ids)) end, at, null, null);
@@ -141,6 +156,11 @@ begin
       update subscriber_limits set held = case when concurrency is not null then bound.held || ids else '{}' end,
         taken_until = case when rate_count is not null then bound.taken_until + used * step else taken_until end
       where subscriber_limits.subscriber = limited;
+      if is_silent then
+        -- Puts the next probe off, until this one's lease has run out.
+        update outages set probed_at = at, next_probe_at = at + leases_ms[asked[1]] * interval '1 millisecond'
+        where outages.subscriber = limited;
+      end if;
     end if;
     if bound.rate_count is not null and tokens <= used then
       next_in_ms := least(next_in_ms, greatest(25, extract(epoch from

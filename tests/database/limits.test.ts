@@ -36,6 +36,10 @@ async function fourRelays(db: Database, attached: readonly AttachedSubscriber[],
 const each = (ms: number, during: number, from = START) =>
   numbers(0, during / ms - 1).map((tick) => from + tick * ms);
 
+const absent = () => {
+  throw Object.assign(new Error('nobody is there'), { code: 'unreachable' });
+};
+
 const burnt = (db: Database) =>
   rows(db, 'select from deliveries where attempts > 1 or attempt_log is not null');
 
@@ -118,6 +122,30 @@ describe('a rate', () => {
     );
     expect(handed.filter((number) => number <= 601)).toEqual(numbers(1, 601));
     expect(await burnt(db)).toEqual([]);
+    expect(await contradictions(db)).toEqual([]);
+  });
+
+  test('holds for the probe of an outage, and for what follows it', async ({
+    bus: { db },
+    handed,
+    ledger,
+  }) => {
+    for (const number of numbers(1, 10))
+      await emitPayments(db, number, number, { orderingKey: `booking ${number}` });
+    let isDown = true;
+    const limited = ledger(() => isDown && absent(), { rate: '60/m', outage: 'wait' });
+    await fourRelays(db, [limited], each(SECOND, 5 * SECOND));
+    expect(await rows(db, 'select from outages where recovered_at is null')).toHaveLength(1);
+    isDown = false;
+    handed.length = 0;
+    const handedBy = async (seconds: number) => {
+      await fourRelays(db, [limited], [START + 10 * MINUTE + seconds * SECOND]);
+      return handed.length;
+    };
+    // Three at once, and the probe is one of them.
+    expect([await handedBy(0), await handedBy(1), await handedBy(2)]).toEqual([3, 4, 5]);
+    await fourRelays(db, [limited], each(SECOND, 10 * SECOND, START + 11 * MINUTE));
+    expect(handed.toSorted((one, other) => one - other)).toEqual(numbers(1, 10));
     expect(await contradictions(db)).toEqual([]);
   });
 
