@@ -64,8 +64,7 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
   const whole = new AbortController();
   let limit: HandlerLimit | null = null;
   let timer: NodeJS.Timeout | undefined;
-  let hasReturned = false;
-  let isSettled = false;
+  let stage: 'waiting' | 'handling' | 'settling' | 'committing' = 'waiting';
   const cut = (reason: unknown) => {
     limit?.abort(reason);
     whole.abort(reason);
@@ -75,6 +74,7 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
   const limited = () => {
     clearTimeout(timer);
     timer = setTimeout(() => cut(new HandlerTimeout(timeoutMs)), timeoutMs);
+    stage = 'handling';
     return (limit = new HandlerLimit());
   };
   const run = () =>
@@ -84,9 +84,9 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
         // The wait for a connection took as long as the transactions before this one did.
         if (!fits(timeoutMs)) throw new NotBegun();
         const attempts = await handle({ tx, limited });
-        hasReturned = true;
+        stage = 'settling';
         await settle(state, tx, attempts);
-        isSettled = true;
+        stage = 'committing';
         return attempts;
       },
       whole.signal,
@@ -94,18 +94,19 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
   const forget = onAbort(signal, stop);
   try {
     for (let runs = 1; ; runs += 1) {
-      limit = null;
-      hasReturned = false;
-      isSettled = false;
+      stage = 'waiting';
       try {
         return await inTransactionSlot(run);
       } catch (error) {
         clearTimeout(timer);
-        if (limit === null || error instanceof TransactionNotBegun) throw new NotBegun({ cause: error });
+        if (stage === 'waiting' || error instanceof TransactionNotBegun) throw new NotBegun({ cause: error });
         const isLast = runs === MOST_RUNS || whole.signal.aborted || !mayRunAgain(error);
-        const isRefused = isSettled ? !isInDoubt(error) : codeOf(error) === IN_FAILED_TRANSACTION;
+        const isRefused =
+          stage === 'committing' ? !isInDoubt(error) : codeOf(error) === IN_FAILED_TRANSACTION;
         if (isLast)
-          throw !hasReturned || isRefused || error instanceof LeaseLost ? error : new CommitUnknown(error);
+          throw stage === 'handling' || isRefused || error instanceof LeaseLost
+            ? error
+            : new CommitUnknown(error);
         await sleep(jitterMs(runs));
       }
     }
