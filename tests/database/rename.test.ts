@@ -386,7 +386,7 @@ describe('a renamed subscriber', () => {
   });
 
   // Two questions come before its first change.
-  test.for(numbers(3, 10))(
+  test.for(numbers(3, 9))(
     'has all of its former name, and leaves nothing there, where the process died after %s steps',
     async (lived, { bus }) => {
       await someOfEach(bus);

@@ -37,7 +37,8 @@ export async function takeOver(
 ): Promise<TakenOver> {
   const at = now?.toISOString() ?? null;
   const total = { moved: 0, dismissed: 0 };
-  while (!(await isFree(db, open, now))) {
+  // A relay holds a lane of the new name that it claimed before the rename.
+  while (!(await beginBackfill(db, open.id, now))) {
     if (Date.now() + LOOK_EVERY_MS >= until) return total;
     await sleep(LOOK_EVERY_MS);
   }
@@ -53,22 +54,8 @@ export async function takeOver(
   }
 }
 
-/** Whether no relay holds a lane of the former name, nor one of the new name that it claimed before the rename. */
-async function isFree(
-  db: Database,
-  { id, topic, from }: OpenRename,
-  now: Date | undefined,
-): Promise<boolean> {
-  if (!(await beginBackfill(db, id, now))) return false;
-  const [row] = await run<{ is_free: boolean }>(driverOf(db), {
-    text: IS_FREE,
-    values: [topic, from, now?.toISOString() ?? null],
-  });
-  return row!.is_free;
-}
-
 interface Chunk extends TakenOver {
-  /** Whether a relay holds a lane of the former name, which somebody has resumed. Nothing was moved then. */
+  /** Whether a relay holds a lane of the former name, from before the rename or since somebody resumed it. Nothing was moved. */
   readonly isHeld: boolean;
   /** Whether nothing was left to move. */
   readonly isLast: boolean;
@@ -128,12 +115,6 @@ async function finish(
   await forgetSubscription(tx, { topic, subscriber: from });
   return { moved, isOver: true };
 }
-
-const IS_FREE = `
-  select not exists (
-    select from lanes where topic = $1::text and subscriber = $2::text and lease_token is not null
-      and coalesce(due_at, leased_until) > coalesce($3::text::timestamptz, clock_timestamp())
-  ) as is_free`;
 
 // In a statement of its own, before any lock is taken: fan-out makes lanes too, and then waits for locked ones.
 const MAKE_LANES = `
