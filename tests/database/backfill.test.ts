@@ -10,6 +10,7 @@ import {
 } from '../../lib/bus/deliveries/operations/backfill.ts';
 import type { BackfillRequest } from '../../lib/bus/deliveries/operations/backfill.ts';
 import { pause, resume } from '../../lib/bus/deliveries/operations/pause.ts';
+import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
 import { prune } from '../../lib/bus/deliveries/prune.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { relay } from '../../lib/bus/relay/relay.ts';
@@ -194,6 +195,38 @@ describe('a backfill', () => {
     }
     expect(handed).toEqual(numbers(1, 34));
   });
+
+  test.for([
+    ['of a subscription without keys', ''],
+    ['of a key', 'a key'],
+    ['of a key in trouble', 'a key'],
+  ])(
+    'hands over all older events, also where an operator skips a newer one before they are written: one %s',
+    async ([of, key], { bus, handed, ledger }) => {
+      await emitBefore(bus, 1, 8, () => key!);
+      await emitWithKeys(bus.db, 9, 11, () => key!);
+      const start = Date.now() + MINUTE;
+      const drainAt = (now: number, attached = ledger()) =>
+        relay({ db: bus.db, subscribers: [attached], until: Date.now() + MINUTE, now });
+      if (of === 'of a key in trouble') await drainAt(start, ledger(fail));
+      await filled(bus.db, { perMinute: 100, now: new Date(start) });
+      await drainAt(start);
+      const written = handed.filter((number) => number <= 8);
+      expect(written).toEqual(numbers(1, 5));
+      const waiting = (await deliveriesOf(bus.db, 'ledger')).find(({ state }) =>
+        ['pending', 'failing'].includes(state),
+      );
+      await skip(bus.db, { deliveryId: waiting!.id, by: 'kari', reason: 'handled by phone' });
+      await advanceBackfills(bus.db, Date.now() + MINUTE, new Date(start + 10_000));
+      await drainAt(start + 10_000);
+      await advanceBackfills(bus.db, Date.now() + MINUTE, new Date(start + 20_000));
+      expect(await contradictions(bus.db)).toEqual([]);
+      await drainAt(start + 20_000);
+      expect(handed.filter((number) => number <= 8)).toEqual(numbers(1, 8));
+      expect(handed.slice(-2)).toEqual([10, 11]);
+      expect(await contradictions(bus.db)).toEqual([]);
+    },
+  );
 
   test('keeps up with a pace of more than one step at a time', async ({ bus }) => {
     await emitBefore(bus, 1, 4000);

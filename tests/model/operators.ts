@@ -90,7 +90,8 @@ function skip(db: Tables, delivery: Delivery, world: World): void {
   const lane = laneFor(db, delivery, world);
   const isShared = world.scope.keys.length > 0;
   Object.assign(delivery, { state: 'dead', waits: false });
-  if (!isShared || lane.key > 0) lane.head = delivery.position;
+  // What a backfill writes may come before it.
+  if ((!isShared || lane.key > 0) && db.backfill === null) lane.head = delivery.position;
   lane.tail = Math.max(lane.tail, delivery.position);
   lane.due = isShared || lane.tail > delivery.position ? 'now' : 'no';
   const isThrough = !db.deliveries.some((one) => inStrand(one, lane.home, lane.key, world) && isOpen(one));

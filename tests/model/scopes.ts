@@ -151,12 +151,12 @@ export const SCOPES: readonly Scope[] = [
   }),
   scope(
     'backfill',
-    'a subscriber that joined after the first of three events, two relays, and a relay that is killed',
+    'a subscriber that joined after the first of three events, two relays, one of which is killed; a skip',
     {
       fannedOut: 3,
       relays: 2,
       joinsLate: true,
-      faults: { 'open backfill': 1, throw: 1, kill: 1 },
+      faults: { 'open backfill': 1, throw: 1, kill: 1, skip: 1 },
     },
   ),
   scope('refusals', 'two deliveries to a handler that refuses replays; operators of two releases', {

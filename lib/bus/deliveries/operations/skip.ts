@@ -48,8 +48,10 @@ const SKIP = acting(
       replays_dead_lettered = known.replays_dead_lettered + excluded.replays_dead_lettered
   ),
   lane as (
-    -- In a shared lane, other keys may have earlier deliveries.
-    update lanes set head = case when slot is null or home_id is not null then $2::text::bigint else head end,
+    -- In a shared lane, other keys may have earlier deliveries. A backfill may write some that come before this one.
+    update lanes set head = case when (slot is null or home_id is not null) and not exists (
+        select from backfills where topic = $4::text and subscriber = $5::text and ended_at is null
+      ) then $2::text::bigint else head end,
       tail = greatest(tail, $2::text::bigint), waits_for_version = null,
       due_at = case when slot is not null or tail > $2::text::bigint then clock.now end
     from clock where id = $3::text::bigint
