@@ -418,6 +418,44 @@ describe('a backfill', () => {
     expect(handed).not.toEqual([]);
   });
 
+  test('that ends leaves no lane waiting that a turn has claimed since its end began', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    await emitBefore(bus, 1, 100);
+    await emitPayments(bus.db, 101, 102);
+    const id = randomUUID();
+    await filled(bus.db, { id, perMinute: 60 });
+    await drainLive(bus.db, [ledger()]);
+    const lane = `select id from lanes where topic = 'payment.captured' and subscriber = 'ledger' and slot`;
+    // The end waits for another lane of the subscription, which a relay settles.
+    await rows(bus.db, `update lanes set due_at = null where id in (${lane} = 8)`);
+    const settling = await openTransaction(bus.url);
+    await settling.client.query(`${lane} = 8 for update`);
+    const stopped = stopBackfill(bus.db, id, 'ola', 'too early');
+    await expect.poll(() => rows(bus.db, 'select from pg_locks where not granted')).not.toEqual([]);
+    // An operator's retry has made the lane due, and a turn claims it, unless somebody has locked it.
+    await rows(
+      bus.db,
+      `update lanes set due_at = null, lease_token = gen_random_uuid(), leased_until = now() + interval '1 minute'
+       where id in (${lane} is null and due_at = 'infinity' for update skip locked)`,
+    );
+    // Another turn finds nothing before the front that it knows.
+    const turn = await openTransaction(bus.url);
+    await turn.client.query(`${lane} is null and lease_token is not null for update`);
+    await settling.commit();
+    expect(await stopped).toBe(true);
+    await turn.client.query(
+      `update lanes set due_at = 'infinity', lease_token = null
+       where id in (${lane} is null and lease_token is not null)`,
+    );
+    await turn.commit();
+    expect(await contradictions(bus.db)).toEqual([]);
+    await drainLive(bus.db, [ledger()]);
+    expect(handed.slice(-2)).toEqual([101, 102]);
+  });
+
   test('beside producers, relays and slow handlers keeps one order from its first event to the newest', async ({
     bus,
   }) => {

@@ -259,8 +259,7 @@ export async function wakeLanes(
 
 // Also those that a turn has in hand: it may know the front that is gone, and leave its lane to wait for that.
 const LOCK_LANES = `
-  select id from lanes where topic = $1::text and subscriber = $2::text and due_at is distinct from 'infinity'
-  order by id for update`;
+  select id from lanes where topic = $1::text and subscriber = $2::text order by id for update`;
 
 const WAKE = `
   update lanes set due_at = coalesce($3::text::timestamptz, clock_timestamp())
