@@ -238,6 +238,8 @@ begin
     claimed := limited.claimed;
     limited_in_ms := limited.next_in_ms;
     has_found_due := has_found_due or limited.has_found;
+    -- Other relays go by what it has used, which handlers use on after a crash.
+    is_durable := is_durable or limited.has_found;
   end if;
   -- What a crash takes back is done again, under the same numbers: a lease, and the fan-out before it. A settlement waits for
   -- the disk, and what is before it in the log with it.

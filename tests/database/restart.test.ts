@@ -1,5 +1,6 @@
 import { expect } from 'vitest';
 
+import { publishLimits } from '../../lib/bus/deliveries/limits.ts';
 import { subscriptionsOf } from '../../lib/bus/deliveries/subscription.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { tidy } from '../../lib/bus/deliveries/tidy.ts';
@@ -7,7 +8,11 @@ import { takeTurn } from '../../lib/bus/deliveries/turn.ts';
 import { keepRelaying } from '../../lib/bus/relay/keep-relaying.ts';
 import { relay } from '../../lib/bus/relay/relay.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
-import type { AttachedSubscriber, BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
+import type {
+  AttachedSubscriber,
+  BusEvent,
+  SubscriberOptions,
+} from '../../lib/bus/subscribers/subscriber.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { run } from '../../lib/platform/db/statement.ts';
@@ -231,6 +236,35 @@ test('a crash right after a relay has claimed the lane of a dead one does not le
   expect(handed.toSorted((one, other) => one - other)).toEqual(numbers(1, 10));
   await close();
 });
+
+test.for<[of: string, limits: SubscriberOptions]>([
+  ['places', { concurrency: 1 }],
+  ['rate', { rate: '1/m' }],
+])(
+  'a crash takes back nothing of the %s that handlers under way have used',
+  async ([, limits], { server }) => {
+    const { db, close } = await connect(await createDatabase(server.url));
+    const attached = [ledger(() => undefined, limits)];
+    const claimed = async () => {
+      const { lanes } = await takeTurn(db, {
+        ...TURN,
+        subscriptions: subscriptionsOf(attached),
+        isLooking: true,
+      });
+      return lanes.length;
+    };
+    await publishLimits(db, attached);
+    for (const key of ['venue 1', 'venue 2']) await emitPayments(db, 1, 1, { orderingKey: key });
+    // Positions are reserved by a commit that waits for the disk.
+    await relay({ db, subscribers: [subscriber('audit', {})], until: Date.now() + SECOND });
+    await delayWriting(db);
+    expect(await claimed()).toBe(1);
+    await server.restart('immediate', 0);
+    await expect.poll(() => rows(db, 'select 1').catch(() => [])).toHaveLength(1);
+    expect(await claimed()).toBe(0);
+    await close();
+  },
+);
 
 const TURN = {
   outcomes: [],
