@@ -169,12 +169,12 @@ export const MUTATIONS: readonly Mutation[] = [
       },
       {
         file: 'lib/bus/relay/shared-commit.ts',
-        from: `      await transaction.settle(attempts);
-    });
+        from: `        return attempts;
+      });
 `,
-        to: `      if (!state.hasFailed) await transaction.settle(attempts);
-    });
-    if (state.hasFailed) throw new LeaseLost();
+        to: `        return state.hasFailed ? [] : attempts;
+      });
+      if (state.hasFailed) throw new LeaseLost();
 `,
       },
       {
@@ -309,8 +309,8 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     changes: [
       {
         file: 'lib/bus/relay/shared-commit.ts',
-        from: `if (attempts.length > 1) return 'rolled back';`,
-        to: '',
+        from: 'if (attempts.length > 1) {',
+        to: 'if (attempts.length > COMMIT_DELIVERIES) {',
       },
     ],
   },
