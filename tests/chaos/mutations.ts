@@ -442,10 +442,10 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
       {
         file: CLAIM_LIMITED,
         from: `      where subscriber_limits.subscriber = limited;
-    end if;`,
+`,
         to: `      where subscriber_limits.subscriber = limited;
       perform set_config('chaos.taken_' || limited, (bound.taken_until + used * step)::text, false);
-    end if;`,
+`,
       },
     ],
   },
