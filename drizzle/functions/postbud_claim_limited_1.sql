@@ -83,9 +83,6 @@ begin
     end if;
     ids := null;
     used := 0;
-    is_bounded := exists (select from halts) or exists (select from backfills where ended_at is null);
-    -- Older deliveries are still to come, before those whose keys would get lanes.
-    is_backfilled := exists (select from backfills where ended_at is null and backfills.subscriber = limited);
     while room > 0 loop
       ids := null;
       asked := null;
@@ -101,6 +98,9 @@ begin
           and not exists (select from pauses where pauses.subscriber = limited and pauses.topic in ('', split_part(name, ' ', 1)))
         order by next.due_at limit room
       loop
+        -- Once the lane is locked: who begins a backfill locks it too. Older deliveries are still to come then, before those
+        -- whose keys would get lanes.
+        is_backfilled := exists (select from backfills where ended_at is null and backfills.subscriber = limited);
         if due.slot is null or due.home_id is not null or due.lease_token is not null or is_backfilled
           or is_silent or due.head < due.careful_to
         then
@@ -138,6 +138,7 @@ begin
       for place in 1..cardinality(locked.ids) loop
         turns[place] := asked[array_position(ids, locked.ids[place])];
       end loop;
+      is_bounded := exists (select from halts) or exists (select from backfills where ended_at is null);
       leased := postbud_lease_1(token, versions, leases_ms, locked.addresses, locked.rows, turns, null, null,
         case when is_silent then ids end, is_bounded,
         -- A lane that keys share would be handed over to a handler for each of them.

@@ -181,6 +181,8 @@ begin
         where deliveries.lane_id = attempt.home and deliveries.position = attempt.position
           and coalesce(deliveries.state in ('pending', 'failing'), false)
           and (is_all_held or attempt.lane = any (held))
+          -- Where the lane is kept, an earlier settlement of these outcomes may have recorded it, whose answer was lost.
+          and (deliveries.attempt_log -> -1) - 'attempt' is distinct from attempt.entry
         returning attempt.lane, deliveries.position, deliveries.event_id, deliveries.lane_key,
           deliveries.next_attempt_at, attempt.burnt, attempt.error_group,
           attempt.home, attempt.halts, attempt.at,

@@ -11,6 +11,7 @@ import {
 import type { BackfillRequest } from '../../lib/bus/deliveries/operations/backfill.ts';
 import { pause, resume } from '../../lib/bus/deliveries/operations/pause.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { publishLimits } from '../../lib/bus/deliveries/limits.ts';
 import { prune } from '../../lib/bus/deliveries/prune.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { relay } from '../../lib/bus/relay/relay.ts';
@@ -417,6 +418,40 @@ describe('a backfill', () => {
     expect(handed).toEqual(numbers(1, handed.length));
     expect(handed).not.toEqual([]);
   });
+
+  test.for(['', 'a key'])(
+    'that begins beside a claim of a limited subscriber comes before all that is newer, with the key %j',
+    async (key, { bus, handed, ledger }) => {
+      await emitBefore(bus, 1, 8, () => key);
+      await emitWithKeys(bus.db, 9, 11, () => key);
+      const limited = ledger(undefined, { concurrency: 1 });
+      await publishLimits(bus.db, [limited]);
+      await drainLive(bus.db, []);
+      // The claim has read the limits, and has locked no lane yet.
+      const { client, commit } = await openTransaction(bus.url);
+      await client.query('lock table pauses');
+      const claiming = rows<{ claimed: { lanes: { positions: number[] }[] } | null }>(
+        bus.db,
+        `select claimed from postbud_claim_limited_1(gen_random_uuid(), '{payment.captured ledger}', '{99}', '{45000}',
+           '{f}', 8, 100, clock_timestamp(), null)`,
+      );
+      await expect.poll(() => rows(bus.db, 'select from pg_locks where not granted')).toHaveLength(1);
+      await filled(bus.db, { perMinute: 60 });
+      await commit();
+      const [found] = await claiming;
+      const written = await rows<{ position: number }>(
+        bus.db,
+        'select position::float8 as position from deliveries where backfilled order by position',
+      );
+      expect(found!.claimed!.lanes.map(({ positions }) => positions)).toEqual([[written[0]!.position]]);
+      await rows(bus.db, 'update lanes set lease_token = null, due_at = now() where lease_token is not null');
+      await advanceBackfills(bus.db, Date.now() + MINUTE, new Date(Date.now() + MINUTE));
+      await advanceBackfills(bus.db, Date.now() + MINUTE, new Date(Date.now() + HOUR));
+      await drainLive(bus.db, [limited]);
+      expect(handed).toEqual(numbers(1, 11));
+      expect(await contradictions(bus.db)).toEqual([]);
+    },
+  );
 
   test('that ends leaves no lane waiting that a turn has claimed since its end began', async ({
     bus,

@@ -3,7 +3,7 @@ import { describe, expect } from 'vitest';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
-import { MINUTE } from '../../lib/platform/time.ts';
+import { MINUTE, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import {
   contradictions,
@@ -161,6 +161,41 @@ describe('a relay that lost the answer of the database', () => {
     expect(handed.toSorted((one, other) => one - other)).toEqual([1, 2, 3]);
     expect(await attemptsOf(bus)).toEqual(delivered(3));
     expect(await leased(bus)).toEqual([]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('to a settlement of a part of a lane charges what had failed once', async ({ bus, ledger }) => {
+    const [other] = await rows<{ key: string }>(
+      bus.db,
+      `select 'other ' || number as key from generate_series(1, 100) as number
+       where postbud_slot('other ' || number) = postbud_slot('fails') limit 1`,
+    );
+    await emitPayments(bus.db, 1, 1, { orderingKey: 'fails' });
+    await emitPayments(bus.db, 2, 41, { orderingKey: other!.key });
+    let losses = 0;
+    loseAnswers({
+      after: (text, found) => {
+        if (losses > 0 || !hasSettled(text, found)) return false;
+        const { settled } = (found[0] as { answer: { settled: { failed: number } } }).answer;
+        return settled.failed === 1 && (losses += 1) === 1;
+      },
+    });
+    await drain(bus.db, [
+      ledger(async (number) => {
+        if (number === 1) throw new Error('down');
+        await sleep(25);
+      }),
+    ]);
+    expect(losses).toBe(1);
+    const deliveries = await deliveriesOf(bus.db, 'ledger');
+    const failing = deliveries.find(({ state }) => state === 'failing')!;
+    expect(failing.attempts).toBe(1);
+    expect(failing.log).toHaveLength(1);
+    const [lane] = await rows<{ due: number }>(
+      bus.db,
+      'select (extract(epoch from due_at) * 1000)::float8 as due from lanes where home_id is not null',
+    );
+    expect(lane!.due).toBe(failing.nextAttemptAt);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
