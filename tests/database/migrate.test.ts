@@ -7,6 +7,7 @@ import { drainLive, emitPayments, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { runProgram } from '../support/local-server.ts';
 import { PATIENTLY } from '../support/patience.ts';
+import journal from '../../drizzle/migrations/meta/_journal.json' with { type: 'json' };
 
 const migrations = async (bus: Bus) =>
   (await rows<{ hash: string }>(bus.db, 'select hash from drizzle.__drizzle_migrations order by id')).map(
@@ -20,6 +21,12 @@ test('each migration runs once when two processes migrate at the same moment', a
   await rows(bus.db, 'create schema public');
   await Promise.all([migrate(bus.db), migrate(bus.db), migrate(bus.db)]);
   expect(await migrations(bus)).toEqual(before);
+});
+
+// Of a database that has the one, Drizzle leaves out the other where it is older.
+test('each migration is newer than the one before it', () => {
+  const times = journal.entries.map(({ when }) => when);
+  expect(times).toEqual(times.toSorted((one, other) => one - other));
 });
 
 test('npm run migrate tries again until a table that is in use is released', async ({ bus }) => {
