@@ -6,6 +6,7 @@ import type { ReplayRequest } from '../../lib/bus/deliveries/operations/replay-m
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { publishLimits } from '../../lib/bus/deliveries/limits.ts';
 import { NotActedOn } from '../../lib/bus/deliveries/refusals.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
@@ -182,6 +183,53 @@ describe('a replay while a relay has the lane in hand', () => {
     await drain(bus.db, [ledger((number) => handed.push(number))]);
     expect(await contradictions(bus.db)).toEqual([]);
     expect(handed.toSorted()).toEqual([1, 2, 3]);
+  });
+});
+
+describe('a skip of a delivery whose key gets a lane of its own at that moment', () => {
+  test('leaves no lane to two relays: it holds that lane too', async ({ bus }) => {
+    const [other] = await rows<{ key: string }>(
+      bus.db,
+      `select 'other ' || number as key from generate_series(1, 100) as number
+       where postbud_slot('other ' || number) = postbud_slot('first') limit 1`,
+    );
+    await emitPayments(bus.db, 1, 1, { orderingKey: 'first' });
+    const [eventId] = await emitPayments(bus.db, 2, 3, { orderingKey: other!.key });
+    await publishLimits(bus.db, [
+      subscriber('ledger', { 'payment.captured': () => undefined }, { concurrency: 1 }),
+    ]);
+    await drainLive(bus.db, []);
+    const claiming = await slowOperator(bus);
+    await claiming.client.query(
+      `select from postbud_claim_limited_1(gen_random_uuid(), '{payment.captured ledger}', '{99}', '{45000}', '{f}',
+         8, 100, clock_timestamp(), null)`,
+    );
+    const operator = await slowOperator(bus);
+    // Before the operator's last step a turn claims the key's lane, unless somebody has locked it.
+    const claim = `
+      update lanes set lease_token = gen_random_uuid(), leased_until = now() + interval '1 minute',
+        due_at = now() + interval '1 minute'
+      where id in (select id from lanes where held_key = $1 for update skip locked)`;
+    const tx = {
+      query: async (text: string, values: unknown[]) => {
+        if (text.includes(`'skipped'`)) await rows(bus.db, claim, [other!.key]);
+        return await operator.client.query(text, values);
+      },
+    };
+    const db = {
+      $client: operator.client,
+      transaction: async (body: (on: unknown) => Promise<unknown>) => await body(tx),
+    } as unknown as Database;
+    const found = (await deliveriesOf(bus.db, 'ledger')).find((delivery) => delivery.eventId === eventId)!;
+    const skipped = skip(db, { deliveryId: found.id, by: 'kari', reason: 'hopeless' });
+    await waiting(bus, 1);
+    await claiming.commit();
+    await skipped;
+    await operator.commit();
+    expect(
+      await rows(bus.db, 'select from lanes where lease_token is not null and due_at <= clock_timestamp()'),
+    ).toEqual([]);
+    expect(await contradictions(bus.db)).toEqual([]);
   });
 });
 

@@ -44,7 +44,8 @@ export async function onFirstOfLane(
 ): Promise<ActedOn> {
   return await db.transaction(async (tx) => {
     const [home = '', position = ''] = deliveryId.split('-');
-    await run(tx, { text: LOCK, values: [home, position] });
+    // Once more, because whoever had the first one's lane may have given its key a lane of its own.
+    for (let locks = 0; locks < 2; locks += 1) await run(tx, { text: LOCK, values: [home, position] });
     const found = await requireFirstOfLane(tx, deliveryId);
     const { topic, subscriber, lane_id: laneId } = found;
     const at = now?.toISOString() ?? null;
