@@ -49,6 +49,7 @@ declare
   locked record;
   lane lanes;
   held bigint[] := '{}';
+  lapsed bigint[] := '{}';
   is_down boolean;
   has_recovered boolean := false;
   is_paused boolean;
@@ -148,13 +149,16 @@ begin
     foreach outcome in array outcomes loop
       if (locked.rows[array_position(locked.ids, outcome.id)]).lease_token = outcome.token then
         held := held || outcome.id;
+        if (locked.rows[array_position(locked.ids, outcome.id)]).leased_until <= now_at then
+          lapsed := lapsed || outcome.id;
+        end if;
       end if;
     end loop;
     settled := postbud_settle_3(outcomes, delivered_lanes, delivered_homes, delivered_positions, delivered_at_ms,
       delivered_in_ms, unfinished, leaving, locked.ids, locked.addresses, locked.rows, held, is_bounded,
       is_direct, now_at);
     changes := changes || settled.changes;
-    settlement := json_build_object('held', held, 'leftFor', settled.left_for, 'delivered', settled.delivered,
+    settlement := json_build_object('held', held, 'lapsed', lapsed, 'leftFor', settled.left_for, 'delivered', settled.delivered,
       'failed', settled.failed, 'waited', settled.waited, 'deadLettered', settled.dead_lettered);
     is_crowded := is_crowded or settled.makes_due;
     if unfinished is not null then

@@ -15,6 +15,7 @@ import {
   drain,
   drainLive,
   emitPayments,
+  gate,
   numbers,
   payment,
   rows,
@@ -203,6 +204,55 @@ test.for([
     expect(await contradictions(db)).toEqual([]);
   },
 );
+
+test('a concurrency holds where a lease has ended, its place is taken, and it is extended', async ({
+  bus: { db },
+}) => {
+  for (const amount of numbers(1, 3)) await emitPayments(db, amount, amount, { orderingKey: 'late' });
+  await drainLive(db, []);
+  const otherBegan = gate();
+  let other: Promise<unknown> = Promise.resolve();
+  let isOtherRunning = false;
+  const began: [number, boolean][] = [];
+  const ledger = subscriber(
+    'ledger',
+    {
+      async 'payment.captured'({ payload: { amountMinor: amount } }) {
+        began.push([amount, isOtherRunning]);
+        if (amount === 1) {
+          // As if the clock had jumped, or the process had stood still: the other's lane is due first.
+          await emitPayments(db, 4, 4, { orderingKey: 'other' });
+          await drainLive(db, []);
+          await rows(
+            db,
+            `update lanes set leased_until = clock_timestamp() - interval '1 ms', due_at = clock_timestamp() - interval '1 ms'
+             where lease_token is not null`,
+          );
+          other = drainLive(db, [ledger]);
+          await otherBegan.opened;
+        }
+        // Longer than it takes until what has ended is settled.
+        if (amount === 2) await sleep(1000);
+        if (amount !== 4) return;
+        isOtherRunning = true;
+        otherBegan.open();
+        await sleep(2000);
+        isOtherRunning = false;
+      },
+    },
+    { concurrency: 1 },
+  );
+  await drainLive(db, [ledger]);
+  await other;
+  await drainLive(db, [ledger]);
+  expect(began).toEqual([
+    [1, false],
+    [4, false],
+    // Before anybody knew.
+    [2, true],
+    [3, false],
+  ]);
+});
 
 test('a place of a relay that died is free when its lease is over', async ({
   bus: { db },

@@ -83,22 +83,26 @@ export interface Settled {
   readonly deadLettered: number;
   /** The lanes that this relay still held. Nothing of the others was changed. */
   readonly held: ReadonlySet<string>;
+  /** Those of them whose leases had ended: another claim may have counted on their places among the subscriber's limits. */
+  readonly lapsed: ReadonlySet<string>;
   /** The new lane of each key that left and is kept, by `<shared lane> <key>`; also if it left in an earlier call. */
   readonly leftFor: ReadonlyMap<string, string>;
 }
 
 /** The answer of `postbud_settle_3`. */
-export type FoundSettled = Omit<Settled, 'held' | 'leftFor'> & {
+export type FoundSettled = Omit<Settled, 'held' | 'lapsed' | 'leftFor'> & {
   readonly held: readonly number[];
+  readonly lapsed: readonly number[];
   readonly leftFor:
     | readonly { readonly id: number; readonly home_id: number; readonly held_key: string }[]
     | null;
 };
 
-export function readSettled({ held, leftFor, ...counts }: FoundSettled): Settled {
+export function readSettled({ held, lapsed, leftFor, ...counts }: FoundSettled): Settled {
   return {
     ...counts,
     held: new Set(held.map(String)),
+    lapsed: new Set(lapsed.map(String)),
     leftFor: new Map(leftFor?.map(({ id, home_id, held_key }) => [`${home_id} ${held_key}`, String(id)])),
   };
 }

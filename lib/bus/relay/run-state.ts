@@ -66,6 +66,8 @@ export class RunState {
   isCutShort = false;
   /** Whether no further handler starts, because keys with running handlers have moved to lanes of their own. */
   isLeft = false;
+  /** Whether its lease had ended before it was extended, so that no further handler starts. */
+  hasLapsed = false;
   /** Read for components elsewhere only: handlers in process share the bus's database. */
   #previous: ReadonlyMap<number, PreviousDelivery> | null = null;
   readonly #whenWaiting: () => void;
@@ -124,7 +126,8 @@ export class RunState {
   /** Whether there is time to start a handler. Once there is not, none starts for the rest of the run. */
   hasTime(): boolean {
     const { isOver, fits } = this.options;
-    if (this.isLeft || this.lease.isLost || this.isAborted || isOver() || this.#isSilent()) return false;
+    if (this.isLeft || this.hasLapsed || this.lease.isLost || this.isAborted || isOver() || this.#isSilent())
+      return false;
     if (performance.now() - this.#beganAt > SLICE_MS) {
       this.isCutShort = true;
       return false;

@@ -163,6 +163,7 @@ export class Runs {
       if (settled.held.has(outcome.id)) {
         this.#noteSettled(run.lane.subscription, outcome);
         if (foundNobody(outcome)) absences.forget(run.lane.subscription.subscriber.name);
+        run.state.hasLapsed ||= settled.lapsed.has(outcome.id);
         this.#keep(run, outcome, settled);
         if (rest) {
           const endsAt = performance.now() + run.state.lease.leftMs;
