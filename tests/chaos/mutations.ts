@@ -1,7 +1,7 @@
 import type { Change } from './build.ts';
 import { limitings, timings } from './later.ts';
 import type { Rule } from './promises/promises.ts';
-import { joinings } from './schedule.ts';
+import { crowdings, fencings, joinings, keyings, renamings } from './schedule.ts';
 import type { Schedules } from './schedule.ts';
 
 const FAN_OUT = 'drizzle/functions/postbud_fan_out_3.sql';
@@ -29,6 +29,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'no-fence',
     breaks: ['order'],
+    schedules: crowdings,
     changes: [
       {
         file: FAN_OUT,
@@ -42,6 +43,7 @@ export const MUTATIONS: readonly Mutation[] = [
     // Whether it reads all locks, or tries those of the topics that wait.
     name: 'fence-clock-after-locks',
     breaks: ['order'],
+    schedules: fencings,
     changes: [
       {
         file: FAN_OUT,
@@ -190,6 +192,7 @@ export const MUTATIONS: readonly Mutation[] = [
     // takes the markers that no other has, as job queues do.
     name: 'fan-out-without-lock',
     breaks: ['order'],
+    schedules: crowdings,
     changes: [
       {
         file: FAN_OUT,
@@ -344,6 +347,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     // A key in trouble waits behind the head of the lane that it shares.
     name: 'rename-loses-waiting',
     breaks: ['rename', 'outcome', 'consistency'],
+    schedules: renamings,
     changes: [
       {
         file: 'lib/bus/deliveries/operations/rename-open.ts',
@@ -368,6 +372,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
   {
     name: 'outage-burns-attempts-of-others',
     breaks: ['outage'],
+    schedules: keyings,
     changes: [
       {
         file: TURN,

@@ -317,6 +317,36 @@ const crowded: fc.Arbitrary<Schedule> = fc.record({
   faults: faults(0, 3),
 });
 
+/**
+ * The steps by which the model finds a fence that reads its clock after the locks: all is quiet when a relay reads these, and
+ * before it reads the clock one transaction begins that stays open, and another one that does not.
+ */
+const fenced: fc.Arbitrary<Schedule> = fc.record({
+  relays: presentRelays(2),
+  pauses: fc.record({
+    relays: fc.constant({ chance: 0.5, longestMs: 200 }),
+    producers: fc.constant(NO_PAUSES),
+  }),
+  producers: many(
+    many(
+      fc.record({
+        release: fc.constant<Release>('present'),
+        waitMs: ms(150),
+        emits: fc.constant<PlannedEmit[]>([
+          { tag: '', topic: 'payment.intent.created', key: 0, thenMs: 0, plan: {} },
+        ]),
+        holdMs: one([1, fc.constant(0)], [1, ms(150)]),
+        end: fc.constant<PlannedTransaction['end']>('commit'),
+      }),
+      12,
+      24,
+    ),
+    2,
+    3,
+  ),
+  faults: fc.constant([]),
+});
+
 /** What has keys leave the lane that they share: it fails, asks to wait, or takes long. */
 const keyedActs = one<readonly Act[]>([5, fc.constant([])], [2, many(act, 1, 3)]);
 
@@ -527,6 +557,15 @@ const joined: fc.Arbitrary<Schedule> = fc
 
 /** Of one release: who emits what and when, what handlers make of it, and what goes wrong meanwhile. */
 export const schedules: fc.Arbitrary<Schedule> = one([3, troubled], [2, crowded], [2, keyed]).map(named);
+
+/** Of one release: a race for the order of few topics. */
+export const crowdings: fc.Arbitrary<Schedule> = crowded.map(named);
+
+/** Of one release: transactions of one topic, some of which stay open for long. */
+export const fencings: fc.Arbitrary<Schedule> = fenced.map(named);
+
+/** Of one release: many events of few keys, which fail often, and subscribers that are away. */
+export const keyings: fc.Arbitrary<Schedule> = keyed.map(named);
 
 /** Of one release: events that kill their relays, while the database crashes. */
 export const poisonings: fc.Arbitrary<Schedule> = poisoned.map(named);
