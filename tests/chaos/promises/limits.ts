@@ -11,18 +11,25 @@ const LEASE_MARGIN_MS = 20 * SECOND;
 /** Promise 16. */
 export function* limited(read: Reading): Generator<Violation> {
   const bySubscriber = grouped(read.calls, ({ start }) => start.subscriber);
-  for (const { name, rate, concurrency, timeoutMs } of read.history.subscribers) {
+  for (const { name, rate, concurrency, timeoutMs, batch } of read.history.subscribers) {
     const calls = (bySubscriber.get(name) ?? []).filter(({ start }) => !read.mayBeTakenBack(start));
-    if (concurrency !== undefined) yield* notMoreAtOnce(calls, concurrency, read);
+    if (concurrency !== undefined) yield* notMoreAtOnce(calls, concurrency, batch, read);
     if (rate !== undefined) yield* notFaster(calls, rate, timeoutMs + LEASE_MARGIN_MS, read);
   }
 }
 
 /** A handler counts until it ends, or its lease for the first time: the place of a relay that died is free then. */
-function* notMoreAtOnce(calls: readonly Call[], concurrency: number, read: Reading): Generator<Violation> {
+function* notMoreAtOnce(
+  calls: readonly Call[],
+  concurrency: number,
+  isOfBatches: boolean,
+  read: Reading,
+): Generator<Violation> {
   for (const [place, call] of calls.entries()) {
     const { relay, subscriber, tag, t, eventId, laneId } = call.start;
-    if (read.lease(call, t)?.isOver ?? true) continue;
+    const own = read.lease(call, t);
+    // A batch goes on that had begun before its lease ended.
+    if (own === null || own.isOver || (isOfBatches && own.hasRevived)) continue;
     const others = calls.slice(0, place).filter((other) => {
       const lease = read.lease(other, t);
       const isLeased = lease !== null && !lease.isOver && !lease.hasRevived && t < lease.endsAt;
