@@ -185,7 +185,7 @@ begin
       group by topic order by random()
     ) as waiting;
     select array_agg(case when coalesce(holders ? lock, false)
-      then greatest((passed -> lock ->> 'at')::timestamptz, (began ->> lock)::timestamptz) else at end
+      then greatest((passed -> lock ->> 'at')::timestamptz, (began ->> lock)::timestamptz, '-infinity') else at end
       order by turn),
       array_agg(nullif(case when holders ? lock
           and (passed -> lock ->> 'at')::timestamptz > coalesce((began ->> lock)::timestamptz, '-infinity')

@@ -3,6 +3,7 @@ import { expect, onTestFinished } from 'vitest';
 
 import { FAN_OUT_LOCK } from '../../lib/bus/deliveries/locks.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
+import { SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { drainLive, emitPayments, openTransaction, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
@@ -46,6 +47,36 @@ async function emitNext(bus: Bus, client: pg.Client, known: object): Promise<{ i
   await fanOut(client, memory(false));
   return await rows(bus.db, `select id from events where topic = 'payment.failed' order by created_at, seq`);
 }
+
+test('a producer that is open for longer than a second keeps back what is committed while a turn looks', async ({
+  bus,
+}) => {
+  const client = await opened(bus);
+  const open = await openTransaction(bus.url);
+  await open.emit('payment.failed', payloadOf('payment.failed'));
+  const commitAnother = async () => {
+    const another = await openTransaction(bus.url);
+    await another.emit('payment.failed', payloadOf('payment.failed'));
+    await another.commit();
+  };
+  await commitAnother();
+  const known = (await fanOut(client, memory(false))) as { pins: Record<string, { at: string }> };
+  for (const pin of Object.values(known.pins))
+    pin.at = new Date(Date.parse(pin.at) - 2 * SECOND).toISOString();
+  await commitAnother();
+  await commitAnother();
+  // As if the last had drawn its number, and was committed, after the turn had read how far numbers were drawn.
+  const setNumber = (less: number) =>
+    client.query(
+      "select setval('awaiting_fan_out_number_seq', (select max(number) - $1::int from awaiting_fan_out))",
+      [less],
+    );
+  await setNumber(1);
+  await fanOut(client, known);
+  await setNumber(0);
+  await open.commit();
+  expect(await emitNext(bus, client, memory(false))).toEqual(await inOrder(bus));
+});
 
 test('a relay that waited while another one fanned out passes over no event of an open producer', async ({
   bus,
