@@ -1,7 +1,7 @@
 import type { Change } from './build.ts';
 import { limitings, timings } from './later.ts';
 import type { Rule } from './promises/promises.ts';
-import { crowdings, fencings, joinings, keyings, renamings } from './schedule.ts';
+import { crowdings, fencings, joinings, keyings, renamings, replayings } from './schedule.ts';
 import type { Schedules } from './schedule.ts';
 
 const FAN_OUT = 'drizzle/functions/postbud_fan_out_3.sql';
@@ -408,6 +408,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     // The second line: what a release puts back that does not know of the refusal.
     name: 'refused-replay-handed-over',
     breaks: ['refusal'],
+    schedules: replayings,
     changes: [
       {
         file: 'lib/bus/subscribers/subscriber.ts',

@@ -429,6 +429,26 @@ const poisoned: fc.Arbitrary<Schedule> = fc.record({
   faults: many(fc.record({ atMs: ms(900), what: one([2, crashAtTurn], [2, minutes]) }), 3, 6),
 });
 
+/** The steps by which the model finds a replayed delivery at a handler that refuses these: operators who do not know of that. */
+const replayed: fc.Arbitrary<Schedule> = fc.record({
+  relays: presentRelays(1),
+  pauses: fc.record({ relays: fewPauses, producers: fc.constant(NO_PAUSES) }),
+  producers: many(many(transaction, 5, 8), 2, 3),
+  faults: many(
+    fc.record({
+      atMs: ms(900),
+      what: fc.record({
+        fault: fc.constant('replay' as const),
+        topic: fc.constantFrom<TopicInUse[]>('payment.captured', 'booking.rescheduled'),
+        include: fc.constant('all' as const),
+        limit: fc.constantFrom(4, 8, 12, 16, 20),
+      }),
+    }),
+    4,
+    8,
+  ),
+});
+
 /** Each event has a name of its own, by which its handlers find their plan. */
 export function named(schedule: Schedule): Schedule {
   let count = 0;
@@ -560,6 +580,9 @@ export const schedules: fc.Arbitrary<Schedule> = one([3, troubled], [2, crowded]
 
 /** Of one release: a race for the order of few topics. */
 export const crowdings: fc.Arbitrary<Schedule> = crowded.map(named);
+
+/** Of one release: replays of all by operators whose release knows of no refusal. */
+export const replayings: fc.Arbitrary<Schedule> = replayed.map(named);
 
 /** Of one release: transactions of one topic, some of which stay open for long. */
 export const fencings: fc.Arbitrary<Schedule> = fenced.map(named);
