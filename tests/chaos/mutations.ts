@@ -34,7 +34,7 @@ export const MUTATIONS: readonly Mutation[] = [
       {
         file: FAN_OUT,
         from: `case when coalesce(holders ? lock, false)
-      then greatest((passed -> lock ->> 'at')::timestamptz, (began ->> lock)::timestamptz) else at end`,
+      then greatest((passed -> lock ->> 'at')::timestamptz, (began ->> lock)::timestamptz, '-infinity') else at end`,
         to: `'infinity'::timestamptz`,
       },
     ],
