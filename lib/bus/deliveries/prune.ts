@@ -46,9 +46,9 @@ const BATCH = 1000;
  *
  * The deleted events are counted by topic and day, so that the preview of a backfill can say what it can't reach.
  *
- * Dedupe keys of timers are deleted as long after their use, unless the timer is still set. Incidents that were closed as long
- * ago are deleted, errors that no dead letter and no incident has any more, and webhooks that have been unclaimed for as long. E-mail addresses of equally old notifications are deleted too; their rows stay, so
- * that nobody is notified twice.
+ * Dedupe keys of timers are deleted as long after their use, unless the timer is still set. So are incidents that were
+ * closed as long ago, errors that neither a dead letter nor an incident has, and webhooks that have been unclaimed for as
+ * long. E-mail addresses of equally old notifications are deleted too; their rows stay, so that nobody is notified twice.
  *
  * @throws the driver's error.
  */

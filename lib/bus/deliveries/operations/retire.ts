@@ -19,8 +19,8 @@ export interface Retired extends Dismissed {
 
 /**
  * Retires a subscriber that the catalog no longer lists: what waits for it and what died is dismissed with the operator's
- * reason, and its pauses, halts, backfills, paced replays and its outage end. Nothing shows the subscription afterwards, and an event is
- * delivered once its other subscribers have it.
+ * reason, and its pauses, halts, backfills, paced replays and its outage end. Nothing shows the subscription afterwards, and
+ * an event is delivered once its other subscribers have it.
  *
  * Works in chunks and can be called again, like `dismiss`. An event that is not fanned out yet still counts as left: call
  * it again in a few seconds.
