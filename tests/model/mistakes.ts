@@ -24,6 +24,12 @@ export const MISTAKES = [
     scope: 'smallest',
     breaks: ['order', 'outcome'],
   },
+  {
+    name: 'late-lifts-the-bound',
+    says: 'what is committed while a turn looks lifts the bound of an emitter that is open for long',
+    scope: 'overlap',
+    breaks: ['order'],
+  },
   { name: 'sql-emit-without-lock', says: 'emit takes no lock', scope: 'smallest', breaks: ['order'] },
   {
     name: 'settle-without-token',

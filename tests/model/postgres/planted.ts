@@ -36,6 +36,12 @@ export const PLANTED: ReadonlyMap<string, Planted> = new Map([
       settings: '&options=-c%20default_transaction_isolation%3Drepeatable%5C%20read',
     },
   ],
+  planted(
+    'late-lifts-the-bound',
+    FAN_OUT,
+    `(began ->> lock)::timestamptz, '-infinity') else at end`,
+    `(began ->> lock)::timestamptz) else at end`,
+  ),
   // The statements of a stable function see what that of its caller does.
   planted(
     'old-snapshot-after-a-wait',
