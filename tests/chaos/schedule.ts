@@ -323,29 +323,27 @@ const crowded: fc.Arbitrary<Schedule> = fc.record({
  */
 const fenced: fc.Arbitrary<Schedule> = fc.record({
   relays: presentRelays(2),
-  pauses: fc.record({
-    relays: fc.constant({ chance: 0.5, longestMs: 200 }),
-    producers: fc.constant(NO_PAUSES),
-  }),
-  producers: many(
-    many(
-      fc.record({
-        release: fc.constant<Release>('present'),
-        waitMs: ms(150),
-        emits: fc.constant<PlannedEmit[]>([
-          { tag: '', topic: 'payment.intent.created', key: 0, thenMs: 0, plan: {} },
-        ]),
-        holdMs: one([1, fc.constant(0)], [1, ms(150)]),
-        end: fc.constant<PlannedTransaction['end']>('commit'),
-      }),
-      12,
-      24,
-    ),
-    2,
-    3,
-  ),
+  pauses: fc.constant({ relays: NO_PAUSES, producers: NO_PAUSES }),
+  producers: fc
+    .tuple(
+      many(fencedTransaction(ms(60), fc.constant(0)), 60, 90),
+      many(fencedTransaction(ms(250), fc.integer({ min: 150, max: 250 })), 8, 12),
+    )
+    .map((both) => [...both]),
   faults: fc.constant([]),
 });
+
+function fencedTransaction(waitMs: fc.Arbitrary<number>, holdMs: fc.Arbitrary<number>) {
+  return fc.record({
+    release: fc.constant<Release>('present'),
+    waitMs,
+    emits: fc.constant<PlannedEmit[]>([
+      { tag: '', topic: 'payment.intent.created', key: 0, thenMs: 0, plan: {} },
+    ]),
+    holdMs,
+    end: fc.constant<PlannedTransaction['end']>('commit'),
+  });
+}
 
 /** What has keys leave the lane that they share: it fails, asks to wait, or takes long. */
 const keyedActs = one<readonly Act[]>([5, fc.constant([])], [2, many(act, 1, 3)]);
