@@ -306,6 +306,34 @@ describe('postbud/outbox', () => {
     expect(await keysOf(bus)).toEqual(numbers(1, 110).map((number) => `b-${number}`));
   });
 
+  test.for<[what: string, answer: () => Response]>([
+    ['a page', () => new Response('<h1>Velkommen</h1>')],
+    ['nothing', () => new Response(null, { status: 204 })],
+    ['other JSON', () => Response.json({ ok: true })],
+    ['fewer events', () => Response.json({ events: [] })],
+    [
+      'the events in another order',
+      () => Response.json({ events: ['b-2', 'b-1'].map((id) => ({ id, eventId: null, duplicate: false })) }),
+    ],
+  ])(
+    'an event stays where a server that is no bus answers 2xx with %s',
+    async ([, answer], { bus, own, away, url }) => {
+      await recordBooking(own, 'b-1');
+      await recordBooking(own, 'b-2');
+      away.answer = answer;
+      await expect(forward(own, { url, secret: SECRET })).rejects.toMatchObject({
+        code: 'forward_failed',
+        status: answer().status,
+        refused: null,
+        message: expect.stringContaining('expected the answer of a bus') as string,
+      });
+      expect(await waiting(own)).toMatchObject({ count: 2 });
+      away.answer = null;
+      expect(await forward(own, { url, secret: SECRET })).toEqual({ forwarded: 2, isHeldBack: false });
+      expect(await keysOf(bus)).toEqual(['b-1', 'b-2']);
+    },
+  );
+
   test.for<[url: string, secret: string, message: string]>([
     ['bus.example.no', SECRET, "url: expected the bus's address, for example https://bus.example.no"],
     ['https://bus.example.no', 'hunter2', 'secret: expected whsec_ and base64'],

@@ -1,5 +1,7 @@
 import { createHmac, randomUUID } from 'node:crypto';
 
+import * as z from 'zod';
+
 import { SECOND } from '../../platform/time.ts';
 
 /** Where events go, and the key that signs them. */
@@ -67,9 +69,13 @@ export async function post(bus: Bus, events: readonly Recorded[], signal?: Abort
   const body = `[${events.map(({ event }) => event).join(',')}]`;
   const response = await send(bus, body, signal);
   const answer = await response.text();
-  if (response.ok) return events.length;
   const { status } = response;
   const said = answer.slice(0, 500);
+  if (response.ok) {
+    if (hasTaken(answer, events)) return events.length;
+    // The address may lead to another server by now.
+    throw new ForwardFailed(`url: expected the answer of a bus, got ${status}: ${said}`, { status });
+  }
   // Of one event; those before it can go, and it is then the first.
   if (status === 400 || status === 403 || status === 413) {
     if (events.length > 1) return await post(bus, events.slice(0, fitting(answer, events.length)), signal);
@@ -83,6 +89,22 @@ export async function post(bus: Bus, events: readonly Recorded[], signal?: Abort
     status,
     retryAfterMs: askedToWaitMs(response.headers),
   });
+}
+
+const taken = z.object({ events: z.array(z.object({ id: z.string() })) });
+
+/** Whether an answer names the events that were sent, in their order. */
+function hasTaken(answer: string, sent: readonly Recorded[]): boolean {
+  const { data } = taken.safeParse(jsonOf(answer));
+  return data?.events.length === sent.length && data.events.every(({ id }, index) => id === sent[index]!.id);
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 async function send({ address, key }: Bus, body: string, signal: AbortSignal | undefined): Promise<Response> {
