@@ -203,6 +203,35 @@ describe('an alert', () => {
     );
   });
 
+  test('is sent by the right clock although the channel was last claimed by one that was ahead', async ({
+    bus,
+    settings,
+    chat,
+  }) => {
+    await open(bus, 1, 2 * HOUR);
+    await sendAlerts(bus.db, settings, at(2 * HOUR));
+    // Written, and left to the next minute.
+    await open(bus, 1, 2 * HOUR + SECOND);
+    await sendAlerts(bus.db, settings, at(2 * HOUR + SECOND));
+    await open(bus, 1);
+    await sendAlerts(bus.db, settings, at(0));
+    await sendAlerts(bus.db, settings, at(MINUTE));
+    expect(told(chat).map(({ data }) => data.total)).toEqual([1, 2]);
+    expect(await unsent(bus)).toBe(0);
+  });
+
+  test('is not sent twice in a minute where the clock steps back by seconds', async ({
+    bus,
+    settings,
+    chat,
+  }) => {
+    await open(bus, 1);
+    await sendAlerts(bus.db, settings, at(0));
+    await open(bus, 1, -5 * SECOND);
+    await sendAlerts(bus.db, settings, at(-5 * SECOND));
+    expect(told(chat).map(({ data }) => data.total)).toEqual([1]);
+  });
+
   test('is sent unsigned without a secret', async ({ bus, chat }) => {
     await open(bus, 1);
     await sendAlerts(bus.db, readConfig({ ALERT_WEBHOOK_URL: chat.url }).alerts, at(0));
@@ -306,6 +335,15 @@ describe('a channel that fails', () => {
     await sendAlerts(bus.db, settings, at(MINUTE));
     for (let minute = 2; minute < 10; minute += 1) await sendAlerts(bus.db, settings, at(minute * MINUTE));
     expect(told(chat).map(({ type }) => type)).toEqual(['incident.opened', 'incident.closed']);
+    expect(await unsent(bus)).toBe(0);
+  });
+
+  test('by a clock that was ahead is tried again by the right one', async ({ bus, settings, chat }) => {
+    await open(bus, 1);
+    chat.behave = answer(500);
+    await sendAlerts(bus.db, settings, at(2 * HOUR));
+    chat.behave = answer(200);
+    await sendAlerts(bus.db, settings, at(0));
     expect(await unsent(bus)).toBe(0);
   });
 

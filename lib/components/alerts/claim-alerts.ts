@@ -112,6 +112,8 @@ const WRITE_MISSING = `
   )
   on conflict do nothing`;
 
+// An attempt at a time that the clock has not come to was made by a clock that was ahead: it holds nothing back. A few
+// seconds are allowed for, so that a small step back sends nothing twice. Alerts are due from their writing on.
 const CLAIM = `
   with clock as materialized (
     select coalesce($2::text::timestamptz, clock_timestamp()) as now
@@ -119,10 +121,13 @@ const CLAIM = `
   due as materialized (
     select distinct incident_id from (
       select incident_id from clock, alerts
-      where channel = $1::text and due_at <= clock.now and not exists (
-        select from alerts
-        where channel = $1::text and attempted_at > clock.now - $4::float8 * interval '1 millisecond'
-      )
+      where channel = $1::text and due_at is not null
+        and (due_at <= clock.now or attempts = 0 or attempted_at > clock.now + interval '10 seconds')
+        and not exists (
+          select from alerts
+          where channel = $1::text and attempted_at > clock.now - $4::float8 * interval '1 millisecond'
+            and attempted_at <= clock.now + interval '10 seconds'
+        )
       order by due_at limit ${BATCH}
     ) as oldest
   ),
