@@ -323,9 +323,10 @@ test('one Idempotency-Key for two inquiries is refused', async () => {
 });
 
 describe('across processes', () => {
-  /** Only what is used of Redis: SET with NX and EX, GET, DEL. */
-  async function startRedis() {
+  /** Only what is used of Redis: SET with NX and EX, GET, DEL. It keeps the first answers to itself. */
+  async function startRedis({ lostAnswers = 0 } = {}) {
     const values = new Map<string, string>();
+    let answersLeft = lostAnswers;
     const answer = async (request: IncomingMessage, response: ServerResponse) => {
       const [command, key, value, ...flags] = JSON.parse(await text(request)) as string[];
       const name = command!.toLowerCase();
@@ -336,6 +337,8 @@ describe('across processes', () => {
         values.set(key!, value!);
         result = 'OK';
       }
+      answersLeft -= 1;
+      if (answersLeft >= 0) return;
       response.setHeader('content-type', 'application/json').end(JSON.stringify({ result }));
     };
     const server = createServer((request, response) => {
@@ -343,7 +346,11 @@ describe('across processes', () => {
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    return { url, values, stop: () => server.close() };
+    const stop = () => {
+      server.close();
+      server.closeAllConnections();
+    };
+    return { url, values, stop };
   }
 
   const processOn = (url: string) =>
@@ -368,6 +375,33 @@ describe('across processes', () => {
     const answer = await processOn(redis.url)({ ...body, topic: 'x' }, { 'idempotency-key': 'k' });
     redis.stop();
     expect(answer.status).toBe(422);
+  });
+
+  test('an inquiry whose claim was made, but not confirmed, is mailed once', async () => {
+    const redis = await startRedis({ lostAnswers: 1 });
+    endLimit(800, () => redis.values.size > 0);
+    expect((await processOn(redis.url)(body)).headers.get('idempotent-replayed')).toBeNull();
+    const again = await processOn(redis.url)(body);
+    redis.stop();
+    expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, 'true']);
+    expect(sendgrid.mails).toHaveLength(1);
+  });
+
+  test('an inquiry that another process never stops sending is not mailed, and its visitor is told', async () => {
+    const redis = await startRedis();
+    await processOn(redis.url)(body);
+    const claim = [...redis.values.values()][0]!.replace('done', 'doing');
+    vi.useFakeTimers({ toFake: ['Date'] });
+    onTestFinished(() => void vi.useRealTimers());
+    skipPauses(250);
+    vi.spyOn(redis.values, 'get').mockImplementation(() => {
+      vi.setSystemTime(Date.now() + SECOND);
+      return claim;
+    });
+    const { status, text } = await processOn(redis.url)(body);
+    redis.stop();
+    expect([status, codeOf(text)]).toEqual([502, 'email_timeout']);
+    expect(sendgrid.mails).toHaveLength(1);
   });
 
   test('an inquiry is sent where Redis does not answer', async () => {

@@ -1,7 +1,9 @@
 import { Redis } from '@upstash/redis';
 
+import { handlersUntil } from '../../platform/lifetime.ts';
 import { log } from '../../platform/log.ts';
-import { MINUTE, SECOND, sleep } from '../../platform/time.ts';
+import { MailNotSent } from '../../platform/mail/send-mail.ts';
+import { SECOND, sleep } from '../../platform/time.ts';
 import { KeyReused } from './once.ts';
 import { REMEMBERED_MS } from './once.ts';
 import type { Action, Once } from './once.ts';
@@ -11,9 +13,6 @@ const CLAIM_SECONDS = 30;
 
 /** How often to check on another process. */
 const POLL_MS = 250;
-
-/** Time for one claim to expire and the action to be run again. */
-const PATIENCE_MS = MINUTE;
 
 /** After this time an inquiry is sent without Redis: a duplicate is better than a lost inquiry. */
 const REDIS_TIMEOUT_MS = 800;
@@ -42,21 +41,21 @@ export class OnceAcrossProcesses implements Once {
       if (claim === 'mine') await orNothing(this.#redis.del(nameOf(action)));
       throw error;
     }
-    if (claim === 'mine') {
-      const remembered = `done:${action.fingerprint}`;
-      await orNothing(this.#redis.set(nameOf(action), remembered, { ex: REMEMBERED_MS / SECOND }));
-    }
+    // Also after an unknown claim, which Redis may have made without its answer getting here.
+    const remembered = `done:${action.fingerprint}`;
+    await orNothing(this.#redis.set(nameOf(action), remembered, { ex: REMEMBERED_MS / SECOND }));
     return { isReplay: false };
   }
 
+  /** @throws MailNotSent when another process still sends the mail at the end of this function's life. */
   async #claim(action: Action): Promise<'mine' | 'done' | 'unknown'> {
-    const patientUntil = Date.now() + PATIENCE_MS;
+    const patientUntil = handlersUntil();
     while (Date.now() < patientUntil) {
       const state = await orNothing(this.#claimOnce(action));
       if (state !== 'doing') return state ?? 'unknown';
       await sleep(POLL_MS);
     }
-    return 'unknown';
+    throw new MailNotSent('email_timeout', {});
   }
 
   async #claimOnce(action: Action): Promise<'mine' | 'done' | 'doing'> {
