@@ -404,6 +404,21 @@ describe('across processes', () => {
     expect(sendgrid.mails).toHaveLength(1);
   });
 
+  test.each([null, 'PONG', 'done', 'doing:', 'done:not a fingerprint', 1, true, {}])(
+    'an inquiry is sent where Redis answers each command with %j',
+    async (result) => {
+      const server = createServer((_request, response) => {
+        response.setHeader('content-type', 'application/json').end(JSON.stringify({ result }));
+      });
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+      skipPauses(250);
+      const post = processOn(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+      expect((await post(body)).status).toBe(200);
+      server.close();
+      expect(sendgrid.mails).toHaveLength(1);
+    },
+  );
+
   test('an inquiry is sent where Redis does not answer', async () => {
     const post = processOn(`http://127.0.0.1:${await freePort()}`);
     expect((await post(body)).status).toBe(200);

@@ -60,29 +60,38 @@ export class OnceAcrossProcesses implements Once {
 
   async #claimOnce(action: Action): Promise<'mine' | 'done' | 'doing'> {
     const doing = `doing:${action.fingerprint}`;
-    const set = await this.#redis.set(nameOf(action), doing, { nx: true, ex: CLAIM_SECONDS });
-    if (set === 'OK') return 'mine';
-    const found = await this.#redis.get<string>(nameOf(action));
-    // The other process released its claim between the two commands.
-    if (found === null) return 'doing';
-    const [state, fingerprint] = found.split(':');
+    let found: unknown = null;
+    // A second time if the other process released its claim between the two commands.
+    for (let looks = 0; found === null && looks < 2; looks++) {
+      const set = await this.#redis.set(nameOf(action), doing, { nx: true, ex: CLAIM_SECONDS });
+      if (set === 'OK') return 'mine';
+      found = await this.#redis.get(nameOf(action));
+    }
+    const [, state, fingerprint] = REMEMBERED.exec(String(found)) ?? [];
+    if (state === undefined) throw new UnusableAnswer();
     if (fingerprint !== action.fingerprint) throw new KeyReused();
     return state === 'done' ? 'done' : 'doing';
   }
+}
+
+const REMEMBERED = /^(doing|done):([0-9a-f]{64})$/;
+
+class UnusableAnswer extends Error {
+  override readonly name = 'UnusableAnswer';
 }
 
 function nameOf({ key }: Action): string {
   return `postbud:inquiry:${key}`;
 }
 
-/** Undefined when Redis does not answer. */
+/** Undefined when Redis does not answer, or not as it should. */
 async function orNothing<Value>(answer: Promise<Value>): Promise<Value | undefined> {
   try {
     return await answer;
   } catch (error) {
     if (error instanceof KeyReused) throw error;
     // The client's error message repeats the command.
-    log('warn', 'Redis did not answer: an inquiry may be sent twice', {
+    log('warn', 'Redis did not answer as it should: an inquiry may be sent twice', {
       error: error instanceof Error ? error.name : typeof error,
     });
     return undefined;
