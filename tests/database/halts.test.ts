@@ -222,6 +222,31 @@ describe('a halt', () => {
     expect(handed).toEqual([1, 2]);
   });
 
+  test('of a key lasts when a delivery that was replayed before it is skipped', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    const orderingKey = 'booking 1';
+    let isDown = false;
+    const attached = ledger(() => (isDown ? fail() : refuse()), { afterDeadLetter: 'halt' });
+    await emitPayments(bus.db, 1, 2, { orderingKey });
+    await drain(bus.db, [attached]);
+    await dismissAll(bus.db);
+    await drain(bus.db, [attached], { now: START + 3 * DAY });
+    isDown = true;
+    const [first] = await deliveryIdsOf(bus.db);
+    await replayed(bus.db, [first!], new Date(START + 4 * DAY));
+    await drain(bus.db, [attached], { now: START + 4 * DAY });
+    expect(handed).toEqual([1, 2, 1]);
+    const now = new Date(START + 4 * DAY + 1);
+    await skip(bus.db, { deliveryId: first!, by: 'kari', reason: 'booked by hand', now });
+    await emitPayments(bus.db, 3, 3, { orderingKey });
+    await drain(bus.db, [attached], { now: START + 5 * DAY });
+    expect(handed).toEqual([1, 2, 1]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
   test('of one subscription leaves the others of the topic alone', async ({ bus, handed, ledger }) => {
     await emitPayments(bus.db, 1, 3);
     const others: number[] = [];

@@ -70,4 +70,7 @@ const SKIP = acting(
 const END_OF_TROUBLE = `
   delete from lanes where id = $1::text::bigint and home_id is not null and not exists (
     select from deliveries where lane_id = home_id and lane_key = held_key and state in ('pending', 'failing')
+  ) and not exists (
+    -- The shared lane knows nothing of a halt: only a lane of the key waits behind it.
+    select from halts where halts.lane_id = home_id and halts.lane_key = held_key
   )`;
