@@ -346,6 +346,26 @@ describe('a renamed subscriber', () => {
     await unbroken(bus.db);
   });
 
+  test('is handed what it had of a key before the dead letter that halts the key', async ({ bus }) => {
+    const orderingKey = 'venue 1';
+    await emitPayments(bus.db, 1, 1, { orderingKey });
+    await emitToBooks(bus.db, 2, 3, { orderingKey });
+    await drain(bus.db, [{ ...books(refuse), afterDeadLetter: 'halt' }]);
+    await renamed(bus.db);
+    await unbroken(bus.db);
+    const handed: number[] = [];
+    const heir = ledger((number) => handed.push(number), { afterDeadLetter: 'halt' });
+    await drain(bus.db, [heir], { now: START + DAY });
+    expect(handed).toEqual([1]);
+    await unbroken(bus.db);
+    const now = new Date(START + 2 * DAY);
+    const how = { action: 'dismiss', by: 'kari', reason: 'booked', now, until: Date.now() + MINUTE } as const;
+    await dismiss(bus.db, { topic: CAPTURED, subscriber: 'ledger', kind: null }, how);
+    await drain(bus.db, [heir], { now: START + 3 * DAY });
+    expect(handed).toEqual([1, 3]);
+    await unbroken(bus.db);
+  });
+
   test('gets nothing newer until all is moved, and the cron continues what a call has left', async ({
     bus,
     handed,

@@ -196,10 +196,12 @@ const MOVE = `
     update planned_replays set lane_id = to_lane
     from chosen where planned_replays.lane_id = chosen.lane_id and planned_replays.position = chosen.position and not is_twin
   ),
-  -- As the settlement makes them: a shared lane passes over a key that is halted.
+  -- As the settlement makes them: a shared lane passes over a key that is halted. What the new name has of the key may come
+  -- before the dead letter.
   halted_key as (
     insert into lanes (topic, subscriber, slot, held_key, home_id, head, tail, due_at)
-    select $1::text, $3::text, to_slot, lane_key, to_lane, min(position) - 1, max(position), 'infinity'
+    select $1::text, $3::text, to_slot, lane_key, to_lane,
+      least(min(position) - 1, (select head from lanes where id = to_lane)), max(position), 'infinity'
     from halt where lane_key is not null group by 3, 4, 5
     on conflict (home_id, held_key) where home_id is not null
       do update set head = least(lanes.head, excluded.head)
