@@ -44,17 +44,20 @@ const accounting = subscriber('accounting', { 'payment.captured': () => undefine
 const filled = (db: Database, request: Partial<BackfillRequest> = {}) =>
   backfill(db, { ...OF_LEDGER, since: LONG_AGO, by: 'kari', ...request });
 
-/** Takes the ledger off the events that wait for fan-out, as if a release without it had emitted them. */
-const emittedWithoutLedger = (db: Database) =>
+/** Takes a subscriber off the events that wait for fan-out, as if a release without it had emitted them. */
+const emittedWithout = (db: Database, name: string) =>
   rows(
     db,
     `with marker as (
-       update awaiting_fan_out set subscribers = array_remove(subscribers, 'ledger'), open = open - 1
-       where 'ledger' = any (subscribers) returning event_id
+       update awaiting_fan_out set subscribers = array_remove(subscribers, $1::text), open = open - 1
+       where $1::text = any (subscribers) returning event_id
      )
-     update events set subscribers = array_remove(subscribers, 'ledger'), open = open - 1
+     update events set subscribers = array_remove(subscribers, $1::text), open = open - 1
      from marker where id = event_id`,
+    [name],
   );
+
+const emittedWithoutLedger = (db: Database) => emittedWithout(db, 'ledger');
 
 type KeyOf = (number: number) => string;
 
@@ -252,6 +255,35 @@ describe('a backfill', () => {
     await advanceBackfills(bus.db, Date.now() + MINUTE);
     await drainLive(bus.db, [ledger()]);
     expect(handed).toEqual(numbers(1, 1502));
+  });
+
+  test('is begun by the cron while another one waits for its next step', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 30);
+    await emittedWithoutLedger(bus.db);
+    await emittedWithout(bus.db, 'accounting');
+    await emitPayments(bus.db, 31, 31);
+    await drainLive(bus.db, []);
+    expect(await filled(bus.db, { perMinute: 1 })).toMatchObject({ matched: 30, written: 1 });
+    // A relay holds a lane, and so the request itself begins nothing.
+    await rows(
+      bus.db,
+      `update lanes set lease_token = gen_random_uuid(), leased_until = now() + interval '1 minute', due_at = null
+       where subscriber = 'accounting' and due_at is not null`,
+    );
+    const behind = await filled(bus.db, { subscriber: 'accounting', until: 0 });
+    expect(behind).toMatchObject({ matched: 30, written: 0, isEnded: false });
+    await rows(bus.db, 'update lanes set lease_token = null, due_at = now() where lease_token is not null');
+    await advanceBackfills(bus.db, Date.now() + MINUTE);
+    expect(
+      await rows(
+        bus.db,
+        'select subscriber, written::int, ended_at is not null as ended from backfills order by 1',
+      ),
+    ).toEqual([
+      { subscriber: 'accounting', written: 30, ended: true },
+      { subscriber: 'ledger', written: 1, ended: false },
+    ]);
+    expect(await contradictions(bus.db)).toEqual([]);
   });
 
   test.for([0, 1, 2, 3])(

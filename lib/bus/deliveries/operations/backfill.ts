@@ -113,7 +113,8 @@ export async function advanceBackfills(db: Database, until: number, now?: Date):
 const NEXT = `
   select id::text, per_minute,
     ceil(extract(epoch from next_at - coalesce($1::text::timestamptz, clock_timestamp())) * 1000)::float8 as in_ms
-  from backfills where ended_at is null and renamed_from is null order by begun_at is null, next_at limit 1`;
+  from backfills where ended_at is null and renamed_from is null
+  order by next_at > coalesce($1::text::timestamptz, clock_timestamp()), begun_at is null, next_at limit 1`;
 
 /**
  * Stops a backfill: what it has not written stays unwritten, and the newer deliveries of the subscription follow.
