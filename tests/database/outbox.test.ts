@@ -16,6 +16,7 @@ import {
   record,
   waiting,
 } from '../../lib/elsewhere/outbox/outbox.ts';
+import type { RecordOptions } from '../../lib/elsewhere/outbox/outbox.ts';
 import { DAY } from '../../lib/platform/time.ts';
 import { test as busTest } from '../support/bus-test.ts';
 import { drain, numbers, payloadOf, rows } from '../support/bus.ts';
@@ -65,6 +66,8 @@ const test = busTest
 
 // What is written is kept from the beginning of each test on.
 test.beforeEach(({ output }) => void output.text());
+
+const LONG = 'k'.repeat(255);
 
 const approved = (bookingId: string) => payloadOf('booking.approved', { bookingId });
 
@@ -181,6 +184,50 @@ describe('postbud/outbox', () => {
     });
     expect(await waiting(own)).toMatchObject({ count: 1 });
   });
+
+  test.for<[what: string, options: RecordOptions, isTaken: boolean]>([
+    ['an empty ordering key', { orderingKey: '' }, true],
+    ['keys of 255 characters', { orderingKey: LONG, dedupeKey: LONG, correlationId: LONG }, true],
+    ['an empty dedupe key', { dedupeKey: '' }, false],
+    ['an empty correlation id', { correlationId: '' }, false],
+    ['an empty causation id', { causationId: '' }, false],
+    ['an empty traceparent', { traceparent: '' }, false],
+    ['an empty timer key', { at: '24h', timerKey: '' }, false],
+    ['a timer key of 256 characters', { at: '24h', timerKey: `${LONG}k` }, false],
+    ['a NUL in its ordering key', { orderingKey: 'a\0' }, false],
+  ])(
+    'an event with %s is taken by the bus, or refused before the database is asked',
+    async ([, options, isTaken], { bus, own, url }) => {
+      await inTransaction(own, async (client) => {
+        const recorded = record(client, 'booking.approved', approved('b-1'), options);
+        if (isTaken) await recorded;
+        else await expect(recorded).rejects.toBeInstanceOf(InvalidPayload);
+        await record(client, 'booking.approved', approved('b-2'), { dedupeKey: 'b-2' });
+      });
+      expect(await forward(own, { url, secret: SECRET })).toMatchObject({ forwarded: isTaken ? 2 : 1 });
+      expect(await keysOf(bus)).toHaveLength(isTaken ? 2 : 1);
+    },
+  );
+
+  test.for([
+    ['empty', ''],
+    ['too long', `${LONG}k`],
+    ['with a NUL', 'a\0'],
+    ['with half a character', '\ud800'],
+  ] as const)(
+    'a cancellation of a timer key that no timer can have, %s, is refused before the database is asked',
+    async ([, timerKey], { own }) => {
+      await inTransaction(own, async (client) => {
+        const cancelled = cancelTimer(client, 'booking.approved', timerKey);
+        await expect(cancelled).rejects.toMatchObject({
+          code: 'invalid_payload',
+          issues: [{ path: 'timerKey' }],
+        });
+        await record(client, 'booking.approved', approved('b-1'));
+      });
+      expect(await waiting(own)).toMatchObject({ count: 1 });
+    },
+  );
 
   test('a pool is refused, in whose place the client of the transaction is asked for', async ({ own }) => {
     const onPool = record(own as never, 'booking.approved', approved('b-1'));

@@ -97,8 +97,12 @@ function timerOf(topic: string, { at, timerKey }: EmitOptions): OutboxEvent['tim
   return { ...due, key: timerKey ?? null };
 }
 
-/** Refuses text that Postgres refuses: its error would abort the caller's whole transaction. */
-function assertStorable(topic: string, payload: unknown, options: EmitOptions): void {
+/**
+ * Refuses text that Postgres refuses: its error would abort the caller's whole transaction.
+ *
+ * @throws InvalidPayload
+ */
+export function assertStorable(topic: string, payload: unknown, options: EmitOptions): void {
   const issues: Issue[] = [];
   noteUnstorable(payload, [], issues);
   for (const [option, value] of Object.entries(options)) {

@@ -10,15 +10,15 @@ import { nearest } from '../../platform/nearest.ts';
 
 const LENGTH = 'expected 1 to 255 characters';
 
-/** What is kept in a column of its own, and looked up. */
-const key = z
+const storable = z
   .string()
-  .min(1, LENGTH)
-  .max(255, LENGTH)
   .refine(
     (text) => text.isWellFormed() && !text.includes('\0'),
     'U+0000 and unpaired surrogates cannot be stored',
   );
+
+/** What is kept in a column of its own, and looked up. */
+const key = storable.min(1, LENGTH).max(255, LENGTH);
 
 const topicNames = topics().map(([name]) => name);
 
@@ -61,8 +61,9 @@ export const cloudEvent = z
       .positive()
       .optional()
       .meta({ description: 'The payload’s version. By default the newest one that fits.' }),
-    orderingkey: key.optional().meta({
-      description: 'Narrows the order to the topic’s events with the same key. By default the topic’s own.',
+    orderingkey: storable.max(255, 'expected at most 255 characters').optional().meta({
+      description:
+        'Narrows the order to the topic’s events with the same key; an empty one is the order of the whole topic. By default the topic’s own.',
     }),
     correlationid: key.optional(),
     causationid: key.optional(),

@@ -3,8 +3,8 @@ import { v7 as uuidv7 } from 'uuid';
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import type { PayloadInput, TopicName } from '../../bus/catalog/catalog.ts';
 import { dueMsOf } from '../../bus/outbox/due.ts';
-import { UnknownTopic } from '../../bus/outbox/errors.ts';
-import { outboxEvent } from '../../bus/outbox/record.ts';
+import { InvalidPayload, UnknownTopic } from '../../bus/outbox/errors.ts';
+import { assertStorable, outboxEvent } from '../../bus/outbox/record.ts';
 import type { EmitOptions } from '../../bus/outbox/record.ts';
 import { requireTransaction } from '../../bus/outbox/transaction.ts';
 import type { Transaction } from '../../bus/outbox/transaction.ts';
@@ -33,6 +33,7 @@ export async function record<Name extends TopicName>(
 ): Promise<{ id: string }> {
   requireTransaction(tx);
   const event = outboxEvent(topic, payload, options);
+  requireKeys(topic, options);
   const id = event.dedupeKey ?? event.id;
   const { correlationId, causationId, traceparent, timer } = event;
   const written = {
@@ -60,15 +61,25 @@ export async function record<Name extends TopicName>(
  * Records that a timer is to be cancelled, in the service's transaction: the bus is told in its turn, after what was recorded
  * before. Whether it was in time only the bus knows.
  *
- * @throws UnknownTopic; TypeError for a pool.
+ * @throws UnknownTopic; InvalidPayload for a key that no timer can have; TypeError for a pool.
  */
 export async function cancelTimer(tx: Transaction, topic: TopicName, timerKey: string): Promise<void> {
   requireTransaction(tx);
   if (!isTopicName(topic)) throw new UnknownTopic(topic);
+  assertStorable(topic, null, { timerKey });
+  requireKeys(topic, { timerKey });
   const id = uuidv7();
   const source = catalog[topic].producer;
   const written = { specversion: '1.0', id, source, type: topic, at: 'never', timerkey: timerKey };
   await run(tx, { text: RECORD, values: [topic, id, JSON.stringify(written)] });
+}
+
+/** Refuses the empty keys that the bus refuses: nothing behind them in the outbox would be sent. */
+function requireKeys(topic: TopicName, options: RecordOptions): void {
+  const issues = Object.entries(options)
+    .filter(([option, value]) => value === '' && option !== 'orderingKey')
+    .map(([path]) => ({ path, message: 'expected 1 to 255 characters' }));
+  if (issues.length > 0) throw new InvalidPayload(topic, issues);
 }
 
 // The lock comes before the place, so that `forward` can wait for every transaction that may have an earlier one.
