@@ -1,7 +1,11 @@
 import { describe, expect, vi } from 'vitest';
 
+import { endOutages } from '../../lib/bus/deliveries/end-outages.ts';
+import { subscriptionsOf } from '../../lib/bus/deliveries/subscription.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { outageDuty, perform } from '../../lib/edge/cron/duties.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { DAY, HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
@@ -202,7 +206,6 @@ describe('an outage', () => {
       await bus.reset();
       const handed = new Map<string, number[]>();
       let health = 1;
-      const { subscriber } = await import('../../lib/bus/subscribers/subscriber.ts');
       const attached = subscriber(
         'ledger',
         {
@@ -341,4 +344,98 @@ describe('what an outage used up before it was known', () => {
     expect(await logOf(bus.db)).toEqual(numbers(1, 3).map(() => ['failed 1', 'returned 0']));
     expect(await contradictions(bus.db)).toEqual([]);
   });
+});
+
+describe('an outage that is over', () => {
+  const bookings = subscriber('bookings', { 'payment.captured': () => undefined }, WAIT);
+  const known = (db: Database) =>
+    rows<{ subscriber: string }>(db, 'select subscriber from outages order by subscriber');
+  const attemptsOf = async (db: Database) =>
+    (await deliveriesOf(db, 'ledger')).map(({ attempts }) => attempts);
+  const end = (db: Database, attached: readonly AttachedSubscriber[], afterMs = MINUTE) =>
+    endOutages(db, subscriptionsOf(attached), new Date(START + afterMs).toISOString());
+
+  /** Three keys fail, and the relay dies before it gives their attempts back. Then another one delivers. */
+  async function over(db: Database, ledger: AttachedSubscriber): Promise<void> {
+    await emitKeys(db, 1, 3, (number) => `booking ${number}`);
+    const dying = vi.spyOn(db, 'transaction').mockRejectedValue(new Error('the relay died'));
+    await drain(db, [ledger]);
+    dying.mockRestore();
+    await rows(db, `update outages set recovered_at = opened_at + interval '1 second'`);
+  }
+
+  test('is left to a process that the subscriber is attached to, which gives the attempts back', async ({
+    bus,
+    ledger,
+    output,
+  }) => {
+    output.text();
+    const attached = ledger(() => absent(), WAIT);
+    await over(bus.db, attached);
+    expect(await end(bus.db, [bookings])).toBe(0);
+    expect(await known(bus.db)).toEqual([{ subscriber: 'ledger' }]);
+    expect(await attemptsOf(bus.db)).toEqual([1, 1, 1]);
+    await end(bus.db, [bookings, attached]);
+    expect(await known(bus.db)).toEqual([]);
+    expect(await attemptsOf(bus.db)).toEqual([0, 0, 0]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('ends where the subscriber does not wait in one any more', async ({ bus, ledger, output }) => {
+    output.text();
+    await over(
+      bus.db,
+      ledger(() => absent(), WAIT),
+    );
+    expect(await end(bus.db, [ledger()], 30 * SECOND)).toBe(3);
+    expect(await known(bus.db)).toEqual([]);
+  });
+
+  test('is forgotten after a day in which the subscriber was attached to no process', async ({
+    bus,
+    ledger,
+    output,
+  }) => {
+    output.text();
+    await over(
+      bus.db,
+      ledger(() => absent(), WAIT),
+    );
+    await end(bus.db, [bookings], DAY);
+    expect(await known(bus.db)).toHaveLength(1);
+    await end(bus.db, [bookings], DAY + 2 * SECOND);
+    expect(await known(bus.db)).toEqual([]);
+  });
+
+  test.for([
+    [
+      'another one',
+      `insert into outages (subscriber, kind, message, opened_at, next_probe_at, recovered_at)
+       select 'bookings', kind, message, opened_at, next_probe_at, recovered_at from outages`,
+      ['bookings'],
+    ],
+    [
+      'the next one of its subscriber',
+      `update outages set opened_at = opened_at + interval '2 ms'`,
+      ['ledger'],
+    ],
+  ] as const)(
+    'does not end %s, which began and ended while its attempts were given back',
+    async ([, happens, left], { bus, ledger, output }) => {
+      output.text();
+      const attached = ledger(() => absent(), WAIT);
+      await over(bus.db, attached);
+      const transaction = bus.db.transaction.bind(bus.db);
+      vi.spyOn(bus.db, 'transaction').mockImplementationOnce(async (...asked) => {
+        const result = await transaction(...asked);
+        await rows(bus.db, happens);
+        return result;
+      });
+      await end(bus.db, [bookings, attached]);
+      expect((await known(bus.db)).map(({ subscriber: name }) => name)).toEqual(left);
+      expect(await attemptsOf(bus.db)).toEqual([0, 0, 0]);
+      await end(bus.db, [bookings, attached]);
+      expect(await known(bus.db)).toEqual([]);
+    },
+  );
 });

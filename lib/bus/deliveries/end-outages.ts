@@ -9,7 +9,10 @@ import type { Subscription } from './subscription.ts';
  * Ends the outages of subscribers that answer again: the attempts that they used up are given back, and what waits for a
  * retry because nobody was there is due now. Any number of relays may do so at once.
  *
- * @param subscriptions those that wait in an outage are given their attempts back.
+ * Those of other subscribers are left to a process that they are attached to. One that is over only since the attempts were
+ * given back is left to the next call.
+ *
+ * @param subscriptions those of the subscribers whose outages it ends.
  * @param now overrides the database's clock in tests; ISO 8601.
  * @returns how many deliveries it made due.
  */
@@ -18,14 +21,16 @@ export async function endOutages(
   subscriptions: ReadonlyMap<string, Subscription>,
   now: string | null = null,
 ): Promise<number> {
-  await giveBack(db, subscriptions, now);
+  const { over } = await giveBack(db, subscriptions, now);
+  if (over.length === 0) return 0;
+  const values = [now, JSON.stringify(over)];
   return await db.transaction(async (tx) => {
     await limitStatements(tx);
     // In a statement of its own, so that the snapshot of the next one is no older than the locks.
-    await run(tx, { text: LOCK, values: [now] });
+    await run(tx, { text: LOCK, values });
     const [row] = await run<{ freed: number }>(tx, {
       text: END,
-      values: [now, JSON.stringify(ABSENT_KINDS)],
+      values: [...values, JSON.stringify(ABSENT_KINDS)],
     });
     // Else the cron's look would set a relay going each minute.
     if (row!.freed > 0) noteDue(tx);
@@ -33,9 +38,16 @@ export async function endOutages(
   });
 }
 
+const OVER = `jsonb_to_recordset($2::text::jsonb) as known(subscriber text, opened_at bigint)`;
+
+// Read from the row itself, so that it is read again where it was locked: a settlement may open the next one meanwhile.
+const IS_OVER = `
+  outages.subscriber = known.subscriber and recovered_at is not null
+    and extract(epoch from outages.opened_at) * 1000000 = known.opened_at`;
+
 const IS_WAITING = `
   due_at > coalesce($1::text::timestamptz, clock_timestamp()) and due_at < 'infinity' and lease_token is null
-    and subscriber in (select subscriber from outages where recovered_at is not null)`;
+    and subscriber in (select outages.subscriber from outages, ${OVER} where ${IS_OVER})`;
 
 const LOCK = `select id from lanes where ${IS_WAITING} order by id for update`;
 
@@ -50,13 +62,13 @@ const END = `
     update deliveries set next_attempt_at = coalesce($1::text::timestamptz, clock_timestamp())
     from waiting
     where deliveries.lane_id = waiting.home and deliveries.position = waiting.position and next_attempt_at is not null
-      and $2::text::jsonb ? (attempt_log -> -1 ->> 'kind')
+      and $3::text::jsonb ? (attempt_log -> -1 ->> 'kind')
     returning waiting.id
   ),
   due as (
     update lanes set due_at = coalesce($1::text::timestamptz, clock_timestamp()) from freed where lanes.id = freed.id
   ),
   ended as (
-    delete from outages where recovered_at is not null
+    delete from outages using ${OVER} where ${IS_OVER}
   )
   select count(*)::int as freed from freed`;

@@ -15,36 +15,51 @@ const CHUNK = 1000;
  */
 const SLACK_MS = 30 * SECOND;
 
+/** The outages of attached subscribers, as they were before anything was given back. */
+interface GivenBack {
+  /** When the next probe of each subscriber in an outage is due, in epoch milliseconds. */
+  readonly nextProbes: ReadonlyMap<string, number>;
+  /** Those that are over, also of subscribers that do not wait in one any more. */
+  readonly over: readonly OutageOver[];
+}
+
+/** An outage that is over; its subscriber may have another one since. */
+interface OutageOver {
+  readonly subscriber: string;
+  /** In microseconds since the epoch: as exact as in the database. */
+  readonly opened_at: string;
+}
+
 /**
  * Gives back the attempts that failed because nobody was there, before the outage of their subscriber was known or while it
  * opened. A delivery is then as it was before them, and due, so that it can probe; its log keeps the attempts and says that
  * they are not counted. Doing it again changes nothing. What a relay has in hand is left to the next call.
  *
- * @param subscriptions those that wait in an outage are looked at.
+ * @param subscriptions those that wait in an outage are given back theirs.
  * @param now overrides the database's clock in tests; ISO 8601.
- * @returns when the next probe of each subscriber in an outage is due, in epoch milliseconds.
  */
 export async function giveBack(
   db: Database,
   subscriptions: ReadonlyMap<string, Subscription>,
   now: string | null = null,
-): Promise<ReadonlyMap<string, number>> {
-  const waiting = [...subscriptions.values()].filter(({ subscriber }) => subscriber.outage === 'wait');
-  const names = [...new Set(waiting.map(({ subscriber }) => subscriber.name))];
-  if (names.length === 0) return new Map();
-  const found = await run<{ subscriber: string; next_probe_at: number; is_over: boolean }>(driverOf(db), {
+): Promise<GivenBack> {
+  const attached = [...subscriptions.values()];
+  const names = new Set(attached.map(({ subscriber }) => subscriber.name));
+  const found = await run<OutageOver & { next_probe_at: number; is_over: boolean }>(driverOf(db), {
     text: OUTAGES,
-    values: [names.join(' ')],
+    values: [[...names].join(' '), now],
   });
   const known = new Set(found.map(({ subscriber }) => subscriber));
-  const of = waiting
-    .filter(({ subscriber }) => known.has(subscriber.name))
+  const of = attached
+    .filter(({ subscriber }) => subscriber.outage === 'wait' && known.has(subscriber.name))
     .map(({ topic, subscriber }) => ({ topic, subscriber: subscriber.name }));
   for (let last: string | null = '0'; last !== null && of.length > 0;)
     last = await giveBackAfter(db, last, JSON.stringify(of), now);
-  return new Map(
-    found.flatMap(({ subscriber, next_probe_at: at, is_over: isOver }) => (isOver ? [] : [[subscriber, at]])),
-  );
+  const open = found.filter(({ is_over: isOver }) => !isOver);
+  return {
+    nextProbes: new Map(open.map(({ subscriber, next_probe_at: at }) => [subscriber, at])),
+    over: found.filter(({ is_over: isOver }) => isOver),
+  };
 }
 
 /** @returns the id of the last lane that it looked at; null after the last of all. */
@@ -67,10 +82,13 @@ async function giveBackAfter(
   });
 }
 
+// One that has been over for a day is of a subscriber that is attached nowhere: nobody else would forget it.
 const OUTAGES = `
-  select subscriber, (extract(epoch from next_probe_at) * 1000)::float8 as next_probe_at,
-    recovered_at is not null as is_over
-  from outages where subscriber = any (string_to_array($1::text, ' '))`;
+  select subscriber, (extract(epoch from opened_at) * 1000000)::bigint::text as opened_at,
+    (extract(epoch from next_probe_at) * 1000)::float8 as next_probe_at, recovered_at is not null as is_over
+  from outages
+  where subscriber = any (string_to_array($1::text, ' '))
+    or recovered_at < coalesce($2::text::timestamptz, clock_timestamp()) - interval '1 day'`;
 
 // A delivery fails in a lane of a whole topic, or in the lane of its own key.
 const LOCK = `

@@ -221,7 +221,7 @@ export class ClaimLoop {
     const now = time.overriddenNow();
     const isNobodyThere = yielded.some(({ outcome }) => foundNobody(outcome));
     try {
-      const nextProbes = isNobodyThere ? await giveBack(db, subscriptions, now) : NO_PROBES;
+      const nextProbes = isNobodyThere ? (await giveBack(db, subscriptions, now)).nextProbes : NO_PROBES;
       this.#runs.noteRetries(yielded, nextProbes);
       return hasRecovered ? await endOutages(db, subscriptions, now) : 0;
     } catch (error) {
