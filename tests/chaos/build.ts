@@ -36,14 +36,38 @@ export interface Build {
  * @throws Error when a change does not fit the code exactly once.
  */
 export async function buildBus(changes: readonly Change[]): Promise<Build> {
+  const changed = new Set<string>();
+  const folder = await bundle(
+    { relay: 'tests/chaos/relay-process.ts', bus: 'tests/chaos/bus-side.ts' },
+    changes,
+    changed,
+  );
+  const statements = await changedFunctions(changes, changed);
+  for (const { file } of changes) if (!changed.has(file)) throw new Error(`${file} is not part of the bus`);
+  return {
+    statements,
+    relayProcess: join(folder, 'relay.mjs'),
+    bus: (await import(pathToFileURL(join(folder, 'bus.mjs')).href)) as typeof BusSide,
+    remove: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+/** Imports a file of the tests, with the bus as changes have it. What it imports later is there until the process ends. */
+export async function importWith<Module>(path: string, changes: readonly Change[]): Promise<Module> {
+  const folder = await bundle({ it: path }, changes);
+  return (await import(pathToFileURL(join(folder, 'it.mjs')).href)) as Module;
+}
+
+/** @param changed takes the files that were read. @returns a folder with a file for each entry, by its name. */
+async function bundle(
+  entries: Readonly<Record<string, string>>,
+  changes: readonly Change[],
+  changed?: Set<string>,
+): Promise<string> {
   const folder = await temporaryFolder('build');
   await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
-  const changed = new Set<string>();
   await build({
-    entryPoints: {
-      relay: join(ROOT, 'tests/chaos/relay-process.ts'),
-      bus: join(ROOT, 'tests/chaos/bus-side.ts'),
-    },
+    entryPoints: Object.fromEntries(Object.entries(entries).map(([name, path]) => [name, join(ROOT, path)])),
     bundle: true,
     packages: 'external',
     platform: 'node',
@@ -53,14 +77,7 @@ export async function buildBus(changes: readonly Change[]): Promise<Build> {
     logLevel: 'warning',
     plugins: [changing(changes, changed)],
   });
-  const statements = await changedFunctions(changes, changed);
-  for (const { file } of changes) if (!changed.has(file)) throw new Error(`${file} is not part of the bus`);
-  return {
-    statements,
-    relayProcess: join(folder, 'relay.mjs'),
-    bus: (await import(pathToFileURL(join(folder, 'bus.mjs')).href)) as typeof BusSide,
-    remove: () => rm(folder, { recursive: true, force: true }),
-  };
+  return folder;
 }
 
 /** Has esbuild read files of the bus as changes have them. @param changed takes the files that were read. */

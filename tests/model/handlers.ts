@@ -1,4 +1,4 @@
-import { settleAlone } from './lanes.ts';
+import { settleAlone, settleFailure } from './lanes.ts';
 import { conclude, failed, handable } from './runs.ts';
 import type { Run, State } from './state.ts';
 import type { Step, StepName } from './steps.ts';
@@ -48,6 +48,8 @@ function hand(state: State, run: Run, place: number, world: World): void {
     const event = run.events[index]!;
     const position = run.positions[index]!;
     const delivery = state.db.deliveries.find((one) => one.home === run.home && one.position === position);
+    const isAlone = scope.handler === 'batch' && (delivery?.attempts ?? 0) > 0;
+    if (isAlone && index > place) break;
     const refuses =
       scope.refusesReplays && (delivery?.replays ?? 0) > 0 && mistake !== 'refused-replay-handed-over';
     const seen = state.seen[run.home]![event]!;
@@ -61,6 +63,7 @@ function hand(state: State, run: Run, place: number, world: World): void {
     // The others of a transaction, or of a batch, have their turn when it has got so far.
     if (index === place) seen.hasBegun = true;
     if (state.named[position] === -1) state.named[position] = event;
+    if (isAlone) break;
   }
 }
 
@@ -105,6 +108,8 @@ function fall(state: State, run: Run, place: number, name: StepName, world: Worl
     run.aloneTo = thrower;
     return;
   }
-  if (mistake === 'failure-in-handler-transaction') seenOf(place).effects += 1;
   failed(state, run, place, world, name === 'throw for good');
+  if (mistake !== 'failure-in-handler-transaction') return;
+  seenOf(place).effects += 1;
+  settleFailure(state, run, place);
 }

@@ -286,3 +286,19 @@ export function settleAlone(
   state.disk = null;
   return true;
 }
+
+/** The mistake's: settles a failure in the transaction that failed, and lets the lane go. */
+export function settleFailure({ db }: State, run: Run, place: number): void {
+  const { home, key, positions, ends } = run;
+  const lane = laneOf(db, home, key)!;
+  const delivery = db.deliveries.find((one) => one.home === home && one.position === positions[place])!;
+  const isDead = ends[place] === 'dead';
+  Object.assign(delivery, {
+    state: isDead ? 'dead' : 'failing',
+    attempts: delivery.attempts + 1,
+    waits: !isDead,
+  });
+  if (isDead) lane.head = delivery.position;
+  Object.assign(lane, { token: 0, due: isDead ? 'now' : 'later' });
+  Object.assign(run, { ends: ends.map(() => ''), isDone: true, isOver: true });
+}

@@ -1,3 +1,4 @@
+import { sql } from 'drizzle-orm';
 import type pg from 'pg';
 
 import { opened } from '../../chaos/produce.ts';
@@ -9,13 +10,13 @@ import type { Turn } from '../../../lib/bus/deliveries/turn.ts';
 import { emit } from '../../../lib/bus/outbox/emit.ts';
 import { LaneRun } from '../../../lib/bus/relay/lane-run.ts';
 import { PermanentError } from '../../../lib/bus/subscribers/outcome.ts';
-import type { AttachedSubscriber } from '../../../lib/bus/subscribers/subscriber.ts';
+import { subscriber } from '../../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber, BusEvent } from '../../../lib/bus/subscribers/subscriber.ts';
 import { connect } from '../../../lib/platform/db/connect.ts';
-import type { Connection } from '../../../lib/platform/db/connect.ts';
+import type { Connection, Database, Transaction } from '../../../lib/platform/db/connect.ts';
 import { MINUTE, sleep } from '../../../lib/platform/time.ts';
 import { payment } from '../../support/bus.ts';
 import { options } from '../../support/lane.ts';
-import { ledger } from '../../support/ledger.ts';
 import type { Scope } from '../world.ts';
 import { keyOf, TOPIC } from './stage.ts';
 import type { Stage } from './stage.ts';
@@ -112,11 +113,12 @@ class Held {
   #mayCall: boolean;
   #isOver = false;
 
-  constructor(lane: ClaimedLane, nowMs: number) {
+  constructor(lane: ClaimedLane, nowMs: number, db: Database) {
     // Several keys side by side have no order in which the player could let them go on.
     this.#mayCall = lane.isShared || lane.id !== lane.home;
     const leaseClock = () => (this.#mayCall ? 0 : Infinity);
-    this.run = new LaneRun(lane, nowMs, options({ clock: Date.now, leaseClock, isOver: () => this.#isOver }));
+    const isOver = () => this.#isOver;
+    this.run = new LaneRun(lane, nowMs, options({ db, clock: Date.now, leaseClock, isOver }));
     this.run.start();
   }
 
@@ -148,19 +150,26 @@ export class Relay extends Actor {
   #connection: Connection | null = null;
   #held: Held[] = [];
   /** By event: how the handler that was called is ended. */
-  readonly #calls = new Map<number, (error: Error | null) => void>();
+  readonly #calls = new Map<number, (end: HandlerEnd) => void>();
   readonly #scope: Scope;
   readonly subscriber: AttachedSubscriber;
 
   constructor(stage: Stage, who: number, scope: Scope) {
     super(stage, who);
     this.#scope = scope;
-    this.subscriber = subscriberOf(scope, (number) => {
-      for (const held of this.#held) held.holdBack();
-      return new Promise<void>((resolve, reject) => {
-        this.#calls.set(number - 1, (error) => (error ? reject(error) : resolve()));
+    this.subscriber = subscriberOf(scope, async (payments, tx) => {
+      // The next ones join the transaction.
+      if (tx) await tx.execute(sql`insert into model.effects values (${payments[0]! - 1})`);
+      else this.#holdBack();
+      return new Promise<number | void>((resolve, reject) => {
+        for (const payment of payments)
+          this.#calls.set(payment - 1, (end) => (end instanceof Error ? reject(end) : resolve(end)));
       });
     });
+  }
+
+  #holdBack(): void {
+    for (const held of this.#held) held.holdBack();
   }
 
   override async reconnect(): Promise<void> {
@@ -202,7 +211,7 @@ export class Relay extends Actor {
 
   #answered({ lanes, nowMs }: Turn, gathered: readonly Held[]): void {
     this.#held = this.#held.filter((held) => !gathered.includes(held));
-    this.#held.push(...lanes.map((lane) => new Held(lane, nowMs)));
+    this.#held.push(...lanes.map((lane) => new Held(lane, nowMs, this.#connection!.db)));
   }
 
   #heldOf(key: number): Held {
@@ -213,16 +222,30 @@ export class Relay extends Actor {
 
   /** Lets the next handler of a lane be called. @returns the events whose handlers run. */
   async hand(key: number): Promise<number[]> {
-    this.#heldOf(key).letCall();
+    const held = this.#heldOf(key);
+    held.letCall();
     await sleep(0);
+    if (this.#scope.handler === 'transactional')
+      await until(() => this.#calls.size > 0 || held.run.isPaused, 'no handler is called');
     return [...this.#calls.keys()];
   }
 
-  /** Ends the handler that was called for an event. */
-  async endCall(event: number, error: Error | null): Promise<void> {
-    this.#calls.get(event)?.(error);
-    this.#calls.delete(event);
+  /** Ends the handler that was called for events. */
+  async endCall(events: readonly number[], end: HandlerEnd): Promise<void> {
+    this.#calls.get(events[0]!)?.(end);
+    for (const event of events) this.#calls.delete(event);
     await sleep(0);
+  }
+
+  /** Ends the handlers that share a transaction, one after the other, and the transaction with the last of them. */
+  async endTransaction(key: number, events: readonly number[], end: HandlerEnd): Promise<void> {
+    for (const event of events) {
+      await until(() => this.#calls.has(event), `no handler is called with ${event}`);
+      const isLast = event === events.at(-1);
+      if (isLast) this.#holdBack();
+      await this.endCall([event], isLast ? end : undefined);
+    }
+    await this.#heldOf(key).run.pauses();
   }
 
   override async end(): Promise<void> {
@@ -242,15 +265,38 @@ export class Relay extends Actor {
   }
 }
 
+/** How a handler ends: how many events of its batch it took, and nothing for all of them. */
+export type HandlerEnd = Error | number | undefined;
+
 /** The subscriber of a scope. Its handlers have more time than any schedule takes. */
 export function subscriberOf(
-  { maxAttempts, haltsAtDeadLetter, refusesReplays }: Scope,
-  handle: (number: number) => Promise<void> = async () => undefined,
+  { handler, maxAttempts, haltsAtDeadLetter, refusesReplays }: Scope,
+  handle: (payments: readonly number[], tx?: Transaction) => Promise<number | void> = async () => undefined,
 ): AttachedSubscriber {
-  return ledger((number) => handle(number), {
+  const how = {
     maxAttempts,
     timeoutMs: 1 * MINUTE,
     afterDeadLetter: haltsAtDeadLetter ? 'halt' : 'continue',
     onReplay: refusesReplays ? 'refuse' : 'run',
-  });
+  } as const;
+  type One = BusEvent<typeof TOPIC>;
+  switch (handler) {
+    case 'plain':
+      return subscriber('ledger', { [TOPIC]: ({ payload }: One) => handle([payload.amountMinor]) }, how);
+    case 'transactional':
+      return subscriber(
+        'ledger',
+        { [TOPIC]: ({ payload }: One, { tx }) => handle([payload.amountMinor], tx) },
+        { ...how, transactional: true },
+      );
+    default: {
+      const all = (events: readonly One[]) => handle(events.map(({ payload }) => payload.amountMinor));
+      return subscriber('ledger', { [TOPIC]: all }, { ...how, batch: true });
+    }
+  }
+}
+
+async function until(isSo: () => boolean, otherwise: string): Promise<void> {
+  for (const giveUpAt = Date.now() + PATIENCE_MS; !isSo(); await sleep(0))
+    if (Date.now() > giveUpAt) throw new Error(otherwise);
 }

@@ -18,11 +18,14 @@ export const GATES = 77_001;
  *   producer's are before and after its one statement reads the clock, which a function of the same name stands for;
  * - choices, which time would make: whether a turn tries the topic's lock, and whether it waits for long. And what becomes due
  *   while a turn is held is due for it;
+ * - the effects of a transactional handler, and steps of the clock;
  * - a backfill that begins only when the player says so.
  */
 const INSTRUMENTS = `
   create schema model;
   create table model.choices (who int primary key, tries boolean not null, is_long_ago boolean not null);
+  create table model.effects (event int not null);
+  create table model.clock_steps (step interval not null);
   create function model.who() returns int language sql as $$
     select substring(current_setting('application_name') from '^model ([0-9]+)$')::int
   $$;
@@ -36,12 +39,18 @@ const INSTRUMENTS = `
       perform set_config('model.parity', (1 - lock % 2)::text, false);
     end if;
   end $$;
+  create function model.stepped() returns interval language sql as $$
+    select coalesce(sum(step), '0') from model.clock_steps
+  $$;
+  create function model.now() returns timestamptz language sql as $$
+    select pg_catalog.now() + model.stepped()
+  $$;
   create function model.clock_timestamp() returns timestamptz language plpgsql volatile as $$
   declare
     at timestamptz;
   begin
     if model.who() >= 10 then perform model.gate(); end if;
-    at := pg_catalog.clock_timestamp();
+    at := pg_catalog.clock_timestamp() + model.stepped();
     if model.who() >= 10 then perform model.gate(); end if;
     return at;
   end $$;
@@ -100,9 +109,20 @@ const GATED: readonly Change[] = [
   ),
 ];
 
+/** And to the relay: handlers join a transaction for as long as the player likes. */
+export const PATIENT: readonly Change[] = [
+  {
+    file: 'lib/bus/relay/shared-commit.ts',
+    from: 'const COMMIT_MS = 50;',
+    to: 'const COMMIT_MS = Infinity;',
+  },
+];
+
 /** Gives the statements that add all that to a database, whose bus changes have altered first. */
 export async function instruments(changes: readonly Change[]): Promise<string[]> {
-  const files = [...new Set([...changes, ...GATED].map(({ file }) => file))];
+  const files = [...new Set([...changes, ...GATED].map(({ file }) => file))].filter((file) =>
+    file.endsWith('.sql'),
+  );
   const functions = await Promise.all(
     files.map(async (file) => {
       const text = await readFile(join(ROOT, file), 'utf8');

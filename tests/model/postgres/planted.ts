@@ -6,14 +6,17 @@ const FAN_OUT = 'drizzle/functions/postbud_fan_out_3.sql';
 const TURN = 'drizzle/functions/postbud_turn_4.sql';
 const RELEASE_TIMERS = 'drizzle/functions/postbud_release_timers_1.sql';
 
-/** A mistake as it is built into the functions of a database. */
-interface Planted {
+/** A mistake as it is built into the bus. */
+export interface Planted {
   readonly changes: readonly Change[];
   /** Of the sessions of relays. */
   readonly settings: string;
 }
 
-/** The mistakes of the chaos runs that stand in functions alone, and whose schedules can be played. */
+/** No mistake. */
+export const SOUND: Planted = { changes: [], settings: '' };
+
+/** The mistakes of the chaos runs whose schedules can be played. */
 const OF_CHAOS = [
   'no-fence',
   'fence-clock-after-locks',
@@ -24,9 +27,14 @@ const OF_CHAOS = [
   'live-before-backfilled',
   'lane-of-key-deleted-too-early',
   'key-handed-over-by-both-its-lanes',
+  'failure-in-handler-transaction',
+  'innocent-burnt-by-shared-commit',
+  'watermark-left-on-replay',
+  'replay-reaches-refusing',
+  'refused-replay-handed-over',
 ];
 
-/** The mistakes that a function of the database can make. */
+/** The mistakes whose schedules are played. */
 export const PLANTED: ReadonlyMap<string, Planted> = new Map([
   ...OF_CHAOS.map((name): [string, Planted] => [name, { changes: changesOf(name), settings: '' }]),
   [
@@ -41,6 +49,24 @@ export const PLANTED: ReadonlyMap<string, Planted> = new Map([
     FAN_OUT,
     `(began ->> lock)::timestamptz, '-infinity') else at end`,
     `(began ->> lock)::timestamptz) else at end`,
+  ),
+  planted(
+    'sql-emit-without-lock',
+    'lib/bus/outbox/record.ts',
+    'select pg_advisory_xact_lock_shared(${EMITTER_LOCKS}, hashtext(${at(2)}::text)),',
+    'select',
+  ),
+  planted(
+    'batch-settled-past-its-failure',
+    'lib/bus/relay/batch.ts',
+    '    attempts[0]!.fail(error);',
+    '    attempts[0]!.fail(error);\n    for (const attempt of attempts.slice(1)) attempt.deliver(0);',
+  ),
+  planted(
+    'positions-not-reserved',
+    FAN_OUT,
+    `> (memory -> 'reserved')::bigint`,
+    `> (memory -> 'reserved')::bigint and false`,
   ),
   // The statements of a stable function see what that of its caller does.
   planted(
@@ -68,6 +94,13 @@ export const PLANTED: ReadonlyMap<string, Planted> = new Map([
     `id = any (taken) as is_free`,
   ),
 ]);
+
+/** Those whose schedules can't be played, and why. */
+export const UNPLAYED: Readonly<Record<string, string>> = {
+  'lease-shorter-than-limit': 'the player says when a lease ends',
+  'fan-out-by-own-catalog': 'its relays are of two releases',
+  'newer-version-handed-over': 'its relays are of two releases',
+};
 
 function planted(name: string, file: string, from: string, to: string): [string, Planted] {
   return [name, { changes: [{ file, from, to }], settings: '' }];

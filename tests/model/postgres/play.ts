@@ -14,16 +14,12 @@ import { initialState } from '../world.ts';
 import type { World } from '../world.ts';
 import { sentenceOf } from '../words.ts';
 import { Producer, Relay, subscriberOf } from './actors.ts';
+import type { HandlerEnd } from './actors.ts';
 import { TOPIC } from './stage.ts';
 import type { Stage } from './stage.ts';
 
-/** The steps that can't be taken on a real database: its clock goes on, and handlers of one transaction join it in time. */
-const LEFT_OUT: ReadonlySet<StepName> = new Set<StepName>([
-  'step back',
-  'time passes',
-  'throw second',
-  'take one',
-]);
+/** The steps that are not chosen by chance: the clock can't step to any instant. */
+const LEFT_OUT: ReadonlySet<StepName> = new Set<StepName>(['step back', 'time passes']);
 
 export const isPlayed = ({ name }: Step) => !LEFT_OUT.has(name);
 
@@ -97,9 +93,11 @@ interface Seen {
     isHeld: boolean,
     due: string,
   ])[];
+  /** Of a transactional handler: by event, how often it has written. */
+  readonly effects: readonly (readonly [event: number, times: number])[];
 }
 
-function seenIn({ db, timers, events }: State, positions: Positions): Seen {
+function seenIn({ db, timers, events, seen }: State, positions: Positions): Seen {
   const ofTimers = timers.map((_, who) => events.length - timers.length + who);
   const recorded = ofTimers.filter((event) => events[event]!.fate === 'committed');
   const upTo = (end: number) => db.deliveries.filter(({ position }) => position <= end).length;
@@ -117,6 +115,7 @@ function seenIn({ db, timers, events }: State, positions: Positions): Seen {
       db.deliveries.length === 0
         ? []
         : db.lanes.map(({ key, head, tail, token, due }) => [key, upTo(head), upTo(tail), token > 0, due]),
+    effects: (seen[0] ?? []).flatMap(({ effects }, event) => (effects > 0 ? [[event, effects]] : [])),
   };
 }
 
@@ -139,14 +138,18 @@ const SEEN = `select json_build_object(
           when due_at = 'infinity' then 'at its front' when due_at <= clock_timestamp() then 'now' else 'later' end as due
       from lanes where subscriber = 'ledger'
         and exists (select from deliveries where lane_id = coalesce(home_id, lanes.id))
-    ) as lane)
+    ) as lane),
+  'effects', (select coalesce(json_agg(json_build_array(event, times) order by event), '[]')
+    from (select event, count(*) as times from model.effects group by event) as effect)
   ) as seen`;
 
-const ERRORS = {
-  ok: null,
+const ENDS: Readonly<Record<string, HandlerEnd>> = {
+  ok: undefined,
   throw: new Error('as planned'),
+  'throw second': new Error('as planned'),
   'throw for good': new PermanentError('as planned'),
-} as const;
+  'take one': 1,
+};
 
 /** A schedule that is played: its processes, and how each step is taken. */
 class Play {
@@ -177,11 +180,11 @@ class Play {
   async seen(positions: Positions): Promise<Seen> {
     const [found] = await this.#stage.query<{ seen: Seen }>(SEEN);
     const { deliveries, ...rest } = found!.seen;
-    const { markers, timers, lanes } = rest;
+    const { markers, timers, lanes, effects } = rest;
     const named = deliveries.map(
       ([position, ...of]) => [positions.ordinalOf(position), ...of] as Seen['deliveries'][number],
     );
-    return { markers, timers, deliveries: named, lanes };
+    return { markers, timers, deliveries: named, lanes, effects };
   }
 
   /** Has each relay take a turn. */
@@ -243,8 +246,10 @@ class Play {
         return await this.#hand(step, state, after);
       case 'ok':
       case 'throw':
+      case 'throw second':
       case 'throw for good':
-        await relay.endCall(state.relays[who]!.runs[Math.floor(what / 10)]!.events[what % 10]!, ERRORS[name]);
+      case 'take one':
+        await this.#endHandler(step, state);
         break;
       case 'kill':
         await relay.die();
@@ -255,6 +260,10 @@ class Play {
         break;
       case 'restart':
         await stage.restart('fast', true);
+        break;
+      case 'step back':
+        if (what > 0) return 'the clock can only step back behind all instants';
+        await stage.stepBack();
         break;
       case 'due':
       case 'lease ends':
@@ -285,6 +294,22 @@ class Play {
     return called.includes(event) === isExpected
       ? null
       : `handlers were called with events [${called.join()}], ${isExpected ? '' : 'and not '}with ${event}`;
+  }
+
+  async #endHandler({ name, who, what }: Step, state: State): Promise<void> {
+    const { key, events, ends } = state.relays[who]!.runs[Math.floor(what / 10)]!;
+    const running = events.filter((_, place) => ends[place] === 'running');
+    const relay = this.#relays[who]!;
+    switch (this.#world.scope.handler) {
+      case 'plain':
+        return await relay.endCall([events[what % 10]!], ENDS[name]);
+      case 'batch':
+        return await relay.endCall(running, ENDS[name]);
+      default: {
+        const ended = name === 'ok' ? running : running.slice(0, name === 'throw second' ? 2 : 1);
+        await relay.endTransaction(key, ended, ENDS[name]);
+      }
+    }
   }
 
   /** As much of it as a retry waits for, or a lease lasts. */

@@ -1,6 +1,5 @@
 import type pg from 'pg';
 
-import type { Change } from '../../chaos/build.ts';
 import { opened } from '../../chaos/produce.ts';
 import { takeTurn } from '../../../lib/bus/deliveries/turn.ts';
 import { emit } from '../../../lib/bus/outbox/emit.ts';
@@ -12,17 +11,12 @@ import type { PostgresServer } from '../../support/postgres.ts';
 import type { Scope } from '../world.ts';
 import type { Actor } from './actors.ts';
 import { GATES, instruments } from './instruments.ts';
+import { SOUND } from './planted.ts';
 
 export const TOPIC = 'payment.captured';
 
 /** Starts anew in no less than this, and again as long as it recovers. */
 const RECOVERY_MS = 20;
-
-/** What a mistake changes: functions, and the sessions of relays. */
-interface Mistake {
-  readonly changes: readonly Change[];
-  readonly settings: string;
-}
 
 /** A server, which can crash if it is ours. */
 export type Server = Pick<PostgresServer, 'url'> & Partial<Pick<PostgresServer, 'restart'>>;
@@ -39,6 +33,8 @@ export class Stage {
   #actors: Actor[] = [];
   /** The process that writes to the disk what nobody waits for, while it is stopped. */
   #walWriter: number | null = null;
+  /** No crash takes them back. */
+  #clockSteps: string[] = [];
 
   private constructor(
     server: Server,
@@ -55,7 +51,7 @@ export class Stage {
   }
 
   /** Makes a database with gates on a server. @param mistake is built into its functions. */
-  static async open(server: Server, mistake: Mistake = { changes: [], settings: '' }): Promise<Stage> {
+  static async open(server: Server, mistake = SOUND): Promise<Stage> {
     const name = `model_${process.pid}_${Date.now()}`;
     const maker = await opened(server.url);
     await maker.query(`create database ${name}`);
@@ -130,10 +126,18 @@ export class Stage {
     await this.#server.restart!(mode, 0);
     this.#control = await this.#reopened();
     await this.#control.query(CONTROL);
+    await this.query(`delete from model.clock_steps; ${this.#clockSteps.join(';')}`);
     for (const actor of this.#actors) {
       await this.#holdGates(actor);
       await actor.reconnect();
     }
+  }
+
+  /** The clock steps back behind all that it was read for. */
+  async stepBack(): Promise<void> {
+    const step = `insert into model.clock_steps values ('-1 day')`;
+    this.#clockSteps.push(step);
+    await this.query(step);
   }
 
   async #reopened(): Promise<pg.Client> {
@@ -154,6 +158,7 @@ export class Stage {
     await this.#control.query('select pg_advisory_unlock_all()');
     for (const actor of this.#actors) await actor.end();
     this.#actors = [];
+    this.#clockSteps = [];
     const prepared = await this.query<{ gid: string }>(
       'select gid from pg_prepared_xacts where database = current_database()',
     );
@@ -259,4 +264,6 @@ const EMPTIED = [
   'throughput',
   'reserved_positions',
   'model.choices',
+  'model.effects',
+  'model.clock_steps',
 ];
