@@ -5,6 +5,7 @@ import { numbers, payloadOf, rows } from '../support/bus.ts';
 import {
   approved,
   batch,
+  BATCH,
   BOOKINGS,
   deployed,
   PAYMENTS,
@@ -20,6 +21,9 @@ test.beforeEach(({ output }) => void output.text());
 test.afterEach(() => {
   vi.unstubAllEnvs();
 });
+
+/** In its place stand lists in lists, more than `JSON.stringify` would write. */
+const NESTED = 'nested 9,000 levels deep';
 
 const answerOf = async (response: Response) => [response.status, await response.json()] as const;
 
@@ -126,6 +130,37 @@ describe('POST /api/events', () => {
       'this bus has version 1 of booking.approved',
     ],
     [
+      'a NUL in a field that its schema does not name',
+      { data: { ...payloadOf('booking.approved'), note: 'a\0b' } },
+      'data.note',
+      'U+0000',
+    ],
+    [
+      'half a character in such a field',
+      { data: { ...payloadOf('booking.approved'), note: ['\ud800'] } },
+      'data.note.0',
+      'unpaired surrogates',
+    ],
+    [
+      'a NUL in the name of such a field',
+      { data: { ...payloadOf('booking.approved'), 'a\0b': 1 } },
+      'data.a\0b',
+      'U+0000',
+    ],
+    [
+      `such a field, ${NESTED}`,
+      { data: { ...payloadOf('booking.approved'), note: NESTED } },
+      'data.note.0.0.0.0.0.0.0.0.0',
+      'expected at most 100 levels of nesting',
+    ],
+    [
+      'a NUL in the data of a cancellation',
+      { at: 'never', timerkey: 'b-2', data: { note: 'a\0b' } },
+      'data.note',
+      'U+0000',
+    ],
+    ['a NUL in its content type', { datacontenttype: 'application/json;\0' }, 'datacontenttype', 'U+0000'],
+    [
       'a timer far ahead',
       { at: '9999-05-04T10:00:00Z' },
       'at',
@@ -136,8 +171,10 @@ describe('POST /api/events', () => {
     async ([, fields, path, message], { bus }) => {
       const endpoint = await deployed({ DATABASE_URL: bus.url });
       const wrong = { ...approved('b-2').toJSON(), ...fields };
-      const response = await endpoint.fetch(batch([approved('b-1'), wrong]));
-      expect(await answerOf(response)).toEqual([
+      const body = JSON.stringify([approved('b-1'), wrong]);
+      const lists = '['.repeat(9000) + ']'.repeat(9000);
+      const request = signed(BATCH, body.replace(JSON.stringify(NESTED), lists));
+      expect(await answerOf(await endpoint.fetch(request))).toEqual([
         400,
         expect.objectContaining({
           code: 'validation_failed',

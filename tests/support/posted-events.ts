@@ -55,8 +55,9 @@ export function structured(event: CloudEvent<unknown>, by = BOOKINGS): Request {
   return signed(String(headers['content-type']), String(body), by);
 }
 
-export const batch = (events: readonly unknown[]) =>
-  signed('application/cloudevents-batch+json', JSON.stringify(events));
+export const BATCH = 'application/cloudevents-batch+json';
+
+export const batch = (events: readonly unknown[]) => signed(BATCH, JSON.stringify(events));
 
 /** What is recorded, in its order. */
 export const stored = async ({ db }: Pick<Bus, 'db'>) =>

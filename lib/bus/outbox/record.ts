@@ -103,8 +103,7 @@ function timerOf(topic: string, { at, timerKey }: EmitOptions): OutboxEvent['tim
  * @throws InvalidPayload
  */
 export function assertStorable(topic: string, payload: unknown, options: EmitOptions): void {
-  const issues: Issue[] = [];
-  noteUnstorable(payload, [], issues);
+  const issues = unstorable(payload);
   for (const [option, value] of Object.entries(options)) {
     // An index entry holds about 2,700 bytes, and these are keys, not prose.
     if (typeof value === 'string' && value.length > 255)
@@ -117,6 +116,13 @@ export function assertStorable(topic: string, payload: unknown, options: EmitOpt
 interface Issue {
   readonly path: string;
   readonly message: string;
+}
+
+/** Finds what Postgres does not store in a value, which may be more than its schema names. */
+export function unstorable(value: unknown): Issue[] {
+  const issues: Issue[] = [];
+  noteUnstorable(value, [], issues);
+  return issues;
 }
 
 /** @param path of the value; the same array for all, because each event's whole payload is gone through. */

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { catalog, isTopicName, topics } from '../../bus/catalog/catalog.ts';
 import { readDue } from '../../bus/outbox/due.ts';
 import { InvalidPayload } from '../../bus/outbox/errors.ts';
-import { outboxEvent } from '../../bus/outbox/record.ts';
+import { outboxEvent, unstorable } from '../../bus/outbox/record.ts';
 import { answered, JSON_TYPE, refused } from '../../platform/http/operation.ts';
 import type { Operation } from '../../platform/http/operation.ts';
 import { nearest } from '../../platform/nearest.ts';
@@ -49,8 +49,7 @@ export const cloudEvent = z
     }),
     source: z.string().meta({ description: 'The producer, by its name in the catalog.' }),
     type: topic.meta({ description: 'A topic of the catalog, such as `booking.approved`.' }),
-    datacontenttype: z
-      .string()
+    datacontenttype: storable
       .regex(/^application\/(?:[\w.+-]+\+)?json\b/i, 'expected application/json')
       .optional(),
     data: z.unknown().optional().meta({ description: 'The payload.' }),
@@ -84,6 +83,13 @@ export const cloudEvent = z
         path: [timerkey === undefined ? 'timerkey' : 'at'],
         message: timerkey === undefined ? 'expected with at: never' : 'expected with at',
       });
+    const noteInData = (issues: InvalidPayload['issues']) => {
+      for (const { path, message } of issues)
+        context.addIssue({ code: 'custom', path: ['data', ...path.split('.').filter(Boolean)], message });
+    };
+    // The database is sent `data` as it came, with fields that no schema names.
+    const { issues } = new InvalidPayload(type, unstorable(data));
+    if (issues.length > 0) return noteInData(issues);
     if (event.at === NEVER) return;
     if (data === undefined)
       return context.addIssue({ code: 'custom', path: ['data'], message: 'expected a value, got nothing' });
@@ -94,9 +100,7 @@ export const cloudEvent = z
       context.addIssue({ code: 'custom', path: ['schemaversion'], message });
       return;
     }
-    for (const { path, message } of wrongIn(type, data, schemaversion)) {
-      context.addIssue({ code: 'custom', path: ['data', ...path.split('.').filter(Boolean)], message });
-    }
+    noteInData(wrongIn(type, data, schemaversion));
   })
   .meta({ id: 'ProducedEvent', description: 'A CloudEvent 1.0.' });
 
