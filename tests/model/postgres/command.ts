@@ -10,7 +10,7 @@ import { encode } from '../state.ts';
 import type { Step } from '../steps.ts';
 import type { World } from '../world.ts';
 import { PATIENT } from './instruments.ts';
-import type { compare } from './play.ts';
+import type * as Player from './play.ts';
 import { PLANTED, SOUND, UNPLAYED } from './planted.ts';
 import { covering, toItsEnd, wander } from './schedules.ts';
 import { Stage } from './stage.ts';
@@ -53,8 +53,8 @@ export function sampled(name: string): World {
 export const CRASHING = ['restart', 'crash', 'leases-and-crash'];
 
 /** Gives the player of a bus. @param changes build a mistake into it. */
-export async function playerOf(changes: readonly Change[]): Promise<typeof compare> {
-  const { compare: play } = await importWith<typeof import('./play.ts')>('tests/model/postgres/play.ts', [
+export async function playerOf(changes: readonly Change[]): Promise<typeof Player.compare> {
+  const { compare: play } = await importWith<typeof Player>('tests/model/postgres/play.ts', [
     ...changes.filter(({ file }) => file.endsWith('.ts')),
     ...PATIENT,
   ]);
@@ -97,7 +97,7 @@ async function playScopes(server: Server, sample: number, seed: number): Promise
 
 async function playAll(
   stage: Stage,
-  play: typeof compare,
+  play: typeof Player.compare,
   all: readonly (readonly Step[])[],
   world: World,
 ): Promise<boolean> {
