@@ -17,6 +17,11 @@ export function visibleName(text: string): string {
     .replaceAll(/\p{Zs}/gu, (blank) => (isBlank ? (blank === ' ' ? '␣' : signOf(blank)) : blank));
 }
 
+/** Whether a text shows nothing: it is empty or all blanks, controls, fillers and characters of no width. */
+export function isInvisible(text: string): boolean {
+  return /^[\s\p{C}\p{Default_Ignorable_Code_Point}\u2800]*$/u.test(text);
+}
+
 /** Writes JSON that is safe to show: it also escapes the characters that JSON itself leaves as they are. */
 export function printableJson(value: unknown, indent?: number): string {
   const escaped = (characters: string) =>

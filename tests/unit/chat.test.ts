@@ -21,6 +21,7 @@ describe('a chat request', () => {
     ['sixteen messages', request({ messages: Array.from({ length: 16 }, () => user('Hei')) })],
     ['8000 characters of system', request({ system: 'æ'.repeat(8000) })],
     ['8000 emojis of system, which are twice as many UTF-16 units', request({ system: '🏟'.repeat(8000) })],
+    ['a message of an emoji and its invisible parts', request({ messages: [user('❤\uFE0F')] })],
     ['a long message', request({ messages: [user('a'.repeat(50_000))] })],
   ])('a chat request is accepted with %s', (_, body) => {
     expect(wrongIn(body)).toEqual([]);
@@ -65,6 +66,14 @@ describe('a chat request', () => {
   ])('a chat request is refused with %s', (_, body, path) => {
     expect(wrongIn(body)).toContain(path);
   });
+
+  test.each(['3164', 'FE0F', '2800', '034F', '115F', 'FFA0', 'E0041'])(
+    'a chat request is refused with a message of U+%s alone',
+    (code) => {
+      const blank = String.fromCodePoint(Number.parseInt(code, 16));
+      expect(wrongIn(request({ messages: [user(blank)] }))).toEqual(['messages.0.content']);
+    },
+  );
 
   test('half an emoji is repaired, and all else is passed on unchanged', () => {
     const parsed = chatRequest.parse(request({ system: ' Halvt \uD83C', messages: [user('\n🏟 \uDFDF.')] }));

@@ -42,13 +42,14 @@ describe('the fields of an inquiry', () => {
     expect(issuesOf({ [field]: undefined })).toEqual([`${field}: invalid_type`]);
     expect(issuesOf({ [field]: '' })).toEqual([`${field}: too_small`]);
     expect(issuesOf({ [field]: ' \r\n\t ' })).toEqual([`${field}: too_small`]);
+    expect(issuesOf({ [field]: '\u200B \u3164\u2800' })).toEqual([`${field}: too_small`]);
     expect(issuesOf({ [field]: 5 })).toEqual([`${field}: invalid_type`]);
   });
 
   test.each(['phone', 'summary', 'message', 'contextSummary'] as const)(
     '%s may be left out, null or blank, with the same result',
     (field) => {
-      for (const value of [undefined, null, '', '  ']) {
+      for (const value of [undefined, null, '', '  ', '\u200B \u3164\u2800']) {
         expect(inquiryRequest.parse({ ...inquiry, [field]: value })[field]).toBeUndefined();
       }
     },

@@ -1,18 +1,20 @@
 import * as z from 'zod';
 
+import { isInvisible } from '../../platform/visible.ts';
+
 /** A checked request of a page of the marketing site. */
 export type ChatRequest = z.output<typeof chatRequest>;
 
 /** The longest accepted system prompt, in code points: an emoji counts as one. */
 const SYSTEM_LIMIT = 8000;
 
-/** The provider refuses a text of only white space, control characters and zero-width characters. */
-const INVISIBLE = /^[\s\p{C}]*$/u;
-
-/** A page that cuts a text in the middle of an emoji leaves a lone surrogate, which the provider refuses. */
+/**
+ * The provider refuses a text without visible characters, and a lone surrogate, which a page leaves that cuts a text in
+ * the middle of an emoji.
+ */
 const visibleText = z
   .string()
-  .refine((text) => !INVISIBLE.test(text), 'expected at least one visible character')
+  .refine((text) => !isInvisible(text), 'expected at least one visible character')
   .transform((text) => text.toWellFormed())
   .meta({ minLength: 1 });
 

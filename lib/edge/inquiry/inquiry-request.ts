@@ -1,12 +1,17 @@
 import * as z from 'zod';
 
 import { asciiAddress } from '../../platform/mail/address.ts';
+import { isInvisible } from '../../platform/visible.ts';
 
 /** Controls that reverse the text after them. Marks and joiners stay. */
 const BIDI_OVERRIDES = /[\u202A-\u202E\u2066-\u2069]/g;
 
-/** Makes one line without control characters, so that a value cannot start another header or row. */
+/**
+ * Makes one line without control characters, so that a value cannot start another header or row. A text of which nothing
+ * is visible becomes empty.
+ */
 function singleLine(text: string): string {
+  if (isInvisible(text)) return '';
   return text
     .toWellFormed()
     .replace(BIDI_OVERRIDES, '')
@@ -15,8 +20,9 @@ function singleLine(text: string): string {
     .trim();
 }
 
-/** Keeps line breaks and tabs, and removes other control characters. */
+/** Keeps line breaks and tabs, and removes other control characters. A text of which nothing is visible becomes empty. */
 function longText(text: string): string {
+  if (isInvisible(text)) return '';
   return text
     .toWellFormed()
     .replace(BIDI_OVERRIDES, '')
