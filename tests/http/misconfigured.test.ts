@@ -242,10 +242,15 @@ async function requestFor(name: Name): Promise<Request> {
   }
 }
 
-/** @returns which functions answer 503 `misconfigured`, each in a process of this environment. */
-async function stoppedBy(variables: Readonly<Record<string, string>>): Promise<Name[]> {
+/** A process of this environment. */
+function startWith(variables: Readonly<Record<string, string>>): void {
   for (const [name, value] of Object.entries({ ...right, ...variables })) vi.stubEnv(name, value);
   vi.resetModules();
+}
+
+/** @returns which functions answer 503 `misconfigured`, each in a process of this environment. */
+async function stoppedBy(variables: Readonly<Record<string, string>>): Promise<Name[]> {
+  startWith(variables);
   const answers = await Promise.all(
     names.map(async (name) => {
       const endpoint = await functionOf(name);
@@ -263,6 +268,15 @@ describe('a wrong variable stops the functions that need it and no others', () =
   test.each(table)('the wrong variable %s=%s stops exactly %j', async (variable, value, stopped) => {
     expect(await stoppedBy({ [variable]: value })).toEqual(inOrder(stopped));
     expect(written.join('')).toContain(`"variable":"${variable}"`);
+  });
+
+  test('caches keep apart what a wrong list of origins has answered to each of them', async () => {
+    startWith({ CORS_ORIGINS: '*' });
+    const answers = PUBLIC.map(async (name) => (await functionOf(name)).fetch(await requestFor(name)));
+    for (const { status, headers } of await Promise.all(answers)) {
+      expect([status, headers.get('vary')]).toEqual([503, 'Origin']);
+      expect(headers.get('access-control-allow-origin')).toBeNull();
+    }
   });
 
   test('no function is stopped where no variable is wrong', async () => {

@@ -338,10 +338,12 @@ describe('an endpoint for any page', () => {
     async (origin) => {
       for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST']) {
         const response = await call(open, origin, method);
-        expect([granted(response), response.headers.get('access-control-allow-credentials')]).toEqual([
-          '*',
-          null,
-        ]);
+        const { headers } = response;
+        expect([
+          granted(response),
+          headers.get('access-control-allow-credentials'),
+          headers.get('vary'),
+        ]).toEqual(['*', null, null]);
       }
     },
   );

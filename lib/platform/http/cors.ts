@@ -24,8 +24,8 @@ export function corsHeaders(cors: Cors, request: Request): Readonly<Record<strin
     'access-control-expose-headers': 'Retry-After, RateLimit, RateLimit-Policy, X-Request-Id',
   };
   if (cors === 'any') return { ...expose, 'access-control-allow-origin': '*' };
-  if (origin === null || !isAllowed(cors, origin)) return { vary: 'Origin' };
-  return { ...expose, 'access-control-allow-origin': origin, vary: 'Origin' };
+  if (origin === null || !isAllowed(cors, origin)) return {};
+  return { ...expose, 'access-control-allow-origin': origin };
 }
 
 /** Answers `OPTIONS`. The headers of `corsHeaders` decide whether the page may call. */

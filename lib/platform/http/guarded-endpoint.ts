@@ -128,7 +128,10 @@ async function answer<Body>(
   try {
     const { visitorLimits } = declaration;
     const methods = methodsOf(declaration);
+    // Before the origins are read: the answer differs by origin, also if their variable is wrong.
+    if (declaration.cors) guarded.set('vary', 'Origin');
     const cors = declaration.cors?.();
+    if (cors === 'any') guarded.delete('vary');
     if (cors)
       for (const [name, value] of Object.entries(corsHeaders(cors, request))) guarded.set(name, value);
     declaration.guard?.(request);
