@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 
 import { exportJWK, exportPKCS8, exportSPKI, generateKeyPair, SignJWT } from 'jose';
 import type { JWTPayload } from 'jose';
-import { describe, expect } from 'vitest';
+import { describe, expect, onTestFinished } from 'vitest';
 
 import { authenticate, verifyToken } from '../../lib/console/access/authenticate.ts';
 import type { OperatorSettings } from '../../lib/platform/config.ts';
@@ -204,6 +204,30 @@ describe('a forged token', () => {
     const good = await keys.issued(claimsOf(), { jku: keys.attackerUrl, x5u: keys.attackerUrl });
     expect(await verifyToken(good, keys.jwks)).toMatchObject({ subject: 'kari@solvik.example.no' });
     expect(keys.fetchedFromAttacker).toEqual([]);
+  });
+
+  test('a token that names no key is valid by any of the served keys, and by no other', async ({
+    keys,
+    expectRefused,
+  }) => {
+    const next = await generateKeyPair('RS256', { extractable: true });
+    const served = [keys.ownJwk, await exportJWK(next.publicKey)];
+    keys.answer([
+      200,
+      JSON.stringify({ keys: served.map((jwk, index) => ({ ...jwk, kid: `key-${index}` })) }),
+    ]);
+    onTestFinished(() => keys.answer([200, keys.keySet]));
+    // Keys are kept by URL.
+    const settings = { ...keys.jwks, url: `${keys.jwks.url}?rotation` };
+    const unnamed = (key: typeof next.privateKey, claims = claimsOf()) =>
+      new SignJWT(claims).setProtectedHeader({ alg: 'RS256' }).sign(key);
+    for (const { privateKey } of [keys.own, next]) {
+      expect(await verifyToken(await unnamed(privateKey), settings)).toMatchObject({
+        subject: 'kari@solvik.example.no',
+      });
+      await expectRefused(await unnamed(privateKey, claimsOf({ exp: now() - 60 })), settings);
+    }
+    await expectRefused(await keys.attacked({}), settings);
   });
 });
 

@@ -118,8 +118,7 @@ async function claimsOf(token: string, settings: OperatorSettings): Promise<JWTP
     }
     if (settings.kind === 'jwks') {
       const algorithms = ['RS256', 'ES256', 'EdDSA'];
-      const { payload } = await jwtVerify(token, keySetOf(settings.url), { ...options, algorithms });
-      return payload;
+      return await claimsByKeySet(token, keySetOf(settings.url), { ...options, algorithms });
     }
   } catch (error) {
     if (isKeyServerDown(error))
@@ -136,10 +135,29 @@ export function invalidToken(cause?: unknown): Problem {
   });
 }
 
-const keySets = new Map<string, ReturnType<typeof createRemoteJWKSet>>();
+/** Tries each key that fits where a token does not name one: there are two of a kind while keys are rotated. */
+async function claimsByKeySet(token: string, keys: KeySet, options: JWTVerifyOptions): Promise<JWTPayload> {
+  try {
+    return (await jwtVerify(token, keys, options)).payload;
+  } catch (error) {
+    if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
+    for await (const key of error) {
+      try {
+        return (await jwtVerify(token, key, options)).payload;
+      } catch (failure) {
+        if (!(failure instanceof errors.JWSSignatureVerificationFailed)) throw failure;
+      }
+    }
+    throw error;
+  }
+}
+
+type KeySet = ReturnType<typeof createRemoteJWKSet>;
+
+const keySets = new Map<string, KeySet>();
 
 /** A key set for each URL, which caches the keys it fetched. */
-function keySetOf(url: string) {
+function keySetOf(url: string): KeySet {
   const known = keySets.get(url);
   if (known) return known;
   const keySet = createRemoteJWKSet(new URL(url), { timeoutDuration: 5 * SECOND, cacheMaxAge: 10 * MINUTE });
