@@ -253,7 +253,14 @@ describe('the notation of Standard Webhooks', () => {
     ],
     ['both sets of names', both(sent(good), svix(good)), 'accepted', 'accepted'],
     ['both, of which only the standard’s is signed', both(sent(good), svix(other)), 'accepted', 'accepted'],
-    ['both, of which only Svix’s is signed', both(sent(other), svix(good)), 'refused', 'refused'],
+    ['both, of which only Svix’s is signed', both(sent(other), svix(good)), 'accepted', 'refused', SVIX],
+    ['both, of which neither is signed', both(sent(other), svix(other)), 'refused', 'refused'],
+    [
+      'both, of which the signed one is too old',
+      both(sent(other), sent(v1(`${ID}.${NOW - 301}.${BODY}`), { time: `${NOW - 301}`, brand: 'svix' })),
+      'refused',
+      'refused',
+    ],
     [
       'one set’s signature with the other’s id and time',
       { headers: { 'webhook-id': ID, 'webhook-timestamp': `${NOW}`, 'svix-signature': good } },
@@ -270,6 +277,21 @@ describe('the notation of Standard Webhooks', () => {
       expect(ours === sdk).toBe(reason === undefined);
     },
   );
+
+  test('a request has the event id of the set of headers that is signed', () => {
+    const headers = {
+      ...sent(other, { id: 'msg_of_a_gateway' }).headers,
+      ...svix(good).headers,
+    };
+    const request = {
+      secrets: [SECRET],
+      headers,
+      body: Buffer.from(BODY),
+      url: 'https://x.example',
+      now: NOW,
+    };
+    expect(verifyWebhook('standard', request)).toMatchObject({ ok: true, eventId: ID });
+  });
 
   test('every request that its SDK signs is accepted, and no signature list that it refuses', () => {
     const others = [other, good.replace('v1', 'v2'), 'v1', 'v1,', '', good.slice(3), `${good},`];

@@ -6,6 +6,7 @@ import { githubStyle } from '../../platform/schemes/github-style.ts';
 import {
   Refusal,
   type RefusalReason,
+  type SignedRequest,
   type WebhookEvent,
   type WebhookScheme,
 } from '../../platform/schemes/scheme.ts';
@@ -42,15 +43,34 @@ export type Verification =
  * @throws {TypeError} under `vipps`, when `url` is not absolute.
  */
 export function verifyWebhook(scheme: Scheme, request: WebhookRequest): Verification {
-  const { keyOf, claimOf, eventOf } = implementations[scheme];
+  const implementation = implementations[scheme];
+  return orRefusal(() => {
+    const keys = requireKeys(request.secrets, implementation.keyOf);
+    const signed = { headers: parseHeaders(request.headers), body: request.body, url: request.url };
+    const readings = implementation.readingsOf?.(signed) ?? [signed];
+    const verifications = readings.map((reading) =>
+      orRefusal(() => verifyReading(implementation, reading, keys, request)),
+    );
+    return verifications.find(({ ok }) => ok) ?? verifications[0]!;
+  });
+}
+
+function verifyReading(
+  { claimOf, eventOf }: WebhookScheme,
+  signed: SignedRequest,
+  keys: readonly KeyObject[],
+  { now, toleranceSeconds = DEFAULT_TOLERANCE_SECONDS }: WebhookRequest,
+): Verification {
+  const claim = claimOf(signed);
+  requireRecent(claim.timestamp, now, toleranceSeconds);
+  if (!isSigned(claim.message, claim.signatures, keys)) throw new Refusal('signature_mismatch');
+  const parsed = parseWebhookBody(signed.body);
+  return { ok: true, ...eventOf({ ...signed, fields: parsed.ok ? parsed.body : {} }) };
+}
+
+function orRefusal(verify: () => Verification): Verification {
   try {
-    const keys = requireKeys(request.secrets, keyOf);
-    const signedRequest = { headers: parseHeaders(request.headers), body: request.body, url: request.url };
-    const claim = claimOf(signedRequest);
-    requireRecent(claim.timestamp, request.now, request.toleranceSeconds ?? DEFAULT_TOLERANCE_SECONDS);
-    if (!isSigned(claim.message, claim.signatures, keys)) throw new Refusal('signature_mismatch');
-    const parsed = parseWebhookBody(request.body);
-    return { ok: true, ...eventOf({ ...signedRequest, fields: parsed.ok ? parsed.body : {} }) };
+    return verify();
   } catch (error) {
     if (error instanceof Refusal) return { ok: false, reason: error.reason };
     throw error;

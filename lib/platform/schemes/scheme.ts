@@ -4,12 +4,14 @@ import type { Signature } from './signature.ts';
 /**
  * The signing scheme of one family of providers. `verifyWebhook` does what all schemes have in common.
  *
- * `claimOf` and `eventOf` read requests that anyone may send: their work must be bounded, and they may throw only
- * `Refusal`.
+ * `readingsOf`, `claimOf` and `eventOf` read requests that anyone may send: their work must be bounded, and they may throw
+ * only `Refusal`.
  */
 export interface WebhookScheme {
   /** Makes the key of a configured secret; `null` for an unusable secret. */
   readonly keyOf: (secret: string) => KeyObject | null;
+  /** A reading for each set of signature headers, where a request may have several: one valid reading is enough. */
+  readonly readingsOf?: (request: SignedRequest) => readonly SignedRequest[];
   /** Parses the request's claims, which are not yet verified. @throws {Refusal} when they cannot be read. */
   readonly claimOf: (request: SignedRequest) => Claim;
   /** Reads the event of a verified request. */

@@ -18,6 +18,7 @@ import { MAX_CANDIDATES, parseSignature, type Signature } from './signature.ts';
  */
 export const standard: WebhookScheme = {
   keyOf,
+  readingsOf,
   claimOf,
   eventOf: ({ headers, fields }) => {
     const id = headers.get(`${brandOf(headers)}-id`) ?? '';
@@ -62,12 +63,26 @@ function claimOf({ headers, body }: SignedRequest): Claim {
 }
 
 /**
- * Svix sends its own header names, or the standard's to customers who ask. The first complete set counts, as in Svix's
- * SDK: a gateway on the way may have added a `webhook-id` of its own. The two sets are never mixed.
+ * Svix sends its own header names, or the standard's to customers who ask, and a gateway on the way may add the other
+ * set. Svix's SDK then looks only at its own names, that of Standard Webhooks only at the standard's: what either of
+ * them takes is taken here. The two sets are never mixed.
  */
+function readingsOf(request: SignedRequest): readonly SignedRequest[] {
+  if (!BRANDS.every((brand) => isWhole(request.headers, brand))) return [request];
+  return BRANDS.map((ignored) => {
+    const headers = new Headers(request.headers);
+    for (const part of PARTS) headers.delete(`${ignored}-${part}`);
+    return { ...request, headers };
+  });
+}
+
+/** The first complete set: a gateway may also have added a `webhook-id` alone. */
 function brandOf(headers: Headers): Brand {
-  const isWhole = (brand: Brand) => PARTS.every((part) => headers.get(`${brand}-${part}`));
-  return BRANDS.find(isWhole) ?? 'webhook';
+  return BRANDS.find((brand) => isWhole(headers, brand)) ?? 'webhook';
+}
+
+function isWhole(headers: Headers, brand: Brand): boolean {
+  return PARTS.every((part) => headers.get(`${brand}-${part}`));
 }
 
 /** Reads `v1,<base64> v1a,<base64> …`. Unknown versions are skipped, as the specification asks. */
