@@ -2,9 +2,10 @@
 -- nobody was there counts for its lane, or for its key in a shared one. Three of them, or one that failed three times, in
 -- the same way and without an answer between them, open an outage. Any answer ends it, also an error.
 --
--- `unfinished` says of each attempt: `presence` is `absent`, `present` or null (neither: the relay died, or the subscriber
--- asked to wait), and `is_probe`. The lanes must be locked. One settlement at a time does this, so that two that count
--- lanes of one subscriber do not deadlock.
+-- It is told of what the settlement has recorded, not of what an earlier one had: the lanes that have delivered, and the
+-- attempts that have not. `unfinished` says of each: `presence` is `absent`, `present` or null (neither: the relay died, or
+-- the subscriber asked to wait), and `is_probe`. The lanes must be locked. One settlement at a time does this, so that two
+-- that count lanes of one subscriber do not deadlock.
 --
 -- What the failures before the outage used up is given back by the relay, which takes the locks that this needs in their
 -- order: see lib/bus/deliveries/give-back.ts.

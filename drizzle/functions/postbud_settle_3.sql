@@ -3,7 +3,10 @@
 --
 -- Counters that a row changed by hand contradicts stay where they can be: the doctor finds them, and no lane stops for them.
 --
--- `delivered_*`: deliveries of a lane with the same times, to the millisecond, are one row with all their positions.
+-- `delivered_*`: deliveries of a lane with the same times, to the millisecond, and as many replays, are one row with all
+-- their positions. `delivered_in_ms` has the durations of all rows, and then how often those of each had been replayed at
+-- their claim, as `replays` of `unfinished` says. A delivery that has been replayed since then has another attempt before it:
+-- an earlier call has settled this one. A release that does not say has that go unnoticed.
 -- `lane_ids`, `addresses` and `lane_rows` are the locked lanes, and `held` those whose token is still the relay's. With `keeps_more` a lane that
 -- has more to deliver is not made due: the caller leases it at once.
 create or replace function postbud_settle_3(
@@ -31,12 +34,16 @@ create or replace function postbud_settle_3(
 ) language plpgsql as $$
 declare
   is_all_held constant boolean := cardinality(held) = cardinality(outcomes);
+  stretches constant int := cardinality(delivered_lanes);
   one postbud_outcome_2;
   is_of_key boolean := false;
   is_waiting boolean := false;
   moved postbud_change_1[];
-  is_small boolean := cardinality(delivered_lanes) <= 16;
+  is_small boolean := stretches <= 16;
   delivery record;
+  -- What this call has recorded, and no earlier one: the lanes that have delivered, and the attempts that say who is there.
+  answering bigint[] := '{}';
+  presences jsonb;
   event_ids uuid[] := '{}';
   opens int[] := '{}';
   failings int[] := '{}';
@@ -67,24 +74,27 @@ begin
   dead_lettered := 0;
   makes_due := unfinished is not null or leaving is not null;
   if is_small then
-    for number in 1..cardinality(delivered_lanes) loop
+    for number in 1..stretches loop
       is_small := is_small and strpos(delivered_positions[number], ',') = 0;
     end loop;
   end if;
-  if is_small and cardinality(delivered_lanes) > 0 then
+  if is_small and stretches > 0 then
     for delivery in
       update deliveries set state = 'delivered', attempts = deliveries.attempts + 1, duration_ms = attempt.in_ms,
         attempted_at = to_timestamp(attempt.at_ms / 1000),
         delivered_at = to_timestamp((attempt.at_ms + attempt.in_ms) / 1000), next_attempt_at = null
-      from unnest(delivered_lanes, delivered_homes, delivered_positions, delivered_at_ms, delivered_in_ms)
-        as attempt(lane, home, positions, at_ms, in_ms)
+      from unnest(delivered_lanes, delivered_homes, delivered_positions, delivered_at_ms, delivered_in_ms[:stretches],
+          delivered_in_ms[stretches + 1:])
+        as attempt(lane, home, positions, at_ms, in_ms, replays)
       where deliveries.lane_id = attempt.home and deliveries.position = trim(attempt.positions, '{}')::bigint
         and coalesce(deliveries.state in ('pending', 'failing'), false)
+        and deliveries.replays = coalesce(attempt.replays, deliveries.replays)
         and (is_all_held or attempt.lane = any (held))
       returning attempt.lane, deliveries.event_id, (deliveries.attempts > 1)::int as was_failing,
-        (deliveries.attempts = 1 and replays = 0)::int as first_attempt, deliveries.delivered_at
+        (deliveries.attempts = 1 and deliveries.replays = 0)::int as first_attempt, deliveries.delivered_at
     loop
       delivered := delivered + 1;
+      answering := answering || delivery.lane;
       own := lane_rows[array_position(lane_ids, delivery.lane)];
       changes := changes || row(own.topic, own.subscriber, delivery.was_failing - 1, -delivery.was_failing, 0, 1,
         delivery.first_attempt, 0, delivery.delivered_at, null)::postbud_change_1;
@@ -111,18 +121,20 @@ begin
         changes := changes || postbud_event_moved(delivery.topic, delivery.was, delivery.becomes);
       end if;
     end loop;
-  elsif cardinality(delivered_lanes) > 0 then
+  elsif stretches > 0 then
     with settled as (
       update deliveries set state = 'delivered', attempts = deliveries.attempts + 1, duration_ms = attempt.in_ms,
         attempted_at = to_timestamp(attempt.at_ms / 1000),
         delivered_at = to_timestamp((attempt.at_ms + attempt.in_ms) / 1000), next_attempt_at = null
-      from unnest(delivered_lanes, delivered_homes, delivered_positions, delivered_at_ms, delivered_in_ms)
-        as attempt(lane, home, positions, at_ms, in_ms)
+      from unnest(delivered_lanes, delivered_homes, delivered_positions, delivered_at_ms, delivered_in_ms[:stretches],
+          delivered_in_ms[stretches + 1:])
+        as attempt(lane, home, positions, at_ms, in_ms, replays)
       where deliveries.lane_id = attempt.home and deliveries.position = any (attempt.positions::bigint[])
         and coalesce(deliveries.state in ('pending', 'failing'), false)
+        and deliveries.replays = coalesce(attempt.replays, deliveries.replays)
         and (is_all_held or attempt.lane = any (held))
       returning attempt.lane, deliveries.event_id, (deliveries.attempts > 1)::int as was_failing,
-        (deliveries.attempts = 1 and replays = 0)::int as first_attempt, deliveries.delivered_at
+        (deliveries.attempts = 1 and deliveries.replays = 0)::int as first_attempt, deliveries.delivered_at
     ),
     change as (
       select event_id, count(*)::int as open, sum(was_failing)::int as failing from settled group by event_id
@@ -149,8 +161,9 @@ begin
         from lane_change join unnest(lane_rows) as lanes
           on lanes.id = lane
       ),
-      array(select postbud_event_moved(topic, was, becomes) from changed_event where was <> becomes)
-    into delivered, changes, moved;
+      array(select postbud_event_moved(topic, was, becomes) from changed_event where was <> becomes),
+      array(select lane from lane_change)
+    into delivered, changes, moved, answering;
     delivered := coalesce(delivered, 0);
     changes := changes || moved;
   end if;
@@ -164,8 +177,8 @@ begin
     begin
       with attempt as materialized (
         select * from jsonb_to_recordset(unfinished) as attempt(lane bigint, home bigint, position bigint,
-          at timestamptz, duration_ms int, burnt int, next_attempt_at timestamptz, error_group jsonb, entry jsonb,
-          halts boolean)
+          replays int, at timestamptz, duration_ms int, burnt int, next_attempt_at timestamptz, error_group jsonb,
+          entry jsonb, halts boolean, presence text, is_probe boolean)
       ),
       settled as (
         update deliveries set attempts = deliveries.attempts + attempt.burnt, attempted_at = attempt.at,
@@ -180,12 +193,17 @@ begin
         from attempt
         where deliveries.lane_id = attempt.home and deliveries.position = attempt.position
           and coalesce(deliveries.state in ('pending', 'failing'), false)
+          and deliveries.replays = coalesce(attempt.replays, deliveries.replays)
           and (is_all_held or attempt.lane = any (held))
-          -- Where the lane is kept, an earlier settlement of these outcomes may have recorded it, whose answer was lost.
-          and (deliveries.attempt_log -> -1) - 'attempt' is distinct from attempt.entry
+          -- Where the lane is kept, an earlier settlement of these outcomes may have recorded it, whose answer was lost. Its
+          -- key has had a lane of its own since then, and perhaps later attempts.
+          and not coalesce(deliveries.attempt_log @> jsonb_build_array(attempt.entry) and (
+            (deliveries.attempt_log -> -1) - 'attempt' = attempt.entry
+            or exists (select from lanes as left_to where left_to.home_id = attempt.lane and held_key = lane_key)
+          ), false)
         returning attempt.lane, deliveries.position, deliveries.event_id, deliveries.lane_key,
           deliveries.next_attempt_at, attempt.burnt, attempt.error_group,
-          attempt.home, attempt.halts, attempt.at,
+          attempt.home, attempt.halts, attempt.at, attempt.presence, attempt.is_probe, attempt.entry,
           (attempt.next_attempt_at is null)::int as dead,
           (deliveries.state = 'failing')::int - (deliveries.attempts > attempt.burnt)::int as failing,
           case when attempt.burnt = 1 then attempt.at + attempt.duration_ms * interval '1 millisecond' end as failed_at
@@ -251,8 +269,14 @@ begin
         array(select postbud_event_moved(topic, was, becomes) from changed_event where was <> becomes) as moved,
         (select count(*) from settled where dead = 0 and burnt = 1) as failed,
         (select count(*) from settled where burnt = 0) as waited,
-        (select count(*) from settled where dead = 1) as dead_lettered
+        (select count(*) from settled where dead = 1) as dead_lettered,
+        (
+          select jsonb_agg(jsonb_build_object('lane', lane, 'home', home, 'position', settled.position, 'entry', entry,
+            'presence', presence, 'is_probe', is_probe))
+          from settled where presence is not null
+        ) as presences
       into counts;
+      presences := counts.presences;
       changes := changes || counts.changes || counts.moved;
       failed := counts.failed;
       waited := counts.waited;
@@ -285,7 +309,7 @@ begin
   end if;
   is_bounded := is_bounded or unfinished is not null and exists (select from halts);
   if is_waiting then
-    perform postbud_record_presence_1(outcomes, held, delivered_lanes, unfinished, at);
+    perform postbud_record_presence_1(outcomes, held, answering, presences, at);
   end if;
   if makes_due then
     -- As the statements above left them.

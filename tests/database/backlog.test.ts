@@ -148,17 +148,17 @@ describe('the counters of a subscription', () => {
     const { id, first } = lane!;
     const errorGroup = { key: 'k', kind: 'Error', message: 'no' };
     const failed = { position: first + 1, atMs: START, durationMs: 1, kind: 'Error', message: 'no' };
-    const replayed = false;
+    const replays = 0;
     const outcome = outcomeOf(
       { id, token },
       {
         to: first + 1,
         keepUntilMs: START,
-        delivered: [{ position: first, atMs: START, durationMs: 1, recordedAtMs: START, replayed }],
+        delivered: [{ position: first, atMs: START, durationMs: 1, recordedAtMs: START, replays }],
         unfinished: [
           {
             ...failed,
-            replayed,
+            replays,
             isLapse: false,
             answer: null,
             halts: false,

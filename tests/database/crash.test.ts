@@ -23,7 +23,7 @@ import { relayInProcess } from '../support/relay-process.ts';
 /** The handler's limit of 10 seconds, the margin of 20, and a little. */
 const LAPSE = 31 * SECOND;
 
-const ATTEMPT = { atMs: START, durationMs: 1, replayed: false };
+const ATTEMPT = { atMs: START, durationMs: 1, replays: 0 };
 
 describe('a relay that is killed in the middle of a batch', () => {
   test('loses nothing and keeps the order: another relay takes its lane over when the lease runs out', async ({

@@ -1,9 +1,16 @@
 import { describe, expect } from 'vitest';
 
+import type { ClaimedLane } from '../../lib/bus/deliveries/claim.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { settlementValues } from '../../lib/bus/deliveries/settle.ts';
+import type { LaneOutcome, UnfinishedAttempt } from '../../lib/bus/deliveries/settle.ts';
+import { subscriptionsOf } from '../../lib/bus/deliveries/subscription.ts';
+import { takeTurn } from '../../lib/bus/deliveries/turn.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
-import { MINUTE, sleep } from '../../lib/platform/time.ts';
+import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import {
   contradictions,
@@ -17,6 +24,8 @@ import {
   START,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { outcomeOf } from '../support/lane.ts';
+import { refuse } from '../support/ledger.ts';
 import { loseAnswers } from '../support/lost-answers.ts';
 
 const attemptsOf = async (bus: Bus, name = 'ledger') =>
@@ -36,6 +45,17 @@ const hasDone =
     isTurn(text) && (row as { answer: FoundTurn }).answer[did] !== null;
 const hasClaimed = hasDone('claimed');
 const hasSettled = hasDone('settled');
+
+/** Gives another key of the same shared lane. */
+async function besides(bus: Bus, key: string): Promise<string> {
+  const [other] = await rows<{ key: string }>(
+    bus.db,
+    `select 'other ' || number as key from generate_series(1, 100) as number
+     where postbud_slot('other ' || number) = postbud_slot($1::text) limit 1`,
+    [key],
+  );
+  return other!.key;
+}
 
 // Each outage writes a line to the log.
 test.beforeEach(({ output }) => void output);
@@ -165,13 +185,8 @@ describe('a relay that lost the answer of the database', () => {
   });
 
   test('to a settlement of a part of a lane charges what had failed once', async ({ bus, ledger }) => {
-    const [other] = await rows<{ key: string }>(
-      bus.db,
-      `select 'other ' || number as key from generate_series(1, 100) as number
-       where postbud_slot('other ' || number) = postbud_slot('fails') limit 1`,
-    );
     await emitPayments(bus.db, 1, 1, { orderingKey: 'fails' });
-    await emitPayments(bus.db, 2, 41, { orderingKey: other!.key });
+    await emitPayments(bus.db, 2, 41, { orderingKey: await besides(bus, 'fails') });
     let losses = 0;
     loseAnswers({
       after: (text, found) => {
@@ -198,6 +213,43 @@ describe('a relay that lost the answer of the database', () => {
     expect(lane!.due).toBe(failing.nextAttemptAt);
     expect(await contradictions(bus.db)).toEqual([]);
   });
+
+  test.for([
+    ['delivered, when it is one', 1, false],
+    ['delivered, when they are many', 20, false],
+    ['gave up', 1, true],
+  ] as const)(
+    'to its settlements leaves to an operator’s replay what it %s',
+    async ([, quick, isRefused], { bus, handed, ledger }) => {
+      await emitPayments(bus.db, 1, quick + 1);
+      const held = gate();
+      let losses = 0;
+      let isAway = false;
+      loseAnswers({
+        before: (text) => isAway && isTurn(text),
+        after: (...answered) => losses === 0 && hasSettled(...answered) && (isAway = (losses += 1) === 1),
+      });
+      const attached = [
+        ledger((number) => {
+          if (number > quick) return held.opened;
+          return isRefused && handed.length <= quick ? refuse() : undefined;
+        }),
+      ];
+      const relaying = drain(bus.db, attached);
+      await expect.poll(() => isAway).toBe(true);
+      const everything = { topic: 'payment.captured', since: '1h', include: 'all' } as const;
+      const replayed = await replay(bus.db, everything, 'kari', new Date(START));
+      expect(replayed).toMatchObject({ replayed: quick });
+      isAway = false;
+      held.open();
+      expect(await relaying).toMatchObject({ leasesLost: 0 });
+      expect(handed).toEqual([...numbers(1, quick + 1), ...numbers(1, quick)]);
+      expect((await attemptsOf(bus)).map(([state]) => state)).toEqual(
+        numbers(0, quick).map(() => 'delivered'),
+      );
+      expect(await contradictions(bus.db)).toEqual([]);
+    },
+  );
 
   test('gives up what it cannot settle when the time of its handlers is over', async ({ bus, ledger }) => {
     await emitPayments(bus.db, 1, 1);
@@ -234,6 +286,128 @@ describe('a relay that lost the answer of the database', () => {
       attempts: 1,
     });
   });
+});
+
+describe('a settlement that is repeated, because its answer was lost,', () => {
+  const turn = (bus: Bus, attached: AttachedSubscriber, at: number, outcomes: readonly LaneOutcome[] = []) =>
+    takeTurn(bus.db, {
+      outcomes,
+      subscriptions: subscriptionsOf([attached]),
+      maxLanes: 10,
+      maxDeliveries: 100,
+      maxFannedOut: 100,
+      isLooking: true,
+      awaited: [],
+      now: new Date(at).toISOString(),
+    });
+  const failed = (position: number, atMs: number, more: Partial<UnfinishedAttempt>): UnfinishedAttempt => ({
+    position,
+    atMs,
+    durationMs: 1,
+    replays: 0,
+    isLapse: false,
+    outcome: 'failed',
+    nextAttemptAtMs: atMs + MINUTE,
+    kind: 'timeout',
+    message: 'no answer',
+    answer: null,
+    errorGroup: null,
+    halts: false,
+    presence: 'absent',
+    isProbe: false,
+    ...more,
+  });
+  const deliveredAll = ({ deliveries }: ClaimedLane) =>
+    deliveries.map(({ position }) => {
+      return { position, atMs: START, durationMs: 1, replays: 0, recordedAtMs: START };
+    });
+  /** Makes the outcome of a lane whose head stays, from a lane as it was claimed. */
+  const outcomeAt = ({ id, home, token, head }: ClaimedLane, more: Partial<LaneOutcome>) =>
+    outcomeOf({ id, token }, { home, from: head, to: head, ...more });
+
+  test.for([1, 20])(
+    'records no attempt from before a replay, of %i deliveries, unless its release does not say which those are',
+    async (count, { bus, ledger }) => {
+      await emitPayments(bus.db, 1, count);
+      const attached = ledger();
+      await drain(bus.db, [attached]);
+      const everything = { topic: 'payment.captured', since: '1h', include: 'all' } as const;
+      await replay(bus.db, everything, 'kari', new Date(START));
+      const [lane] = (await turn(bus, attached, START)).lanes;
+      const outcome = outcomeAt(lane!, { keepUntilMs: 0, delivered: deliveredAll(lane!) });
+      const values = settlementValues([outcome]);
+      const settle = `select postbud_settle_alone_3($1::postbud_outcome_2[], $2::bigint[], $3::bigint[], $4::text[],
+        $5::float8[], $6::int[], $7::jsonb, $8::jsonb) as settled`;
+      expect(await rows(bus.db, settle, values)).toEqual([{ settled: 0 }]);
+      const [duration] = values[5]!.slice(1, -1).split(',');
+      const older = values.with(5, `{${duration}}`);
+      expect(await rows(bus.db, settle, older)).toEqual([{ settled: count }]);
+    },
+  );
+
+  test('leaves a key alone that other relays have handed over since', async ({ bus, ledger }) => {
+    await emitPayments(bus.db, 1, 1, { orderingKey: 'waits' });
+    await emitPayments(bus.db, 2, 2, { orderingKey: await besides(bus, 'waits') });
+    await drain(bus.db, []);
+    const attached = ledger();
+    const waited = (lane: ClaimedLane, atMs: number) => [
+      failed(lane.deliveries[0]!.position, atMs, {
+        outcome: 'waited',
+        nextAttemptAtMs: atMs + SECOND,
+        presence: null,
+      }),
+    ];
+    const [shared] = (await turn(bus, attached, START)).lanes;
+    const outcome = outcomeAt(shared!, { keepUntilMs: START + MINUTE, unfinished: waited(shared!, START) });
+    expect(await turn(bus, attached, START, [outcome])).toMatchObject({ settled: { waited: 1 }, lanes: [] });
+
+    let at = START + SECOND;
+    const [second] = (await turn(bus, attached, at)).lanes;
+    const again = outcomeAt(second!, { retryAtMs: at + SECOND, unfinished: waited(second!, at) });
+    expect(await turn(bus, attached, at, [again])).toMatchObject({ settled: { waited: 1 }, lanes: [] });
+
+    at += SECOND;
+    expect((await turn(bus, attached, at)).lanes).toHaveLength(1);
+    const known = `select deliveries::text as row from deliveries
+      union all select lanes::text from lanes where home_id is not null order by row`;
+    const before = await rows(bus.db, known);
+    expect(await turn(bus, attached, at, [outcome])).toMatchObject({ settled: { waited: 0 }, lanes: [] });
+    expect((await turn(bus, attached, at)).lanes).toEqual([]);
+    expect(await rows(bus.db, known)).toEqual(before);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('counts an absence once', async ({ bus, ledger }) => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, []);
+    const attached = ledger(undefined, { outage: 'wait' });
+    const [lane] = (await turn(bus, attached, START)).lanes;
+    const unfinished = [failed(lane!.deliveries[0]!.position, START, {})];
+    const outcome = outcomeAt(lane!, { keepUntilMs: START + MINUTE, waits: true, unfinished });
+    for (let time = 1; time <= 3; time += 1) await turn(bus, attached, START, [outcome]);
+    expect(await rows(bus.db, 'select failures from absences')).toEqual([{ failures: 1 }]);
+    expect(await rows(bus.db, 'select from outages')).toEqual([]);
+  });
+
+  test.for([1, 20])(
+    'ends no outage that began since, when it delivered %i',
+    async (count, { bus, ledger }) => {
+      await emitPayments(bus.db, 1, count);
+      await emitPayments(bus.db, count + 1, count + 1, { orderingKey: 'a key' });
+      await drain(bus.db, []);
+      const attached = ledger(undefined, { outage: 'wait' });
+      const { lanes } = await turn(bus, attached, START);
+      const ofTopic = lanes.find(({ isShared }) => !isShared)!;
+      const ofKeys = lanes.find(({ isShared }) => isShared)!;
+      const kept = { keepUntilMs: START + MINUTE, waits: true };
+      const outcome = outcomeAt(ofTopic, { ...kept, delivered: deliveredAll(ofTopic) });
+      await turn(bus, attached, START, [outcome]);
+      const unfinished = [failed(ofKeys.deliveries[0]!.position, START, {})];
+      await turn(bus, attached, START, [outcomeAt(ofKeys, { ...kept, unfinished })]);
+      await turn(bus, attached, START, [outcome]);
+      expect(await rows(bus.db, 'select failures from absences')).toEqual([{ failures: 1 }]);
+    },
+  );
 });
 
 describe('a commit of transactional handlers that is not answered', () => {

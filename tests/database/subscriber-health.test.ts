@@ -161,7 +161,7 @@ describe('the relay records', () => {
 });
 
 describe('writing', () => {
-  const attempt = { atMs: START, durationMs: 10, recordedAtMs: START - 90, replayed: false };
+  const attempt = { atMs: START, durationMs: 10, recordedAtMs: START - 90, replays: 0 };
   const tallyOf = (topic: string, delivered: number) => {
     const tally = emptyTally('ledger', topic, START);
     for (let number = 0; number < delivered; number += 1) addDelivered(tally, attempt);
@@ -286,7 +286,7 @@ describe('once a minute the cron', () => {
           atMs: START,
           durationMs: number,
           recordedAtMs: START - 2 ** hour,
-          replayed: hour === 5,
+          replays: hour === 5 ? 1 : 0,
         });
       return tally;
     });
@@ -321,7 +321,7 @@ describe('once a minute the cron', () => {
       bus.db,
       numbers(0, 4).map((day) => {
         const tally = emptyTally('ledger', 'payment.captured', midnight + day * DAY);
-        addDelivered(tally, { atMs: START, durationMs: BOUNDS_MS[3]!, recordedAtMs: START, replayed: false });
+        addDelivered(tally, { atMs: START, durationMs: BOUNDS_MS[3]!, recordedAtMs: START, replays: 0 });
         return tally;
       }),
     );

@@ -220,9 +220,9 @@ describe('the metrics', () => {
     const before = await samplesAt(0);
     expect(before.get('postbud_delivery_seconds_count{subscriber="ledger"}')).toBe(0);
     const tally = emptyTally('ledger', 'payment.captured', START - 40 * DAY);
-    const replayed = { atMs: START, durationMs: 100, recordedAtMs: START - DAY, replayed: true };
+    const replayed = { atMs: START, durationMs: 100, recordedAtMs: START - DAY, replays: 1 };
     for (const ms of [3, 5, 2000])
-      addDelivered(tally, { atMs: START, durationMs: 2, recordedAtMs: START + 2 - ms, replayed: false });
+      addDelivered(tally, { atMs: START, durationMs: 2, recordedAtMs: START + 2 - ms, replays: 0 });
     addDelivered(tally, replayed);
     await addHealth(bus.db, [tally]);
     // Days are forgotten, totals are not.

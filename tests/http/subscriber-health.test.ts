@@ -24,7 +24,7 @@ async function delivered(
 ): Promise<void> {
   const tally = emptyTally('ledger', topic, Math.floor(atMs / HOUR) * HOUR);
   for (let index = 0; index < number; index += 1)
-    addDelivered(tally, { atMs, durationMs: ms / 2, recordedAtMs: atMs - ms / 2, replayed: false });
+    addDelivered(tally, { atMs, durationMs: ms / 2, recordedAtMs: atMs - ms / 2, replays: 0 });
   await addHealth(bus.db, [tally]);
 }
 

@@ -52,7 +52,7 @@ export function deliveriesAt(first: number, laid: readonly Laid[]): ClaimedDeliv
     return {
       position,
       attempts: 0,
-      replayed: false,
+      replays: 0,
       backfilled: false,
       nextAttemptAtMs: null,
       keptAttemptAtMs: null,

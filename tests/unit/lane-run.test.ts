@@ -260,7 +260,7 @@ describe('a batch', () => {
     const { noted } = inBatches((_, { deliveries, attemptedAt, signal }) => {
       seen.push(deliveries, attemptedAt, signal.aborted);
     });
-    await runLane(laneOf(noted, ['a', { key: 'b', attempts: 1, replayed: true }], { home: '4' }));
+    await runLane(laneOf(noted, ['a', { key: 'b', attempts: 1, replays: 1 }], { home: '4' }));
     expect(seen).toEqual([
       [
         { deliveryId: '4-1', attempt: 1, replayed: false },

@@ -42,7 +42,8 @@ export interface ClaimedDelivery {
   readonly position: number;
   /** Attempts so far since fan-out or the last replay. */
   readonly attempts: number;
-  readonly replayed: boolean;
+  /** How often operators have replayed it. */
+  readonly replays: number;
   /** Whether a backfill wrote it. */
   readonly backfilled: boolean;
   /** Epoch milliseconds; null when the delivery does not wait for a retry. */
@@ -107,7 +108,7 @@ function deliveriesOf(
     const [, attempts, replays, nextAttemptAtMs, backfilled, keptAttemptAtMs] =
       earlier.get(position) ?? UNTOUCHED;
     const event = events.get(position) ?? NO_EVENT;
-    return { position, attempts, replayed: replays > 0, backfilled, nextAttemptAtMs, keptAttemptAtMs, event };
+    return { position, attempts, replays, backfilled, nextAttemptAtMs, keptAttemptAtMs, event };
   });
 }
 

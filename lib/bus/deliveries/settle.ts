@@ -44,8 +44,8 @@ export interface DeliveredAttempt {
   readonly durationMs: number;
   /** When the event was recorded; null of a backfill or a rename, of which the time since then says nothing. */
   readonly recordedAtMs: number | null;
-  /** Whether an operator has replayed it. */
-  readonly replayed: boolean;
+  /** How often operators had replayed it at its claim. One more by now: an earlier call has settled the attempt. */
+  readonly replays: number;
 }
 
 /** An attempt that did not deliver. */
@@ -53,7 +53,7 @@ export interface UnfinishedAttempt {
   readonly position: number;
   readonly atMs: number;
   readonly durationMs: number;
-  readonly replayed: boolean;
+  readonly replays: number;
   /** Whether it is charged with the death of its relay: how long its handler ran is unknown. */
   readonly isLapse: boolean;
   /** `waited`: the handler asked to wait, which does not count as an attempt. */
@@ -127,7 +127,10 @@ export function settlementValues(lanes: readonly LaneOutcome[]): (string | null)
     arrayLiteral(delivered.map(({ lane }) => lane.home)),
     arrayLiteral(delivered.map(({ positions }) => `"${arrayLiteral(positions)}"`)),
     arrayLiteral(delivered.map(({ atMs }) => atMs)),
-    arrayLiteral(delivered.map(({ durationMs }) => durationMs)),
+    arrayLiteral([
+      ...delivered.map(({ durationMs }) => durationMs),
+      ...delivered.map(({ replays }) => replays),
+    ]),
     unfinished.length > 0 ? JSON.stringify(unfinished) : null,
     leaving.length > 0 ? JSON.stringify(leaving) : null,
   ];
@@ -169,12 +172,13 @@ export async function settleInTransaction(
 const SETTLE = `select postbud_settle_alone_3($1::postbud_outcome_2[], $2::bigint[], $3::bigint[], $4::text[],
   $5::float8[], $6::int[], $7::jsonb, $8::jsonb) as settled`;
 
-/** Deliveries of a lane with the same times, to the millisecond. The database updates them together. */
+/** Deliveries of a lane with the same times, to the millisecond, and as many replays. The database updates them together. */
 interface Stretch {
   readonly lane: LaneOutcome;
   readonly positions: number[];
   readonly atMs: number;
   readonly durationMs: number;
+  readonly replays: number;
 }
 
 function stretchesOf(lane: LaneOutcome): Stretch[] {
@@ -182,8 +186,9 @@ function stretchesOf(lane: LaneOutcome): Stretch[] {
   let last: Stretch | undefined;
   for (const attempt of lane.delivered) {
     const { atMs, durationMs } = inWholeMs(attempt);
-    if (last?.atMs !== atMs || last.durationMs !== durationMs) {
-      last = { lane, positions: [], atMs, durationMs };
+    const { replays } = attempt;
+    if (last?.atMs !== atMs || last.durationMs !== durationMs || last.replays !== replays) {
+      last = { lane, positions: [], atMs, durationMs, replays };
       found.push(last);
     }
     last.positions.push(attempt.position);
@@ -206,7 +211,7 @@ function outcomeLiteral(lane: LaneOutcome): string {
 }
 
 function unfinishedRow({ id, home }: LaneOutcome, attempt: UnfinishedAttempt) {
-  const { position, outcome, nextAttemptAtMs, kind, message, answer, errorGroup } = attempt;
+  const { position, replays, outcome, nextAttemptAtMs, kind, message, answer, errorGroup } = attempt;
   const { halts, presence, isProbe } = attempt;
   const { atMs, durationMs } = inWholeMs(attempt);
   const at = instant(atMs);
@@ -214,6 +219,7 @@ function unfinishedRow({ id, home }: LaneOutcome, attempt: UnfinishedAttempt) {
     lane: id,
     home,
     position,
+    replays,
     at,
     duration_ms: durationMs,
     burnt: outcome === 'failed' ? 1 : 0,

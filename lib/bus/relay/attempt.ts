@@ -86,9 +86,9 @@ export class Attempt {
 
   /** The attempt as one that delivered. */
   delivered(durationMs = this.durationMs): DeliveredAttempt {
-    const { position, replayed, backfilled, event } = this.delivery;
+    const { position, replays, backfilled, event } = this.delivery;
     const recordedAtMs = backfilled ? null : event.createdAt.getTime();
-    return { position, atMs: this.atMs, durationMs, replayed, recordedAtMs };
+    return { position, atMs: this.atMs, durationMs, replays, recordedAtMs };
   }
 
   /** Records the error that a handler threw or its commit met, and when the next attempt is due, if there is one. */
@@ -138,7 +138,7 @@ export class Attempt {
         position: delivery.position,
         atMs,
         durationMs,
-        replayed: delivery.replayed,
+        replays: delivery.replays,
         isLapse: failure === LEASE_EXPIRED,
         outcome,
         nextAttemptAtMs,
@@ -182,7 +182,7 @@ export function contextOf(
     deliveryId: deliveryIdOf(lane, delivery),
     attempt: delivery.attempts + 1,
     attemptedAt: new Date(atMs),
-    replayed: delivery.replayed,
+    replayed: delivery.replays > 0,
     get signal() {
       return limit.signal;
     },

@@ -53,10 +53,10 @@ function batchFrom(state: RunState, first: number, { bytesOf, maxBytes }: BatchL
   return places;
 }
 
-function goesAlone({ lane }: RunState, { attempts, replayed, keptAttemptAtMs }: ClaimedDelivery): boolean {
+function goesAlone({ lane }: RunState, { attempts, replays, keptAttemptAtMs }: ClaimedDelivery): boolean {
   const { maxAttempts, onReplay } = lane.subscription.subscriber;
   const isLast = attempts + 1 >= maxAttempts;
-  const isRefused = replayed && onReplay === 'refuse';
+  const isRefused = replays > 0 && onReplay === 'refuse';
   return attempts >= ATTEMPTS_IN_COMPANY || (attempts > 0 && isLast) || isRefused || keptAttemptAtMs !== null;
 }
 
@@ -125,7 +125,7 @@ function callHandler(
     deliveries: attempts.map(({ delivery }) => ({
       deliveryId: deliveryIdOf(lane, delivery),
       attempt: delivery.attempts + 1,
-      replayed: delivery.replayed,
+      replayed: delivery.replays > 0,
     })),
     get signal() {
       return limit.signal;

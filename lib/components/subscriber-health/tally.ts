@@ -8,8 +8,8 @@ export interface Delivered {
   readonly durationMs: number;
   /** When the event was recorded; null of a backfill or a rename, of which the time since then says nothing. */
   readonly recordedAtMs: number | null;
-  /** Whether an operator has replayed the delivery. */
-  readonly replayed: boolean;
+  /** How often operators had replayed the delivery. */
+  readonly replays: number;
 }
 
 /** An attempt that did not deliver. */
@@ -60,9 +60,9 @@ export function emptyTally(subscriber: string, topic: string, startsAtMs: number
   };
 }
 
-export function addDelivered(tally: Tally, { atMs, durationMs, recordedAtMs, replayed }: Delivered): void {
+export function addDelivered(tally: Tally, { atMs, durationMs, recordedAtMs, replays }: Delivered): void {
   addHandled(tally, durationMs);
-  if (replayed) {
+  if (replays > 0) {
     tally.replaysDelivered += 1;
     return;
   }
@@ -76,12 +76,12 @@ export function addDelivered(tally: Tally, { atMs, durationMs, recordedAtMs, rep
 
 export function addUndelivered(
   tally: Tally,
-  { durationMs, isLapse, outcome, nextAttemptAtMs, replayed }: Undelivered,
+  { durationMs, isLapse, outcome, nextAttemptAtMs, replays }: Undelivered,
 ): void {
   if (!isLapse) addHandled(tally, durationMs);
   if (outcome === 'failed') tally.failed += 1;
   if (nextAttemptAtMs !== null) return;
-  if (replayed) tally.replaysDeadLettered += 1;
+  if (replays > 0) tally.replaysDeadLettered += 1;
   else tally.deadLettered += 1;
 }
 
