@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type pg from 'pg';
 
 import type { Database } from '../../lib/platform/db/connect.ts';
-import { DAY, SECOND, sleep } from '../../lib/platform/time.ts';
+import { DAY, MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import type { Build } from './build.ts';
 import { Clock } from './clock.ts';
 import type { Cluster } from './cluster.ts';
@@ -30,8 +30,11 @@ export interface World {
   readonly folder: string;
 }
 
-/** How long a run may take to come to rest once nothing goes wrong any more. What is open then stays so. */
+/** How long nothing may change, once nothing goes wrong any more, before what is open stays so. */
 const PATIENCE_MS = 60 * SECOND;
+
+/** How long a run may take to come to rest, be it on a machine that has other things to do. */
+const LONGEST_REST_MS = 5 * MINUTE;
 
 /** A relay that holds a lane and has not been heard of for so long hangs: the longest handler takes half of it. */
 const UNHEARD_MS = 1 * SECOND;
@@ -125,10 +128,11 @@ class Stage {
     for (const release of releases) {
       if (!this.#relays.some((relay) => relay.release === release)) await this.#addRelay(release);
     }
-    const giveUpAt = performance.now() + PATIENCE_MS;
-    let changedAt = performance.now();
+    const giveUpAt = performance.now() + LONGEST_REST_MS;
+    let heardAt = performance.now();
+    let changedAt = heardAt;
     let changes = '';
-    while (performance.now() < giveUpAt) {
+    while (performance.now() < Math.min(giveUpAt, heardAt + PATIENCE_MS)) {
       const rest = await this.#look();
       if (rest.isQuiet) {
         if (!this.#hasReplayedAtRest) {
@@ -140,7 +144,7 @@ class Stage {
         if (!hasRenames || (await this.#rename()) === 0) return;
         continue;
       }
-      if (rest.changes !== changes) changedAt = performance.now();
+      if (rest.changes !== changes) changedAt = heardAt = performance.now();
       changes = rest.changes;
       const isAtWork = rest.holders.some((holder) => this.#isAlive(holder));
       const isUnheard = performance.now() - changedAt > UNHEARD_MS;
