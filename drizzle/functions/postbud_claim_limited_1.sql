@@ -27,7 +27,6 @@ declare
   room int;
   tokens int;
   is_bounded boolean;
-  is_backfilled boolean;
   may_wait boolean;
   may_probe boolean;
   is_silent boolean;
@@ -37,6 +36,7 @@ declare
   asked int[];
   turns int[];
   has_spread boolean;
+  has_shared boolean;
   locked record;
   leased json;
   used int;
@@ -87,6 +87,7 @@ begin
       ids := null;
       asked := null;
       has_spread := false;
+      has_shared := false;
       for due in
         select next.*, turn from unnest(names, versions) with ordinality as one(name, version, turn), lateral (
           select id, slot, home_id, lease_token, head, careful_to, lanes.due_at from lanes
@@ -100,10 +101,11 @@ begin
       loop
         -- Once the lane is locked: who begins a backfill locks it too. Older deliveries are still to come then, before those
         -- whose keys would get lanes.
-        is_backfilled := exists (select from backfills where ended_at is null and backfills.subscriber = limited);
-        if due.slot is null or due.home_id is not null or due.lease_token is not null or is_backfilled
-          or is_silent or due.head < due.careful_to
+        if due.slot is null or due.home_id is not null or due.lease_token is not null or is_silent
+          or due.head < due.careful_to
+          or exists (select from backfills where ended_at is null and backfills.subscriber = limited)
         then
+          has_shared := has_shared or due.slot is not null and due.home_id is null;
           ids := ids || due.id;
           asked := asked || due.turn::int;
         else
@@ -142,7 +144,7 @@ begin
       leased := postbud_lease_1(token, versions, leases_ms, locked.addresses, locked.rows, turns, null, null,
         case when is_silent then ids end, is_bounded,
         -- A lane that keys share would be handed over to a handler for each of them.
-        cardinality(ids) * case when is_backfilled and bound.concurrency is not null then 1
+        cardinality(ids) * case when has_shared and bound.concurrency is not null then 1
           else least(most_of_lane, tokens / cardinality(ids)) end, at, null, null);
       select sum(json_array_length(one -> 'positions')) into used from json_array_elements(leased -> 'lanes') as one;
       claimed := json_build_object(

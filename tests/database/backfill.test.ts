@@ -475,7 +475,9 @@ describe('a backfill', () => {
         bus.db,
         'select position::float8 as position from deliveries where backfilled order by position',
       );
-      expect(found!.claimed!.lanes.map(({ positions }) => positions)).toEqual([[written[0]!.position]]);
+      // Of the lane that keys share one, so that one handler runs.
+      const first = written.map(({ position }) => position).slice(0, key === '' ? written.length : 1);
+      expect(found!.claimed!.lanes.map(({ positions }) => positions)).toEqual([first]);
       await rows(bus.db, 'update lanes set lease_token = null, due_at = now() where lease_token is not null');
       await advanceBackfills(bus.db, Date.now() + MINUTE, new Date(Date.now() + MINUTE));
       await advanceBackfills(bus.db, Date.now() + MINUTE, new Date(Date.now() + HOUR));

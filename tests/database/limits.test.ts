@@ -254,6 +254,42 @@ test('a concurrency holds where a lease has ended, its place is taken, and it is
   ]);
 });
 
+test('a concurrency holds for keys whose shared lane a relay of an older release held and had not begun', async ({
+  bus: { db },
+}) => {
+  const keys = await rows<{ key: string }>(
+    db,
+    `select 'key ' || number as key from generate_series(1, 200) as number
+     where postbud_slot('key ' || number) = postbud_slot('key 1') limit 5`,
+  );
+  for (const { key } of keys) await emitPayments(db, 1, 2, { orderingKey: key });
+  await drainLive(db, []);
+  await rows(
+    db,
+    `update lanes set lease_token = gen_random_uuid(), held_version = 0, leased_until = due_at
+     where subscriber = 'ledger'`,
+  );
+  let running = 0;
+  const began: [string, number][] = [];
+  const ledger = subscriber(
+    'ledger',
+    {
+      async 'payment.captured'({ orderingKey }) {
+        running += 1;
+        began.push([orderingKey, running]);
+        await sleep(20);
+        running -= 1;
+      },
+    },
+    { concurrency: 1 },
+  );
+  await drainLive(db, [ledger]);
+  expect(began.map(([, most]) => most)).toEqual(Array.from({ length: 10 }, () => 1));
+  expect(began.map(([key]) => key).toSorted()).toEqual(keys.flatMap(({ key }) => [key, key]).toSorted());
+  expect(await burnt(db)).toEqual([]);
+  expect(await contradictions(db)).toEqual([]);
+});
+
 test('a place of a relay that died is free when its lease is over', async ({
   bus: { db },
   handed,
