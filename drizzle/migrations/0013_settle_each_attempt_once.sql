@@ -468,7 +468,8 @@ begin
     as let_go(address, head, tail, careful_to, waits, token, until, due)
   where lanes.ctid = let_go.address;
   if cardinality(kept) > 0 then
-    insert into leases values (kept_until, kept);
+    -- Where the settlement had to wait, all may have looked for relays that died up to then.
+    insert into leases values (greatest(kept_until, clock_timestamp()), kept);
   end if;
   -- The key is through: what comes for it next goes to its shared lane again.
   if is_of_key then

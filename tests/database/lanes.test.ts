@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { getEventListeners } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 
@@ -24,10 +25,12 @@ import {
   payloadOf,
   payment,
   rows,
+  settle,
   START,
   statesOf,
   storeBacklog,
 } from '../support/bus.ts';
+import { outcomeOf } from '../support/lane.ts';
 
 describe('lanes', () => {
   test('do not wait for one another: a slow lane does not delay the settlement of the others', async ({
@@ -223,6 +226,30 @@ test('a lane whose relay died is made due also by a process that looked while th
   expect(
     await rows(bus.db, `select rescued from postbud_tidy_1(null, clock_timestamp() + interval '2 hours')`),
   ).toEqual([{ rescued: 1 }]);
+});
+
+test('a lane is due also where its relay kept it until a time that had passed, and died', async ({ bus }) => {
+  await emitPayments(bus.db, 1, 1);
+  await drain(bus.db, []);
+  const token = randomUUID();
+  const [lane] = await rows<{ id: string; head: number }>(
+    bus.db,
+    `update lanes set lease_token = $1::uuid, leased_until = now() - interval '6 seconds', due_at = null
+     where subscriber = 'ledger' returning id::text, head::float8`,
+    [token],
+  );
+  const [{ now_at: since, passed } = { now_at: '', passed: 0 }] = await rows<{
+    now_at: string;
+    passed: number;
+  }>(
+    bus.db,
+    'select now_at::text, extract(epoch from now_at)::float8 * 1000 - 5000 as passed from postbud_tidy_1(null, null)',
+  );
+  const { id, head } = lane!;
+  await settle(bus.db, [outcomeOf({ id, token }, { from: head, to: head, keepUntilMs: passed })]);
+  expect(await rows(bus.db, 'select rescued from postbud_tidy_1(null, $1::timestamptz)', [since])).toEqual([
+    { rescued: 1 },
+  ]);
 });
 
 describe('the signal of a relay', () => {
