@@ -8,7 +8,7 @@ import type { Count, Limit, Limiter } from '../../lib/platform/rate-limit/limite
 import { MemoryLimiter } from '../../lib/platform/rate-limit/memory.ts';
 import { RedisLimiter } from '../../lib/platform/rate-limit/redis.ts';
 import { createVisitors, networksOf } from '../../lib/platform/rate-limit/visitors.ts';
-import { DAY, MINUTE, SECOND } from '../../lib/platform/time.ts';
+import { DAY, HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { redisServerPath, startRedis } from '../support/redis.ts';
 import type { RedisServer } from '../support/redis.ts';
 
@@ -91,6 +91,20 @@ function conforms(create: () => Limiter): void {
     expect(counts).toMatchObject([
       { limit: minute, isRefused: false },
       { limit: day, isRefused: true, remaining: 0 },
+    ]);
+  });
+
+  test('a call that one of several limits refused does not count against those behind it', async () => {
+    const hour = { name: 'chat-hour', limit: 1, windowMs: HOUR };
+    const another = { ...day, name: 'another-day' };
+    for (let call = 1; call <= 2; call++) await take(limiter, key, [minute, hour, day, another]);
+    expect((await take(limiter, key, [minute, hour, day, another])).counts).toMatchObject([
+      { limit: minute, isRefused: false, remaining: 0 },
+      { limit: hour, isRefused: true },
+    ]);
+    expect((await take(limiter, key, [day, another])).counts).toMatchObject([
+      { limit: day, remaining: 3 },
+      { limit: another, remaining: 3 },
     ]);
   });
 
@@ -246,6 +260,17 @@ describe.skipIf(!redisServerPath)('a limiter in Redis', () => {
       Array.from({ length: 20 }, (_, call) => take(limiters[call % 2]!, key, [day])),
     );
     expect(verdicts.filter(({ isAllowed }) => isAllowed)).toHaveLength(5);
+  });
+
+  test('a call with many limits takes two requests, so that they do not add up to more than its patience', async () => {
+    const limits = Array.from({ length: 7 }, (_, index) => ({ ...minute, name: `limit-${index}` }));
+    const limiter = new RedisLimiter({ ...rest, fallback });
+    const key = crypto.randomUUID();
+    // Redis gets to know the script.
+    await take(limiter, key, limits);
+    const requests = vi.spyOn(globalThis, 'fetch');
+    expect((await take(limiter, key, limits)).counts).toHaveLength(7);
+    expect(requests).toHaveBeenCalledTimes(2);
   });
 
   test('the limiter counts in Redis where there is one', async () => {

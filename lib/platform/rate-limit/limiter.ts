@@ -45,20 +45,6 @@ export interface Count {
   giveBack(): Promise<Count>;
 }
 
-/** Takes limits in turn, each as `takeOne` does, up to the first that refuses. */
-export async function takeInTurn(
-  takings: readonly Taking[],
-  takeOne: (taking: Taking) => Count | Promise<Count>,
-): Promise<Verdict> {
-  const counts: Count[] = [];
-  for (const taking of takings) {
-    const count = await takeOne(taking);
-    counts.push(count);
-    if (count.isRefused) return { isAllowed: false, counts };
-  }
-  return { isAllowed: true, counts };
-}
-
 /** A call that was counted or refused. */
 type Counted = Omit<Count, 'giveBack'>;
 

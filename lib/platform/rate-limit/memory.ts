@@ -1,4 +1,4 @@
-import { countOf, takeInTurn } from './limiter.ts';
+import { countOf } from './limiter.ts';
 import type { Count, Limit, Limiter, Taking, Verdict } from './limiter.ts';
 
 /** Keys kept for each limit: about a megabyte, and more visitors than one instance sees in a window. */
@@ -25,8 +25,14 @@ export class MemoryLimiter implements Limiter {
     this.#keysKept = keysKept;
   }
 
-  take(takings: readonly Taking[]): Promise<Verdict> {
-    return takeInTurn(takings, (taking) => this.#takeOne(taking));
+  async take(takings: readonly Taking[]): Promise<Verdict> {
+    const counts: Count[] = [];
+    for (const taking of takings) {
+      const count = this.#takeOne(taking);
+      counts.push(count);
+      if (count.isRefused) return { isAllowed: false, counts };
+    }
+    return { isAllowed: true, counts };
   }
 
   #takeOne({ key, limit }: Taking): Count {

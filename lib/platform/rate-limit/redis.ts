@@ -4,7 +4,7 @@ import pTimeout from 'p-timeout';
 
 import { log } from '../log.ts';
 import { MINUTE } from '../time.ts';
-import { countOf, takeInTurn } from './limiter.ts';
+import { countOf } from './limiter.ts';
 import type { Count, Limit, Limiter, Taking, Verdict } from './limiter.ts';
 import { MemoryLimiter } from './memory.ts';
 
@@ -62,12 +62,28 @@ export class RedisLimiter implements Limiter {
   }
 
   async take(takings: readonly Taking[]): Promise<Verdict> {
+    let taken: readonly Count[];
     try {
-      return await this.#inTime(takeInTurn(takings, (taking) => this.#takeOne(taking)));
+      taken = await this.#inTime(this.#takeAll(takings));
     } catch (error) {
       this.#warn(error);
       return await this.#fallback.take(takings);
     }
+    const refusing = taken.findIndex(({ isRefused }) => isRefused);
+    if (refusing < 0) return { isAllowed: true, counts: taken };
+    await Promise.all(taken.slice(refusing + 1).map((count) => count.giveBack()));
+    return { isAllowed: false, counts: taken.slice(0, refusing + 1) };
+  }
+
+  /**
+   * Takes the first limit alone, so that a flood that it refuses does not reach the limits of whole networks, and then the
+   * others, which the client puts into one request: seven in turn would not all be answered in time.
+   */
+  async #takeAll([first, ...others]: readonly Taking[]): Promise<readonly Count[]> {
+    if (!first) return [];
+    const count = await this.#takeOne(first);
+    if (count.isRefused) return [count];
+    return [count, ...(await Promise.all(others.map((taking) => this.#takeOne(taking))))];
   }
 
   async #takeOne({ key, limit }: Taking): Promise<Count> {
