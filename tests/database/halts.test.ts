@@ -3,6 +3,7 @@ import { describe, expect } from 'vitest';
 import { dismiss } from '../../lib/bus/deliveries/operations/dismiss.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { releaseLanes } from '../../lib/bus/deliveries/release.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
@@ -16,7 +17,9 @@ import {
   deliveryIdsOf,
   drain,
   emitPayments,
+  gate,
   numbers,
+  openTransaction,
   payment,
   rows,
   statesOf,
@@ -244,6 +247,39 @@ describe('a halt', () => {
     await emitPayments(bus.db, 3, 3, { orderingKey });
     await drain(bus.db, [attached], { now: START + 5 * DAY });
     expect(handed).toEqual([1, 2, 1]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('that is made again while lanes are released lasts', async ({ bus, handed, ledger }) => {
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, [ledger(refuse, { afterDeadLetter: 'halt' })]);
+    const [first] = await deliveryIdsOf(bus.db);
+    await replayed(bus.db, [first!]);
+    const begun = gate();
+    const go = gate();
+    const attached = ledger(
+      async () => {
+        begun.open();
+        await go.opened;
+        refuse();
+      },
+      { afterDeadLetter: 'halt' },
+    );
+    const relaying = drain(bus.db, [attached], { now: START + HOUR });
+    await begun.opened;
+    const waiting = () => rows(bus.db, 'select from pg_locks where not granted');
+    // A settlement counts last of all.
+    const counting = await openTransaction(bus.url);
+    await counting.client.query('lock table throughput in share mode');
+    go.open();
+    await expect.poll(waiting).toHaveLength(1);
+    await bus.db.transaction((tx) => releaseLanes(tx));
+    await counting.commit();
+    await relaying;
+    await bus.db.transaction((tx) => releaseLanes(tx));
+    await drain(bus.db, [attached], { now: START + 2 * HOUR });
+    expect(handed).toEqual([1, 1]);
+    expect(await rows(bus.db, 'select from halts')).toHaveLength(1);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
