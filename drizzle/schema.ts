@@ -599,6 +599,8 @@ export const prunedEvents = pgTable(
     topic: text('topic').notNull(),
     day: date('day').notNull(),
     events: bigint('events', { mode: 'number' }).notNull(),
+    /** In the row with an empty topic the event behind which pruning goes on; null: it begins anew. */
+    reached: uuid('reached'),
   },
   (table) => [primaryKey({ columns: [table.topic, table.day] })],
 );

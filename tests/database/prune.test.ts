@@ -14,6 +14,7 @@ import {
   deliveriesOf,
   drain,
   drainLive,
+  dyingAfter,
   emitPayments,
   payloadOf,
   rows,
@@ -259,6 +260,39 @@ describe('pruning', () => {
     );
     expect(await pruneIn(bus, 365, Date.now() - 1)).toEqual({ events: 0, deliveries: 0 });
     expect(await pruneIn(bus, 365)).toEqual({ events: 2100, deliveries: 8400 });
+  });
+
+  test('comes to what lies behind many events that stay, though no call has time for them all', async ({
+    bus,
+  }) => {
+    const stays = await emitPayments(bus.db, 1, 1001);
+    await emit(bus.db, 'payment.failed', payloadOf('payment.failed'));
+    await drain(
+      bus.db,
+      (['bookings', 'notifications', 'audit'] as const).map((name) =>
+        subscriber(name, { 'payment.failed': () => undefined }),
+      ),
+    );
+    const pruneABatch = () =>
+      prune({ db: dyingAfter(1, bus.db), until: Date.now() + MINUTE, now: inDays(365) }).catch(String);
+    expect([await pruneABatch(), await pruneABatch()]).toEqual(['Error: died', 'Error: died']);
+    expect(await left(bus)).toEqual(stays);
+    // And begins anew behind the newest.
+    await drain(
+      bus.db,
+      everyone(() => undefined),
+    );
+    expect(await pruneIn(bus, 365)).toMatchObject({ events: 1001 });
+  });
+
+  test('deletes what is not an event although events have taken all its time', async ({ bus }) => {
+    await rows(
+      bus.db,
+      `insert into notifications (event_id, topic, email, subject)
+       values (gen_random_uuid(), 'user.signed_up', 'kari@example.no', 'Welcome')`,
+    );
+    await pruneIn(bus, 31, Date.now() - 1);
+    expect(await rows(bus.db, 'select email from notifications')).toEqual([{ email: null }]);
   });
 });
 

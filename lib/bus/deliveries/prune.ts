@@ -1,14 +1,7 @@
-import { and, isNotNull, not, sql } from 'drizzle-orm';
+import { and, isNotNull, sql } from 'drizzle-orm';
 import type { Column } from 'drizzle-orm';
 
-import {
-  incidents,
-  notifications,
-  throughput,
-  timerDedupeKeys,
-  timers,
-  webhooksSetAside,
-} from '../../../drizzle/schema.ts';
+import { incidents, notifications, throughput, webhooksSetAside } from '../../../drizzle/schema.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { limitStatements, run } from '../../platform/db/statement.ts';
 import { DAY } from '../../platform/time.ts';
@@ -35,6 +28,9 @@ export interface Pruned {
 /** A month: as far back as a replay may reach, and enough to check a month's statements against. */
 export const KEEP_MS = 30 * DAY;
 
+/** Dedupe keys that one call deletes at most; the next one deletes others. */
+const KEYS = 10_000;
+
 /** Events of one transaction; with three times as many deliveries it takes about 50 ms. */
 const BATCH = 1000;
 
@@ -60,14 +56,15 @@ export async function prune(options: PruneOptions): Promise<Pruned> {
       return await body(tx);
     });
   const total = { events: 0, deliveries: 0 };
-  let after = FIRST_ID;
-  for (;;) {
-    if (Date.now() >= until) return total;
-    const batch = await within((tx) => pruneBatch(tx, { after, keepMs, now }));
+  let isLastPass = false;
+  while (Date.now() < until) {
+    const batch = await within((tx) => pruneBatch(tx, keepMs, now));
+    if (!batch) break;
     total.events += batch.events;
     total.deliveries += batch.deliveries;
-    if (batch.last === null) break;
-    after = batch.last;
+    // What comes before the place where an earlier call stopped has a pass of its own.
+    isLastPass ||= batch.begins_anew;
+    if (batch.is_end && isLastPass) break;
   }
   const clock = now?.toISOString() ?? null;
   const isOlder = (at: Column, ms: number) =>
@@ -84,11 +81,7 @@ export async function prune(options: PruneOptions): Promise<Pruned> {
   await within((tx) => tx.delete(incidents).where(isOlder(incidents.closedAt, keepMs)));
   // The event `payment.webhook.unclaimed` has said so.
   await within((tx) => tx.delete(webhooksSetAside).where(isOlder(webhooksSetAside.unclaimedAt, keepMs)));
-  // The event has the key from the release of its timer on.
-  const isSet = sql`exists (select from ${timers} where ${timers.id} = ${timerDedupeKeys.timerId})`;
-  await within((tx) =>
-    tx.delete(timerDedupeKeys).where(and(isOlder(timerDedupeKeys.at, keepMs), not(isSet))),
-  );
+  await within((tx) => run(tx, { text: PRUNE_KEYS, values: [keepMs, clock] }));
   await within((tx) => tx.delete(throughput).where(isOlder(throughput.hour, HOURS_KEPT_MS)));
   return total;
 }
@@ -96,24 +89,18 @@ export async function prune(options: PruneOptions): Promise<Pruned> {
 /** The overview shows a day; the week before it is kept for queries by hand. */
 const HOURS_KEPT_MS = 8 * DAY;
 
-const FIRST_ID = '00000000-0000-0000-0000-000000000000';
-
 interface Batch extends Pruned {
-  /** The last id examined; null when there are no more, or another process prunes. */
-  readonly last: string | null;
+  readonly begins_anew: boolean;
+  /** Whether there are no more. */
+  readonly is_end: boolean;
 }
 
-interface BatchOptions {
-  readonly after: string;
-  readonly keepMs: number;
-  readonly now: Date | undefined;
-}
-
-async function pruneBatch(tx: Transaction, { after, keepMs, now }: BatchOptions): Promise<Batch> {
+/** @returns null where another process prunes. */
+async function pruneBatch(tx: Transaction, keepMs: number, now: Date | undefined): Promise<Batch | null> {
   // In a statement of its own, so that the snapshot of the next one is no older than the lock.
   const [lock] = await run<{ is_held: boolean }>(tx, { text: LOCK, values: [] });
-  if (!lock!.is_held) return { events: 0, deliveries: 0, last: null };
-  const [batch] = await run<Batch>(tx, { text: PRUNE, values: [after, keepMs, now?.toISOString() ?? null] });
+  if (!lock!.is_held) return null;
+  const [batch] = await run<Batch>(tx, { text: PRUNE, values: [keepMs, now?.toISOString() ?? null] });
   return batch!;
 }
 
@@ -123,16 +110,25 @@ export const COUNTED_SINCE = '';
 const LOCK = `select pg_try_advisory_xact_lock(${PRUNE_LOCK}, 0) as is_held`;
 
 // Ids are UUIDv7, so they sort by time. Examined events that are not delivered stay, and the next batch begins after
-// them.
+// them, whichever process it is of: else so many of them could come first that no call got any further.
 const PRUNE = `
   with clock as materialized (
-    select coalesce($3::text::timestamptz, clock_timestamp()) - $2::float8 * interval '1 millisecond' as oldest
+    select coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond' as oldest
+  ),
+  began as materialized (
+    select max(day) as day, (array_agg(reached))[1] as after from pruned_events where topic = '${COUNTED_SINCE}'
   ),
   seen as materialized (
-    select id, state, created_at from clock, events
-    where id > $1::text::uuid
-      and id < (lpad(to_hex((extract(epoch from clock.oldest) * 1000)::bigint), 12, '0') || repeat('f', 20))::uuid
+    -- By subqueries, so that the index gives them in their order, and ends.
+    select id, state, created_at from events
+    where id > (select coalesce(after, '00000000-0000-0000-0000-000000000000') from began)
+      and id < (
+        select (lpad(to_hex((extract(epoch from oldest) * 1000)::bigint), 12, '0') || repeat('f', 20))::uuid from clock
+      )
     order by id limit ${BATCH}
+  ),
+  reached as materialized (
+    select case when count(*) = ${BATCH} then (select id from seen order by id desc limit 1) end as id from seen
   ),
   old as materialized (
     select id from clock, seen
@@ -149,16 +145,15 @@ const PRUNE = `
     delete from events using old where events.id = old.id returning topic, created_at
   ),
   counted as (
-    insert into pruned_events (topic, day, events)
-    select topic, (created_at at time zone 'utc')::date, count(*) from event group by 1, 2
+    insert into pruned_events (topic, day, events, reached)
+    select topic, (created_at at time zone 'utc')::date, count(*), null from event group by 1, 2
     union all
-    select '${COUNTED_SINCE}', (clock_timestamp() at time zone 'utc')::date, 0
-    where not exists (select from pruned_events where topic = '${COUNTED_SINCE}')
-    on conflict (topic, day) do update set events = pruned_events.events + excluded.events
+    select '${COUNTED_SINCE}', coalesce(day, (clock_timestamp() at time zone 'utc')::date), 0, id from began, reached
+    on conflict (topic, day) do update set events = pruned_events.events + excluded.events, reached = excluded.reached
   )
   select (select count(*)::int from event) as events, (select count(*)::int from delivery) as deliveries,
-    case when (select count(*) from seen) = ${BATCH} then (select id::text from seen order by id desc limit 1) end
-      as last`;
+    after is null as begins_anew, id is null as is_end
+  from began, reached`;
 
 // Errors have no time of their own: they go after the incidents of their subscription and kind. A row that a settlement has
 // locked is about to be used again.
@@ -175,3 +170,12 @@ const PRUNE_ERRORS = `
     order by key for update skip locked
   )
   delete from error_groups using unused where error_groups.key = unused.key and dead_lettered = 0`;
+
+// The event has the key from the release of its timer on.
+const PRUNE_KEYS = `
+  delete from timer_dedupe_keys where ctid = any (array(
+    select ctid from timer_dedupe_keys
+    where at < coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond'
+      and not exists (select from timers where timers.id = timer_id)
+    limit ${KEYS}
+  ))`;

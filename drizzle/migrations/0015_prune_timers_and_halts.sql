@@ -1,0 +1,1 @@
+ALTER TABLE "pruned_events" ADD COLUMN "reached" uuid;
