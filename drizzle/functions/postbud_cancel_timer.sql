@@ -9,8 +9,6 @@ set search_path = pg_catalog, public, pg_temp as $$
 #variable_conflict use_column
 begin
   perform postbud_require_emitter_1(postbud_cancel_timer.topic);
-  delete from timers
-  where timers.topic = postbud_cancel_timer.topic and timers.timer_key = postbud_cancel_timer.timer_key;
-  return found;
+  return postbud_delete_timer_1(postbud_cancel_timer.topic, postbud_cancel_timer.timer_key) is not null;
 end
 $$;

@@ -15,9 +15,7 @@ begin
       where timer_dedupe_keys.topic = postbud_cancel_timer_once_1.topic
         and timer_dedupe_keys.dedupe_key = postbud_cancel_timer_once_1.dedupe_key);
   end if;
-  delete from timers where timers.topic = postbud_cancel_timer_once_1.topic
-    and timers.timer_key = postbud_cancel_timer_once_1.timer_key
-  returning id into cancelled;
+  cancelled := postbud_delete_timer_1(postbud_cancel_timer_once_1.topic, postbud_cancel_timer_once_1.timer_key);
   update timer_dedupe_keys set timer_id = cancelled where timer_dedupe_keys.topic = postbud_cancel_timer_once_1.topic
     and timer_dedupe_keys.dedupe_key = postbud_cancel_timer_once_1.dedupe_key;
   return json_build_object('id', cancelled, 'isNew', true);

@@ -2,7 +2,7 @@
 create or replace function postbud_place_2(
   marker_ids tid[],
   out events int,
-  -- The lanes to be lengthened, up to where, and since when they are due.
+  -- The lanes to be lengthened, up to where, and since when they are due. Null where there is none: of events for nobody.
   out lanes bigint[],
   out tails bigint[],
   out firsts timestamptz[],
@@ -19,6 +19,7 @@ declare
   subscriber text;
 begin
   events := 0;
+  changes := '{}';
   if cardinality(marker_ids) = 1 then
     delete from awaiting_fan_out where ctid = marker_ids[1]
     returning topic, created_at, awaiting_fan_out.event_id, ordering_key, payload_bytes, subscribers,
@@ -34,10 +35,13 @@ begin
       from unnest(lanes) as lane(id);
       tails := array_fill(position, array[cardinality(lanes)]);
       firsts := array_fill(one.created_at, array[cardinality(lanes)]);
-      changes := array[row(one.topic, '', 1, 0, 0, 0, 0, 0, null, null)::postbud_change_1];
+      if cardinality(lanes) > 0 then
+        changes := changes || row(one.topic, '', 1, 0, 0, 0, 0, 0, null, null)::postbud_change_1;
+      end if;
       foreach subscriber in array one.subscribers loop
         changes := changes || row(one.topic, subscriber, 1, 0, 0, 0, 0, 0, null, null)::postbud_change_1;
       end loop;
+      lanes := nullif(lanes, '{}');
     end if;
     return;
   end if;
@@ -68,13 +72,16 @@ begin
     lanes := lanes || ids;
     tails := tails || array_fill(batch.tail, array[cardinality(ids)]);
     firsts := firsts || array_fill(batch.first_at, array[cardinality(ids)]);
-    -- The event's own, then those of its subscribers.
-    changes := changes
-      || row(batch.topic, '', cardinality(batch.positions), 0, 0, 0, 0, 0, null, null)::postbud_change_1;
+    -- The event's own, then those of its subscribers. One for nobody waits for nothing.
+    if cardinality(ids) > 0 then
+      changes := changes
+        || row(batch.topic, '', cardinality(batch.positions), 0, 0, 0, 0, 0, null, null)::postbud_change_1;
+    end if;
     foreach subscriber in array batch.subscribers loop
       changes := changes
         || row(batch.topic, subscriber, cardinality(batch.positions), 0, 0, 0, 0, 0, null, null)::postbud_change_1;
     end loop;
   end loop;
+  lanes := nullif(lanes, '{}');
 end
 $$;

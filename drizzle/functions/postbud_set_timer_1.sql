@@ -41,6 +41,10 @@ begin
     ordering_key = excluded.ordering_key, dedupe_key = excluded.dedupe_key, correlation_id = excluded.correlation_id,
     causation_id = excluded.causation_id, traceparent = excluded.traceparent, set_at = excluded.set_at,
     erased_at = null, refused_at = null;
+  if postbud_set_timer_1.timer_key is not null then
+    perform postbud_settle_unfit_timer_1(
+      postbud_set_timer_1.topic, postbud_set_timer_1.timer_key, 'moved by its producer');
+  end if;
   return postbud_set_timer_1.id;
 end
 $$;

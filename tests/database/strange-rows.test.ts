@@ -137,6 +137,18 @@ describe('a marker that cannot be fanned out', () => {
   );
 });
 
+describe('an event for nobody', () => {
+  test.for([1, 2])('waits for nothing once it is fanned out, of %s at once', async (last, { bus }) => {
+    await emitPayments(bus.db, 1, last);
+    await rows(bus.db, `update awaiting_fan_out set subscribers = '{}', open = 0`);
+    await rows(bus.db, `update events set subscribers = '{}', open = 0`);
+    await drain(bus.db, []);
+    expect(await rows(bus.db, 'select from awaiting_fan_out')).toEqual([]);
+    expect(await rows(bus.db, `select from events where state <> 'delivered'`)).toEqual([]);
+    expect(await rows(bus.db, 'select from backlog where pending <> 0')).toEqual([]);
+  });
+});
+
 describe('a lane that somebody deleted by hand', () => {
   test.for([
     ['of events without a key', {}],

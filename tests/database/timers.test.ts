@@ -247,6 +247,50 @@ describe('a timer that the catalog does not accept any more', () => {
       },
     ]);
   });
+
+  test('is set aside although its payload was erased, where the catalog does not have its topic', async ({
+    bus,
+  }) => {
+    const id = await set(bus.db, 1, { at: '1h' });
+    await rows(
+      bus.db,
+      `update timers set topic = 'payment.forgotten', erased_at = clock_timestamp() where id = $1`,
+      [id],
+    );
+    await drain(bus.db, [], TWO_DAYS);
+    expect(await rows(bus.db, 'select event_id::text as id from set_aside')).toEqual([{ id }]);
+    expect(await rows(bus.db, 'select from events')).toEqual([]);
+    expect(await pending(bus.db)).toEqual([1]);
+  });
+
+  test.for<readonly [string, (db: Database) => Promise<unknown>, string]>([
+    ['has moved', (db) => set(db, 3, { at: '1h', timerKey: 'a' }), 'moved by its producer'],
+    ['has cancelled', (db) => cancelTimer(db, 'payment.captured', 'a'), 'cancelled by its producer'],
+    [
+      'has over HTTP cancelled',
+      (db) => rows(db, `select postbud_cancel_timer_once_1('payment.captured', 'a', 'r1')`),
+      'cancelled by its producer',
+    ],
+  ])('is no longer set aside where its producer %s it', async ([, act, reason], { bus }) => {
+    const ids = [
+      await set(bus.db, 1, { at: '1h', timerKey: 'a' }),
+      await set(bus.db, 2, { at: '1h', timerKey: 'b' }),
+    ];
+    await rows(bus.db, `update timers set payload = payload || '{"currency": 7}'`);
+    await drain(bus.db, [], TWO_DAYS);
+    await act(bus.db);
+    await drain(bus.db, [], TWO_DAYS);
+    expect(
+      await rows(
+        bus.db,
+        `select event_id::text as id, repaired_at is not null as repaired, repaired_by as by, reason from set_aside
+         order by id`,
+      ),
+    ).toEqual([
+      { id: ids[0], repaired: true, by: 'postbud', reason },
+      { id: ids[1], repaired: false, by: null, reason: null },
+    ]);
+  });
 });
 
 describe('an open transaction', () => {
@@ -263,6 +307,24 @@ describe('an open transaction', () => {
     await mover.rollback();
     await drain(bus.db, [], TWO_DAYS);
     expect(await happened(bus.db)).toEqual([1, 2, 3]);
+  });
+
+  test.for([
+    ['a cancellation', `postbud_cancel_timer('payment.captured', 'a')`],
+    [
+      'a cancellation over HTTP',
+      `postbud_cancel_timer_once_1('payment.captured', 'a', 'r1') ->> 'id' is not null`,
+    ],
+  ])('that cancels a timer and sets it again is waited for by %s', async ([, cancellation], { bus }) => {
+    await set(bus.db, 1, { at: '1h', timerKey: 'a' });
+    const open = await openTransaction(bus.url);
+    await cancelTimer(open.client, 'payment.captured', 'a');
+    await open.emit('payment.captured', payment(2), { at: '1h', timerKey: 'a' });
+    const cancelled = rows(bus.db, `select ${cancellation} as it`);
+    await expect.poll(() => rows(bus.db, 'select from pg_locks where not granted')).toHaveLength(1);
+    await open.commit();
+    expect(await cancelled).toEqual([{ it: true }]);
+    expect(await pending(bus.db)).toEqual([]);
   });
 });
 

@@ -5,7 +5,8 @@
 //    has nothing to settle, so that it holds nothing else;
 //    A release of timers takes a lock of its own first, and then the rows of `timers` that nobody else has locked; it waits
 //    for no row of `events` for longer than its `lock_timeout`, which is shorter than Postgres's search for deadlocks. An
-//    erasure locks those that it overwrites, and waits for whoever moves or cancels one;
+//    erasure locks those that it overwrites, and waits for whoever moves or cancels one. They record that it is set aside no
+//    longer, unless somebody has locked that;
 // 2. rows of `lanes`, all that the transaction changes, by id. A claim skips rows that others have locked;
 // 3. rows of `deliveries`, which only the holder of their lane changes;
 // 4. rows of `events`, by id;
