@@ -355,7 +355,10 @@ begin
       where (lane_id, lane_key, position) > (own.home_id, own.held_key, one.head_is)
         and lane_id = own.home_id and lane_key = own.held_key
         and coalesce(state in ('pending', 'failing'), false)
-    ) then
+    )
+      -- A key that is halted further on waits there: the shared lane knows nothing of it.
+      or is_bounded and postbud_front_1(own.topic, own.subscriber, own.home_id, own.held_key) is not null
+    then
       due := at;
     end if;
     makes_due := makes_due or not is_kept and coalesce(due <= at, false);

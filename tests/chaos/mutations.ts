@@ -323,12 +323,10 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     changes: [
       {
         file: SETTLE,
-        from: `    ) then
-      due := at;
-`,
-        to: `    ) and own.head = one.head_is then
-      due := at;
-`,
+        from: `    )
+      -- A key that is halted further on waits there: `,
+        to: `    ) and own.head = one.head_is
+      -- A key that is halted further on waits there: `,
       },
     ],
   },

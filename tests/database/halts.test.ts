@@ -250,6 +250,30 @@ describe('a halt', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
+  test('of a key lasts when a delivery that was replayed before it is delivered alone', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    const orderingKey = 'booking 1';
+    let refuses = true;
+    const attached = ledger(() => refuses && refuse(), { afterDeadLetter: 'halt' });
+    await emitPayments(bus.db, 1, 2, { orderingKey });
+    await drain(bus.db, [attached]);
+    await dismissAll(bus.db);
+    await drain(bus.db, [attached], { now: START + 3 * DAY });
+    refuses = false;
+    // As after the death of a relay.
+    await rows(bus.db, 'update lanes set careful_to = tail where held_key is not null');
+    const [first] = await deliveryIdsOf(bus.db);
+    await replayed(bus.db, [first!], new Date(START + 4 * DAY));
+    await drain(bus.db, [attached], { now: START + 4 * DAY });
+    await emitPayments(bus.db, 3, 3, { orderingKey });
+    await drain(bus.db, [attached], { now: START + 5 * DAY });
+    expect(handed).toEqual([1, 2, 1]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
   test('that is made again while lanes are released lasts', async ({ bus, handed, ledger }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger(refuse, { afterDeadLetter: 'halt' })]);
