@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 
-import { dismissMatching } from '../../lib/bus/deliveries/operations/dismiss-matching.ts';
+import { dismissMatching } from '../../lib/console/dismissals/dismiss-matching.ts';
 import { previewDismissal } from '../../lib/console/dismissals/preview.ts';
 import { dismissRequest } from '../../lib/console/dismissals/request.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';

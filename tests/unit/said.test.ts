@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { saidIn } from '../../lib/bus/subscribers/said.ts';
+import { saidIn } from '../../lib/platform/said.ts';
 
 describe('what a component says in an answer', () => {
   test.each([

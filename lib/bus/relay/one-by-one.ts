@@ -105,12 +105,11 @@ class Turns {
   }
 
   take(): number | null {
-    const { progress, lane } = this.#state;
+    const { progress } = this.#state;
     for (;;) {
       const place = progress.next(this.#place);
       if (place === null) return null;
       this.#place = place + 1;
-      if (!lane.isShared) return place;
       const key = progress.keyOf(place);
       const behind = this.#behind.get(key);
       if (!behind) {
@@ -123,8 +122,7 @@ class Turns {
 
   /** Takes the next place of the same key; if there is none, that of another key, as `take` does. */
   takeAfter(place: number): number | null {
-    const { progress, lane } = this.#state;
-    if (!lane.isShared) return this.take();
+    const { progress } = this.#state;
     const key = progress.keyOf(place);
     const next = progress.isBlocked(key) ? undefined : this.#behind.get(key)?.shift();
     if (next !== undefined) return next;

@@ -5,7 +5,7 @@ import type { RemoteSubscriber } from '../../platform/config.ts';
 import { DAY, SECOND } from '../../platform/time.ts';
 import { traceparent } from '../../platform/trace-context.ts';
 import { NotDelivered, PermanentError, RetryAfter } from './outcome.ts';
-import { saidIn } from './said.ts';
+import { saidIn } from '../../platform/said.ts';
 import { attach, attachBatches, topicsOf } from './subscriber.ts';
 import type {
   AttachedSubscriber,

@@ -1,10 +1,10 @@
 import * as z from 'zod';
 
-import { findDeadLetters } from '../../bus/deliveries/operations/dismiss-matching.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { msOf } from '../../platform/time.ts';
 import { asForm } from '../kit/form-request.ts';
 import * as shape from '../kit/shapes.ts';
+import { findDeadLetters } from './dismiss-matching.ts';
 import { dismissRequest } from './request.ts';
 import type { ParsedDismissRequest } from './request.ts';
 

@@ -1,6 +1,5 @@
 import * as z from 'zod';
 
-import { dismissMatching } from '../../bus/deliveries/operations/dismiss-matching.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';
 import { SECOND } from '../../platform/time.ts';
 import { NO_REASON } from '../kit/action.ts';
@@ -13,6 +12,7 @@ import { problemOf } from '../kit/problem-of.ts';
 import { operatorRoute } from '../kit/route.ts';
 import type { Bus } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
+import { dismissMatching } from './dismiss-matching.ts';
 import { dismissPage } from './page.ts';
 import { dismissBody, dismissDryRun, dismissForm, dismissPreview, previewDismissal } from './preview.ts';
 

@@ -1,4 +1,4 @@
-import { saidIn } from '../../bus/subscribers/said.ts';
+import { saidIn } from '../../platform/said.ts';
 import { visible } from '../../platform/visible.ts';
 import type { AttemptError } from '../dead-letters/delivery.ts';
 import { statusOf } from '../kit/states.ts';

@@ -1,6 +1,6 @@
 import type { TestWebhook } from '../../../drizzle/schema.ts';
 import { topics as catalogTopics, subscriberNames } from '../../bus/catalog/catalog.ts';
-import { saidIn } from '../../bus/subscribers/said.ts';
+import { saidIn } from '../../platform/said.ts';
 import { topicsOf } from '../../bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';

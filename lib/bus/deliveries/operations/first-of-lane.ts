@@ -85,7 +85,6 @@ interface FoundDelivery {
   /** The id of the dead letter in front of it that halts the lane. */
   readonly halted_by: string | null;
   readonly is_unfinished: boolean;
-  readonly is_failing: boolean;
   readonly attempts: number;
 }
 
@@ -100,7 +99,7 @@ const FIRST_OF_LANE = `
   select home.topic, home.subscriber, lane.id::text as lane_id, event_id::text, lane.lease_token is null as is_free,
     state in ('pending', 'failing') as is_unfinished,
     -- A wait that the handler asked for does not count as an attempt.
-    attempts > 0 as is_failing, attempts,
+    attempts,
     not exists (
       select from deliveries as earlier
       where earlier.lane_id = home.id and earlier.position > lane.head and earlier.position < target.position

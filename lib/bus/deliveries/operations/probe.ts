@@ -5,29 +5,22 @@ import { outages } from '../../../../drizzle/schema.ts';
 import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database, Transaction } from '../../../platform/db/connect.ts';
 import { run } from '../../../platform/db/statement.ts';
+import type { Asked } from './first-of-lane.ts';
+
+/** What an operator asks for, of a subscriber. */
+interface AskedOf extends Omit<Asked, 'deliveryId'> {
+  readonly subscriber: string;
+}
 
 /**
  * Makes the next probe of a subscriber that does not answer due now, and records the operator. One delivery probes: the
  * one that is due longest, or, where all wait for a retry, the first of them.
  *
- * @param now overrides the database's clock in tests.
  * @returns false for a subscriber without an outage: nothing changes, and nothing is recorded.
  */
 export async function probe(
   db: Database,
-  {
-    subscriber,
-    by,
-    reason = null,
-    incidentId = null,
-    now,
-  }: {
-    readonly subscriber: string;
-    readonly by: string;
-    readonly reason?: string | null;
-    readonly incidentId?: string | null;
-    readonly now?: Date;
-  },
+  { subscriber, by, reason = null, incidentId = null, now }: AskedOf,
 ): Promise<boolean> {
   const clock = now?.toISOString() ?? null;
   return await db.transaction(async (tx) => {

@@ -18,7 +18,7 @@ export async function skip(db: Database, asked: Asked & { readonly reason: strin
   return await onFirstOfLane(db, asked, async (tx, { topic, subscriber, values, ...found }) => {
     // The operator's reason is not part of the error group: each reason would make a group of its own.
     const { key, kind, message } = errorGroupOf(topic, subscriber, SKIPPED.kind, SKIPPED.message);
-    const skipped = [found.event_id, found.is_failing ? 1 : 0, key, kind, message];
+    const skipped = [found.event_id, found.attempts > 0 ? 1 : 0, key, kind, message];
     await run(tx, { text: SKIP, values: [...values, ...skipped] });
     await run(tx, { text: END_OF_TROUBLE, values: [found.lane_id] });
   });

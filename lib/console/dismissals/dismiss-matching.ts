@@ -1,10 +1,11 @@
-import type { Database } from '../../../platform/db/connect.ts';
-import { driverOf, run } from '../../../platform/db/statement.ts';
-import { CountChanged } from '../refusals.ts';
-import { beginDismissal, dismissDeadLetters } from './dismiss.ts';
-import type { Dismissal, Dismissed } from './dismiss.ts';
-import { CLOCK_AND_WINDOW, windowValues } from './replay-matching.ts';
-import type { ChosenDeliveries } from './replay-matching.ts';
+import { beginDismissal, dismissDeadLetters } from '../../bus/deliveries/operations/dismiss.ts';
+import type { Dismissal, Dismissed } from '../../bus/deliveries/operations/dismiss.ts';
+import { CLOCK_AND_WINDOW, windowValues } from '../../bus/deliveries/operations/replay-matching.ts';
+import type { ChosenDeliveries } from '../../bus/deliveries/operations/replay-matching.ts';
+import { CountChanged } from '../../bus/deliveries/refusals.ts';
+import type { Database } from '../../platform/db/connect.ts';
+import { driverOf, run } from '../../platform/db/statement.ts';
+import { instantSql as iso } from '../kit/fields.ts';
 
 /** The dead letters that an operator dismisses together. */
 export interface DismissRequest extends ChosenDeliveries {
@@ -41,27 +42,12 @@ export interface MatchingDeadLetters {
 /**
  * Finds the dead letters of a request, and changes nothing. Those of a filter are counted by `error_groups`, and one by
  * one only in a group that began before the window or goes on after it.
- *
- * @param now overrides the database's clock in tests.
  */
-export async function findDeadLetters(
-  db: Database,
-  asked: DismissRequest,
-  now?: Date,
-): Promise<MatchingDeadLetters> {
+export async function findDeadLetters(db: Database, asked: DismissRequest): Promise<MatchingDeadLetters> {
   const { topic = null, subscriber: to = null, group: key = null, q, deliveryIds: ids } = asked;
   const [row] = await run<{ found: MatchingDeadLetters }>(driverOf(db), {
     text: ids ? FIND.chosen : FIND.filtered,
-    values: [
-      topic,
-      to,
-      key,
-      ...windowValues(asked),
-      ids ? JSON.stringify(ids) : null,
-      q || null,
-      null,
-      now?.toISOString() ?? null,
-    ],
+    values: [topic, to, key, ...windowValues(asked), ids ? JSON.stringify(ids) : null, q || null, null, null],
   });
   return row!.found;
 }
@@ -85,7 +71,7 @@ export async function dismissMatching(
   asked: DismissRequest,
   how: Dismissal,
 ): Promise<MatchingDismissed> {
-  const found = await findDeadLetters(db, asked, how.now);
+  const found = await findDeadLetters(db, asked);
   const { matched, since: from, until: to } = found;
   if (asked.expectedCount !== undefined && asked.expectedCount !== matched)
     throw new CountChanged(asked.expectedCount, matched, 'dismiss');
@@ -98,11 +84,10 @@ export async function dismissMatching(
       { topic, subscriber: name, ...chosen },
       { ...beginDismissal(how), at: found.generatedAt },
     );
-  const { matched: left } = await findDeadLetters(db, { ...asked, until: to }, how.now);
+  const { matched: left } = await findDeadLetters(db, { ...asked, until: to });
   return { matched, dismissed, left, dismissedAt: found.generatedAt };
 }
 
-const iso = (sql: string) => `to_char(${sql} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 const exact = (sql: string) =>
   `case when isfinite(${sql}) then to_char(${sql} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
       else ${sql}::text end`;
