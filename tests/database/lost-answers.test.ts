@@ -374,6 +374,13 @@ describe('a settlement that is repeated, because its answer was lost,', () => {
     expect(await turn(bus, attached, at, [outcome])).toMatchObject({ settled: { waited: 0 }, lanes: [] });
     expect((await turn(bus, attached, at)).lanes).toEqual([]);
     expect(await rows(bus.db, known)).toEqual(before);
+    // An erasure has rewritten the log meanwhile, so that it records the wait once more.
+    await rows(
+      bus.db,
+      `update deliveries set attempt_log = replace(attempt_log::text, 'no answer', 'erased')::jsonb`,
+    );
+    expect(await turn(bus, attached, at, [outcome])).toMatchObject({ settled: { waited: 1 }, lanes: [] });
+    expect((await turn(bus, attached, at)).lanes).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
