@@ -73,6 +73,7 @@ export const LAYERS = [
   ],
   [
     'lib/platform/answer.ts',
+    'lib/platform/said.ts',
     'lib/platform/environment.ts',
     'lib/platform/origin-pattern.ts',
     'lib/platform/lifetime.ts',
