@@ -1,7 +1,8 @@
 import { describe, expect } from 'vitest';
 
+import { relay } from '../../lib/bus/relay/relay.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
-import { MINUTE } from '../../lib/platform/time.ts';
+import { HOUR, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import type { MakeLedger } from '../support/bus-test.ts';
 import {
@@ -15,6 +16,7 @@ import {
   START,
   statesOf,
 } from '../support/bus.ts';
+import { loseAnswers } from '../support/lost-answers.ts';
 
 /** A marker as a producer could insert it who may write to the tables. */
 const MARKER = `insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes, subscribers)
@@ -275,5 +277,70 @@ describe('a clock that was ahead and is back', () => {
       { key: 'key 13', minutes: 1, agrees: true },
       { key: 'key 14', minutes: 361, agrees: true },
     ]);
+  });
+
+  describe('while a handler of an earlier claim runs', () => {
+    /** Has the first claim read a clock that is two hours ahead. */
+    const claimAhead = () => {
+      let hasClaimed = false;
+      loseAnswers({
+        after: (text, [row]) => {
+          if (!/postbud_turn_\d/.test(text) || hasClaimed) return false;
+          const { answer } = row as { answer: { now: number; clock: number; claimed: object | null } };
+          if (answer.claimed === null) return false;
+          hasClaimed = true;
+          answer.now += 2 * HOUR;
+          answer.clock += 2 * HOUR;
+          return false;
+        },
+      });
+    };
+
+    test.for([
+      ['its retry', false],
+      ['its retry, where its relay ends meanwhile,', true],
+    ] as const)(
+      'leaves %s no later than it would be by the right clock',
+      async ([, ends], { bus, ledger, output }) => {
+        output.text();
+        await emitPayments(bus.db, 1, 1);
+        claimAhead();
+        const stop = new AbortController();
+        const down = ledger(() => {
+          if (ends) stop.abort();
+          throw new Error('down');
+        });
+        await relay({ db: bus.db, subscribers: [down], until: Date.now() + 45_000, stop: stop.signal });
+        const lanes = await rows(
+          bus.db,
+          `select round(extract(epoch from due_at - clock_timestamp()) / 60)::int as minutes, due_at = next_attempt_at as agrees
+           from lanes join deliveries on lane_id = lanes.id where subscriber = 'ledger'`,
+        );
+        expect(lanes).toEqual([{ minutes: 1, agrees: true }]);
+      },
+    );
+
+    test('leaves the lease of its key no longer than it would be by the right clock', async ({
+      bus,
+      ledger,
+      output,
+    }) => {
+      output.text();
+      await emitPayments(bus.db, 1, 1, { orderingKey: 'a key' });
+      claimAhead();
+      const leases = () =>
+        rows(
+          bus.db,
+          `select leased_until < clock_timestamp() + interval '90 seconds' as is_right from lanes where held_key = 'a key'`,
+        );
+      let found: unknown;
+      // The key leaves its shared lane, which such a long handler would hold up.
+      const slow = ledger(async () => {
+        await expect.poll(async () => (found = await leases())).toEqual([{ is_right: true }]);
+      });
+      await drainLive(bus.db, [slow]);
+      expect(found).toEqual([{ is_right: true }]);
+      expect(await statesOf(bus.db)).toEqual(['delivered']);
+    });
   });
 });

@@ -35,6 +35,9 @@ const HURRIED_TRIES = 2;
 /** No ring of the bell: the turn that should have answered it failed, or has not been sent. */
 const UNHEARD = -1;
 
+/** A smaller step back of the database's clock keeps no lane waiting for long. */
+const STEP_MS = 10 * SECOND;
+
 /** Events that one turn fans out. */
 const MAX_FANNED_OUT = 3000;
 
@@ -68,6 +71,8 @@ export class ClaimLoop {
   #isRepeating = false;
   /** Whether it took too long, and the next one does less. */
   #isSmaller = false;
+  /** Whether a clock was ahead and is back, and its times are not taken back yet. */
+  #isClockBack = false;
 
   /** @param loops it and those beside it. */
   constructor(relaying: Relaying, loops: RelaysLoops) {
@@ -124,7 +129,7 @@ export class ClaimLoop {
     try {
       turn = await this.#settleFanOutAndClaim(!isRepeated);
       this.#isBusy = this.#runs.deliver(turn);
-      if (turn.isClockBack) await takeBackTimes(db);
+      await this.#takeBackTimes();
       const rescued = await tidy(db, time.overriddenNow());
       const released = await releaseTimers(db, time.overriddenNow());
       found = rescued + released + (await this.#followOutages(turn));
@@ -149,6 +154,7 @@ export class ClaimLoop {
     const outcomes = yielded.map(({ outcome }) => outcome);
     const early = isLooking ? [...bell.early] : NO_LOOKS;
     const claim = isLooking ? this.#nextClaim(early) : NO_CLAIM;
+    const writtenByMs = latestClockOf(yielded);
     const sentAt = performance.now();
     let taken: Turn;
     try {
@@ -165,6 +171,7 @@ export class ClaimLoop {
     const { lanes, fannedOut } = taken;
     report.fannedOut += fannedOut;
     onTurn?.(report);
+    this.#isClockBack ||= taken.isClockBack || (now === null && taken.nowMs < writtenByMs - STEP_MS);
     this.#runs.confirm(yielded, taken.settled);
     if (lanes.length > 0 || fannedOut > 0) this.#pace.foundWork();
     if (taken.hasFoundDue) this.#relaying.dueLooks.owe();
@@ -174,6 +181,13 @@ export class ClaimLoop {
     const leaseClock = time.clockFrom(taken.nowMs, sentAt);
     if (now === null) clockJumpsOf(db).note({ clockMs: taken.clockMs, sentAt, receivedAt });
     return { ...taken, lanes: this.#withoutJumps(lanes), yielded, clocks: { clock, leaseClock } };
+  }
+
+  /** Those that were there when the clock stepped back, and those that runs of earlier claims have written since. */
+  async #takeBackTimes(): Promise<void> {
+    if (!this.#isClockBack) return;
+    await takeBackTimes(this.#relaying.db);
+    this.#isClockBack = false;
   }
 
   /** A relay whose lease only a jump of the clock has ended did not die: nothing is charged for it. */
@@ -282,7 +296,9 @@ export class ClaimLoop {
 
   async #settle(): Promise<void> {
     try {
-      await this.#followOutages(await this.#settleFanOutAndClaim(false));
+      const turn = await this.#settleFanOutAndClaim(false);
+      await this.#takeBackTimes();
+      await this.#followOutages(turn);
     } catch (error) {
       await this.#outlast(error);
     }
@@ -370,6 +386,15 @@ const NO_CLAIM: Claim = {
 
 /** A turn with what it settled, and the clocks that the runs of its lanes use. */
 type TimedTurn = Turn & { readonly yielded: readonly Yielded[]; readonly clocks: Clocks };
+
+/** The latest clock by which outcomes say until when lanes wait. A run goes by that of its claim. */
+function latestClockOf(yielded: readonly Yielded[]): number {
+  const waiting = yielded.filter(
+    ({ outcome: { keepUntilMs, unfinished, leaving } }) =>
+      keepUntilMs !== null || unfinished.length > 0 || leaving.length > 0,
+  );
+  return Math.max(...waiting.map(({ run }) => run.state.options.clock()));
+}
 
 /** Resolves when those have ended, which is no time at all. */
 const handlersThatWaitForNothing = () => new Promise<void>((resolve) => process.nextTick(resolve));
