@@ -70,8 +70,10 @@ begin
   foreach place in array leased loop
     lane := lane_rows[place];
     is_plain := not is_bounded and lane.home_id is null and lane.head >= lane.careful_to
-      and not coalesce(lane.id = any (probes), false)
-      and (lane.slot is null or not exists (select from lanes as key where key.home_id = lane.id));
+      and not coalesce(lane.id = any (probes), false);
+    if is_plain and lane.slot is not null then
+      is_plain := not exists (select from lanes as key where key.home_id = lane.id);
+    end if;
     if is_plain and position is not null and tails[place] = position and lane.head = lane.tail then
       found_positions := found_positions || position;
       found_events := found_events || event_id;
@@ -80,8 +82,7 @@ begin
         'lapsed_at', case when lane.lease_token is not null then extract(epoch from coalesce(lane.due_at, lane.leased_until)) * 1000 end,
         'lapsed_version', lane.held_version, 'is_whole', asked > 1, 'positions', array[position], 'begun', null);
     else
-      batch := postbud_next_batch_1(lane, case when is_plain then asked
-        when lane.head < lane.careful_to or lane.id = any (probes) then 1 else asked end,
+      batch := postbud_next_batch_1(lane, case when lane.head < lane.careful_to or lane.id = any (probes) then 1 else asked end,
         most_bytes / cardinality(leased), is_bounded);
       found_positions := found_positions || batch.positions;
       found_events := found_events || batch.event_ids;

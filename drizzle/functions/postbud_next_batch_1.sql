@@ -8,31 +8,25 @@ create or replace function postbud_next_batch_1(
   out is_whole boolean,
   out front bigint
 ) language plpgsql as $$
-declare
-  batch record;
 begin
   if is_bounded then
     front := postbud_front_1(lane.topic, lane.subscriber, coalesce(lane.home_id, lane.id), nullif(lane.held_key, ''));
   end if;
-  select coalesce(array_agg(next.position order by next.position) filter (where fits), '{}') as positions,
-    coalesce(array_agg(next.event_id order by next.position) filter (where fits), '{}') as event_ids,
+  select coalesce(array_agg(next.position order by next.position) filter (where fits), '{}'),
+    coalesce(array_agg(next.event_id order by next.position) filter (where fits), '{}'),
     json_agg(json_build_array(next.position, attempts, replays, extract(epoch from next_attempt_at) * 1000, backfilled,
       case when next_attempt_at is not null then (
         select extract(epoch from (attempt_log -> -1 ->> 'keeps')::timestamptz) * 1000 from deliveries
         where deliveries.lane_id = coalesce(lane.home_id, lane.id) and deliveries.position = next.position
           and attempt_log -> -1 ->> 'outcome' = 'probed'
       ) end))
-      filter (where fits and (attempts > 0 or replays > 0 or next_attempt_at is not null or backfilled)) as begun,
-    count(*) < asked and coalesce(bool_and(fits), true) as is_whole
-  into batch
+      filter (where fits and (attempts > 0 or replays > 0 or next_attempt_at is not null or backfilled)),
+    count(*) < asked and coalesce(bool_and(fits), true)
+  into positions, event_ids, begun, is_whole
   from (
     select *, sum(payload_bytes) over (order by next.position) - payload_bytes < most_bytes as fits
     from postbud_next_2(lane.id, lane.home_id, lane.slot, lane.held_key, lane.head, asked) as next
     where front is null or next.position <= front
   ) as next;
-  positions := batch.positions;
-  event_ids := batch.event_ids;
-  begun := batch.begun;
-  is_whole := batch.is_whole;
 end
 $$;

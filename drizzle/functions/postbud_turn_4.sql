@@ -182,16 +182,13 @@ begin
       -- An idle lane is due now. Another one is when it was to be looked at.
       if coalesce(lane.due_at, case when lane.lease_token is not null then lane.leased_until end) > now_at or lane.waits_for_version > versions[turn] then
         turn := null;
-      end if;
-      if is_paused and exists (
-        select from pauses where pauses.subscriber = lane.subscriber and pauses.topic in ('', lane.topic)
-      ) then
-        turn := null;
-      end if;
-      if is_down and waits[turn] and exists (
-        select from outages where outages.subscriber = lane.subscriber and recovered_at is null
-      ) then
-        turn := null;
+      elsif is_paused or is_down then
+        -- Asked only here: an expression with a query in it costs a query, whatever else it says.
+        turn := case when not exists (
+            select from pauses where pauses.subscriber = lane.subscriber and pauses.topic in ('', lane.topic)
+          ) and not (waits[turn] and exists (
+            select from outages where outages.subscriber = lane.subscriber and recovered_at is null
+          )) then turn end;
       end if;
       turns[place] := turn;
     end loop;

@@ -1,0 +1,790 @@
+-- Leases lanes and reads their next deliveries. The lanes are locked, and `turns` say which of the asked subscriptions each is
+-- leased for; null for one that is only lengthened, and then made due if it was idle. `position` and `event_id`: the single
+-- delivery that was just written to the lanes that are lengthened.
+--
+-- A lane at its front gives nothing. The settlement then makes it due no more, until the front moves.
+create or replace function postbud_lease_1(
+  token uuid, versions int[], leases_ms float8[], addresses tid[], lane_rows lanes[], turns int[], tails bigint[],
+  firsts timestamptz[], probes bigint[], is_bounded boolean, max_deliveries int, at timestamptz,
+  "position" bigint, event_id uuid
+) returns json language plpgsql as $$
+#variable_conflict use_column
+declare
+  -- Payloads of 16 MiB at most, but one for each lane: a claim of nothing but webhooks of the largest size would otherwise be
+  -- more than a string can hold.
+  most_bytes constant int := 16 * 1024 * 1024;
+  lane lanes;
+  place int;
+  turn int;
+  until timestamptz;
+  tokens uuid[] := '{}';
+  untils timestamptz[] := '{}';
+  held_versions smallint[] := '{}';
+  dues timestamptz[] := '{}';
+  leased int[] := '{}';
+  homes bigint[] := '{}';
+  home_untils timestamptz[] := '{}';
+  asked int;
+  is_plain boolean;
+  batch record;
+  found_lanes json[] := '{}';
+  found_positions bigint[] := '{}';
+  found_events uuid[] := '{}';
+begin
+  for place in 1..cardinality(lane_rows) loop
+    lane := lane_rows[place];
+    turn := turns[place];
+    if turn is null then
+      tokens := tokens || lane.lease_token;
+      untils := untils || lane.leased_until;
+      held_versions := held_versions || lane.held_version;
+      dues := dues || coalesce(lane.due_at, case when lane.lease_token is null then least(firsts[place], at) end);
+    else
+      until := at + leases_ms[turn] * interval '1 millisecond';
+      tokens := tokens || token;
+      untils := untils || until;
+      held_versions := held_versions || versions[turn]::smallint;
+      dues := dues || case when lane.home_id is not null then until end;
+      leased := leased || place;
+      if lane.home_id is null then
+        homes := homes || lane.id;
+        home_untils := home_untils || until;
+      end if;
+    end if;
+  end loop;
+  update lanes set tail = greatest(lanes.tail, changed.tail), lease_token = changed.token, leased_until = changed.until,
+    held_version = changed.held_version, due_at = changed.due
+  from unnest(addresses, tails, tokens, untils, held_versions, dues)
+    as changed(address, tail, token, until, held_version, due)
+  where lanes.ctid = changed.address;
+  if cardinality(leased) = 0 then
+    return null;
+  end if;
+  if cardinality(homes) = 1 then
+    insert into leases values (home_untils[1], homes);
+  elsif cardinality(homes) > 1 then
+    insert into leases
+    select until, array_agg(id) from unnest(home_untils, homes) as leased(until, id) group by until;
+  end if;
+  asked := greatest(1, max_deliveries / cardinality(leased));
+  foreach place in array leased loop
+    lane := lane_rows[place];
+    is_plain := not is_bounded and lane.home_id is null and lane.head >= lane.careful_to
+      and not coalesce(lane.id = any (probes), false);
+    if is_plain and lane.slot is not null then
+      is_plain := not exists (select from lanes as key where key.home_id = lane.id);
+    end if;
+    if is_plain and position is not null and tails[place] = position and lane.head = lane.tail then
+      found_positions := found_positions || position;
+      found_events := found_events || event_id;
+      found_lanes := found_lanes || json_build_object('id', lane.id, 'home', lane.id, 'is_shared', lane.slot is not null,
+        'topic', lane.topic, 'subscriber', lane.subscriber, 'head', lane.head, 'newest', position, 'is_probe', false,
+        'lapsed_at', case when lane.lease_token is not null then extract(epoch from coalesce(lane.due_at, lane.leased_until)) * 1000 end,
+        'lapsed_version', lane.held_version, 'is_whole', asked > 1, 'positions', array[position], 'begun', null);
+    else
+      batch := postbud_next_batch_1(lane, case when lane.head < lane.careful_to or lane.id = any (probes) then 1 else asked end,
+        most_bytes / cardinality(leased), is_bounded);
+      found_positions := found_positions || batch.positions;
+      found_events := found_events || batch.event_ids;
+      found_lanes := found_lanes || json_build_object('id', lane.id, 'home', coalesce(lane.home_id, lane.id),
+        'is_shared', lane.slot is not null and lane.home_id is null, 'topic', lane.topic, 'subscriber', lane.subscriber,
+        'head', lane.head, 'newest', coalesce(batch.front, greatest(lane.tail, tails[place])),
+        'is_probe', coalesce(lane.id = any (probes), false),
+        'lapsed_at', case when lane.lease_token is not null then extract(epoch from coalesce(lane.due_at, lane.leased_until)) * 1000 end,
+        'lapsed_version', lane.held_version, 'is_whole', batch.is_whole, 'positions', batch.positions, 'begun', batch.begun);
+    end if;
+  end loop;
+  return json_build_object('lanes', found_lanes, 'events', (
+    select json_agg(json_build_array(position, id, topic, payload, version, producer,
+      date_part('epoch', created_at) * 1000, seq, ordering_key, correlation_id, causation_id, traceparent,
+      erased_at is not null))
+    -- Each once, however many lanes carry it: it stands at the same position in all of them.
+    from (
+      select distinct on (position) position, event_id
+      from unnest(found_positions, found_events) as found(position, event_id) order by position
+    ) as found join events on id = event_id
+  ));
+end
+$$;
+--> statement-breakpoint
+-- The next deliveries of a lane, in order, up to its front where there is one.
+create or replace function postbud_next_batch_1(
+  lane lanes, asked int, most_bytes int, is_bounded boolean,
+  out positions bigint[], out event_ids uuid[],
+  -- Those with an earlier attempt, replay or wait, and those of a backfill; of one that an operator probes, when its next
+  -- attempt is due if this one fails, which then costs nothing.
+  out begun json,
+  out is_whole boolean,
+  out front bigint
+) language plpgsql as $$
+begin
+  if is_bounded then
+    front := postbud_front_1(lane.topic, lane.subscriber, coalesce(lane.home_id, lane.id), nullif(lane.held_key, ''));
+  end if;
+  select coalesce(array_agg(next.position order by next.position) filter (where fits), '{}'),
+    coalesce(array_agg(next.event_id order by next.position) filter (where fits), '{}'),
+    json_agg(json_build_array(next.position, attempts, replays, extract(epoch from next_attempt_at) * 1000, backfilled,
+      case when next_attempt_at is not null then (
+        select extract(epoch from (attempt_log -> -1 ->> 'keeps')::timestamptz) * 1000 from deliveries
+        where deliveries.lane_id = coalesce(lane.home_id, lane.id) and deliveries.position = next.position
+          and attempt_log -> -1 ->> 'outcome' = 'probed'
+      ) end))
+      filter (where fits and (attempts > 0 or replays > 0 or next_attempt_at is not null or backfilled)),
+    count(*) < asked and coalesce(bool_and(fits), true)
+  into positions, event_ids, begun, is_whole
+  from (
+    select *, sum(payload_bytes) over (order by next.position) - payload_bytes < most_bytes as fits
+    from postbud_next_2(lane.id, lane.home_id, lane.slot, lane.held_key, lane.head, asked) as next
+    where front is null or next.position <= front
+  ) as next;
+end
+$$;
+--> statement-breakpoint
+-- Records outcomes and lets the lanes go, or keeps them. A lane whose token is no longer the relay's is passed over with
+-- all its outcomes; doing it twice changes nothing the second time. The lanes and their homes must be locked.
+--
+-- Counters that a row changed by hand contradicts stay where they can be: the doctor finds them, and no lane stops for them.
+--
+-- `delivered_*`: deliveries of a lane with the same times, to the millisecond, and as many replays, are one row with all
+-- their positions. `delivered_in_ms` has the durations of all rows, and then how often those of each had been replayed at
+-- their claim, as `replays` of `unfinished` says. A delivery that has been replayed since then has another attempt before it:
+-- an earlier call has settled this one. A release that does not say has that go unnoticed.
+-- `lane_ids`, `addresses` and `lane_rows` are the locked lanes, and `held` those whose token is still the relay's. With `keeps_more` a lane that
+-- has more to deliver is not made due: the caller leases it at once.
+create or replace function postbud_settle_3(
+  outcomes postbud_outcome_2[],
+  delivered_lanes bigint[], delivered_homes bigint[], delivered_positions text[], delivered_at_ms float8[],
+  delivered_in_ms int[],
+  unfinished jsonb,
+  -- Keys that leave their shared lane: one whose handler takes long, with the lease that it is under; or one that a newer
+  -- release is needed for.
+  leaving jsonb,
+  lane_ids bigint[], addresses tid[], lane_rows lanes[], held bigint[],
+  is_bounded boolean,
+  keeps_more boolean,
+  at timestamptz,
+  -- The lanes of the keys that left and that the relay keeps, by the lane that they left and the key.
+  out left_for jsonb,
+  out delivered int,
+  out failed int,
+  out waited int,
+  out dead_lettered int,
+  out changes postbud_change_1[],
+  -- The lanes that have more to deliver and are not due; and whether others are due by now.
+  out more bigint[],
+  out makes_due boolean
+) language plpgsql as $$
+declare
+  is_all_held constant boolean := cardinality(held) = cardinality(outcomes);
+  stretches constant int := cardinality(delivered_lanes);
+  one postbud_outcome_2;
+  is_of_key boolean := false;
+  is_waiting boolean := false;
+  moved postbud_change_1[];
+  is_small boolean := stretches <= 16;
+  delivery record;
+  -- What this call has recorded, and no earlier one: the lanes that have delivered, and the attempts that say who is there.
+  answering bigint[] := '{}';
+  presences jsonb;
+  event_ids uuid[] := '{}';
+  opens int[] := '{}';
+  failings int[] := '{}';
+  place int;
+  own lanes;
+  again record;
+  new_head bigint;
+  is_kept boolean;
+  due timestamptz;
+  places tid[] := '{}';
+  heads bigint[] := '{}';
+  tails bigint[] := '{}';
+  carefuls bigint[] := '{}';
+  waits smallint[] := '{}';
+  tokens uuid[] := '{}';
+  untils timestamptz[] := '{}';
+  dues timestamptz[] := '{}';
+  kept bigint[] := '{}';
+  kept_until timestamptz;
+begin
+  foreach one in array outcomes loop
+    is_of_key := is_of_key or one.id <> one.home;
+    is_waiting := is_waiting or one.waits;
+  end loop;
+  delivered := 0;
+  failed := 0;
+  waited := 0;
+  dead_lettered := 0;
+  makes_due := unfinished is not null or leaving is not null;
+  if is_small then
+    for number in 1..stretches loop
+      is_small := is_small and strpos(delivered_positions[number], ',') = 0;
+    end loop;
+  end if;
+  if is_small and stretches > 0 then
+    for delivery in
+      update deliveries set state = 'delivered', attempts = deliveries.attempts + 1, duration_ms = attempt.in_ms,
+        attempted_at = to_timestamp(attempt.at_ms / 1000),
+        delivered_at = to_timestamp((attempt.at_ms + attempt.in_ms) / 1000), next_attempt_at = null
+      from unnest(delivered_lanes, delivered_homes, delivered_positions, delivered_at_ms, delivered_in_ms[:stretches],
+          delivered_in_ms[stretches + 1:])
+        as attempt(lane, home, positions, at_ms, in_ms, replays)
+      where deliveries.lane_id = attempt.home and deliveries.position = trim(attempt.positions, '{}')::bigint
+        and coalesce(deliveries.state in ('pending', 'failing'), false)
+        and deliveries.replays = coalesce(attempt.replays, deliveries.replays)
+        and (is_all_held or attempt.lane = any (held))
+      returning attempt.lane, deliveries.event_id, (deliveries.attempts > 1)::int as was_failing,
+        (deliveries.attempts = 1 and deliveries.replays = 0)::int as first_attempt, deliveries.delivered_at
+    loop
+      delivered := delivered + 1;
+      answering := answering || delivery.lane;
+      own := lane_rows[array_position(lane_ids, delivery.lane)];
+      changes := changes || row(own.topic, own.subscriber, delivery.was_failing - 1, -delivery.was_failing, 0, 1,
+        delivery.first_attempt, 0, delivery.delivered_at, null)::postbud_change_1;
+      place := array_position(event_ids, delivery.event_id);
+      if place is null then
+        event_ids := event_ids || delivery.event_id;
+        opens := opens || 1;
+        failings := failings || delivery.was_failing;
+      else
+        opens[place] := opens[place] + 1;
+        failings[place] := failings[place] + delivery.was_failing;
+      end if;
+    end loop;
+    for delivery in
+      -- In the order of their ids, as below.
+      update events set open = greatest(events.open - change.open, 0),
+        failing = least(greatest(events.failing - change.failing, 0), greatest(events.open - change.open, 0))
+      from (select * from unnest(event_ids, opens, failings) as change(id, open, failing) order by id) as change
+      where events.id = change.id
+      returning events.topic, events.state as becomes, postbud_event_state(
+        events.open + change.open, events.failing + change.failing, events.dead_lettered) as was
+    loop
+      if delivery.was <> delivery.becomes then
+        changes := changes || postbud_event_moved(delivery.topic, delivery.was, delivery.becomes);
+      end if;
+    end loop;
+  elsif stretches > 0 then
+    with settled as (
+      update deliveries set state = 'delivered', attempts = deliveries.attempts + 1, duration_ms = attempt.in_ms,
+        attempted_at = to_timestamp(attempt.at_ms / 1000),
+        delivered_at = to_timestamp((attempt.at_ms + attempt.in_ms) / 1000), next_attempt_at = null
+      from unnest(delivered_lanes, delivered_homes, delivered_positions, delivered_at_ms, delivered_in_ms[:stretches],
+          delivered_in_ms[stretches + 1:])
+        as attempt(lane, home, positions, at_ms, in_ms, replays)
+      where deliveries.lane_id = attempt.home and deliveries.position = any (attempt.positions::bigint[])
+        and coalesce(deliveries.state in ('pending', 'failing'), false)
+        and deliveries.replays = coalesce(attempt.replays, deliveries.replays)
+        and (is_all_held or attempt.lane = any (held))
+      returning attempt.lane, deliveries.event_id, (deliveries.attempts > 1)::int as was_failing,
+        (deliveries.attempts = 1 and deliveries.replays = 0)::int as first_attempt, deliveries.delivered_at
+    ),
+    change as (
+      select event_id, count(*)::int as open, sum(was_failing)::int as failing from settled group by event_id
+    ),
+    changed_event as (
+      -- In the order of their ids: two relays that settle deliveries of the same events would otherwise wait for each
+      -- other in a ring. Locking them first would cost a record in the log for each.
+      update events set open = greatest(events.open - change.open, 0),
+        failing = least(greatest(events.failing - change.failing, 0), greatest(events.open - change.open, 0))
+      from (select * from change order by event_id) as change
+      where events.id = change.event_id
+      returning events.topic, events.state as becomes, postbud_event_state(
+        events.open + change.open, events.failing + change.failing, events.dead_lettered) as was
+    ),
+    lane_change as (
+      select lane, count(*)::int as delivered, sum(was_failing)::int as failing,
+        sum(first_attempt)::int as first_attempt, max(delivered_at) as last_delivered_at
+      from settled group by lane
+    )
+    select (select sum(lane_change.delivered) from lane_change),
+      array(
+        select row(topic, subscriber, lane_change.failing - lane_change.delivered, -lane_change.failing, 0,
+          lane_change.delivered, first_attempt, 0, last_delivered_at, null)::postbud_change_1
+        from lane_change join unnest(lane_rows) as lanes
+          on lanes.id = lane
+      ),
+      array(select postbud_event_moved(topic, was, becomes) from changed_event where was <> becomes),
+      array(select lane from lane_change)
+    into delivered, changes, moved, answering;
+    delivered := coalesce(delivered, 0);
+    changes := changes || moved;
+  end if;
+  if unfinished is not null then
+    if unfinished @? '$[*].error_group.rest' then
+      unfinished := postbud_bound_groups_1(unfinished);
+    end if;
+    declare
+      attempts_of postbud_change_1[];
+      counts record;
+    begin
+      with attempt as materialized (
+        select * from jsonb_to_recordset(unfinished) as attempt(lane bigint, home bigint, position bigint,
+          replays int, at timestamptz, duration_ms int, burnt int, next_attempt_at timestamptz, error_group jsonb,
+          entry jsonb, halts boolean, presence text, is_probe boolean)
+      ),
+      settled as (
+        update deliveries set attempts = deliveries.attempts + attempt.burnt, attempted_at = attempt.at,
+          duration_ms = attempt.duration_ms, next_attempt_at = attempt.next_attempt_at,
+          state = case when attempt.next_attempt_at is null then 'dead_lettered'
+            when attempt.burnt = 1 then 'failing' else deliveries.state end,
+          dead_lettered_at = case when attempt.next_attempt_at is null
+            then attempt.at + attempt.duration_ms * interval '1 millisecond' end,
+          error_group = attempt.error_group ->> 'key',
+          attempt_log = coalesce(deliveries.attempt_log, '[]')
+            || (attempt.entry || jsonb_build_object('attempt', deliveries.attempts + 1))
+        from attempt
+        where deliveries.lane_id = attempt.home and deliveries.position = attempt.position
+          and coalesce(deliveries.state in ('pending', 'failing'), false)
+          and deliveries.replays = coalesce(attempt.replays, deliveries.replays)
+          and (is_all_held or attempt.lane = any (held))
+          -- Where the lane is kept, an earlier settlement of these outcomes may have recorded it, whose answer was lost. Its
+          -- key has had a lane of its own since then, and perhaps later attempts.
+          and not coalesce(deliveries.attempt_log @> jsonb_build_array(attempt.entry) and (
+            (deliveries.attempt_log -> -1) - 'attempt' = attempt.entry
+            or exists (select from lanes as left_to where left_to.home_id = attempt.lane and held_key = lane_key)
+          ), false)
+        returning attempt.lane, deliveries.position, deliveries.event_id, deliveries.lane_key,
+          deliveries.next_attempt_at, attempt.burnt, attempt.error_group,
+          attempt.home, attempt.halts, attempt.at, attempt.presence, attempt.is_probe, attempt.entry,
+          (attempt.next_attempt_at is null)::int as dead,
+          (deliveries.state = 'failing')::int - (deliveries.attempts > attempt.burnt)::int as failing,
+          case when attempt.burnt = 1 then attempt.at + attempt.duration_ms * interval '1 millisecond' end as failed_at
+      ),
+      change as (
+        select event_id, sum(dead)::int as dead, sum(settled.failing)::int as failing from settled group by event_id
+      ),
+      changed_event as (
+        update events set open = greatest(events.open - change.dead, 0),
+          failing = least(greatest(events.failing + change.failing, 0), greatest(events.open - change.dead, 0)),
+          dead_lettered = events.dead_lettered + change.dead
+        from (select * from change order by event_id) as change
+        where events.id = change.event_id
+        returning events.topic, events.state as becomes, postbud_event_state(
+          events.open + change.dead, events.failing - change.failing, events.dead_lettered - change.dead) as was
+      ),
+      -- A key that waits leaves its shared lane to the others. Its deliveries stay where they are.
+      in_trouble as (
+        insert into lanes (topic, subscriber, slot, held_key, home_id, careful_to, head, tail, due_at)
+        -- What may have ended a relay goes on one by one there.
+        select home.topic, home.subscriber, home.slot, settled.lane_key, home.id,
+          greatest(home.careful_to, outcome.careful_to),
+          -- Moved back since the claim: a replay may have put back what comes first of this key.
+          case when home.head = outcome.head_was then settled.position - (not coalesce(halts, false))::int
+            else least(settled.position - 1, home.head) end,
+          settled.position, case when home.head <> outcome.head_was then postbud_settle_3.at
+            when halts then 'infinity' else settled.next_attempt_at end
+        from settled join unnest(outcomes) as outcome on outcome.id = settled.lane, lateral (
+            select * from lanes where lanes.id >= settled.lane and lanes.id <= settled.lane order by lanes.id desc limit 1
+          ) as home
+        where home.slot is not null and home.home_id is null and (settled.next_attempt_at is not null or halts)
+        order by settled.position
+        on conflict (home_id, held_key) where home_id is not null
+          do update set head = least(lanes.head, excluded.head), careful_to = greatest(lanes.careful_to, excluded.careful_to),
+            -- Where another relay holds it, it is due at the end of that lease.
+            due_at = case when lanes.lease_token is null then excluded.due_at else lanes.due_at end
+      ),
+      halted as (
+        insert into halts (lane_id, position, lane_key, topic, subscriber, halted_at)
+        select home, settled.position, settled.lane_key, topic, subscriber, settled.at
+        from settled join unnest(lane_rows) as lanes
+          on lanes.id = settled.lane
+        where halts
+        on conflict (lane_id, position) do update set halted_at = excluded.halted_at
+      ),
+      dead as (
+        insert into error_groups as known (key, topic, subscriber, kind, message, dead_lettered)
+        select error_group ->> 'key', topic, subscriber, min(error_group ->> 'kind'), min(error_group ->> 'message'),
+          count(*)
+        from settled join unnest(lane_rows) as lanes
+          on lanes.id = settled.lane
+        where settled.dead = 1
+        -- After the events, in the order of their keys.
+          and (select count(*) from changed_event) >= 0
+        group by 1, 2, 3 order by 1
+        on conflict (key) do update set dead_lettered = known.dead_lettered + excluded.dead_lettered
+      )
+      select array(
+          select row(topic, subscriber, (-settled.dead - settled.failing), settled.failing, settled.dead, 0, 0,
+            settled.burnt, null, failed_at)::postbud_change_1
+          from settled join unnest(lane_rows) as lanes
+            on lanes.id = settled.lane
+        ) as changes,
+        array(select postbud_event_moved(topic, was, becomes) from changed_event where was <> becomes) as moved,
+        (select count(*) from settled where dead = 0 and burnt = 1) as failed,
+        (select count(*) from settled where burnt = 0) as waited,
+        (select count(*) from settled where dead = 1) as dead_lettered,
+        (
+          select jsonb_agg(jsonb_build_object('lane', lane, 'home', home, 'position', settled.position, 'entry', entry,
+            'presence', presence, 'is_probe', is_probe))
+          from settled where presence is not null
+        ) as presences
+      into counts;
+      presences := counts.presences;
+      changes := changes || counts.changes || counts.moved;
+      failed := counts.failed;
+      waited := counts.waited;
+      dead_lettered := counts.dead_lettered;
+    end;
+  end if;
+  if leaving is not null then
+    insert into lanes (topic, subscriber, slot, held_key, home_id, careful_to, head, tail, waits_for_version,
+      held_version, lease_token, leased_until, due_at)
+    select topic, subscriber, slot, key, home.id, greatest(home.careful_to, outcome.careful_to),
+      case when home.head = outcome.head_was then key_leaving.position - 1
+        else least(key_leaving.position - 1, home.head) end,
+      key_leaving.position,
+      key_leaving.waits_for_version, home.held_version,
+      case when key_leaving.keep_until is not null then home.lease_token end,
+      to_timestamp(key_leaving.keep_until / 1000), coalesce(to_timestamp(key_leaving.keep_until / 1000), at)
+    from jsonb_to_recordset(leaving) as key_leaving(lane bigint, key text, position bigint, keep_until float8,
+        waits_for_version smallint)
+      join unnest(outcomes) as outcome on outcome.id = key_leaving.lane, lateral (
+        select * from lanes
+        where lanes.id >= key_leaving.lane and lanes.id <= key_leaving.lane order by lanes.id desc limit 1
+      ) as home
+    where home.id = any (held)
+    on conflict (home_id, held_key) where home_id is not null
+      do update set head = least(lanes.head, excluded.head),
+        careful_to = greatest(lanes.careful_to, excluded.careful_to);
+    -- Also those of an earlier settlement of these outcomes, whose answer was lost: the lanes that they left are held no more.
+    select json_agg(json_build_object('id', lanes.id, 'home_id', home_id, 'held_key', held_key)) into left_for
+    from unnest(outcomes) as outcome join lanes on home_id = outcome.id and lease_token = outcome.token;
+  end if;
+  is_bounded := is_bounded or unfinished is not null and exists (select from halts);
+  if is_waiting then
+    perform postbud_record_presence_1(outcomes, held, answering, presences, at);
+  end if;
+  if makes_due then
+    -- As the statements above left them.
+    again := postbud_lock_lanes_1(lane_ids);
+    lane_ids := again.ids;
+    addresses := again.addresses;
+    lane_rows := again.rows;
+  end if;
+  foreach one in array outcomes loop
+    place := array_position(lane_ids, one.id);
+    own := lane_rows[place];
+    continue when one.token is distinct from own.lease_token;
+    is_kept := one.keep_until is not null;
+    -- Moved back since the claim: a replay put deliveries back, which come first.
+    new_head := case when own.head = one.head_was then one.head_is else own.head end;
+    due := null;
+    if is_kept then
+      if own.home_id is not null then
+        due := greatest(own.due_at, to_timestamp(one.keep_until / 1000));
+      elsif one.keep_until = 0 then
+        due := own.due_at;
+      else
+        kept := kept || own.id;
+        kept_until := greatest(kept_until, to_timestamp(one.keep_until / 1000));
+      end if;
+    elsif own.head <> one.head_was then
+      due := at;
+    elsif is_bounded and one.head_is >= postbud_front_1(
+      own.topic, own.subscriber, coalesce(own.home_id, own.id), nullif(own.held_key, ''))
+    then
+      due := 'infinity';
+    elsif one.retry_at is not null then
+      due := to_timestamp(one.retry_at / 1000);
+    elsif own.home_id is null then
+      if own.tail > one.head_is and keeps_more then
+        more := more || own.id;
+      elsif own.tail > one.head_is then
+        due := at;
+      end if;
+    elsif exists (
+      select from deliveries
+      -- The row is compared as the index of keys has it.
+      where (lane_id, lane_key, position) > (own.home_id, own.held_key, one.head_is)
+        and lane_id = own.home_id and lane_key = own.held_key
+        and coalesce(state in ('pending', 'failing'), false)
+    )
+      -- A key that is halted further on waits there: the shared lane knows nothing of it.
+      or is_bounded and postbud_front_1(own.topic, own.subscriber, own.home_id, own.held_key) is not null
+    then
+      due := at;
+    end if;
+    makes_due := makes_due or not is_kept and coalesce(due <= at, false);
+    places := places || addresses[place];
+    heads := heads || new_head;
+    tails := tails || greatest(own.tail, one.head_is);
+    carefuls := carefuls || greatest(own.careful_to, one.careful_to);
+    waits := waits || case when own.head = one.head_was then one.waits_for_version end;
+    tokens := tokens || case when is_kept then own.lease_token end;
+    untils := untils || case when is_kept
+      then greatest(own.leased_until, own.due_at, to_timestamp(one.keep_until / 1000)) end;
+    dues := dues || due;
+  end loop;
+  update lanes set head = let_go.head, tail = let_go.tail, careful_to = let_go.careful_to,
+    waits_for_version = let_go.waits, lease_token = let_go.token, leased_until = let_go.until, due_at = let_go.due
+  from unnest(places, heads, tails, carefuls, waits, tokens, untils, dues)
+    as let_go(address, head, tail, careful_to, waits, token, until, due)
+  where lanes.ctid = let_go.address;
+  if cardinality(kept) > 0 then
+    -- Where the settlement had to wait, all may have looked for relays that died up to then.
+    insert into leases values (greatest(kept_until, clock_timestamp()), kept);
+  end if;
+  -- The key is through: what comes for it next goes to its shared lane again.
+  if is_of_key then
+    delete from lanes where id = any (held) and home_id is not null and due_at is null;
+  end if;
+end
+$$;
+--> statement-breakpoint
+-- One turn of a relay in one round trip: fans out, settles what is done, and claims what is due. Each statement in here
+-- sees what was committed before it began, and begins only if there is something for it to do: a turn costs as much as it
+-- has statements, 10 to 15 microseconds for each before it does anything.
+--
+-- The order of locks is that of lib/bus/deliveries/locks.ts: the fan-out's, then all lanes that are changed, in the order of
+-- their ids, then events, then counters. A claim passes over lanes that others have locked.
+--
+-- With `max_lanes` 0 it only settles: the relay's time is up. Lanes that it has lengthened or settled itself are leased without
+-- being made due first, if they are few. With `is_looking` it looks at all that is due, and then nothing comes before what has
+-- waited longer. `max_events`, `is_careful`, `awaited` and `memory` are for the fan-out. The subscriptions are texts of arrays, the
+-- names with commas between them: an idle turn reads none of them, and reading hundreds would be a third of its work.
+create or replace function postbud_turn_4(
+  outcomes postbud_outcome_2[],
+  delivered_lanes bigint[], delivered_homes bigint[], delivered_positions text[], delivered_at_ms float8[],
+  delivered_in_ms int[],
+  unfinished jsonb, leaving jsonb,
+  memory jsonb,
+  token uuid, names_text text, versions_text text, leases_text text, waits_text text,
+  max_lanes int, max_deliveries int, is_looking boolean,
+  max_events int, is_careful boolean, awaited int[],
+  clock timestamptz
+) returns json language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off
+set enable_mergejoin = off set enable_bitmapscan = off as $$
+declare
+  few constant int := 16;
+  -- Another one after each start and each recovery from a crash, and where the numbers of markers begin anew.
+  server constant text := concat(pg_postmaster_start_time(), ' ', pg_last_wal_replay_lsn(), ' ',
+    pg_relation_filenode('awaiting_fan_out_number_seq'));
+  is_memory_new boolean := false;
+  names text[];
+  versions int[];
+  leases_ms float8[];
+  waits boolean[];
+  now_at timestamptz := coalesce(clock, clock_timestamp());
+  passed_at timestamptz;
+  fanned record;
+  fanned_out int := 0;
+  is_awaited boolean := false;
+  is_met boolean := false;
+  is_clock_back boolean := false;
+  is_durable boolean := outcomes is not null;
+  lengthened bigint[];
+  placed_at bigint;
+  placed_event uuid;
+  changes postbud_change_1[];
+  wanted bigint[];
+  outcome postbud_outcome_2;
+  locked record;
+  lane lanes;
+  held bigint[] := '{}';
+  lapsed bigint[] := '{}';
+  is_down boolean;
+  has_recovered boolean := false;
+  is_paused boolean;
+  is_bounded boolean;
+  is_limited boolean := false;
+  limited record;
+  limited_in_ms float8;
+  is_crowded boolean := false;
+  is_direct boolean;
+  settled record;
+  settlement json;
+  place int;
+  turn int;
+  turns int[];
+  tails bigint[];
+  firsts timestamptz[];
+  due record;
+  has_found_due boolean := false;
+  claimed json;
+begin
+  if current_setting('transaction_isolation') <> 'read committed' then
+    perform postbud_require_read_committed_1();
+  end if;
+  if memory ->> 'server' is distinct from server then
+    -- What was pinned stays so: its transactions may be prepared ones.
+    memory := jsonb_build_object('server', server, 'from', 0, 'movedAt', 0, 'wholeAt', 0, 'reserved', 0, 'pins', memory -> 'pins');
+    is_memory_new := true;
+  end if;
+  if max_lanes > 0 then
+    fanned := postbud_fan_out_3(memory, outcomes is null, max_events, is_careful, awaited);
+    if fanned.memory is not null then
+      memory := fanned.memory;
+      is_memory_new := true;
+    end if;
+    fanned_out := fanned.events;
+    is_awaited := fanned.is_awaited;
+    is_met := fanned.is_met;
+    is_clock_back := coalesce(fanned.is_ahead, false);
+    is_durable := is_durable or fanned.is_durable;
+    lengthened := fanned.lanes;
+    placed_at := fanned.position;
+    placed_event := fanned.event_id;
+    changes := fanned.changes;
+    wanted := lengthened;
+  end if;
+  if outcomes is not null then
+    foreach outcome in array outcomes loop
+      wanted := wanted || outcome.id;
+      if outcome.home <> outcome.id then
+        wanted := wanted || outcome.home;
+      end if;
+    end loop;
+  end if;
+  if wanted is not null then
+    locked := postbud_lock_lanes_1(wanted);
+  end if;
+  if wanted is not null or is_looking then
+    -- After the lanes are locked: who begins a backfill, or halts a lane, locks them too. Whether anything
+    -- is due at all is asked first. Lanes of subscribers that are not attached here are due for long.
+    select exists (select from outages where recovered_at is null), exists (select from outages where recovered_at is not null),
+      exists (select from pauses), exists (select from halts) or exists (select from backfills where ended_at is null),
+      exists (select from subscriber_limits),
+      case when is_looking then (select at from last_pass limit 1) end,
+      is_looking and exists (select from lanes where due_at <= now_at order by due_at limit 1)
+    into is_down, has_recovered, is_paused, is_bounded, is_limited, passed_at, is_crowded;
+  end if;
+  if max_lanes > 0 and is_looking then
+    -- What operators go by to tell that a relay runs. Once a second is enough, and nobody waits to write it.
+    if passed_at is null or passed_at < now_at - interval '1 second' then
+      update last_pass set at = now_at where ctid = any (array(select ctid from last_pass for update skip locked));
+    end if;
+    -- A relay was here at a time that the clock has not come to. A clock that tests set goes where they want.
+    is_clock_back := is_clock_back or clock is null and coalesce(passed_at > now_at + interval '10 seconds', false);
+  end if;
+  is_crowded := is_crowded and max_lanes > 0;
+  if max_lanes > 0 and (wanted is not null or is_crowded) then
+    names := string_to_array(names_text, ',');
+    versions := versions_text;
+    leases_ms := leases_text;
+    waits := waits_text;
+  end if;
+  if is_crowded then
+    is_crowded := exists (
+      select from unnest(names) as name, lateral (
+        select from lanes
+        where topic = split_part(name, ' ', 1) and subscriber = split_part(name, ' ', 2) and due_at <= now_at limit 1
+      ) as due
+    );
+  end if;
+  is_direct := max_lanes > 0 and coalesce(cardinality(wanted), 0) <= least(few, max_lanes) and not is_crowded;
+  if is_direct and is_limited and wanted is not null then
+    is_direct := not exists (
+      select from unnest(locked.rows) as lane join subscriber_limits using (subscriber)
+    );
+  end if;
+  if outcomes is not null then
+    foreach outcome in array outcomes loop
+      if (locked.rows[array_position(locked.ids, outcome.id)]).lease_token = outcome.token then
+        held := held || outcome.id;
+        if (locked.rows[array_position(locked.ids, outcome.id)]).leased_until <= now_at then
+          lapsed := lapsed || outcome.id;
+        end if;
+      end if;
+    end loop;
+    settled := postbud_settle_3(outcomes, delivered_lanes, delivered_homes, delivered_positions, delivered_at_ms,
+      delivered_in_ms, unfinished, leaving, locked.ids, locked.addresses, locked.rows, held, is_bounded,
+      is_direct, now_at);
+    changes := changes || settled.changes;
+    settlement := json_build_object('held', held, 'lapsed', lapsed, 'leftFor', settled.left_for, 'delivered', settled.delivered,
+      'failed', settled.failed, 'waited', settled.waited, 'deadLettered', settled.dead_lettered);
+    is_crowded := is_crowded or settled.makes_due;
+    if unfinished is not null then
+      -- The settlement may have opened an outage.
+      is_down := exists (select from outages where recovered_at is null);
+    end if;
+    wanted := lengthened || settled.more;
+    if is_direct and wanted is not null then
+      -- As the settlement left them.
+      locked := postbud_lock_lanes_1(wanted);
+    end if;
+  end if;
+  if cardinality(changes) > 0 then
+    perform postbud_count_2(changes, now_at);
+  end if;
+  now_at := coalesce(clock, clock_timestamp());
+  if is_direct and wanted is not null then
+    for place in 1..cardinality(locked.ids) loop
+      lane := locked.rows[place];
+      turn := array_position(names, lane.topic || ' ' || lane.subscriber);
+      -- An idle lane is due now. Another one is when it was to be looked at.
+      if coalesce(lane.due_at, case when lane.lease_token is not null then lane.leased_until end) > now_at or lane.waits_for_version > versions[turn] then
+        turn := null;
+      elsif is_paused or is_down then
+        -- Asked only here: an expression with a query in it costs a query, whatever else it says.
+        turn := case when not exists (
+            select from pauses where pauses.subscriber = lane.subscriber and pauses.topic in ('', lane.topic)
+          ) and not (waits[turn] and exists (
+            select from outages where outages.subscriber = lane.subscriber and recovered_at is null
+          )) then turn end;
+      end if;
+      turns[place] := turn;
+    end loop;
+    -- From their first place on: an array that begins at another one would be read from there.
+    tails := array_fill(null::bigint, array[cardinality(locked.ids)]);
+    firsts := array_fill(null::timestamptz, array[cardinality(locked.ids)]);
+    if lengthened is not null then
+      for number in 1..cardinality(lengthened) loop
+        place := array_position(locked.ids, lengthened[number]);
+        tails[place] := greatest(tails[place], fanned.tails[number]);
+        firsts[place] := least(firsts[place], fanned.firsts[number]);
+      end loop;
+    end if;
+    claimed := postbud_lease_1(token, versions, leases_ms, locked.addresses, locked.rows, turns, tails, firsts, null,
+      is_bounded, max_deliveries, now_at, placed_at, placed_event);
+  elsif lengthened is not null then
+    update lanes set tail = greatest(lanes.tail, longer.tail),
+      due_at = case when lanes.lease_token is null then coalesce(lanes.due_at, least(longer.first_at, now_at))
+        else lanes.due_at end
+    from (
+      select id, max(tail) as tail, min(first_at) as first_at
+      from unnest(lengthened, fanned.tails, fanned.firsts) as longer(id, tail, first_at) group by id
+    ) as longer, lateral (
+      select ctid as address from lanes where lanes.id >= longer.id and lanes.id <= longer.id order by lanes.id desc limit 1
+    ) as newest
+    where lanes.ctid = newest.address;
+  end if;
+  if max_lanes > 0 and claimed is null and (is_crowded or not is_direct) then
+    due := postbud_find_due_1(case when is_limited then postbud_unlimited_1(names) else names end, versions, leases_ms, waits, is_down, max_lanes, now_at);
+    if due.ids is not null then
+      has_found_due := true;
+      -- In a newer snapshot, now that they are locked, as all that follows.
+      locked := postbud_lock_lanes_1(due.ids);
+      turns := null;
+      for place in 1..cardinality(locked.ids) loop
+        turns[place] := due.turns[array_position(due.ids, locked.ids[place])];
+      end loop;
+      is_bounded := exists (select from halts) or exists (select from backfills where ended_at is null);
+      claimed := postbud_lease_1(token, versions, leases_ms, locked.addresses, locked.rows, turns, null, null, due.probes,
+        is_bounded, max_deliveries, now_at, null, null);
+    end if;
+  elsif is_crowded then
+    -- What this turn has made due, it has not looked for: the next one does.
+    has_found_due := true;
+  end if;
+  if is_limited and max_lanes > 0 and (is_crowded or not is_direct) then
+    limited := postbud_claim_limited_1(token, names, versions, leases_ms, waits, max_lanes, max_deliveries, now_at, claimed);
+    claimed := limited.claimed;
+    limited_in_ms := limited.next_in_ms;
+    has_found_due := has_found_due or limited.has_found;
+    -- Other relays go by what it has used, which handlers use on after a crash.
+    is_durable := is_durable or limited.has_found;
+  end if;
+  -- What a crash takes back is done again, under the same numbers: a lease, and the fan-out before it. A settlement waits for
+  -- the disk, and what is before it in the log with it.
+  if not is_durable and pg_current_xact_id_if_assigned() is not null then
+    perform set_config('synchronous_commit', 'off', true);
+  end if;
+  -- The clock once more: whoever had a lane before has settled it before that, and not before `now`.
+  return json_build_object('now', extract(epoch from now_at) * 1000,
+    'clock', extract(epoch from coalesce(clock, clock_timestamp())) * 1000, 'fannedOut', fanned_out,
+    'isAwaited', is_awaited, 'isMet', is_met, 'isClockBack', is_clock_back,
+    'hasRecovered', has_recovered, 'hasFoundDue', has_found_due, 'memory', case when is_memory_new then memory end, 'settled', settlement,
+    'claimed', claimed, 'limitedInMs', limited_in_ms);
+end
+$$;
