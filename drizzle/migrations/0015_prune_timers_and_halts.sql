@@ -576,8 +576,9 @@ begin
         where home.slot is not null and home.home_id is null and (settled.next_attempt_at is not null or halts)
         order by settled.position
         on conflict (home_id, held_key) where home_id is not null
-          do update set head = least(lanes.head, excluded.head), due_at = excluded.due_at,
-            careful_to = greatest(lanes.careful_to, excluded.careful_to)
+          do update set head = least(lanes.head, excluded.head), careful_to = greatest(lanes.careful_to, excluded.careful_to),
+            -- Where another relay holds it, it is due at the end of that lease.
+            due_at = case when lanes.lease_token is null then excluded.due_at else lanes.due_at end
       ),
       halted as (
         insert into halts (lane_id, position, lane_key, topic, subscriber, halted_at)
