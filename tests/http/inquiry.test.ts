@@ -18,10 +18,11 @@ import type { MailSettings } from '../../lib/platform/config.ts';
 import { guardedEndpoint } from '../../lib/platform/http/guarded-endpoint.ts';
 import { logTo } from '../../lib/platform/log.ts';
 import { sendMail } from '../../lib/platform/mail/send-mail.ts';
-import { SECOND } from '../../lib/platform/time.ts';
+import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { rows } from '../support/bus.ts';
+import { drain, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { ledger } from '../support/ledger.ts';
 import { freePort } from '../support/postgres.ts';
 import { endLimit, skipPauses } from '../support/waits.ts';
 
@@ -509,11 +510,80 @@ describe('an inquiry that was mailed', () => {
     });
   });
 
-  test('an inquiry that could not be mailed becomes no event', async ({ bus }) => {
+  /** What becomes of the timers that are left: the event of an inquiry whose function has ended. */
+  const minutesLater = (bus: Bus) => drain(bus.db, [ledger()], { now: Date.now() + 2 * MINUTE });
+
+  test('an inquiry that could not be mailed becomes no event, not later either', async ({ bus }) => {
     sendgrid.behave([400]);
     await inquiryFunction({ database: async () => bus.db })(body);
     expect(await events(bus)).toEqual([]);
+    await minutesLater(bus);
+    expect(await events(bus)).toEqual([]);
   });
+
+  test('a mailed inquiry leaves no timer of a second event', async ({ bus }) => {
+    await inquiryFunction({ database: async () => bus.db })(body);
+    expect(await rows(bus.db, 'select topic from timers')).toEqual([]);
+    await minutesLater(bus);
+    expect(await events(bus)).toHaveLength(1);
+  });
+
+  test('an inquiry becomes an event although its function ends when the mail is on its way', async ({
+    bus,
+  }) => {
+    let isMailed = false;
+    sendgrid.behave(['hang']);
+    const timeoutMs = 8003;
+    endLimit(timeoutMs, () => isMailed);
+    const database = async () => bus.db;
+    const answering = inquiryFunction({ database, timeoutMs })(body);
+    await expect.poll(() => rows(bus.db, 'select topic from timers')).toHaveLength(1);
+    await minutesLater(bus);
+    expect(await events(bus)).toHaveLength(1);
+    isMailed = true;
+    await answering;
+  });
+
+  test('an inquiry becomes one event although the database goes away after its mail', async ({ bus }) => {
+    const endsAt = Date.now() + 40 * SECOND;
+    vi.useFakeTimers({ toFake: ['Date'] });
+    onTestFinished(() => void vi.useRealTimers());
+    skipPauses(SECOND);
+    const database = async () => {
+      if (sendgrid.mails.length === 0) return bus.db;
+      vi.setSystemTime(endsAt);
+      throw new Error(CANARY);
+    };
+    const kept: Promise<void>[] = [];
+    const waitUntil = (work: Promise<void>) => void kept.push(work);
+    expect((await inquiryFunction({ database, waitUntil })(body)).status).toBe(200);
+    await Promise.all(kept);
+    vi.useRealTimers();
+    expect(written.join('\n')).toContain('not recorded as an event');
+    expect(await events(bus)).toEqual([]);
+    await minutesLater(bus);
+    expect(await events(bus)).toHaveLength(1);
+  });
+
+  test.for([1, 4])(
+    'an inquiry becomes one event when the database is there again at call %i',
+    async (calls, { bus }) => {
+      skipPauses(SECOND);
+      let failures = 0;
+      const database = async () => {
+        failures += 1;
+        if (failures > calls) return bus.db;
+        throw new Error(CANARY);
+      };
+      const kept: Promise<void>[] = [];
+      const waitUntil = (work: Promise<void>) => void kept.push(work);
+      expect((await inquiryFunction({ database, waitUntil })(body)).status).toBe(200);
+      await Promise.all(kept);
+      expect(await events(bus)).toHaveLength(1);
+      await minutesLater(bus);
+      expect(await events(bus)).toHaveLength(1);
+    },
+  );
 
   test('an inquiry is answered the same when the database fails, which is logged', async () => {
     const { status } = await inquiryFunction({ database: async () => Promise.reject(new Error(CANARY)) })(

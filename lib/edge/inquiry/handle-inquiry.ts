@@ -1,27 +1,22 @@
 import { createHash, randomUUID } from 'node:crypto';
 
-import { emit } from '../../bus/outbox/emit.ts';
 import type { MailSettings } from '../../platform/config.ts';
-import type { Database } from '../../platform/db/connect.ts';
 import type { Cors } from '../../platform/http/cors.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import type { Budgeted } from '../../platform/http/rate-limit.ts';
-import { log, logError } from '../../platform/log.ts';
+import { log } from '../../platform/log.ts';
 import { MailNotSent, sendMail } from '../../platform/mail/send-mail.ts';
-import type { Mail } from '../../platform/mail/send-mail.ts';
-import { MINUTE, SECOND, sleep } from '../../platform/time.ts';
+import { MINUTE, SECOND } from '../../platform/time.ts';
 import { isForm, sentAnswer } from './form-answers.ts';
+import { recordMailed } from './inquiry-event.ts';
+import type { InquiryEvent } from './inquiry-event.ts';
 import { inquiryMail } from './inquiry-mail.ts';
 import { sourceKind } from './inquiry-request.ts';
-import type { InquiryRequest } from './inquiry-request.ts';
 import { KeyReused } from './once.ts';
 import type { Once } from './once.ts';
 
-export interface Inquiry {
+export interface Inquiry extends Omit<InquiryEvent, 'inquiryId'> {
   readonly request: Request;
-  /** The event's correlation id; every log line has it too. */
-  readonly requestId: string;
-  readonly body: InquiryRequest;
   /** Identifies the sender, because two visitors may send the same words. */
   readonly visitor: string;
   readonly mail: MailSettings | undefined;
@@ -30,10 +25,6 @@ export interface Inquiry {
   readonly takeBudget: () => Promise<Budgeted>;
   /** The origins that the visitor of a form may be redirected to. */
   readonly cors: Cors;
-  /** Undefined where no database is configured. */
-  readonly database: (() => Promise<Database>) | undefined;
-  /** Keeps the host awake until the promise settles. */
-  readonly waitUntil: (work: Promise<void>) => void;
   /** Time limit of each attempt to send the mail; see `sendMail`. */
   readonly timeoutMs?: number;
 }
@@ -99,46 +90,19 @@ function digest(...parts: readonly string[]): string {
 }
 
 async function send(inquiry: Inquiry, settings: MailSettings): Promise<void> {
-  const { body, requestId } = inquiry;
+  const { body, requestId, takeBudget, timeoutMs } = inquiry;
   const inquiryId = randomUUID();
-  await sendBudgeted(inquiry, settings, inquiryMail(body, { inquiryId, receivedAt: new Date() }));
-  log('info', 'inquiry sent', { inquiryId, source: sourceKind(body), requestId });
-  await record(inquiry, inquiryId);
-}
-
-async function sendBudgeted(
-  { takeBudget, timeoutMs }: Inquiry,
-  settings: MailSettings,
-  mail: Mail,
-): Promise<void> {
   const budgeted = await takeBudget();
-  try {
-    await sendMail(settings, mail, timeoutMs);
-  } catch (error) {
-    if (!(error instanceof MailNotSent && error.hasReachedProvider)) await budgeted.giveBack();
-    throw error;
-  }
-}
-
-/** The mail is sent by then, so a slow database must not keep the visitor waiting. */
-const RECORD_PATIENCE_MS = 2 * SECOND;
-
-async function record({ body, requestId, database, waitUntil }: Inquiry, inquiryId: string): Promise<void> {
-  if (!database) return;
-  const { name, email, organization, topic, phone, persona, source } = body;
-  const payload = { inquiryId, name, email, organization, topic, phone, persona, source };
-  const recorded = (async () => {
+  await recordMailed({ ...inquiry, inquiryId }, async () => {
+    const mail = inquiryMail(body, { inquiryId, receivedAt: new Date() });
     try {
-      const db = await database();
-      await db.transaction((tx) => emit(tx, 'inquiry.submitted', payload, { correlationId: requestId }));
+      await sendMail(settings, mail, timeoutMs);
     } catch (error) {
-      logError('an inquiry was sent but not recorded as an event', error, { inquiryId, requestId });
+      if (!(error instanceof MailNotSent && error.hasReachedProvider)) await budgeted.giveBack();
+      throw error;
     }
-  })();
-  waitUntil(recorded);
-  const patience = new AbortController();
-  await Promise.race([recorded, sleep(RECORD_PATIENCE_MS, patience.signal)]);
-  patience.abort();
+    log('info', 'inquiry sent', { inquiryId, source: sourceKind(body), requestId });
+  });
 }
 
 function success({ request, body, cors }: Inquiry, isReplay: boolean): Response {
