@@ -381,6 +381,33 @@ describe('postbud/outbox', () => {
     },
   );
 
+  test('a restart of the service’s Postgres between two passes ends neither the process nor the forwarding', async ({
+    bus,
+    own,
+    url,
+  }) => {
+    const pool = new pg.Pool({ ...own.options, application_name: 'forwarder' });
+    const done = new AbortController();
+    const forwarding = keepForwarding(pool, { url, secret: SECRET, signal: done.signal });
+    await recordBooking(own, 'before');
+    await vi.waitFor(async () => expect(await keysOf(bus)).toEqual(['before']), PATIENTLY);
+    const lost = new Promise((resolve) => pool.once('remove', resolve));
+    await vi.waitFor(async () => {
+      const { rowCount } = await own.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity
+         where application_name = 'forwarder' and state = 'idle'
+           and clock_timestamp() - state_change > interval '200 milliseconds'`,
+      );
+      expect(rowCount).toBeGreaterThan(0);
+    }, PATIENTLY);
+    await lost;
+    await recordBooking(own, 'after');
+    await vi.waitFor(async () => expect(await keysOf(bus)).toEqual(['before', 'after']), PATIENTLY);
+    done.abort();
+    await forwarding;
+    await pool.end();
+  });
+
   test.for<[url: string, secret: string, message: string]>([
     ['bus.example.no', SECRET, "url: expected the bus's address, for example https://bus.example.no"],
     ['https://bus.example.no', 'hunter2', 'secret: expected whsec_ and base64'],

@@ -1,6 +1,7 @@
 import { run } from '../../platform/db/statement.ts';
 import type { Executor } from '../../platform/db/statement.ts';
 import { MINUTE, SECOND, sleep } from '../../platform/time.ts';
+import { outliveLostConnections } from '../clients/lost-connections.ts';
 import { busOf, ForwardFailed, post } from './post.ts';
 import type { Bus, Recorded } from './post.ts';
 import { RECORDING } from './table.ts';
@@ -55,6 +56,7 @@ export interface KeepForwardingOptions extends ForwardOptions {
 export async function keepForwarding(db: Executor, options: KeepForwardingOptions): Promise<void> {
   const { url, secret, signal, everyMs = SECOND, onError } = options;
   const bus = busOf(url, secret);
+  outliveLostConnections(db);
   let failures = 0;
   while (!signal.aborted) {
     let pauseMs = everyMs;

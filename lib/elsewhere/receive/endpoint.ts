@@ -4,18 +4,13 @@ import { catalog, isTopicName, subscriberNames, topics } from '../../bus/catalog
 import type { Subscriber, SubscriberOf, TopicName, TopicsOf } from '../../bus/catalog/catalog.ts';
 import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import { nearest } from '../../platform/nearest.ts';
+import { outliveLostConnections } from '../clients/lost-connections.ts';
 import { answerOf, masked, Refused, refusalOf } from './answer.ts';
 import { readEvents } from './event.ts';
 import type { ReceivedEvent } from './event.ts';
 import { RECEIVED_TABLE, remember } from './remember.ts';
 import { keysOf, verifiedBody } from './request.ts';
-import {
-  databaseOf,
-  inTransaction,
-  NotBegun,
-  outliveLostConnections,
-  requireDatabase,
-} from './transaction.ts';
+import { databaseOf, inTransaction, NotBegun, requireDatabase } from './transaction.ts';
 import type { ReceiverDatabase, TransactionOf } from './transaction.ts';
 
 export { databaseOf, RECEIVED_TABLE };

@@ -1,5 +1,3 @@
-import { EventEmitter } from 'node:events';
-
 import { isConflict, jitterMs, MOST_RUNS } from '../../platform/conflict.ts';
 import { sleep } from '../../platform/time.ts';
 import type { Client } from '../clients/adapters.ts';
@@ -121,16 +119,6 @@ export async function inTransaction<Result>(
       await sleep(jitterMs(run));
     }
   }
-}
-
-/**
- * Keeps the process alive when an idle connection is lost, which the next transaction replaces: without a listener, the
- * pool's error would end it.
- */
-export function outliveLostConnections(database: ReceiverDatabase): void {
-  const pool: unknown = '$client' in database ? database.$client : database;
-  if (!(pool instanceof EventEmitter) || pool.listeners('error').includes(ignore)) return;
-  pool.on('error', ignore);
 }
 
 /** @throws TypeError for what is no such database, with an example. */
