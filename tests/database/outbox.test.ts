@@ -408,6 +408,40 @@ describe('postbud/outbox', () => {
     await pool.end();
   });
 
+  /** As its producer writes it, about 128 bytes for each. */
+  const leases = (count: number) =>
+    payloadOf('season.allocation.computed', {
+      leases: numbers(1, count).map((number) => ({
+        leaseId: `lea_${number}`.padEnd(11),
+        organizationId: 'org_furulia',
+        resourceId: 'res_hallen',
+        weekday: 2,
+        hoursPerWeek: 4.5,
+      })),
+    });
+
+  test('an event that is as large as a request may be is forwarded; a larger one is refused, and the transaction goes on', async ({
+    bus,
+    own,
+    url,
+  }) => {
+    vi.stubEnv('PRODUCER_SEASONS_SECRET', SECRET);
+    await inTransaction(own, async (client) => {
+      const larger = record(client, 'season.allocation.computed', leases(10_000));
+      await expect(larger).rejects.toMatchObject({
+        code: 'invalid_payload',
+        message: expect.stringContaining('expected an event of at most 1 MiB') as string,
+      });
+      await record(client, 'season.allocation.computed', leases(9_000), { dedupeKey: 'large' });
+    });
+    const { rows: stored } = await own.query<{ bytes: number }>(
+      'select octet_length(event::text) as bytes from postbud_outbox',
+    );
+    expect(stored[0]!.bytes).toBeGreaterThan(1024 * 1024);
+    expect(await forward(own, { url, secret: SECRET })).toEqual({ forwarded: 1, isHeldBack: false });
+    expect(await keysOf(bus)).toEqual(['large']);
+  });
+
   test.for<[url: string, secret: string, message: string]>([
     ['bus.example.no', SECRET, "url: expected the bus's address, for example https://bus.example.no"],
     ['https://bus.example.no', 'hunter2', 'secret: expected whsec_ and base64'],

@@ -2,7 +2,7 @@ import { run } from '../../platform/db/statement.ts';
 import type { Executor } from '../../platform/db/statement.ts';
 import { MINUTE, SECOND, sleep } from '../../platform/time.ts';
 import { outliveLostConnections } from '../clients/lost-connections.ts';
-import { busOf, ForwardFailed, post } from './post.ts';
+import { busOf, ForwardFailed, MOST_BYTES, MOST_EVENTS, post } from './post.ts';
 import type { Bus, Recorded } from './post.ts';
 import { RECORDING } from './table.ts';
 
@@ -99,7 +99,7 @@ async function pass(db: Executor, bus: Bus, signal: AbortSignal | undefined): Pr
   let forwarded = 0;
   for (;;) {
     signal?.throwIfAborted();
-    const events = fitting(await run<Recorded>(db, { text: NEXT, values: [last] }));
+    const events = fitting((await run<Recorded>(db, { text: NEXT, values: [last] })).map(asWritten));
     if (events.length === 0) return { forwarded, isHeldBack: false };
     const taken = events.slice(0, await post(bus, events, signal));
     await run(db, { text: REMOVE, values: [JSON.stringify(taken.map(({ place }) => place))] });
@@ -150,9 +150,6 @@ async function haveEnded(
   return true;
 }
 
-/** What the bus takes in one request. */
-const [MOST_EVENTS, MOST_BYTES] = [100, 1024 * 1024];
-
 const NEXT = `
   select place::text, topic, id, event::text from postbud_outbox where place <= $1::bigint
   order by postbud_outbox.place limit ${MOST_EVENTS}`;
@@ -161,7 +158,12 @@ const REMOVE = `
   delete from postbud_outbox
   where place in (select place::bigint from jsonb_array_elements_text($1::text::jsonb) as taken(place))`;
 
-/** Cuts a batch to the bytes that the bus takes; one event may be larger, and is then refused. */
+/** Takes out the spaces that jsonb writes: `record` measured the event without them. */
+function asWritten({ event, ...recorded }: Recorded): Recorded {
+  return { ...recorded, event: JSON.stringify(JSON.parse(event)) };
+}
+
+/** Cuts a batch to the bytes that the bus takes; what an earlier release recorded may be larger, and is then refused. */
 function fitting(events: readonly Recorded[]): readonly Recorded[] {
   let bytes = 2;
   const tooMany = events.findIndex(({ event }) => (bytes += Buffer.byteLength(event) + 1) > MOST_BYTES);

@@ -51,6 +51,9 @@ export function busOf(url: string, secret: string): Bus {
 /** A bus that has not answered by then is asked again: it knows the events that it has recorded. */
 const LIMIT_MS = 15 * SECOND;
 
+/** What the bus takes in one request. */
+export const [MOST_EVENTS, MOST_BYTES] = [100, 1024 * 1024];
+
 /** An event of the outbox, `event` as JSON text. */
 export interface Recorded {
   readonly place: string;

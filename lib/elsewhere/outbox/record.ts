@@ -10,6 +10,7 @@ import { requireTransaction } from '../../bus/outbox/transaction.ts';
 import type { Transaction } from '../../bus/outbox/transaction.ts';
 import { run } from '../../platform/db/statement.ts';
 import { instantOf } from '../../platform/time.ts';
+import { MOST_BYTES } from './post.ts';
 import { RECORDING } from './table.ts';
 
 export type RecordOptions = EmitOptions;
@@ -53,7 +54,9 @@ export async function record<Name extends TopicName>(
     ...(timer !== null && timer.key !== null && { timerkey: timer.key }),
     data: JSON.parse(event.payload) as unknown,
   };
-  await run(tx, { text: RECORD, values: [topic, id, JSON.stringify(written)] });
+  const text = JSON.stringify(written);
+  requireSize(topic, text);
+  await run(tx, { text: RECORD, values: [topic, id, text] });
   return { id };
 }
 
@@ -80,6 +83,15 @@ function requireKeys(topic: TopicName, options: RecordOptions): void {
     .filter(([option, value]) => value === '' && option !== 'orderingKey')
     .map(([path]) => ({ path, message: 'expected 1 to 255 characters' }));
   if (issues.length > 0) throw new InvalidPayload(topic, issues);
+}
+
+/** Refuses an event that is larger than a request to the bus may be, in which it stands in an array. */
+function requireSize(topic: TopicName, event: string): void {
+  const bytes = Buffer.byteLength(event) + '[]'.length;
+  if (bytes <= MOST_BYTES) return;
+  throw new InvalidPayload(topic, [
+    { path: '', message: `expected an event of at most 1 MiB, got ${bytes} bytes` },
+  ]);
 }
 
 // The lock comes before the place, so that `forward` can wait for every transaction that may have an earlier one.
