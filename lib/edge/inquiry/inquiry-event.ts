@@ -35,7 +35,7 @@ const PAUSE_MS = 1 * SECOND;
  *
  * A timer is set before the mail, and the event takes its place afterwards. So a process or a database that ends in between
  * leaves a timer that becomes the event. Where the mail is not accepted the timer is cancelled. A database that is away is
- * asked again until the function's life ends; it keeps neither the mail nor the answer.
+ * asked again until the function's life ends, and neither the mail nor the answer waits for that.
  *
  * @throws what `sendMail` throws.
  */
