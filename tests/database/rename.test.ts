@@ -1,11 +1,11 @@
 import { afterAll, describe, expect } from 'vitest';
 
 import { dismiss } from '../../lib/bus/deliveries/operations/dismiss.ts';
-import { advanceReplays } from '../../lib/bus/deliveries/operations/paced-replay.ts';
+import { advanceReplays, stepReplay } from '../../lib/bus/deliveries/operations/paced-replay.ts';
 import { advanceRenames, previewRename, rename } from '../../lib/bus/deliveries/operations/rename.ts';
 import type { Renaming } from '../../lib/bus/deliveries/operations/rename.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
-import { attach } from '../../lib/bus/subscribers/subscriber.ts';
+import { attach, subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { examine } from '../../lib/console/doctor/read.ts';
 import { readOverview } from '../../lib/console/overview/read.ts';
@@ -20,11 +20,13 @@ import {
   drain,
   dyingAfter,
   emitPayments,
+  gate,
   numbers,
+  openTransaction,
   rows,
   statesOf,
 } from '../support/bus.ts';
-import type { Bus } from '../support/bus.ts';
+import type { Bus, OpenTransaction } from '../support/bus.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 
 /** A second process, as far as the database can tell. */
@@ -110,6 +112,25 @@ const PLAN_OF_BOOKS = `
   select $1::uuid, position, lane_id, coalesce(dead_lettered_at, delivered_at) from deliveries
     join lanes on lanes.id = lane_id
   where subscriber = 'books' and state in ('dead_lettered', 'delivered')`;
+
+/** One of all dead letters, each in a step of its own. */
+const PLAN_OF_DEAD_LETTERS = PLAN_OF_BOOKS.replace(
+  'values ($1::uuid, 60, 6, now())',
+  'values ($1::uuid, 1, 2, now())',
+).replace(`subscriber = 'books' and state in ('dead_lettered', 'delivered')`, `state = 'dead_lettered'`);
+
+/** The backends that wait for a transaction. */
+async function blockedBy(db: Database, { client }: OpenTransaction) {
+  const { processID } = client as unknown as { processID: number };
+  return await rows(db, 'select from pg_stat_activity where $1::int = any (pg_blocking_pids(pid))', [
+    processID,
+  ]);
+}
+
+/** The ledger's dead letters that nobody is changing. */
+const FREE_DEAD_LETTERS = `
+  select from deliveries join lanes on lanes.id = lane_id
+  where subscriber = 'ledger' and state = 'dead_lettered' for update of deliveries skip locked`;
 
 describe('a renamed subscriber', () => {
   test('is handed what waited under its former name, in order; what was delivered stays history', async ({
@@ -403,6 +424,93 @@ describe('a renamed subscriber', () => {
     );
     expect(planned).toEqual([{ subscriber: 'ledger', state: 'dead_lettered', count: 3 }]);
     expect(await rows(bus.db, 'select passed_over from paced_replays')).toEqual([{ passed_over: 3 }]);
+  });
+
+  test('is put back by a paced replay that had come to its event, though its lane is an earlier one', async ({
+    bus,
+  }) => {
+    await emitPayments(bus.db, 1, 1);
+    await fanOut(bus.db);
+    await emitToBooks(bus.db, 2, 2);
+    const notifications = subscriber('notifications', {
+      'payment.captured': ({ payload }) => (payload.amountMinor === 2 ? refuse() : undefined),
+    });
+    await drain(bus.db, [books(refuse), notifications]);
+    await rows(bus.db, PLAN_OF_DEAD_LETTERS, [REPLAY_ID]);
+    const step = (day: number) => stepReplay(bus.db, { attached: [], now: new Date(START + day * DAY) });
+    expect(await step(1)).toBe(1);
+    expect(await statesOf(bus.db, 'notifications')).toEqual(['delivered', 'pending']);
+    await renamed(bus.db);
+    expect(await step(2)).toBe(1);
+    expect(await rows(bus.db, 'select from planned_replays')).toEqual([]);
+    expect(await statesOf(bus.db)).toEqual(['pending', 'pending']);
+    await unbroken(bus.db);
+  });
+
+  test('is put back by no step that has not locked its lanes', async ({ bus }) => {
+    await emitPayments(bus.db, 10, 10);
+    await fanOut(bus.db);
+    await someOfEach(bus);
+    await rows(bus.db, PLAN_OF_BOOKS, [REPLAY_ID]);
+    const moved = gate();
+    const go = gate();
+    const goOn = gate();
+    let hasMoved = false;
+    // The rename has moved the dead letters, and has not committed that yet; then it waits before it goes on.
+    const slow = new Proxy(bus.db, {
+      get(db, name) {
+        if (name !== 'transaction') return Reflect.get(db, name) as unknown;
+        return async (body: (tx: unknown) => Promise<{ moved?: number }>) => {
+          if (hasMoved) await goOn.opened;
+          return await db.transaction(async (tx) => {
+            const done = await body(tx);
+            if (done.moved !== undefined && !hasMoved) {
+              hasMoved = true;
+              moved.open();
+              await go.opened;
+            }
+            return done;
+          });
+        };
+      },
+    });
+    const renaming = renamed(slow);
+    await moved.opened;
+    const holder = await openTransaction(bus.url);
+    const waiting = () => rows(bus.db, `select from pg_stat_activity where wait_event_type = 'Lock'`);
+    const held = holder.client.query(`select from lanes where subscriber = 'ledger' for update`);
+    await expect.poll(waiting).toHaveLength(1);
+    const step = stepReplay(other.db, { attached: [], now: new Date(START + DAY) });
+    await expect.poll(waiting).toHaveLength(2);
+    go.open();
+    await held;
+    await expect.poll(() => blockedBy(bus.db, holder)).toHaveLength(1);
+    expect(await rows(bus.db, FREE_DEAD_LETTERS)).toHaveLength(3);
+    await holder.commit();
+    expect(await step).toBe(6);
+    goOn.open();
+    await renaming;
+    await unbroken(bus.db);
+  });
+
+  test('is put back by no replay that has not locked its lanes', async ({ bus }) => {
+    await emitToBooks(bus.db, 1, 3);
+    await drain(bus.db, [books(refuse)]);
+    const before = await openTransaction(bus.url);
+    await before.client.query(`select from lanes where subscriber = 'accounting' for update`);
+    const request = { topic: CAPTURED, since: '2d' } as const;
+    const replaying = replay(other.db, request, 'kari', new Date(START + DAY));
+    await expect.poll(() => blockedBy(bus.db, before)).toHaveLength(1);
+    // Its first lane is made now.
+    await renamed(bus.db);
+    const holder = await openTransaction(bus.url);
+    await holder.client.query(`select from lanes where subscriber = 'ledger' for update`);
+    await before.commit();
+    await expect.poll(() => blockedBy(bus.db, holder)).toHaveLength(1);
+    expect(await rows(bus.db, FREE_DEAD_LETTERS)).toHaveLength(3);
+    await holder.commit();
+    expect(await replaying).toMatchObject({ matched: 3, replayed: 3 });
+    await unbroken(bus.db);
   });
 
   // Two questions come before its first change.

@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 
 import { noteDue } from '../../../platform/db/commits.ts';
-import type { Database } from '../../../platform/db/connect.ts';
+import type { Database, Transaction } from '../../../platform/db/connect.ts';
 import { driverOf, limitStatements, run } from '../../../platform/db/statement.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { refusingReplays } from '../subscription.ts';
@@ -42,23 +42,31 @@ export async function advanceReplays(
 
 /** Puts back the next deliveries of a paced replay. @returns how many; null when none is due that no other process holds. */
 export async function stepReplay(db: Database, options: StepOptions): Promise<number | null> {
+  for (;;) {
+    const putBack = await db.transaction(async (tx) => await takeStep(tx, options));
+    if (putBack !== 'moved') return putBack;
+  }
+}
+
+/** @returns `moved` where a rename moved some of the deliveries while this waited for their lanes; nothing is put back then. */
+async function takeStep(tx: Transaction, options: StepOptions): Promise<number | null | 'moved'> {
   const { attached, replayId, now } = options;
-  return await db.transaction(async (tx) => {
-    await limitStatements(tx);
-    const [due] = await run<DueStep>(tx, {
-      text: LOCK,
-      values: [now?.toISOString() ?? null, replayId ?? null],
-    });
-    if (!due) return null;
-    const refusing = JSON.stringify(refusingReplays(attached));
-    const [done] = await run<{ put_back: number }>(tx, {
-      text: STEP,
-      values: [due.id, due.size, due.next_at, now?.toISOString() ?? null, refusing],
-    });
-    const putBack = done!.put_back;
-    if (putBack > 0) noteDue(tx);
-    return putBack;
+  const at = now?.toISOString() ?? null;
+  await limitStatements(tx);
+  const [due] = await run<DueStep>(tx, { text: LOCK, values: [at, replayId ?? null] });
+  if (!due) return null;
+  const step = [due.id, due.size];
+  // In a newer snapshot. From here on no rename moves any: it would have to lock the lanes.
+  const [found] = await run<{ are_locked: boolean }>(tx, { text: PLANNED, values: [...step, due.lanes] });
+  if (!found!.are_locked) return 'moved';
+  const refusing = JSON.stringify(refusingReplays(attached));
+  const [done] = await run<{ put_back: number }>(tx, {
+    text: STEP,
+    values: [...step, due.next_at, at, refusing],
   });
+  const putBack = done!.put_back;
+  if (putBack > 0) noteDue(tx);
+  return putBack;
 }
 
 /**
@@ -89,7 +97,8 @@ interface Stop {
 interface DueStep {
   readonly id: string;
   readonly size: number;
-  /** In Postgres's notation. */
+  /** The locked lanes, in Postgres's notation, as the next. */
+  readonly lanes: string;
   readonly next_at: string;
 }
 
@@ -115,7 +124,7 @@ const LOCK = `
     select coalesce($1::text::timestamptz, clock_timestamp()) as now
   ),
   due as materialized (
-    select replay_id, reached_position, reached_lane, per_minute, now,
+    select replay_id, reached_position, per_minute, now,
       greatest(next_at, now - ${CATCH_UP_SECONDS} * interval '1 second') as from_at
     from clock, paced_replays
     where ended_at is null and next_at <= now and ($2::text is null or replay_id = $2::text::uuid)
@@ -129,7 +138,7 @@ const LOCK = `
   planned as materialized (
     select lane_id from step, lateral (
       select lane_id from planned_replays
-      where planned_replays.replay_id = step.replay_id and (position, lane_id) > (reached_position, reached_lane)
+      where planned_replays.replay_id = step.replay_id and position >= reached_position
       order by position, lane_id limit size
     ) as next
   ),
@@ -138,9 +147,26 @@ const LOCK = `
     select lanes.id from pruning, lanes
     where home_id is null and lanes.id in (select lane_id from planned) order by lanes.id for update of lanes
   )
-  select replay_id::text as id, size, (select count(*) from locked) as lanes,
+  select replay_id::text as id, size, array(select id from locked)::text as lanes,
     (from_at + size * interval '1 minute' / per_minute)::text as next_at
   from step`;
+
+// What was put back is planned no more. A rename may have moved a delivery to an earlier lane since its event was reached.
+const NEXT_PLANNED = `
+  planned as materialized (
+    select next.* from paced_replays, lateral (
+      select position, lane_id, ended_at from planned_replays
+      where planned_replays.replay_id = paced_replays.replay_id and position >= reached_position
+      order by position, lane_id limit $2::int
+    ) as next
+    where replay_id = $1::text::uuid
+  )`;
+
+const PLANNED = `
+  with ${NEXT_PLANNED}
+  select not exists (
+    select from planned join lanes on lanes.id = lane_id where home_id is null and lane_id <> all ($3::text::bigint[])
+  ) as are_locked`;
 
 // A delivery that was replayed, dismissed or pruned since the plan is passed over: it no longer ended when it had.
 const STEP = `
@@ -150,15 +176,7 @@ const STEP = `
   replaying as materialized (
     select id::text as id, requested_by as operator, reason from replays where id = $1::text::uuid
   ),
-  planned as materialized (
-    select next.* from paced_replays, lateral (
-      select position, lane_id, ended_at from planned_replays
-      where planned_replays.replay_id = paced_replays.replay_id
-        and (position, lane_id) > (reached_position, reached_lane)
-      order by position, lane_id limit $2::int
-    ) as next
-    where replay_id = $1::text::uuid
-  ),
+  ${NEXT_PLANNED},
   chosen as materialized (
     select lane_id, deliveries.position, topic, subscriber, error_group
     from planned join deliveries using (lane_id, position) join lanes on lanes.id = lane_id

@@ -91,16 +91,28 @@ async function requeue(
   const pace = isPaced ? [asked.perMinute] : [];
   const at = now?.toISOString() ?? null;
   if (isPaced) return await run(driverOf(db), { text, values: [...valuesAt(at), ...pace] });
-  return await db.transaction(async (tx) => {
-    const { topic = null, subscriber = null, deliveryIds } = asked;
-    const [lock] = await run<{ asked_at: string }>(tx, {
-      text: LOCK,
-      values: [topic, subscriber, deliveryIds ? JSON.stringify(deliveryIds) : null],
+  const { topic = null, subscriber = null, deliveryIds } = asked;
+  const lanes = [topic, subscriber, deliveryIds ? JSON.stringify(deliveryIds) : null];
+  let askedAt = at;
+  for (;;) {
+    const found = await db.transaction(async (tx) => {
+      const [lock] = await run<Lock>(tx, { text: LOCK, values: lanes });
+      askedAt ??= lock!.asked_at;
+      // In a newer snapshot: a rename may have made others meanwhile, and moved dead letters there.
+      const [left] = await run<{ any: boolean }>(tx, { text: NOT_LOCKED, values: [...lanes, lock!.ids] });
+      if (left!.any) return null;
+      const [row] = await run<ReplayRow>(tx, { text, values: [...valuesAt(askedAt)] });
+      if (row!.replayed > 0) noteDue(tx);
+      return [row!];
     });
-    const [row] = await run<ReplayRow>(tx, { text, values: [...valuesAt(at ?? lock?.asked_at ?? null)] });
-    if (row!.replayed > 0) noteDue(tx);
-    return [row!];
-  });
+    if (found) return found;
+  }
+}
+
+interface Lock {
+  readonly asked_at: string;
+  /** In Postgres's notation. */
+  readonly ids: string;
 }
 
 interface ReplayRow extends Earlier {
@@ -159,13 +171,21 @@ async function earlierReplay(db: Database, id: string): Promise<Earlier | null> 
 const EARLIER = `
     select matched, coalesce(put_back, replayed) as replayed from replays left join paced_replays on replay_id = id`;
 
-const LOCK = `
-  with ${PRUNING}
-  select statement_timestamp()::text as asked_at from pruning, lanes
-  where home_id is null and case when $3::text is null
+/** The homes of the request's lanes. */
+const HOMES = `
+  lanes where home_id is null and case when $3::text is null
     then topic = $1::text and ($2::text is null or subscriber = $2::text)
-    else id in (select split_part(id, '-', 1)::bigint from jsonb_array_elements_text($3::text::jsonb) as chosen(id)) end
-  order by lanes.id for update of lanes`;
+    else id in (select split_part(id, '-', 1)::bigint from jsonb_array_elements_text($3::text::jsonb) as chosen(id)) end`;
+
+const LOCK = `
+  with ${PRUNING},
+  locked as materialized (
+    select lanes.id from pruning, ${HOMES} order by lanes.id for update of lanes
+  )
+  select statement_timestamp()::text as asked_at, array(select id from locked)::text as ids`;
+
+const NOT_LOCKED = `
+  select exists (select from ${HOMES} and id <> all ($4::text::bigint[])) as any`;
 
 const chosenOf = (matching: string) => `
   with ${matching},
