@@ -29,6 +29,8 @@ import { fail, refuse } from '../support/ledger.ts';
 
 const LATER = new Date(START + MINUTE);
 
+const WAITING = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+
 const replayed = (db: Database, ids: readonly string[], now = LATER) =>
   replay(db, { deliveryIds: [...ids] }, 'kari', now);
 
@@ -274,6 +276,24 @@ describe('a halt', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
+  test('is over when its delivery is replayed and then skipped', async ({ bus, handed, ledger }) => {
+    let isDown = false;
+    const attached = ledger((number) => number === 1 && (isDown ? fail() : refuse()), {
+      afterDeadLetter: 'halt',
+    });
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, [attached]);
+    isDown = true;
+    const [first] = await deliveryIdsOf(bus.db);
+    await replayed(bus.db, [first!]);
+    await drain(bus.db, [attached], { now: START + HOUR });
+    const now = new Date(START + HOUR + 1);
+    await skip(bus.db, { deliveryId: first!, by: 'kari', reason: 'booked by hand', now });
+    await drain(bus.db, [attached], { now: START + 2 * HOUR });
+    expect(handed).toEqual([1, 1, 2]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
   test('that is made again while lanes are released lasts', async ({ bus, handed, ledger }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger(refuse, { afterDeadLetter: 'halt' })]);
@@ -291,7 +311,7 @@ describe('a halt', () => {
     );
     const relaying = drain(bus.db, [attached], { now: START + HOUR });
     await begun.opened;
-    const waiting = () => rows(bus.db, 'select from pg_locks where not granted');
+    const waiting = () => rows(bus.db, WAITING);
     // A settlement counts last of all.
     const counting = await openTransaction(bus.url);
     await counting.client.query('lock table throughput in share mode');
