@@ -119,6 +119,8 @@ const PLAN_OF_DEAD_LETTERS = PLAN_OF_BOOKS.replace(
   'values ($1::uuid, 1, 2, now())',
 ).replace(`subscriber = 'books' and state in ('dead_lettered', 'delivered')`, `state = 'dead_lettered'`);
 
+const WAITING = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+
 /** The backends that wait for a transaction. */
 async function blockedBy(db: Database, { client }: OpenTransaction) {
   const { processID } = client as unknown as { processID: number };
@@ -477,7 +479,7 @@ describe('a renamed subscriber', () => {
     const renaming = renamed(slow);
     await moved.opened;
     const holder = await openTransaction(bus.url);
-    const waiting = () => rows(bus.db, `select from pg_stat_activity where wait_event_type = 'Lock'`);
+    const waiting = () => rows(bus.db, WAITING);
     const held = holder.client.query(`select from lanes where subscriber = 'ledger' for update`);
     await expect.poll(waiting).toHaveLength(1);
     const step = stepReplay(other.db, { attached: [], now: new Date(START + DAY) });
