@@ -50,9 +50,13 @@ const ofIncident = actionCommand(dismissIncident, {
   ],
   async plan({ bus }, { parameters }) {
     const { showIncident } = await import('../../lib/console/incidents/routes.ts');
-    const { sentence, owed } = (await bus.ask(showIncident, { parameters })).view;
+    const { sentence, owed, generatedAt: until } = (await bus.ask(showIncident, { parameters })).view;
     const action = `Dismiss ${quantity(owed, 'dead letter')}`;
-    return { says: sentence, asks: owed === 0 ? null : { action, count: owed } };
+    return {
+      says: sentence,
+      asks: owed === 0 ? null : { action, count: owed },
+      keepsTo: (left) => ({ until, expectedCount: left ?? owed }),
+    };
   },
   step: ({ dismissed, left }) => ({ done: dismissed, left }),
   done: (_, { sum }) => `Dismissed ${quantity(sum, 'dead letter')}.`,

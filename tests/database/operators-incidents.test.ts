@@ -24,6 +24,14 @@ const follows = (incidentId: string) => `?done=retry-incident&done.incidentId=${
 const shown = async (operators: Operators, path: string) =>
   (await operators.ask(path, { accept: BROWSER })).text.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
 
+/** The fields of the form by which an incident's page dismisses. */
+async function dismissFields(operators: Operators, path: string): Promise<Record<string, string>> {
+  const { text } = await operators.ask(path, { accept: BROWSER });
+  const [, form = ''] = /<form method="post" action="[^"]*\/dismiss">(.*?)<\/form>/s.exec(text) ?? [];
+  const hidden = form.matchAll(/<input type="hidden" name="(\w+)" value="([^"]*)"/g);
+  return Object.fromEntries(Array.from(hidden, ([, name, value]) => [name!, value!]));
+}
+
 describe('an incident', () => {
   test('is retried, replayed and confirmed on its own page', async ({ bus, operators }) => {
     await operators.died(7);
@@ -263,6 +271,50 @@ describe('an incident', () => {
     ).toMatchObject({
       dismissed: 0,
     });
+  });
+
+  test('that is closed dismisses nothing of the one that came after it', async ({ bus, operators }) => {
+    await operators.died(3);
+    const earlier = await onlyIncident(operators);
+    const path = `/incidents/${earlier}/dismiss`;
+    await operators.ask(path, { json: { reason: 'test data' } });
+    expect(await listed(operators)).toMatchObject([{ state: 'closed' }]);
+    await rows(bus.db, `update incidents set closed_at = closed_at - interval '1 hour'`);
+    await operators.died(2);
+    expect(await listed(operators)).toMatchObject([{ state: 'owed', owed: 2 }, { incidentId: earlier }]);
+    expect((await operators.ask(path, { json: { reason: 'again' } })).json).toEqual({
+      incidentId: earlier,
+      dismissed: 0,
+      left: 0,
+    });
+    expect((await operators.ask('/dead-letters')).json).toMatchObject({ total: 2 });
+  });
+
+  test('dismisses the dead letters that its page showed, and none that died or left since', async ({
+    operators,
+  }) => {
+    const [first] = await operators.died(3);
+    const path = `/incidents/${await onlyIncident(operators)}`;
+    const form = { ...(await dismissFields(operators, path)), reason: 'test data' };
+    await operators.died(2);
+    await operators.ask(`/dead-letters/${first}/dismiss`, { json: { reason: 'booked' } });
+    const refused = await operators.ask(`${path}/dismiss`, { form });
+    expect(refused.json).toMatchObject({
+      status: 409,
+      code: 'count_changed',
+      detail: '2 deliveries match, not 3: check them again before you dismiss.',
+    });
+    expect((await operators.ask('/dead-letters')).json).toMatchObject({ total: 4 });
+
+    const again = await dismissFields(operators, path);
+    expect(again).toMatchObject({ expectedCount: '4' });
+    await operators.died(1);
+    const { json } = await operators.ask(`${path}/dismiss`, {
+      form: { ...form, ...again },
+      accept: 'application/json',
+    });
+    expect(json).toMatchObject({ dismissed: 4, left: 0 });
+    expect((await operators.ask('/dead-letters')).json).toMatchObject({ total: 1 });
   });
 
   test('shows no buttons without the scope', async ({ operators }) => {

@@ -122,6 +122,32 @@ describe('incidents', () => {
     ]);
   });
 
+  test('dismiss of an incident leaves what died after its question, and refuses another number', async ({
+    operators,
+    postbud,
+  }) => {
+    const ids = await operators.died(3);
+    const id = idIn((await postbud('incidents')).out);
+    const other = await postbud(`dismiss ${id} --reason tests`, {
+      async answer() {
+        await operators.ask(`/dead-letters/${ids[0]}/dismiss`, { json: { reason: 'booked' } });
+        return 'y';
+      },
+    });
+    expect([other.code, other.err]).toEqual([
+      1,
+      expect.stringContaining('Nothing was dismissed. 2 deliveries match, not 3'),
+    ]);
+    const done = await postbud(`dismiss ${id} --reason tests`, {
+      async answer() {
+        await operators.died(2);
+        return 'y';
+      },
+    });
+    expect([done.code, done.out]).toEqual([0, '✓ Dismissed 2 dead letters.']);
+    expect((await operators.ask('/dead-letters')).json).toMatchObject({ total: 2 });
+  });
+
   test('dismiss with a filter shows a preview, asks, and dismisses what matches', async ({
     bus,
     operators,

@@ -1,16 +1,20 @@
 import * as z from 'zod';
 
-import { dismiss } from '../../bus/deliveries/operations/dismiss.ts';
-import { NotActedOn } from '../../bus/deliveries/refusals.ts';
+import { countDead, dismiss } from '../../bus/deliveries/operations/dismiss.ts';
+import { CountChanged, NotActedOn } from '../../bus/deliveries/refusals.ts';
 import { probe } from '../../bus/deliveries/operations/probe.ts';
 import { retryNow } from '../../bus/deliveries/operations/retry-now.ts';
 import { acknowledge } from '../../components/incidents/acknowledge.ts';
 import { refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
+import { validated } from '../../platform/http/validated.ts';
 import { SECOND } from '../../platform/time.ts';
 import { action } from '../kit/action.ts';
+import { asForm } from '../kit/form-request.ts';
 import { requireHandled } from '../kit/handling.ts';
 import { HOME, incidentPath } from '../kit/links.ts';
+import { problemOf } from '../kit/problem-of.ts';
+import { isInstant } from '../kit/replay-request.ts';
 import * as shape from '../kit/shapes.ts';
 import { incidentView, readIncident } from './detail.ts';
 import { followAcknowledgement, followDismissal, followRetry } from './follow.ts';
@@ -97,16 +101,35 @@ const dismissed = z
   })
   .meta({ id: 'Dismissed', description: 'The dismissed dead letters.' });
 
+const INSTANT = 'expected an instant in UTC such as 2026-02-21T09:35:00Z';
+
+const dismissal = z
+  .object({
+    reason: shape.requiredReason,
+    until: z.string(INSTANT).refine(isInstant, INSTANT).optional().meta({
+      description: 'Only those that died until this instant, such as the `generatedAt` of the incident.',
+    }),
+    expectedCount: z
+      .int()
+      .nonnegative()
+      .optional()
+      .meta({ description: 'Refuses the dismissal unless it would dismiss exactly this many.' }),
+    next,
+  })
+  .meta(shape.needsReason);
+
 export const dismissIncident = action({
   name: 'dismiss-incident',
   id: 'dismissIncident',
   path: `${HOME}/incidents/{incidentId}/dismiss`,
   summary: 'Dismiss the dead letters of an incident',
   description:
-    'They leave all counts and lists, stay on record until their events are pruned, and can still be replayed, by their ids or with `include: "dismissed"`. A repeated request dismisses nothing twice.',
+    'They leave all counts and lists, stay on record until their events are pruned, and can still be replayed, by their ids or with `include: "dismissed"`. A repeated request dismisses nothing twice; of a closed incident nothing is left to dismiss.',
   parameters: BY_ID,
-  body: z.object({ reason: shape.requiredReason, next }).meta(shape.needsReason),
+  body: dismissal,
+  readForm: (content) => validated(content, asForm(dismissal)),
   answer: dismissed,
+  problems: ['count_changed'],
   unknown: UNKNOWN,
   examples: {
     nobody: {
@@ -120,10 +143,15 @@ export const dismissIncident = action({
     const db = await bus.database();
     const found = await readIncident(db, parameters.incidentId, bus.subscribers());
     if (!found) return null;
-    const { topic, subscriber, lastError } = found;
-    // An outage has no dead letters of its own.
-    if (topic === null) return { ...parameters, dismissed: 0, left: 0 };
-    const which = { topic, subscriber, kind: lastError.kind };
+    const { topic, subscriber, state, lastError } = found;
+    // An outage has no dead letters of its own, and those of a closed one's kind are of the incident after it.
+    if (topic === null || state === 'closed') return { ...parameters, dismissed: 0, left: 0 };
+    const { until, expectedCount } = body;
+    const which = { topic, subscriber, kind: lastError.kind, ...(until !== undefined && { until }) };
+    if (expectedCount !== undefined) {
+      const count = await countDead(db, which);
+      if (count !== expectedCount) throw problemOf(new CountChanged(expectedCount, count, 'dismiss'));
+    }
     const how = { by: operator.subject, reason: body.reason, until: Date.now() + LONGEST_MS, ...parameters };
     return { ...parameters, ...(await dismiss(db, which, { action: 'dismiss', ...how })) };
   },

@@ -3,6 +3,7 @@ import type { Html } from '../../platform/markup.ts';
 import { actionForm } from '../kit/actions.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { quantity } from '../kit/words.ts';
+import type { IncidentView } from './detail.ts';
 import type { Incident } from './incident.ts';
 
 /** Says that an operator has taken the incident up. */
@@ -16,13 +17,15 @@ export function acknowledgeForm({ incidentId, acknowledged }: Incident, context:
 }
 
 /** Takes the incident's dead letters out of the counts, for a reason. */
-export function dismissForm({ incidentId, owed }: Incident, context: PageContext): Html {
+export function dismissForm({ incidentId, owed, generatedAt }: IncidentView, context: PageContext): Html {
   const what = quantity(owed, 'dead letter');
   return actionForm(
     'dismiss-incident',
     { incidentId },
     {
       of: null,
+      // What dies after the page was drawn is not dismissed.
+      hidden: { until: generatedAt, expectedCount: `${owed}` },
       question: `Never replay ${owed === 1 ? 'it' : 'them'}?`,
       text: `${what} ${owed === 1 ? 'leaves' : 'leave'} the counts, and can still be replayed until the event is pruned.`,
       submit: html`<button class="btn sm">Dismiss ${what}</button>`,

@@ -1,7 +1,5 @@
-import { and, eq, sum } from 'drizzle-orm';
 import { v7 as uuidv7 } from 'uuid';
 
-import { errorGroups } from '../../../../drizzle/schema.ts';
 import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
@@ -68,7 +66,7 @@ export const CHUNK = 1000;
 export async function dismiss(db: Database, which: DeadLetters, how: Dismissal): Promise<Dismissed> {
   const dismissing = beginDismissal(how);
   const dismissed = await dismissDeadLetters(db, which, dismissing);
-  return { dismissed, left: await countLeft(db, which) };
+  return { dismissed, left: await countDead(db, which) };
 }
 
 /**
@@ -219,13 +217,25 @@ const FIND_ONE = `
   from deliveries join lanes on lanes.id = lane_id
   where lane_id = split_part($1::text, '-', 1)::bigint and position = split_part($1::text, '-', 2)::bigint`;
 
-async function countLeft(db: Database, { topic, subscriber, kind = null }: DeadLetters): Promise<number> {
-  const { deadLettered, ...of } = errorGroups;
-  const [row] = await db
-    .select({ left: sum(deadLettered) })
-    .from(errorGroups)
-    .where(
-      and(eq(of.topic, topic), eq(of.subscriber, subscriber), kind === null ? undefined : eq(of.kind, kind)),
-    );
-  return Number(row!.left);
+/** Counts those of a kind that died until then. */
+export async function countDead(
+  db: Database,
+  { topic, subscriber, kind = null, until }: Pick<DeadLetters, 'topic' | 'subscriber' | 'kind' | 'until'>,
+): Promise<number> {
+  const [row] = await run<{ count: number }>(driverOf(db), {
+    text: COUNT,
+    values: [topic, subscriber, kind, until ?? null],
+  });
+  return row!.count;
 }
+
+// One by one only in a group that goes on after it.
+const COUNT = `
+  select coalesce(sum(case
+    when exists (
+      select from deliveries where error_group = key and dead_lettered_at > $4::text::timestamptz
+    ) then (
+      select count(*) from deliveries where error_group = key and dead_lettered_at <= $4::text::timestamptz
+    ) else dead_lettered end), 0)::float8 as count
+  from error_groups
+  where topic = $1::text and subscriber = $2::text and ($3::text is null or kind = $3::text) and dead_lettered > 0`;
