@@ -2,7 +2,7 @@ import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { atPosition, positionOf } from './place.ts';
 import type { Places } from './place.ts';
-import type { EventsQuery } from './query.ts';
+import type { Cursor, EventsQuery } from './query.ts';
 
 type Filters = Pick<EventsQuery, 'topic' | 'subscriber'>;
 
@@ -22,13 +22,24 @@ function inLanes(db: Database, { topic, subscriber }: Filters, text: string): Pl
   return async (after, size) => {
     const found = await run<{ id: string; position: number }>(driverOf(db), {
       text,
-      values: [topic ?? null, subscriber ?? null, positionOf(after), size],
+      values: [topic ?? null, subscriber ?? null, positionOf(after), size, ...waitedBefore(after)],
     });
     return found
       .toSorted((one, other) => other.position - one.position)
       .map(({ id, position }) => atPosition(id, position));
   };
 }
+
+/** Where a page began that went through events that waited for fan-out. */
+function waitedBefore(after: Cursor | null): readonly [at: string | null, seq: string | null] {
+  return after?.in === 'awaiting' ? [after.at, after.seq] : [null, null];
+}
+
+// Those that it has shown may have been fanned out since.
+const IS_BEHIND = `($5::text is null or exists (
+            select from events
+            where events.id = event_id and (created_at, seq) < ($5::text::timestamptz, $6::text::bigint)
+          ))`;
 
 const IS_MATCHING = `($1::text is null or lanes.topic = $1::text)
       and ($2::text is null or lanes.subscriber = $2::text)`;
@@ -57,6 +68,7 @@ const inRanges = (lanes: string, isAsked: string) => `
           select position, event_id from deliveries
           where lane.key is null and lane_id = lane.id and position > lane.head
             and position >= newest.position - range.farthest and position <= newest.position - range.nearest ${isAsked}
+            and ${IS_BEHIND}
           order by position desc limit $4::int
         )
         union all
@@ -64,6 +76,7 @@ const inRanges = (lanes: string, isAsked: string) => `
           select position, event_id from deliveries
           where lane_id = lane.id and lane_key = lane.key and position > lane.head
             and position >= newest.position - range.farthest and position <= newest.position - range.nearest ${isAsked}
+            and ${IS_BEHIND}
           order by lane_key desc, position desc limit $4::int
         )
       ) as delivery
@@ -116,14 +129,14 @@ const FAILING = `
     ) as first
     where lane.home_id is not null
   ) as found
-  where state = 'failing' and position < $3::float8::bigint
+  where state = 'failing' and position < $3::float8::bigint and ${IS_BEHIND}
   order by position desc limit $4::int`;
 
 const DEAD_LETTERED = `
   with dead as materialized (
     select distinct on (position) lane_id, position
     from deliveries join lanes on lanes.id = lane_id
-    where dead_lettered_at is not null and position < $3::float8::bigint and ${IS_MATCHING}
+    where dead_lettered_at is not null and position < $3::float8::bigint and ${IS_MATCHING} and ${IS_BEHIND}
     order by position desc, lane_id limit $4::int
   )
   select position::float8 as position, event_id::text as id from dead join deliveries using (lane_id, position)`;

@@ -14,7 +14,7 @@ export interface Place {
 /** Gives places, newest first. @returns `size` of them, or fewer where there are no more. */
 export type Places = (after: Cursor | null, size: number) => Promise<readonly Place[]>;
 
-/** One list behind another. */
+/** One list behind another. @param second leaves out what a page that ended in the first has shown. */
 export function oneAfterAnother(
   first: Places,
   second: Places,
@@ -24,9 +24,9 @@ export function oneAfterAnother(
     const begun = after !== null && isInSecond(after) ? [] : await first(after, size);
     if (begun.length === size) return begun;
     const seen = new Set(begun.map(({ eventId }) => eventId));
-    const rest = await second(after !== null && isInSecond(after) ? after : null, size - begun.length);
     // An event that was fanned out between the two reads is in both.
-    return [...begun, ...rest.filter(({ eventId }) => !seen.has(eventId))];
+    const rest = (await second(after, size)).filter(({ eventId }) => !seen.has(eventId));
+    return [...begun, ...rest].slice(0, size);
   };
 }
 
