@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 
 import pg from 'pg';
 import { serve } from 'srvx';
-import { describe, expect, inject, vi } from 'vitest';
+import { describe, expect, inject, onTestFinished, vi } from 'vitest';
 
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import { emit, fromPrisma } from '../../lib/elsewhere/emit/emit.ts';
@@ -17,6 +17,7 @@ import {
   waiting,
 } from '../../lib/elsewhere/outbox/outbox.ts';
 import type { RecordOptions } from '../../lib/elsewhere/outbox/outbox.ts';
+import { RECORDING } from '../../lib/elsewhere/outbox/table.ts';
 import { DAY } from '../../lib/platform/time.ts';
 import { test as busTest } from '../support/bus-test.ts';
 import { drain, numbers, payloadOf, rows } from '../support/bus.ts';
@@ -248,27 +249,136 @@ describe('postbud/outbox', () => {
     expect(await waiting(own)).toMatchObject({ count: 1 });
   });
 
-  test('an event waits for a transaction that was open before it and may have an earlier one', async ({
+  type Step = (client: pg.PoolClient) => Promise<unknown>;
+  const recordFirst: Step = async (client) =>
+    await record(client, 'booking.approved', approved('first'), { dedupeKey: 'first' });
+  const commit: Step = async (client) => await client.query('commit');
+
+  /** Whether a forwarder has read the locks since. */
+  const looked = async (own: pg.Pool, since: string) => {
+    const { rowCount } = await own.query(
+      `select from pg_stat_activity where query like '%from pg_locks%' and pid <> pg_backend_pid()
+         and query_start > $1::timestamptz`,
+      [since],
+    );
+    return rowCount! > 0;
+  };
+  const timeOf = async (own: pg.Pool) =>
+    (await own.query<{ now: string }>('select clock_timestamp()::text as now')).rows[0]!.now;
+
+  /** A client in a transaction, which does not outlive the test. */
+  const opened = async (own: pg.Pool) => {
+    const client = await own.connect();
+    onTestFinished(() => client.release(true));
+    await client.query('begin');
+    return client;
+  };
+
+  test.for<[what: string, recordIt: Step, end: Step]>([
+    ['that was open before it', recordFirst, commit],
+    [
+      'whose first event was rolled back to a savepoint',
+      async (client) => {
+        await client.query('savepoint before');
+        await record(client, 'booking.approved', approved('never'), { dedupeKey: 'never' });
+        await client.query('rollback to savepoint before');
+        await recordFirst(client);
+      },
+      commit,
+    ],
+    [
+      'of an earlier release of the package',
+      async (client) => {
+        await client.query('select pg_advisory_xact_lock_shared($1, 0)', [RECORDING]);
+        const event = { specversion: '1.0', id: 'first', source: 'bookings', type: 'booking.approved' };
+        await client.query(`insert into postbud_outbox (topic, id, event) values ($1, 'first', $2)`, [
+          'booking.approved',
+          JSON.stringify({ ...event, data: approved('first') }),
+        ]);
+      },
+      commit,
+    ],
+    [
+      'of a role that may not read the sequence',
+      async (client) => {
+        await client.query('set local role clerk');
+        await recordFirst(client);
+      },
+      commit,
+    ],
+    [
+      'that is prepared, and committed later',
+      recordFirst,
+      async (client) => {
+        const now = await timeOf(client as never);
+        await client.query(`prepare transaction 'later'`);
+        await vi.waitFor(async () => expect(await looked(client as never, now)).toBe(true), PATIENTLY);
+        await client.query(`commit prepared 'later'`);
+      },
+    ],
+  ])(
+    'an event waits for a transaction %s and may have an earlier one',
+    async ([, recordIt, end], { bus, own, url }) => {
+      await own.query(`
+      drop role if exists clerk;
+      create role clerk;
+      grant insert, select on postbud_outbox to clerk`);
+      onTestFinished(async () => void (await own.query('drop owned by clerk; drop role clerk')));
+      const client = await opened(own);
+      await recordIt(client);
+      await recordBooking(own, 'second');
+      const now = await timeOf(own);
+      const pass = forward(own, { url, secret: SECRET });
+      await vi.waitFor(async () => expect(await looked(own, now)).toBe(true), PATIENTLY);
+      expect(await keysOf(bus)).toEqual([]);
+      await end(client);
+      expect(await pass).toEqual({ forwarded: 2, isHeldBack: false });
+      expect(await keysOf(bus)).toEqual(['first', 'second']);
+    },
+  );
+
+  test('an event that was committed before a transaction began to record does not wait for it', async ({
     bus,
     own,
     url,
   }) => {
-    const client = await own.connect();
-    await client.query('begin');
-    await record(client, 'booking.approved', approved('first'), { dedupeKey: 'first' });
-    await recordBooking(own, 'second');
+    await recordBooking(own, 'before');
+    await recordBooking(own, 'before too');
+    const client = await opened(own);
+    await record(client, 'booking.approved', approved('open'), { dedupeKey: 'open' });
+    await record(client, 'booking.approved', approved('open'), { dedupeKey: 'open too' });
+    await recordBooking(own, 'after');
     const pass = forward(own, { url, secret: SECRET });
-    await vi.waitFor(async () => {
-      const { rows: asked } = await own.query(
-        `select from pg_stat_activity where query like '%as open where name in%' and pid <> pg_backend_pid()`,
-      );
-      expect(asked.length).toBeGreaterThan(0);
-    });
-    expect(await keysOf(bus)).toEqual([]);
+    await vi.waitFor(async () => expect(await keysOf(bus)).toEqual(['before', 'before too']), PATIENTLY);
     await client.query('commit');
-    client.release();
-    expect(await pass).toEqual({ forwarded: 2, isHeldBack: false });
-    expect(await keysOf(bus)).toEqual(['first', 'second']);
+    expect(await pass).toEqual({ forwarded: 5, isHeldBack: false });
+    expect((await keysOf(bus)).slice(2)).toEqual(['open', 'open too', 'after']);
+  });
+
+  test('while some transaction is always open that has recorded, events come in the turn of those that end', async ({
+    bus,
+    own,
+    url,
+  }) => {
+    const done = new AbortController();
+    onTestFinished(() => done.abort());
+    const forwarding = keepForwarding(own, { url, secret: SECRET, signal: done.signal, everyMs: 5 });
+    let open: pg.PoolClient | null = null;
+    const expected: string[] = [];
+    for (const number of numbers(1, 5)) {
+      const client = await opened(own);
+      const [mine, between] = [`open-${number}`, `between-${number}`];
+      await record(client, 'booking.approved', approved(mine), { dedupeKey: mine });
+      await open?.query('commit');
+      await vi.waitFor(async () => expect(await keysOf(bus)).toEqual(expected), PATIENTLY);
+      await recordBooking(own, between);
+      expected.push(mine, between);
+      open = client;
+    }
+    await open!.query('commit');
+    await vi.waitFor(async () => expect(await keysOf(bus)).toEqual(expected), PATIENTLY);
+    done.abort();
+    await forwarding;
   });
 
   test('several forwarders, overlapping transactions, rollbacks and a bus that is away or whose answers are lost: each event once, in order of creation', async ({

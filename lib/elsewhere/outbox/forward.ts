@@ -90,64 +90,59 @@ function report(onError: KeepForwardingOptions['onError'], error: unknown): void
 }
 
 async function pass(db: Executor, bus: Bus, signal: AbortSignal | undefined): Promise<Forwarded> {
-  const [{ last, recording } = { last: null, recording: [] }] = await run<Ends>(db, {
-    text: ENDS,
-    values: [],
-  });
-  if (last === null) return { forwarded: 0, isHeldBack: false };
-  if (!(await haveEnded(db, recording, signal))) return { forwarded: 0, isHeldBack: true };
-  let forwarded = 0;
-  for (;;) {
-    signal?.throwIfAborted();
-    const events = fitting((await run<Recorded>(db, { text: NEXT, values: [last] })).map(asWritten));
-    if (events.length === 0) return { forwarded, isHeldBack: false };
-    const taken = events.slice(0, await post(bus, events, signal));
-    await run(db, { text: REMOVE, values: [JSON.stringify(taken.map(({ place }) => place))] });
-    forwarded += taken.length;
-  }
-}
-
-interface Ends {
-  /** The newest event's place; null for an empty outbox. */
-  readonly last: string | null;
-  /** The open transactions that have recorded an event. */
-  readonly recording: readonly string[];
-}
-
-const OPEN = `
-  select virtualtransaction || ' ' || coalesce(pid, 0) as name from pg_locks
-  where locktype = 'advisory' and classid = ${RECORDING} and objsubid = 2 and granted
-    and database = (select oid from pg_database where datname = current_database())`;
-
-// A transaction with an earlier place took its lock before that place, hence before this snapshot. The locks are read
-// after it: such a transaction is among them, or has ended, and the next statement sees what it left.
-const ENDS = `
-  with newest as materialized (
-    select max(place) as last from postbud_outbox
-  )
-  select last::text, (
-    select coalesce(json_agg(name), '[]') from (${OPEN} and last is not null) as open
-  ) as recording
-  from newest`;
-
-const STILL_OPEN = `
-  select exists (select from (${OPEN}) as open where name in (select jsonb_array_elements_text($1::text::jsonb))) as so`;
-
-/** Waits for transactions to end. @returns whether all have. */
-async function haveEnded(
-  db: Executor,
-  recording: readonly string[],
-  signal: AbortSignal | undefined,
-): Promise<boolean> {
   const until = Date.now() + HELD_BACK_MS;
-  for (let pauseMs = 5; recording.length > 0; pauseMs = Math.min(2 * pauseMs, 200)) {
-    const [open] = await run<{ so: boolean }>(db, { text: STILL_OPEN, values: [JSON.stringify(recording)] });
-    if (!open!.so) return true;
-    if (Date.now() > until) return false;
+  let forwarded = 0;
+  for (let pauseMs = 5; ; pauseMs = Math.min(2 * pauseMs, 200)) {
+    const [reach] = await run<Reach>(db, { text: REACH, values: [] });
+    if (reach!.place !== null) forwarded += await forwardTo(reach!.place, db, bus, signal);
+    const { isHeldBack } = reach!;
+    if (!isHeldBack || Date.now() > until) return { forwarded, isHeldBack };
     await sleep(pauseMs, signal);
     signal?.throwIfAborted();
   }
-  return true;
+}
+
+interface Reach {
+  /** No transaction that is still open has an earlier place than this one; null for an empty outbox. */
+  readonly place: string | null;
+  /** Whether there are events behind it. */
+  readonly isHeldBack: boolean;
+}
+
+// A transaction with an earlier place than the newest took its lock before that place, hence before this snapshot. The
+// locks are read after it: such a transaction is among them, prepared ones too, or has ended, and the next statement sees
+// what it left. The floor's upper bits are those that bring it next to the newest place.
+const REACH = `
+  with newest as materialized (
+    select max(place) as last from postbud_outbox
+  ),
+  reach as materialized (
+    select last, least(last, (
+        select min(case objid when 0 then 0 else
+            last + (objid::bigint - (last & 2147483647) + 3221225472) % 2147483648 - 1073741824 end)
+        from pg_locks
+        where last is not null and locktype = 'advisory' and classid = ${RECORDING} and objsubid = 2 and granted
+          and database = (select oid from pg_database where datname = current_database())
+      )) as place
+    from newest
+  )
+  select place::text, coalesce(place < last, false) as "isHeldBack" from reach`;
+
+/** Forwards the events up to a place, in order. @returns how many. */
+async function forwardTo(
+  place: string,
+  db: Executor,
+  bus: Bus,
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  for (let forwarded = 0; ;) {
+    signal?.throwIfAborted();
+    const events = fitting((await run<Recorded>(db, { text: NEXT, values: [place] })).map(asWritten));
+    if (events.length === 0) return forwarded;
+    const taken = events.slice(0, await post(bus, events, signal));
+    await run(db, { text: REMOVE, values: [JSON.stringify(taken.map((event) => event.place))] });
+    forwarded += taken.length;
+  }
 }
 
 const NEXT = `

@@ -94,11 +94,17 @@ function requireSize(topic: TopicName, event: string): void {
   ]);
 }
 
-// The lock comes before the place, so that `forward` can wait for every transaction that may have an earlier one.
+// The lock comes before the place, and after what its floor is read from. One is enough for a transaction, whose setting
+// goes with it: at its end, and where it is rolled back to a savepoint. A role that may not read the sequence takes 0.
 const RECORD = `
   with recording as materialized (
-    select pg_advisory_xact_lock_shared(${RECORDING}, 0)
+    select set_config('postbud.recording', 'on', true), pg_advisory_xact_lock_shared(${RECORDING}, case
+        when has_sequence_privilege(places, 'usage, select') then coalesce(pg_sequence_last_value(places) & 2147483647, 0)
+        else 0
+      end::int)
+    from (select pg_get_serial_sequence('postbud_outbox', 'place')::regclass::oid) as outbox(places)
+    where current_setting('postbud.recording', true) is distinct from 'on'
   )
   insert into postbud_outbox (topic, id, event)
-  select $1::text, $2::text, $3::text::jsonb from recording
+  select $1::text, $2::text, $3::text::jsonb from (select) as one left join recording on true
   on conflict (topic, id) do nothing`;

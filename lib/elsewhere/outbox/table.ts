@@ -13,5 +13,9 @@ export const OUTBOX_TABLE = `
     unique (topic, id)
   )`;
 
-/** The class of the advisory lock that a transaction holds from its first event to its end. */
+/**
+ * The class of the advisory lock that a transaction holds, shared, from its first event to its end. The key's second half
+ * is a floor: the last place that was drawn before it, of which the lower 31 bits. Its own places are higher. Earlier
+ * releases of the package take 0, the floor of a transaction whose places are not known.
+ */
 export const RECORDING = 0x9062;
