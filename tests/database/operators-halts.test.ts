@@ -159,6 +159,39 @@ describe('a lane that a dead letter halts', () => {
     expect(await shown(operators, '/dead-letters')).toContain('halts its lane');
   });
 
+  test.for([0, 1])(
+    'fails its subscriber also while another one waits to be released: dead letter %i is delivered',
+    async (index, { bus, operators }) => {
+      for (const number of [1, 2]) await emitPayments(bus.db, number, number, { orderingKey: `${number}` });
+      await drainLive(bus.db, [ledger(() => refuse(), HALT)]);
+      await operators.ask('/replay', { json: { deliveryIds: [(await deliveryIdsOf(bus.db))[index]] } });
+      await drainLive(bus.db, [ledger(undefined, HALT)]);
+      expect(await rows(bus.db, 'select from halts')).toHaveLength(2);
+      const { json } = await operators.ask('/subscribers');
+      expect(json['items']).toContainEqual(
+        expect.objectContaining({ subscriber: 'ledger', state: 'failing' }),
+      );
+    },
+  );
+
+  test('is on the page of its topic behind any number that wait to be released', async ({
+    bus,
+    operators,
+  }) => {
+    for (let number = 1; number <= 51; number += 1)
+      await emitPayments(bus.db, number, number, { orderingKey: `${number}` });
+    await drainLive(bus.db, [ledger(() => refuse(), HALT)]);
+    const [first] = await rows<{ id: string }>(
+      bus.db,
+      `select lane_id || '-' || position as id from halts order by halted_at desc, lane_id desc, position desc`,
+    );
+    const others = (await deliveryIdsOf(bus.db)).filter((id) => id !== first!.id);
+    await operators.ask('/replay', { json: { deliveryIds: others } });
+    await drainLive(bus.db, [ledger(undefined, HALT)]);
+    expect(await rows(bus.db, 'select from halts')).toHaveLength(51);
+    expect((await operators.ask(TOPIC)).json).toMatchObject({ haltedLanes: [{ deliveryId: first!.id }] });
+  });
+
   test('is metered apart from lanes that wait for a retry, and ages the backlog', async ({
     bus,
     operators,

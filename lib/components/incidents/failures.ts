@@ -6,7 +6,7 @@ import { run } from '../../platform/db/statement.ts';
 import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import { DAY } from '../../platform/time.ts';
 import type { Failure } from './failure.ts';
-import { LANES_COUNTED, halting, waitingBehind } from './halts.ts';
+import { LANES_COUNTED, HALTING_COUNTED, waitingBehind } from './halts.ts';
 import { headOf } from './head-of-lane.ts';
 import { UNREADABLE, unreadableFailure } from './unreadable.ts';
 import type { Unreadable } from './unreadable.ts';
@@ -232,7 +232,7 @@ const FAILURES = `
   ),
   -- A lane may have several; the first one halts it.
   halt as materialized (
-    select distinct on (lane_id, lane_key) * from (${halting(LANES_COUNTED)}) as halting
+    select distinct on (lane_id, lane_key) * from (${HALTING_COUNTED}) as halting
     order by lane_id, lane_key, position
   ),
   halted as (

@@ -12,16 +12,16 @@ export const HALTING = `
 
 /**
  * Selects the same of each subscription with dead letters, but of so many rows of `halts` only: there may be one for each
- * ordering key.
+ * ordering key. Rows that count no more are among them until their lanes are released, so fewer would find nothing.
  */
-export const halting = (limit: number) => `
+export const HALTING_COUNTED = `
     select halts.*, dead.error_group, dead.event_id
     from (
       select topic, subscriber from backlog where subscriber <> '' group by topic, subscriber
       having sum(dead_lettered) > 0
     ) as subscription, lateral (
       select * from halts where halts.topic = subscription.topic and halts.subscriber = subscription.subscriber
-      limit ${limit}
+      limit ${LANES_COUNTED}
     ) as halts, lateral (
       -- The limit keeps the planner from joining whole tables.
       select error_group, event_id, state, dismissed_at from deliveries

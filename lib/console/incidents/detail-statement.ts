@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { LANES_COUNTED, halting, waitingBehind } from '../../components/incidents/halts.ts';
+import { LANES_COUNTED, HALTING_COUNTED, waitingBehind } from '../../components/incidents/halts.ts';
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { computed, field, instant, instantOrNull, instantSql, jsonOf, shapesOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
@@ -169,7 +169,7 @@ export const DETAIL = `
       select deliveries.lane_id, deliveries.position, deliveries.event_id, payload_bytes, halted_at, incident.kind,
         ${LAST_FAILURE} as last, ${waitingBehind('first_halt', 100)} as waiting
       from incident, (
-        select distinct on (lane_id, lane_key) halting.* from (${halting(LANES_COUNTED)}) as halting
+        select distinct on (lane_id, lane_key) halting.* from (${HALTING_COUNTED}) as halting
           join error_groups on error_groups.key = error_group, incident
         where incident.state = 'happening' and error_groups.kind = incident.kind
           and (halting.topic, halting.subscriber) = (incident.topic, incident.subscriber)

@@ -163,11 +163,14 @@ const TOPIC = `
       select halt.* from subscription, lateral (
         select * from halts where topic = $1::text and halts.subscriber = subscription.subscriber
         limit ${LANES_COUNTED}
-      ) as halt
+      ) as halt, lateral (
+        select state, dismissed_at from deliveries
+        where deliveries.lane_id = halt.lane_id and deliveries.position = halt.position limit 1
+      ) as halting
+      where state = 'dead_lettered' and dismissed_at is null
       order by halted_at, lane_id, position limit ${LISTED_LANES}
     ) as halts join deliveries as dead on dead.lane_id = halts.lane_id and dead.position = halts.position
       join events on events.id = dead.event_id
-    where dead.state = 'dead_lettered' and dead.dismissed_at is null
   ),
   longest_lane as materialized (
     -- The lanes of keys in trouble have no deliveries of their own.

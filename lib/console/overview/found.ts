@@ -1,7 +1,7 @@
 import { topics } from '../../bus/catalog/catalog.ts';
 import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import { EMITTER_LOCKS } from '../../bus/outbox/emitter-locks.ts';
-import { LANES_COUNTED, halting } from '../../components/incidents/halts.ts';
+import { LANES_COUNTED, HALTING_COUNTED } from '../../components/incidents/halts.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
@@ -243,7 +243,7 @@ const OVERVIEW = `
     'halts', (
       select coalesce(json_agg(halted), '[]') from (
         select topic, subscriber, count(*) as lanes from (
-          select distinct topic, subscriber, lane_id, lane_key from (${halting(LANES_COUNTED)}) as halting
+          select distinct topic, subscriber, lane_id, lane_key from (${HALTING_COUNTED}) as halting
         ) as halted_lane
         group by topic, subscriber
       ) as halted

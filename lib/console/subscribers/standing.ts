@@ -4,7 +4,7 @@ import { subscriberNames } from '../../bus/catalog/catalog.ts';
 import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import { topicsOf } from '../../bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
-import { halting } from '../../components/incidents/halts.ts';
+import { HALTING_COUNTED } from '../../components/incidents/halts.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { outage, outageFields } from '../incidents/outage.ts';
@@ -202,7 +202,7 @@ const STANDINGS = `
     union select subscriber from pauses where $2::text is null or subscriber = $2::text
   ),
   halted as (
-    select distinct subscriber from (${halting(1)}) as halting
+    select distinct subscriber from (${HALTING_COUNTED}) as halting
   ),
   said as (
     select distinct on (subscriber) subscriber, kind, message from incidents
