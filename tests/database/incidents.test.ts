@@ -162,6 +162,28 @@ describe('an incident', () => {
     ]);
   });
 
+  test.for([
+    { ended: 'an outage', topic: '' },
+    { ended: 'one like it', topic: 'payment.captured' },
+  ])('begins although $ended was closed by a clock that was ahead', async ({ topic }, { bus }) => {
+    await rows(
+      bus.db,
+      `insert into incidents (id, topic, subscriber, kind, message, state, change, opened_at, changed_at, closed_at,
+         blocked_lanes, waiting, owed)
+       values ('00000000-0000-7000-8000-000000000001', $1, 'ledger', 'timeout', '', 'closed', 'closed', $2, $3, $3, 0, 0, 0)`,
+      [topic, after(-HOUR).toISOString(), after(48 * HOUR).toISOString()],
+    );
+    await emitPayments(bus.db, 1, 1);
+    const silent = () => {
+      throw Object.assign(new Error('no answer'), { code: 'timeout' });
+    };
+    await drain(bus.db, [ledger(silent)]);
+    expect(await watched(bus.db)).toMatchObject([
+      { state: 'closed' },
+      { kind: 'timeout', state: 'happening', lanes: 1, revision: 1, change: 'opened' },
+    ]);
+  });
+
   test('that leaves dead letters goes on in another way of failing, with its story and who took it up', async ({
     bus,
   }) => {

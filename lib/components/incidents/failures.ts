@@ -191,12 +191,14 @@ const FAILURES = `
     ) as log
     where state = 'failing'
   ),
-  -- Until when each subscriber did not answer: its outage may be open still.
+  -- Until when each subscriber did not answer: its outage may be open still. What ends later than now, a clock that was
+  -- ahead has closed; clocks differ by seconds.
   silence as materialized (
     select subscriber, max(until) as until from (
       select subscriber, 'infinity'::timestamptz as until from outages
       union all
-      select subscriber, coalesce(closed_at, 'infinity') from incidents where topic = ''
+      select subscriber, coalesce(closed_at, 'infinity') from clock, incidents
+      where topic = '' and (closed_at is null or closed_at <= clock.now + interval '10 seconds')
     ) as outage
     group by subscriber
   ),

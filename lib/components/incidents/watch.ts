@@ -156,6 +156,7 @@ const APPLY = `
       select incidents.id from incidents
       where (incidents.topic, incidents.subscriber, incidents.kind) = (failure.topic, failure.subscriber, failure.kind)
         and closed_at > clock.now - $3::float8 * interval '1 millisecond'
+        and closed_at <= clock.now + interval '10 seconds'
       order by closed_at desc limit 1
     ) as earlier
     from clock, failure left join open_incident using (topic, subscriber, kind)
