@@ -11,6 +11,8 @@ import { examine } from '../../lib/console/doctor/read.ts';
 import { readOverview } from '../../lib/console/overview/read.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
 import type { Connection, Database } from '../../lib/platform/db/connect.ts';
+import { run, sendsBy } from '../../lib/platform/db/statement.ts';
+import type { Statement } from '../../lib/platform/db/statement.ts';
 import { DAY, MINUTE } from '../../lib/platform/time.ts';
 import { emitToBooks } from '../support/books.ts';
 import { test } from '../support/bus-test.ts';
@@ -120,6 +122,24 @@ const PLAN_OF_DEAD_LETTERS = PLAN_OF_BOOKS.replace(
 ).replace(`subscriber = 'books' and state in ('dead_lettered', 'delivered')`, `state = 'dead_lettered'`);
 
 const WAITING = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+
+/** Has something happen before a statement of the next transaction, which is counted from 1. */
+function before(statement: number, db: Database, happens: () => Promise<void>): Database {
+  const transaction: Database['transaction'] = async (body) =>
+    await db.transaction(async (tx) => {
+      const unwatched = { execute: tx.execute.bind(tx) };
+      let sent = 0;
+      const send = async ({ text, values }: Statement) => {
+        if ((sent += 1) === statement) await happens();
+        return { rows: await run(unwatched, { text, values }) };
+      };
+      sendsBy(tx, { send });
+      return await body(tx);
+    });
+  return new Proxy(db, {
+    get: (watched, name) => (name === 'transaction' ? transaction : (Reflect.get(watched, name) as unknown)),
+  });
+}
 
 /** The backends that wait for a transaction. */
 async function blockedBy(db: Database, { client }: OpenTransaction) {
@@ -512,6 +532,38 @@ describe('a renamed subscriber', () => {
     expect(await rows(bus.db, FREE_DEAD_LETTERS)).toHaveLength(3);
     await holder.commit();
     expect(await replaying).toMatchObject({ matched: 3, replayed: 3 });
+    await unbroken(bus.db);
+  });
+
+  test('is put back by no step whose lanes are others, though it became the next of a replay meanwhile', async ({
+    bus,
+  }) => {
+    await emitPayments(bus.db, 1, 1);
+    await fanOut(bus.db);
+    await emitToBooks(bus.db, 2, 2);
+    const notifications = subscriber('notifications', {
+      'payment.captured': ({ payload }) => (payload.amountMinor === 2 ? refuse() : undefined),
+    });
+    await drain(bus.db, [books(refuse), notifications]);
+    await rows(bus.db, PLAN_OF_DEAD_LETTERS, [REPLAY_ID]);
+    const planned = () =>
+      rows<{ subscriber: string }>(
+        bus.db,
+        'select subscriber from planned_replays join lanes on lanes.id = lane_id order by position, lane_id',
+      );
+    let renaming: Promise<unknown> = Promise.resolve();
+    // A step's last statement is the fourth. The one before has found that all its lanes are locked.
+    const interrupted = before(4, bus.db, async () => {
+      renaming = renamed(other.db);
+      await expect.poll(planned).toEqual([{ subscriber: 'ledger' }, { subscriber: 'notifications' }]);
+    });
+    const step = (db: Database, day: number) =>
+      stepReplay(db, { attached: [], now: new Date(START + day * DAY) });
+    expect(await step(interrupted, 1)).toBe(1);
+    await renaming;
+    expect(await planned()).toEqual([{ subscriber: 'ledger' }]);
+    expect(await step(bus.db, 2)).toBe(1);
+    expect(await planned()).toEqual([]);
     await unbroken(bus.db);
   });
 

@@ -56,13 +56,14 @@ async function takeStep(tx: Transaction, options: StepOptions): Promise<number |
   const [due] = await run<DueStep>(tx, { text: LOCK, values: [at, replayId ?? null] });
   if (!due) return null;
   const step = [due.id, due.size];
-  // In a newer snapshot. From here on no rename moves any: it would have to lock the lanes.
+  // In a newer snapshot. From here on no rename moves any of these: it would have to lock the lanes. It may still bring
+  // others before them, which are left to the next step.
   const [found] = await run<{ are_locked: boolean }>(tx, { text: PLANNED, values: [...step, due.lanes] });
   if (!found!.are_locked) return 'moved';
   const refusing = JSON.stringify(refusingReplays(attached));
   const [done] = await run<{ put_back: number }>(tx, {
     text: STEP,
-    values: [...step, due.next_at, at, refusing],
+    values: [...step, due.lanes, due.next_at, at, refusing],
   });
   const putBack = done!.put_back;
   if (putBack > 0) noteDue(tx);
@@ -152,18 +153,19 @@ const LOCK = `
   from step`;
 
 // What was put back is planned no more. A rename may have moved a delivery to an earlier lane since its event was reached.
-const NEXT_PLANNED = `
+const nextPlanned = (condition = 'true') => `
   planned as materialized (
     select next.* from paced_replays, lateral (
       select position, lane_id, ended_at from planned_replays
       where planned_replays.replay_id = paced_replays.replay_id and position >= reached_position
+        and ${condition}
       order by position, lane_id limit $2::int
     ) as next
     where replay_id = $1::text::uuid
   )`;
 
 const PLANNED = `
-  with ${NEXT_PLANNED}
+  with ${nextPlanned()}
   select not exists (
     select from planned join lanes on lanes.id = lane_id where home_id is null and lane_id <> all ($3::text::bigint[])
   ) as are_locked`;
@@ -171,18 +173,18 @@ const PLANNED = `
 // A delivery that was replayed, dismissed or pruned since the plan is passed over: it no longer ended when it had.
 const STEP = `
   with clock as materialized (
-    select coalesce($4::text::timestamptz, clock_timestamp()) as now
+    select coalesce($5::text::timestamptz, clock_timestamp()) as now
   ),
   replaying as materialized (
     select id::text as id, requested_by as operator, reason from replays where id = $1::text::uuid
   ),
-  ${NEXT_PLANNED},
+  ${nextPlanned('lane_id = any ($3::text::bigint[])')},
   chosen as materialized (
     select lane_id, deliveries.position, topic, subscriber, error_group
     from planned join deliveries using (lane_id, position) join lanes on lanes.id = lane_id
     where deliveries.state in ('dead_lettered', 'delivered')
       and coalesce(dead_lettered_at, dismissed_at, delivered_at) = planned.ended_at
-      and not $5::text::jsonb ? (topic || ' ' || subscriber)
+      and not $6::text::jsonb ? (topic || ' ' || subscriber)
   ),${PUT_BACK},
   forgotten as (
     delete from planned_replays using planned
@@ -198,7 +200,7 @@ const STEP = `
     update paced_replays set put_back = paced_replays.put_back + reached.put_back,
       passed_over = passed_over + reached.planned - reached.put_back,
       reached_position = coalesce(reached.position, reached_position), reached_lane = coalesce(lane_id, reached_lane),
-      next_at = $3::text::timestamptz,
+      next_at = $4::text::timestamptz,
       ended_at = case when reached.planned < $2::int
         or paced_replays.put_back + passed_over + reached.planned = paced_replays.planned then clock.now end
     from clock, reached where replay_id = $1::text::uuid
