@@ -13,7 +13,7 @@ import { connect } from '../../lib/platform/db/connect.ts';
 import type { Connection, Database } from '../../lib/platform/db/connect.ts';
 import { run, sendsBy } from '../../lib/platform/db/statement.ts';
 import type { Statement } from '../../lib/platform/db/statement.ts';
-import { DAY, MINUTE } from '../../lib/platform/time.ts';
+import { DAY, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { emitToBooks } from '../support/books.ts';
 import { test } from '../support/bus-test.ts';
 import {
@@ -406,6 +406,38 @@ describe('a renamed subscriber', () => {
     await dismiss(bus.db, { topic: CAPTURED, subscriber: 'ledger', kind: null }, how);
     await drain(bus.db, [heir], { now: START + 3 * DAY });
     expect(handed).toEqual([1, 3]);
+    await unbroken(bus.db);
+  });
+
+  test('is handed what it had of a halted key once, though a relay had that in hand already', async ({
+    bus,
+  }) => {
+    const orderingKey = 'venue 1';
+    await emitPayments(bus.db, 1, 1, { orderingKey });
+    await emitToBooks(bus.db, 2, 3, { orderingKey });
+    await drain(bus.db, [{ ...books(refuse), afterDeadLetter: 'halt' }]);
+    // It has begun, and has moved nothing.
+    await expect(renamed(dyingAfter(5, bus.db))).rejects.toThrow('died');
+    const handed: number[] = [];
+    const begun = gate();
+    const go = gate();
+    const handle = async (number: number) => {
+      if (handed.push(number) > 1) return;
+      begun.open();
+      await go.opened;
+    };
+    const heir = ledger(handle, { afterDeadLetter: 'halt' });
+    const holding = drain(bus.db, [heir], { now: START + 2 * MINUTE });
+    await begun.opened;
+    await advanceRenames(other.db, Date.now() + 2 * SECOND, LATER);
+    await drain(other.db, [heir], { now: START + 2 * MINUTE });
+    go.open();
+    await holding;
+    expect(handed).toEqual([1]);
+    await advanceRenames(other.db, Date.now() + MINUTE, LATER);
+    await drain(bus.db, [heir], { now: START + DAY });
+    expect(handed).toEqual([1]);
+    expect(await statesOf(bus.db)).toEqual(['delivered', 'dead_lettered', 'pending']);
     await unbroken(bus.db);
   });
 

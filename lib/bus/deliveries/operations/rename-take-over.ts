@@ -55,7 +55,11 @@ export async function takeOver(
 }
 
 interface Chunk extends TakenOver {
-  /** Whether a relay holds a lane of the former name, from before the rename or since somebody resumed it. Nothing was moved. */
+  /**
+   * Whether nothing was moved because a relay holds a lane: of the former name, from before the rename or since somebody
+   * resumed it; or of the new name, while the former has halted keys, which then get lanes of their own. The relay may have
+   * deliveries of such a key in hand, from the shared lane.
+   */
   readonly isHeld: boolean;
   /** Whether nothing was left to move. */
   readonly isLast: boolean;
@@ -64,7 +68,8 @@ interface Chunk extends TakenOver {
 async function moveChunk(tx: Transaction, open: OpenRename, at: string | null): Promise<Chunk> {
   const { id, topic, from, to, by, reason } = open;
   const [lock] = await run<Lock>(tx, { text: LOCK, values: [topic, from, to, at] });
-  if (!lock || lock.is_held) return { moved: 0, dismissed: 0, isHeld: lock !== undefined, isLast: !lock };
+  const isHeld = lock?.is_held || (lock?.is_taking_held && (await movesHaltedKeys(tx, topic, from)));
+  if (!lock || isHeld) return { moved: 0, dismissed: 0, isHeld: lock !== undefined, isLast: !lock };
   const former = and(eq(errorGroups.topic, topic), eq(errorGroups.subscriber, from));
   const groups = await tx
     .select()
@@ -85,8 +90,16 @@ async function moveChunk(tx: Transaction, open: OpenRename, at: string | null): 
 interface Lock {
   readonly now: string;
   readonly is_held: boolean;
+  /** Whether a relay holds a lane of the new name. */
+  readonly is_taking_held: boolean;
   /** The lanes of both names. */
   readonly ids: string;
+}
+
+/** In a newer snapshot than that of the locks: the former name may have halted a key meanwhile. */
+async function movesHaltedKeys(tx: Transaction, topic: string, from: string): Promise<boolean> {
+  const [row] = await run<{ any: boolean }>(tx, { text: HALTED_KEYS, values: [topic, from] });
+  return row!.any;
 }
 
 /**
@@ -125,15 +138,21 @@ const MAKE_LANES = `
 // clocks of their own they would be groups of their own.
 const LOCK = `
   with locked as materialized (
-    select id, subscriber, lease_token, coalesce(due_at, leased_until) as held_until from lanes
+    select id, subscriber, lease_token is not null as is_leased, coalesce(due_at, leased_until) as held_until from lanes
     where topic = $1::text and subscriber in ($2::text, $3::text) order by id for update
   ),
   clock as materialized (
     select coalesce($4::text::timestamptz, clock_timestamp()) as now where exists (select from locked)
   )
-  select now::text, coalesce(bool_or(subscriber = $2::text and lease_token is not null and held_until > now), false) as is_held,
+  select now::text, coalesce(bool_or(subscriber = $2::text and is_leased and held_until > now), false) as is_held,
+    coalesce(bool_or(subscriber = $3::text and is_leased and held_until > now), false) as is_taking_held,
     array_agg(id)::text as ids
   from locked, clock group by now`;
+
+const HALTED_KEYS = `
+  select exists (
+    select from halts where topic = $1::text and subscriber = $2::text and lane_key is not null
+  ) as any`;
 
 // Dead letters are moved before anything that waits, so that nothing passes one that halts its lane. Fan-out goes on: a lane
 // that it has made for the former name meanwhile is not locked, or the new name has none for it yet. It is left for the next
