@@ -10,7 +10,7 @@ import { contradictions, drainLive, emitPayments, rows } from '../support/bus.ts
 import { PATIENTLY } from '../support/patience.ts';
 import { told } from '../support/payments.ts';
 import type { Misbehaviour } from '../support/provider-apis.ts';
-import { NOBODY, pay, play, SEED, test } from '../support/provider-story.ts';
+import { intend, NOBODY, pay, play, SEED, test } from '../support/provider-story.ts';
 
 describe('providers that lose 30 % of their webhooks, delay 10 % and double 10 %', () => {
   test('after a reconciliation the receipts equal their ledger, and each payment is told once', async ({
@@ -156,6 +156,24 @@ describe('a provider that does not answer as it should', () => {
       error: 'did not answer in time',
     });
   });
+});
+
+test('providers are asked although a clock that was ahead had put that off by days', async ({ story }) => {
+  await intend(story, 'wallet-open');
+  await intend(story, 'wallet-captured');
+  story.log('wallet-captured', 'CAPTURED', 900);
+  await story.reconcile();
+  await drainLive(story.bus.db, [payments]);
+  await rows(story.bus.db, `update reconciliations set next_at = next_at + interval '2 days'`);
+  await rows(
+    story.bus.db,
+    `update payment_intents set ask_at = ask_at + case when state = 'created' then 2 else 8 end * interval '1 day'`,
+  );
+  story.happen('payment_intent.succeeded', { id: 'pi_1', amount_received: 900, currency: 'nok' });
+  story.log('wallet-open', 'CAPTURED', 900);
+  story.log('wallet-captured', 'REFUNDED', 900);
+  await story.reconcile();
+  expect(await story.receipts()).toEqual(story.ledger());
 });
 
 test('nobody is asked without a key, and a wrong key of one provider leaves the other', async ({ story }) => {

@@ -34,13 +34,27 @@ export async function dueIntents(
 ): Promise<readonly AskedIntent[]> {
   return await run<AskedIntent>(driverOf(db), {
     text: `
-      select id, parts from (values ('created'), ('captured'), ('refunded')) as of_state (name), lateral (
-        select id, parts, state, ask_at from payment_intents
-        where provider = $1::text and state = of_state.name and state <> 'failed' and ask_at <= $2::text::timestamptz
-        order by ask_at limit $3::int
+      with clock as materialized (select $2::text::timestamptz as now),
+      of_state as (
+        select name, now, now + longest * interval '1 millisecond' as until from clock,
+          (values ('created', $4::float8), ('captured', $5::float8), ('refunded', $5::float8)) as state (name, longest)
+      )
+      select id, parts from of_state, lateral (
+        (
+          select id, parts, state, ask_at from payment_intents
+          where provider = $1::text and state = of_state.name and state <> 'failed' and ask_at <= of_state.now
+          order by ask_at limit $3::int
+        )
+        union all
+        (
+          -- A clock that was ahead has put them off.
+          select id, parts, state, ask_at from payment_intents
+          where provider = $1::text and state = of_state.name and state <> 'failed' and ask_at > of_state.until
+          order by ask_at limit $3::int
+        )
       ) as due
       order by state <> 'created', ask_at limit $3::int`,
-    values: [provider, new Date(now).toISOString(), limit],
+    values: [provider, new Date(now).toISOString(), limit, LONGEST_WAIT_MS, LONGEST_WAIT_CAPTURED_MS],
   });
 }
 

@@ -4,7 +4,7 @@ import { reconciliations } from '../../../../drizzle/schema.ts';
 import type { Provider } from '../../../platform/config.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
-import { SECOND } from '../../../platform/time.ts';
+import { HOUR, SECOND } from '../../../platform/time.ts';
 
 /** The right to take one step of a provider's reconciliation, and how far it is. Times are epoch milliseconds. */
 export interface Claim {
@@ -42,6 +42,12 @@ export interface Progress {
 /** Longer than a step can take: after this, its process has died. */
 const GIVEN_UP_AFTER_MS = 60 * SECOND;
 
+/** Asked to wait longer, we ask again all the same: the time may be a mistake. */
+export const LONGEST_RETRY_AFTER_MS = 1 * HOUR;
+
+/** A step that is due later than this was put off by a clock that was ahead: it is due now. */
+const LONGEST_WAIT_MS = LONGEST_RETRY_AFTER_MS + GIVEN_UP_AFTER_MS;
+
 /** Finds which of these providers are due, or have never been asked. */
 export async function dueProviders(
   db: Database,
@@ -52,9 +58,10 @@ export async function dueProviders(
     text: `
       select provider from jsonb_array_elements_text($1::text::jsonb) as asked (provider)
         left join reconciliations using (provider)
-      where coalesce(next_at, '-infinity') <= coalesce($2::text::timestamptz, clock_timestamp())
+        cross join (select coalesce($2::text::timestamptz, clock_timestamp()) as now) as clock
+      where coalesce(next_at, '-infinity') <= now or next_at > now + $3::int * interval '1 millisecond'
       order by next_at nulls first`,
-    values: [JSON.stringify(providers), now?.toISOString() ?? null],
+    values: [JSON.stringify(providers), now?.toISOString() ?? null, LONGEST_WAIT_MS],
   });
   return due.map(({ provider }) => provider);
 }
@@ -63,7 +70,7 @@ export async function dueProviders(
 export async function claimStep(db: Database, provider: Provider, now?: Date): Promise<Claim | null> {
   const [claimed] = await run<Row>(driverOf(db), {
     text: CLAIM,
-    values: [provider, now?.toISOString() ?? null, GIVEN_UP_AFTER_MS],
+    values: [provider, now?.toISOString() ?? null, GIVEN_UP_AFTER_MS, LONGEST_WAIT_MS],
   });
   if (!claimed) return null;
   const { step, now: at, from, until, cursor, checkedUntil, failures } = claimed;
@@ -86,7 +93,7 @@ const CLAIM = `
   select $1::text, 1, now, now + $3::int * interval '1 millisecond'
   from (select coalesce($2::text::timestamptz, clock_timestamp()) as now) as clock
   on conflict (provider) do update set step = known.step + 1, next_at = excluded.next_at
-  where known.next_at <= excluded.begun_at
+  where known.next_at <= excluded.begun_at or known.next_at > excluded.begun_at + $4::int * interval '1 millisecond'
   returning step::float8, (extract(epoch from next_at) * 1000 - $3::int)::float8 as now,
     (extract(epoch from walk_from) * 1000)::float8 as "from",
     (extract(epoch from walk_until) * 1000)::float8 as "until", cursor,

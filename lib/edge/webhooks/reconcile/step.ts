@@ -5,10 +5,10 @@ import { providers, readable } from '../../../platform/config.ts';
 import type { Config, Provider, ReconciliationSettings } from '../../../platform/config.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { log } from '../../../platform/log.ts';
-import { HOUR, MINUTE, SECOND } from '../../../platform/time.ts';
+import { MINUTE, SECOND } from '../../../platform/time.ts';
 import { dueIntents, planAsking } from './intents.ts';
 import type { Answer, AskedIntent } from './intents.ts';
-import { claimStep, dueProviders, endStep, failStep } from './progress.ts';
+import { claimStep, dueProviders, endStep, failStep, LONGEST_RETRY_AFTER_MS } from './progress.ts';
 import type { Claim, Progress } from './progress.ts';
 import { ProviderFailed } from './provider-api.ts';
 import { planWalk, undeliveredEvents } from './stripe.ts';
@@ -236,9 +236,6 @@ class LogsDisagree extends ProviderFailed {
 
 /** The longest wait after failures: longer than an operator takes to correct a key. */
 const LONGEST_WAIT_MS = 30 * MINUTE;
-
-/** Asked to wait longer, we ask again all the same: the time may be a mistake. */
-const LONGEST_RETRY_AFTER_MS = 1 * HOUR;
 
 /** One minute after the first failure, and twice as long after each further one; later if the provider says so. */
 function waitAfter({ failures }: Claim, error: unknown): number {
