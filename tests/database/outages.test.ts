@@ -18,6 +18,7 @@ import {
   emitPayments,
   numbers,
   payment,
+  payloadOf,
   rows,
   statesOf,
 } from '../support/bus.ts';
@@ -355,9 +356,10 @@ describe('an outage that is over', () => {
   const end = (db: Database, attached: readonly AttachedSubscriber[], afterMs = MINUTE) =>
     endOutages(db, subscriptionsOf(attached), new Date(START + afterMs).toISOString());
 
-  /** Three keys fail, and the relay dies before it gives their attempts back. Then another one delivers. */
+  const emitThree = (db: Database) => emitKeys(db, 1, 3, (number) => `booking ${number}`);
+
+  /** What was emitted fails, and the relay dies before it gives the attempts back. Then another one delivers. */
   async function over(db: Database, ledger: AttachedSubscriber): Promise<void> {
-    await emitKeys(db, 1, 3, (number) => `booking ${number}`);
     const dying = vi.spyOn(db, 'transaction').mockRejectedValue(new Error('the relay died'));
     await drain(db, [ledger]);
     dying.mockRestore();
@@ -371,6 +373,7 @@ describe('an outage that is over', () => {
   }) => {
     output.text();
     const attached = ledger(() => absent(), WAIT);
+    await emitThree(bus.db);
     await over(bus.db, attached);
     expect(await end(bus.db, [bookings])).toBe(0);
     expect(await known(bus.db)).toEqual([{ subscriber: 'ledger' }]);
@@ -381,8 +384,30 @@ describe('an outage that is over', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
+  test('gives back the attempts in a topic that only another release attaches', async ({
+    bus,
+    ledger,
+    output,
+  }) => {
+    output.text();
+    const newer = subscriber('ledger', { 'payment.refunded': () => absent() }, WAIT);
+    await bus.db.transaction(async (tx) => {
+      for (const number of numbers(1, 3))
+        await emit(tx, 'payment.refunded', payloadOf('payment.refunded'), {
+          orderingKey: `booking ${number}`,
+        });
+    });
+    await over(bus.db, newer);
+    expect(await attemptsOf(bus.db)).toEqual([1, 1, 1]);
+    await end(bus.db, [ledger(() => absent(), WAIT)]);
+    expect(await known(bus.db)).toEqual([]);
+    expect(await attemptsOf(bus.db)).toEqual([0, 0, 0]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
   test('ends where the subscriber does not wait in one any more', async ({ bus, ledger, output }) => {
     output.text();
+    await emitThree(bus.db);
     await over(
       bus.db,
       ledger(() => absent(), WAIT),
@@ -397,6 +422,7 @@ describe('an outage that is over', () => {
     output,
   }) => {
     output.text();
+    await emitThree(bus.db);
     await over(
       bus.db,
       ledger(() => absent(), WAIT),
@@ -424,6 +450,7 @@ describe('an outage that is over', () => {
     async ([, happens, left], { bus, ledger, output }) => {
       output.text();
       const attached = ledger(() => absent(), WAIT);
+      await emitThree(bus.db);
       await over(bus.db, attached);
       const transaction = bus.db.transaction.bind(bus.db);
       vi.spyOn(bus.db, 'transaction').mockImplementationOnce(async (...asked) => {

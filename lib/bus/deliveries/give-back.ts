@@ -35,7 +35,7 @@ interface OutageOver {
  * opened. A delivery is then as it was before them, and due, so that it can probe; its log keeps the attempts and says that
  * they are not counted. Doing it again changes nothing. What a relay has in hand is left to the next call.
  *
- * @param subscriptions those that wait in an outage are given back theirs.
+ * @param subscriptions their subscribers are given back theirs, in all topics, where they wait in an outage.
  * @param now overrides the database's clock in tests; ISO 8601.
  */
 export async function giveBack(
@@ -50,11 +50,10 @@ export async function giveBack(
     values: [[...names].join(' '), now],
   });
   const known = new Set(found.map(({ subscriber }) => subscriber));
-  const of = attached
-    .filter(({ subscriber }) => subscriber.outage === 'wait' && known.has(subscriber.name))
-    .map(({ topic, subscriber }) => ({ topic, subscriber: subscriber.name }));
-  for (let last: string | null = '0'; last !== null && of.length > 0;)
-    last = await giveBackAfter(db, last, JSON.stringify(of), now);
+  const waiting = attached.filter(({ subscriber: { outage, name } }) => outage === 'wait' && known.has(name));
+  const of = [...new Set(waiting.map(({ subscriber }) => subscriber.name))].join(' ');
+  for (let last: string | null = '0'; last !== null && waiting.length > 0;)
+    last = await giveBackAfter(db, last, of, now);
   const open = found.filter(({ is_over: isOver }) => !isOver);
   return {
     nextProbes: new Map(open.map(({ subscriber, next_probe_at: at }) => [subscriber, at])),
@@ -90,13 +89,13 @@ const OUTAGES = `
   where subscriber = any (string_to_array($1::text, ' '))
     or recovered_at < coalesce($2::text::timestamptz, clock_timestamp()) - interval '1 day'`;
 
-// A delivery fails in a lane of a whole topic, or in the lane of its own key.
+// Of all topics, also those that only another release attaches: the outage is of the subscriber, and ends for all of them. A
+// delivery fails in a lane of a whole topic, or in the lane of its own key.
 const LOCK = `
-  select lanes.id::text as id
-  from lanes join jsonb_to_recordset($1::text::jsonb) as waiting(topic text, subscriber text) using (topic, subscriber)
-  where lanes.id > $2::text::bigint and due_at < 'infinity' and lease_token is null
-    and (home_id is not null or slot is null)
-  order by lanes.id limit ${CHUNK} for update of lanes`;
+  select id::text as id from lanes
+  where subscriber = any (string_to_array($1::text, ' ')) and id > $2::text::bigint and due_at < 'infinity'
+    and lease_token is null and (home_id is not null or slot is null)
+  order by id limit ${CHUNK} for update`;
 
 // The attempts are counted from the last one that was no fault of the outage. The death of a relay says neither.
 const GIVE_BACK = `
