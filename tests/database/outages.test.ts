@@ -4,6 +4,7 @@ import { endOutages } from '../../lib/bus/deliveries/end-outages.ts';
 import { subscriptionsOf } from '../../lib/bus/deliveries/subscription.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { Bell } from '../../lib/bus/relay/bell.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { outageDuty, perform } from '../../lib/edge/cron/duties.ts';
@@ -23,6 +24,9 @@ import {
   statesOf,
 } from '../support/bus.ts';
 import { randomFrom } from '../support/random.ts';
+
+// Watched, and run as it is.
+vi.mock('../../lib/bus/deliveries/end-outages.ts', { spy: true });
 
 const WAIT = { outage: 'wait' } as const;
 
@@ -375,13 +379,48 @@ describe('an outage that is over', () => {
     const attached = ledger(() => absent(), WAIT);
     await emitThree(bus.db);
     await over(bus.db, attached);
-    expect(await end(bus.db, [bookings])).toBe(0);
+    expect(await end(bus.db, [bookings])).toBeNull();
     expect(await known(bus.db)).toEqual([{ subscriber: 'ledger' }]);
     expect(await attemptsOf(bus.db)).toEqual([1, 1, 1]);
     await end(bus.db, [bookings, attached]);
     expect(await known(bus.db)).toEqual([]);
     expect(await attemptsOf(bus.db)).toEqual([0, 0, 0]);
     expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('is asked about once a minute by a process that the subscriber is not attached to', async ({
+    bus,
+    ledger,
+    output,
+  }) => {
+    output.text();
+    await emitThree(bus.db);
+    await over(
+      bus.db,
+      ledger(() => absent(), WAIT),
+    );
+    const bell = new Bell();
+    let numbered = 3;
+    const asked = async () => {
+      vi.mocked(endOutages).mockClear();
+      numbered += 1;
+      await emitPayments(bus.db, numbered, numbered);
+      const { ticks } = await drain(bus.db, [bookings], { bell });
+      expect(ticks).toBeGreaterThan(1);
+      return vi.mocked(endOutages).mock.calls.length;
+    };
+    expect(await asked()).toBe(1);
+    expect(await asked()).toBe(0);
+    const now = performance.now.bind(performance);
+    vi.spyOn(performance, 'now').mockImplementation(() => now() + MINUTE);
+    expect(await asked()).toBe(1);
+    expect(await known(bus.db)).toEqual([{ subscriber: 'ledger' }]);
+    // Once nothing is over, the next one that ends is one to ask about.
+    await rows(bus.db, `update outages set recovered_at = null`);
+    expect(await asked()).toBe(0);
+    await rows(bus.db, `update outages set recovered_at = opened_at, subscriber = 'bookings'`);
+    expect(await asked()).toBe(1);
+    expect(await known(bus.db)).toEqual([]);
   });
 
   test('gives back the attempts in a topic that only another release attaches', async ({

@@ -14,15 +14,15 @@ import type { Subscription } from './subscription.ts';
  *
  * @param subscriptions those of the subscribers whose outages it ends.
  * @param now overrides the database's clock in tests; ISO 8601.
- * @returns how many deliveries it made due.
+ * @returns how many deliveries it made due; null where none is over of a subscriber that is attached.
  */
 export async function endOutages(
   db: Database,
   subscriptions: ReadonlyMap<string, Subscription>,
   now: string | null = null,
-): Promise<number> {
+): Promise<number | null> {
   const { over } = await giveBack(db, subscriptions, now);
-  if (over.length === 0) return 0;
+  if (over.length === 0) return null;
   const values = [now, JSON.stringify(over)];
   return await db.transaction(async (tx) => {
     await limitStatements(tx);

@@ -1,8 +1,12 @@
 import type { Database } from '../../platform/db/connect.ts';
 import { onceFor } from '../../platform/once-for.ts';
+import { MINUTE } from '../../platform/time.ts';
 
 /** How often turns look at all due lanes, while emits bring work. */
 const LOOK_EVERY_MS = 100;
+
+/** How often a relay asks for outages to end that another process has to end. Its turns find them for up to a day. */
+const END_EVERY_MS = 1 * MINUTE;
 
 /** Wakes the claim loops of relays in this process when an event was committed. */
 export class Bell {
@@ -13,6 +17,7 @@ export class Bell {
   /** Looks that no turn has been sent for yet. */
   readonly early = new Set<EarlyLook>();
   readonly dueLooks = new DueLooks();
+  readonly outageEnds = new OutageEnds();
   readonly #listeners = new Set<() => void>();
 
   ring(): void {
@@ -66,5 +71,21 @@ export class DueLooks {
     if (performance.now() - this.#lookedAt < LOOK_EVERY_MS) return false;
     this.#lookedAt = performance.now();
     return true;
+  }
+}
+
+/** When turns that find an outage over ask for its end. */
+export class OutageEnds {
+  #notBefore = -Infinity;
+
+  /** Whether to ask. @param isAnyOver whether the turn found any outage over, of whatever subscriber. */
+  areDue(isAnyOver: boolean): boolean {
+    if (!isAnyOver) this.#notBefore = -Infinity;
+    return isAnyOver && performance.now() >= this.#notBefore;
+  }
+
+  /** Notes that only subscribers that are not attached have outages that are over. */
+  leave(): void {
+    this.#notBefore = performance.now() + END_EVERY_MS;
   }
 }

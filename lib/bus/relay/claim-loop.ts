@@ -231,13 +231,16 @@ export class ClaimLoop {
    * @returns how many deliveries are due because a subscriber answers again.
    */
   async #followOutages({ yielded, hasRecovered }: TimedTurn): Promise<number> {
-    const { db, subscriptions, time } = this.#relaying;
+    const { db, subscriptions, time, outageEnds } = this.#relaying;
     const now = time.overriddenNow();
     const isNobodyThere = yielded.some(({ outcome }) => foundNobody(outcome));
     try {
       const nextProbes = isNobodyThere ? (await giveBack(db, subscriptions, now)).nextProbes : NO_PROBES;
       this.#runs.noteRetries(yielded, nextProbes);
-      return hasRecovered ? await endOutages(db, subscriptions, now) : 0;
+      if (!outageEnds.areDue(hasRecovered)) return 0;
+      const freed = await endOutages(db, subscriptions, now);
+      if (freed === null) outageEnds.leave();
+      return freed ?? 0;
     } catch (error) {
       logError('what an outage used up was not given back yet', error);
       return 0;

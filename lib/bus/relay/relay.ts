@@ -4,7 +4,7 @@ import { inRelaySpan } from '../../platform/telemetry/relay.ts';
 import { publishNewLimits } from '../deliveries/limits.ts';
 import { subscriptionsOf } from '../deliveries/subscription.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
-import { DueLooks, bellOf } from './bell.ts';
+import { DueLooks, OutageEnds, bellOf } from './bell.ts';
 import type { Bell } from './bell.ts';
 import { Loops } from './loops.ts';
 import { Absences } from './presence.ts';
@@ -55,6 +55,7 @@ async function drain(options: RelayOptions): Promise<RelayReport> {
     bell: options.bell ?? bellOf(options.db),
     // The relays of a kick look now and then, any other one at once.
     dueLooks: options.bell?.dueLooks ?? new DueLooks(),
+    outageEnds: options.bell?.outageEnds ?? new OutageEnds(),
     looks: { heard: 0, leavesOut: false },
   };
   await new Loops(relaying, options.onLooked).run();

@@ -6,7 +6,7 @@ import { onceFor } from '../../platform/once-for.ts';
 import type { LaneOutcome, Settled } from '../deliveries/settle.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
 import type { Turn } from '../deliveries/turn.ts';
-import type { Bell, DueLooks } from './bell.ts';
+import type { Bell, DueLooks, OutageEnds } from './bell.ts';
 import { LaneRun } from './lane-run.ts';
 import { sizeOf, split } from './portion.ts';
 import type { RelayTime } from './relay-time.ts';
@@ -22,6 +22,7 @@ export interface Relaying extends Pick<RunOptions, 'db' | 'lines' | 'absences'> 
   readonly onTurn: ((report: RelayReport) => void) | undefined;
   readonly bell: Bell;
   readonly dueLooks: DueLooks;
+  readonly outageEnds: OutageEnds;
   readonly looks: {
     /** How often the bell had rung when a loop last sent a turn that looks, unless that failed. */
     heard: number;
