@@ -38,12 +38,17 @@ declare
   one postbud_outcome_2;
   is_of_key boolean := false;
   is_waiting boolean := false;
+  is_keeping boolean := false;
   moved postbud_change_1[];
   is_small boolean := stretches <= 16;
   delivery record;
   -- What this call has recorded, and no earlier one: the lanes that have delivered, and the attempts that say who is there.
   answering bigint[] := '{}';
   presences jsonb;
+  -- The lanes that an earlier call may have settled, whose answer was lost. What was replayed since then may have moved a head
+  -- from where that call left it to where it was before: it stays there, as where it moved elsewhere.
+  unsure bigint[] := '{}';
+  has_moved boolean;
   event_ids uuid[] := '{}';
   opens int[] := '{}';
   failings int[] := '{}';
@@ -52,6 +57,7 @@ declare
   again record;
   new_head bigint;
   is_kept boolean;
+  is_through boolean;
   due timestamptz;
   places tid[] := '{}';
   heads bigint[] := '{}';
@@ -67,6 +73,7 @@ begin
   foreach one in array outcomes loop
     is_of_key := is_of_key or one.id <> one.home;
     is_waiting := is_waiting or one.waits;
+    is_keeping := is_keeping or coalesce(one.keep_until > 0, false);
   end loop;
   delivered := 0;
   failed := 0;
@@ -166,6 +173,16 @@ begin
     into delivered, changes, moved, answering;
     delivered := coalesce(delivered, 0);
     changes := changes || moved;
+  end if;
+  if is_keeping and stretches > 0 then
+    if is_small then
+      is_keeping := delivered < stretches;
+    else
+      is_keeping := delivered < (select sum(cardinality(positions::bigint[])) from unnest(delivered_positions) as positions);
+    end if;
+    if is_keeping then
+      unsure := held;
+    end if;
   end if;
   if unfinished is not null then
     if unfinished @? '$[*].error_group.rest' then
@@ -282,13 +299,16 @@ begin
       failed := counts.failed;
       waited := counts.waited;
       dead_lettered := counts.dead_lettered;
+      if failed + waited + dead_lettered < jsonb_array_length(unfinished) then
+        unsure := held;
+      end if;
     end;
   end if;
   if leaving is not null then
     insert into lanes (topic, subscriber, slot, held_key, home_id, careful_to, head, tail, waits_for_version,
       held_version, lease_token, leased_until, due_at)
     select topic, subscriber, slot, key, home.id, greatest(home.careful_to, outcome.careful_to),
-      case when home.head = outcome.head_was then key_leaving.position - 1
+      case when home.head = outcome.head_was and outcome.keep_until is null then key_leaving.position - 1
         else least(key_leaving.position - 1, home.head) end,
       key_leaving.position,
       key_leaving.waits_for_version, home.held_version,
@@ -307,6 +327,12 @@ begin
     -- Also those of an earlier settlement of these outcomes, whose answer was lost: the lanes that they left are held no more.
     select json_agg(json_build_object('id', lanes.id, 'home_id', home_id, 'held_key', held_key)) into left_for
     from unnest(outcomes) as outcome join lanes on home_id = outcome.id and lease_token = outcome.token;
+    -- That a key has left does not tell the first call from a later one.
+    unsure := unsure || array(
+      select id from unnest(outcomes) as outcome
+        join jsonb_to_recordset(leaving) as key_leaving(lane bigint) on lane = id
+      where outcome.keep_until is not null
+    );
   end if;
   is_bounded := is_bounded or unfinished is not null and exists (select from halts);
   if is_waiting then
@@ -325,7 +351,24 @@ begin
     continue when one.token is distinct from own.lease_token;
     is_kept := one.keep_until is not null;
     -- Moved back since the claim: a replay put deliveries back, which come first.
-    new_head := case when own.head = one.head_was then one.head_is else own.head end;
+    has_moved := own.head <> one.head_was or one.id = any (unsure);
+    new_head := case when has_moved then own.head else one.head_is end;
+    is_through := false;
+    if own.home_id is not null and not is_kept and one.retry_at is null then
+      is_through := not exists (
+        select from deliveries
+        -- The row is compared as the index of keys has it.
+        where (lane_id, lane_key, position) > (own.home_id, own.held_key, one.head_is)
+          and lane_id = own.home_id and lane_key = own.held_key
+          and coalesce(state in ('pending', 'failing'), false)
+      )
+      -- A key that is halted further on waits there: the shared lane knows nothing of it.
+      and not (is_bounded and exists (
+        select from halts join deliveries using (lane_id, position)
+        where halts.lane_id = own.home_id and halts.lane_key = own.held_key
+          and deliveries.state = 'dead_lettered' and deliveries.dismissed_at is null
+      ));
+    end if;
     due := null;
     if is_kept then
       if own.home_id is not null then
@@ -336,8 +379,10 @@ begin
         kept := kept || own.id;
         kept_until := greatest(kept_until, to_timestamp(one.keep_until / 1000));
       end if;
-    elsif own.head <> one.head_was then
+    elsif has_moved then
       due := at;
+    elsif is_through then
+      due := null;
     elsif is_bounded and one.head_is >= postbud_front_1(
       own.topic, own.subscriber, coalesce(own.home_id, own.id), nullif(own.held_key, ''))
     then
@@ -350,16 +395,7 @@ begin
       elsif own.tail > one.head_is then
         due := at;
       end if;
-    elsif exists (
-      select from deliveries
-      -- The row is compared as the index of keys has it.
-      where (lane_id, lane_key, position) > (own.home_id, own.held_key, one.head_is)
-        and lane_id = own.home_id and lane_key = own.held_key
-        and coalesce(state in ('pending', 'failing'), false)
-    )
-      -- A key that is halted further on waits there: the shared lane knows nothing of it.
-      or is_bounded and postbud_front_1(own.topic, own.subscriber, own.home_id, own.held_key) is not null
-    then
+    else
       due := at;
     end if;
     makes_due := makes_due or not is_kept and coalesce(due <= at, false);
@@ -367,7 +403,7 @@ begin
     heads := heads || new_head;
     tails := tails || greatest(own.tail, one.head_is);
     carefuls := carefuls || greatest(own.careful_to, one.careful_to);
-    waits := waits || case when own.head = one.head_was then one.waits_for_version end;
+    waits := waits || case when not has_moved then one.waits_for_version end;
     tokens := tokens || case when is_kept then own.lease_token end;
     untils := untils || case when is_kept
       then greatest(own.leased_until, own.due_at, to_timestamp(one.keep_until / 1000)) end;

@@ -323,10 +323,8 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     changes: [
       {
         file: SETTLE,
-        from: `    )
-      -- A key that is halted further on waits there: `,
-        to: `    ) and own.head = one.head_is
-      -- A key that is halted further on waits there: `,
+        from: '      is_through := not exists (',
+        to: '      is_through := own.head <> one.head_is or not exists (',
       },
     ],
   },
@@ -461,12 +459,8 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     changes: [
       {
         file: SETTLE,
-        from: `    elsif exists (
-      select from deliveries
-      -- The row`,
-        to: `    elsif not exists (select from subscriber_limits where subscriber = own.subscriber and taken_until > at) and exists (
-      select from deliveries
-      -- The row`,
+        from: '      is_through := not exists (',
+        to: `      is_through := exists (select from subscriber_limits where subscriber = own.subscriber and taken_until > at) or not exists (`,
       },
     ],
   },

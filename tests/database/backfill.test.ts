@@ -18,7 +18,7 @@ import { relay } from '../../lib/bus/relay/relay.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { examine } from '../../lib/console/doctor/read.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
-import { DAY, HOUR, MINUTE } from '../../lib/platform/time.ts';
+import { DAY, HOUR, MINUTE, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import {
   contradictions,
@@ -198,6 +198,24 @@ describe('a backfill', () => {
       expect(await contradictions(bus.db)).toEqual([]);
     }
     expect(handed).toEqual(numbers(1, 34));
+  });
+
+  test('at a pace leaves no lane to keys that are through', async ({ bus, handed, ledger }) => {
+    await emitBefore(bus, 1, 20, (number) => `booking ${number}`);
+    const start = Date.now() + MINUTE;
+    // So slow that each key leaves its shared lane.
+    const slow = ledger(() => sleep(300));
+    const lanesOfKeys = () => rows(bus.db, `select held_key from lanes where held_key <> ''`);
+    await filled(bus.db, { perMinute: 100, now: new Date(start) });
+    for (let step = 0; step < 2; step += 1) {
+      const now = start + step * 4000;
+      if (step > 0) await advanceBackfills(bus.db, Date.now() + MINUTE, new Date(now));
+      await relay({ db: bus.db, subscribers: [slow], until: Date.now() + MINUTE, now });
+      expect(await lanesOfKeys()).toEqual([]);
+    }
+    expect(handed).toHaveLength(10);
+    expect(await rows(bus.db, 'select from backfills where ended_at is null')).toHaveLength(1);
+    expect(await contradictions(bus.db)).toEqual([]);
   });
 
   test.for([

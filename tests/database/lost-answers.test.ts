@@ -1,6 +1,7 @@
 import { describe, expect } from 'vitest';
 
 import type { ClaimedLane } from '../../lib/bus/deliveries/claim.ts';
+import { errorGroupOf } from '../../lib/bus/deliveries/error-group.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { settlementValues } from '../../lib/bus/deliveries/settle.ts';
 import type { LaneOutcome, UnfinishedAttempt } from '../../lib/bus/deliveries/settle.ts';
@@ -15,6 +16,7 @@ import { test } from '../support/bus-test.ts';
 import {
   contradictions,
   deliveriesOf,
+  deliveryIdsOf,
   drain,
   emitPayments,
   gate,
@@ -342,6 +344,47 @@ describe('a settlement that is repeated, because its answer was lost,', () => {
       const [duration] = values[5]!.slice(1, -1).split(',');
       const older = values.with(5, `{${duration}}`);
       expect(await rows(bus.db, settle, older)).toEqual([{ settled: count }]);
+    },
+  );
+
+  test.for([
+    ['one that it delivered, where an event of another topic came before it,', 1, 1, true, false],
+    ['the second that it delivered', 2, 1, false, false],
+    ['the last of many that it delivered, one after the other,', 20, 19, false, false],
+    ['the dead letter that it recorded', 2, 1, false, true],
+  ] as const)(
+    'leaves the head before what was replayed since: %s',
+    async ([, count, replays, isBehindAnother, isDead], { bus, ledger }) => {
+      const attached = ledger();
+      await emitPayments(bus.db, 1, 1);
+      await drain(bus.db, [attached]);
+      if (isBehindAnother) await emit(bus.db, 'payment.failed', payloadOf('payment.failed'));
+      await emitPayments(bus.db, 2, count + 1);
+      await drain(bus.db, []);
+      const [lane] = (await turn(bus, attached, START)).lanes;
+      const { newest, deliveries } = lane!;
+      const delivered = deliveredAll(lane!).slice(0, isDead ? -1 : count);
+      const unfinished = deliveries.slice(delivered.length).map(({ position }) =>
+        failed(position, START, {
+          nextAttemptAtMs: null,
+          errorGroup: errorGroupOf('payment.captured', 'ledger', 'refused', 'no'),
+        }),
+      );
+      const outcome = outcomeAt(lane!, { to: newest, keepUntilMs: START + MINUTE, delivered, unfinished });
+      await turn(bus, attached, START, [outcome]);
+      const ids = (await deliveryIdsOf(bus.db)).slice(1);
+      for (const id of ids.slice(-replays).toReversed())
+        await replay(bus.db, { deliveryIds: [id], include: 'all' }, 'kari', new Date(START + SECOND));
+      const head = 'select head::int from lanes where lease_token is not null';
+      expect(await rows(bus.db, head)).toEqual([{ head: lane!.head }]);
+      await turn(bus, attached, START, [outcome]);
+      const last = outcomeAt(lane!, { from: newest, to: newest });
+      const { lanes } = await turn(bus, attached, START, [last]);
+      const claimed = [...lanes, ...(await turn(bus, attached, START)).lanes];
+      expect(claimed.flatMap((found) => found.deliveries.map(({ position }) => position))).toEqual(
+        deliveries.slice(-replays).map(({ position }) => position),
+      );
+      expect(await contradictions(bus.db)).toEqual([]);
     },
   );
 

@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 
+import { takeBackTimes } from '../../lib/bus/deliveries/take-back-times.ts';
 import { relay } from '../../lib/bus/relay/relay.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { HOUR, MINUTE } from '../../lib/platform/time.ts';
@@ -277,6 +278,37 @@ describe('a clock that was ahead and is back', () => {
       { key: 'key 13', minutes: 1, agrees: true },
       { key: 'key 14', minutes: 361, agrees: true },
     ]);
+  });
+
+  test('is one case to repair, however often its times are found within minutes', async ({ bus, output }) => {
+    output.text();
+    await emitPayments(bus.db, 1, 1);
+    await drainLive(bus.db, []);
+    const found = () =>
+      rows(
+        bus.db,
+        `select (found ->> 'lanes')::int as lanes, (found ->> 'aheadBySeconds')::int > 7000 as is_two_hours,
+           repaired_at is null as is_open
+         from set_aside order by id`,
+      );
+    const leaveTimes = () =>
+      rows(bus.db, `update lanes set due_at = now() + interval '2 hours' where subscriber = 'ledger'`);
+    await rows(bus.db, WAS_AHEAD);
+    for (let time = 1; time <= 3; time += 1) {
+      await leaveTimes();
+      await takeBackTimes(bus.db);
+    }
+    const three = { lanes: 3, is_two_hours: true };
+    expect(await found()).toEqual([{ ...three, is_open: true }]);
+    await rows(bus.db, `update set_aside set repaired_at = now(), repaired_by = 'kari'`);
+    const one = { lanes: 1, is_two_hours: false, is_open: true };
+    await leaveTimes();
+    await takeBackTimes(bus.db);
+    expect(await found()).toEqual([{ ...three, is_open: false }, one]);
+    await rows(bus.db, `update set_aside set at = at - interval '11 minutes'`);
+    await leaveTimes();
+    await takeBackTimes(bus.db);
+    expect(await found()).toEqual([{ ...three, is_open: false }, one, one]);
   });
 
   describe('while a handler of an earlier claim runs', () => {

@@ -84,18 +84,23 @@ export function inStrand(one: Delivery, home: number, key: number, { scope }: Wo
 }
 
 /** Up to where a lane may be delivered: `postbud_front_1`. */
-function frontOf(db: Tables, { home, key }: Pick<Lane, 'home' | 'key'>, world: World): number | null {
-  const dead = db.halts
+function frontOf(db: Tables, lane: Pick<Lane, 'home' | 'key'>, world: World): number | null {
+  const backfill =
+    db.backfill === null || world.mistake === 'live-before-backfilled' ? [] : [db.backfill.front];
+  const fronts = [...haltsOf(db, lane, world), ...backfill];
+  return fronts.length === 0 ? null : Math.min(...fronts);
+}
+
+/** The positions of the dead letters that halt a lane. */
+function haltsOf(db: Tables, { home, key }: Pick<Lane, 'home' | 'key'>, world: World): number[] {
+  if (world.mistake === 'successor-escapes-a-halt') return [];
+  return db.halts
     .filter((halt) => halt.home === home)
     .map(({ position }) => db.deliveries.find((one) => one.home === home && one.position === position)!)
     .filter(
       (one) => one.state === 'dead' && (world.scope.keys.length === 0 || world.scope.keys[one.event] === key),
-    );
-  const halted = world.mistake === 'successor-escapes-a-halt' ? [] : dead.map(({ position }) => position);
-  const backfill =
-    db.backfill === null || world.mistake === 'live-before-backfilled' ? [] : [db.backfill.front];
-  const fronts = [...halted, ...backfill];
-  return fronts.length === 0 ? null : Math.min(...fronts);
+    )
+    .map(({ position }) => position);
 }
 
 /** Leases what is due and nobody holds, or whose lease is over: `postbud_find_due_1`, `postbud_lease_1`, `postbud_next_2`. */
@@ -224,17 +229,19 @@ function settle(state: State, who: number, run: Run, world: World): void {
   lane.carefulTo = Math.max(lane.carefulTo, run.carefulTo);
   lane.token = 0;
   lane.due = 'no';
+  const mayLetGo =
+    run.key > 0 &&
+    !retries &&
+    haltsOf(db, lane, world).length === 0 &&
+    (!db.deliveries.some(
+      (one) => inStrand(one, run.home, run.key, world) && one.position > to && isOpen(one),
+    ) ||
+      (mistake === 'lane-of-key-deleted-too-early' && run.head !== to));
   if (hasMoved) lane.due = 'now';
+  else if (mayLetGo) lane.due = 'no';
   else if (front !== null && to >= front) lane.due = 'at its front';
   else if (retries) lane.due = 'later';
-  else if (run.key === 0) lane.due = lane.tail > to ? 'now' : 'no';
-  else if (
-    db.deliveries.some(
-      (one) => inStrand(one, run.home, run.key, world) && one.position > to && isOpen(one),
-    ) &&
-    !(mistake === 'lane-of-key-deleted-too-early' && run.head !== to)
-  )
-    lane.due = 'now';
+  else lane.due = run.key > 0 || lane.tail > to ? 'now' : 'no';
   // The key is through.
   if (run.key > 0 && lane.due === 'no') db.lanes = db.lanes.filter((other) => other !== lane);
 }

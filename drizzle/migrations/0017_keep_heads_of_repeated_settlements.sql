@@ -1,0 +1,540 @@
+-- Records outcomes and lets the lanes go, or keeps them. A lane whose token is no longer the relay's is passed over with
+-- all its outcomes; doing it twice changes nothing the second time. The lanes and their homes must be locked.
+--
+-- Counters that a row changed by hand contradicts stay where they can be: the doctor finds them, and no lane stops for them.
+--
+-- `delivered_*`: deliveries of a lane with the same times, to the millisecond, and as many replays, are one row with all
+-- their positions. `delivered_in_ms` has the durations of all rows, and then how often those of each had been replayed at
+-- their claim, as `replays` of `unfinished` says. A delivery that has been replayed since then has another attempt before it:
+-- an earlier call has settled this one. A release that does not say has that go unnoticed.
+-- `lane_ids`, `addresses` and `lane_rows` are the locked lanes, and `held` those whose token is still the relay's. With `keeps_more` a lane that
+-- has more to deliver is not made due: the caller leases it at once.
+create or replace function postbud_settle_3(
+  outcomes postbud_outcome_2[],
+  delivered_lanes bigint[], delivered_homes bigint[], delivered_positions text[], delivered_at_ms float8[],
+  delivered_in_ms int[],
+  unfinished jsonb,
+  -- Keys that leave their shared lane: one whose handler takes long, with the lease that it is under; or one that a newer
+  -- release is needed for.
+  leaving jsonb,
+  lane_ids bigint[], addresses tid[], lane_rows lanes[], held bigint[],
+  is_bounded boolean,
+  keeps_more boolean,
+  at timestamptz,
+  -- The lanes of the keys that left and that the relay keeps, by the lane that they left and the key.
+  out left_for jsonb,
+  out delivered int,
+  out failed int,
+  out waited int,
+  out dead_lettered int,
+  out changes postbud_change_1[],
+  -- The lanes that have more to deliver and are not due; and whether others are due by now.
+  out more bigint[],
+  out makes_due boolean
+) language plpgsql as $$
+declare
+  is_all_held constant boolean := cardinality(held) = cardinality(outcomes);
+  stretches constant int := cardinality(delivered_lanes);
+  one postbud_outcome_2;
+  is_of_key boolean := false;
+  is_waiting boolean := false;
+  is_keeping boolean := false;
+  moved postbud_change_1[];
+  is_small boolean := stretches <= 16;
+  delivery record;
+  -- What this call has recorded, and no earlier one: the lanes that have delivered, and the attempts that say who is there.
+  answering bigint[] := '{}';
+  presences jsonb;
+  -- The lanes that an earlier call may have settled, whose answer was lost. What was replayed since then may have moved a head
+  -- from where that call left it to where it was before: it stays there, as where it moved elsewhere.
+  unsure bigint[] := '{}';
+  has_moved boolean;
+  event_ids uuid[] := '{}';
+  opens int[] := '{}';
+  failings int[] := '{}';
+  place int;
+  own lanes;
+  again record;
+  new_head bigint;
+  is_kept boolean;
+  is_through boolean;
+  due timestamptz;
+  places tid[] := '{}';
+  heads bigint[] := '{}';
+  tails bigint[] := '{}';
+  carefuls bigint[] := '{}';
+  waits smallint[] := '{}';
+  tokens uuid[] := '{}';
+  untils timestamptz[] := '{}';
+  dues timestamptz[] := '{}';
+  kept bigint[] := '{}';
+  kept_until timestamptz;
+begin
+  foreach one in array outcomes loop
+    is_of_key := is_of_key or one.id <> one.home;
+    is_waiting := is_waiting or one.waits;
+    is_keeping := is_keeping or coalesce(one.keep_until > 0, false);
+  end loop;
+  delivered := 0;
+  failed := 0;
+  waited := 0;
+  dead_lettered := 0;
+  makes_due := unfinished is not null or leaving is not null;
+  if is_small then
+    for number in 1..stretches loop
+      is_small := is_small and strpos(delivered_positions[number], ',') = 0;
+    end loop;
+  end if;
+  if is_small and stretches > 0 then
+    for delivery in
+      update deliveries set state = 'delivered', attempts = deliveries.attempts + 1, duration_ms = attempt.in_ms,
+        attempted_at = to_timestamp(attempt.at_ms / 1000),
+        delivered_at = to_timestamp((attempt.at_ms + attempt.in_ms) / 1000), next_attempt_at = null
+      from unnest(delivered_lanes, delivered_homes, delivered_positions, delivered_at_ms, delivered_in_ms[:stretches],
+          delivered_in_ms[stretches + 1:])
+        as attempt(lane, home, positions, at_ms, in_ms, replays)
+      where deliveries.lane_id = attempt.home and deliveries.position = trim(attempt.positions, '{}')::bigint
+        and coalesce(deliveries.state in ('pending', 'failing'), false)
+        and deliveries.replays = coalesce(attempt.replays, deliveries.replays)
+        and (is_all_held or attempt.lane = any (held))
+      returning attempt.lane, deliveries.event_id, (deliveries.attempts > 1)::int as was_failing,
+        (deliveries.attempts = 1 and deliveries.replays = 0)::int as first_attempt, deliveries.delivered_at
+    loop
+      delivered := delivered + 1;
+      answering := answering || delivery.lane;
+      own := lane_rows[array_position(lane_ids, delivery.lane)];
+      changes := changes || row(own.topic, own.subscriber, delivery.was_failing - 1, -delivery.was_failing, 0, 1,
+        delivery.first_attempt, 0, delivery.delivered_at, null)::postbud_change_1;
+      place := array_position(event_ids, delivery.event_id);
+      if place is null then
+        event_ids := event_ids || delivery.event_id;
+        opens := opens || 1;
+        failings := failings || delivery.was_failing;
+      else
+        opens[place] := opens[place] + 1;
+        failings[place] := failings[place] + delivery.was_failing;
+      end if;
+    end loop;
+    for delivery in
+      -- In the order of their ids, as below.
+      update events set open = greatest(events.open - change.open, 0),
+        failing = least(greatest(events.failing - change.failing, 0), greatest(events.open - change.open, 0))
+      from (select * from unnest(event_ids, opens, failings) as change(id, open, failing) order by id) as change
+      where events.id = change.id
+      returning events.topic, events.state as becomes, postbud_event_state(
+        events.open + change.open, events.failing + change.failing, events.dead_lettered) as was
+    loop
+      if delivery.was <> delivery.becomes then
+        changes := changes || postbud_event_moved(delivery.topic, delivery.was, delivery.becomes);
+      end if;
+    end loop;
+  elsif stretches > 0 then
+    with settled as (
+      update deliveries set state = 'delivered', attempts = deliveries.attempts + 1, duration_ms = attempt.in_ms,
+        attempted_at = to_timestamp(attempt.at_ms / 1000),
+        delivered_at = to_timestamp((attempt.at_ms + attempt.in_ms) / 1000), next_attempt_at = null
+      from unnest(delivered_lanes, delivered_homes, delivered_positions, delivered_at_ms, delivered_in_ms[:stretches],
+          delivered_in_ms[stretches + 1:])
+        as attempt(lane, home, positions, at_ms, in_ms, replays)
+      where deliveries.lane_id = attempt.home and deliveries.position = any (attempt.positions::bigint[])
+        and coalesce(deliveries.state in ('pending', 'failing'), false)
+        and deliveries.replays = coalesce(attempt.replays, deliveries.replays)
+        and (is_all_held or attempt.lane = any (held))
+      returning attempt.lane, deliveries.event_id, (deliveries.attempts > 1)::int as was_failing,
+        (deliveries.attempts = 1 and deliveries.replays = 0)::int as first_attempt, deliveries.delivered_at
+    ),
+    change as (
+      select event_id, count(*)::int as open, sum(was_failing)::int as failing from settled group by event_id
+    ),
+    changed_event as (
+      -- In the order of their ids: two relays that settle deliveries of the same events would otherwise wait for each
+      -- other in a ring. Locking them first would cost a record in the log for each.
+      update events set open = greatest(events.open - change.open, 0),
+        failing = least(greatest(events.failing - change.failing, 0), greatest(events.open - change.open, 0))
+      from (select * from change order by event_id) as change
+      where events.id = change.event_id
+      returning events.topic, events.state as becomes, postbud_event_state(
+        events.open + change.open, events.failing + change.failing, events.dead_lettered) as was
+    ),
+    lane_change as (
+      select lane, count(*)::int as delivered, sum(was_failing)::int as failing,
+        sum(first_attempt)::int as first_attempt, max(delivered_at) as last_delivered_at
+      from settled group by lane
+    )
+    select (select sum(lane_change.delivered) from lane_change),
+      array(
+        select row(topic, subscriber, lane_change.failing - lane_change.delivered, -lane_change.failing, 0,
+          lane_change.delivered, first_attempt, 0, last_delivered_at, null)::postbud_change_1
+        from lane_change join unnest(lane_rows) as lanes
+          on lanes.id = lane
+      ),
+      array(select postbud_event_moved(topic, was, becomes) from changed_event where was <> becomes),
+      array(select lane from lane_change)
+    into delivered, changes, moved, answering;
+    delivered := coalesce(delivered, 0);
+    changes := changes || moved;
+  end if;
+  if is_keeping and stretches > 0 then
+    if is_small then
+      is_keeping := delivered < stretches;
+    else
+      is_keeping := delivered < (select sum(cardinality(positions::bigint[])) from unnest(delivered_positions) as positions);
+    end if;
+    if is_keeping then
+      unsure := held;
+    end if;
+  end if;
+  if unfinished is not null then
+    if unfinished @? '$[*].error_group.rest' then
+      unfinished := postbud_bound_groups_1(unfinished);
+    end if;
+    declare
+      attempts_of postbud_change_1[];
+      counts record;
+    begin
+      with attempt as materialized (
+        select * from jsonb_to_recordset(unfinished) as attempt(lane bigint, home bigint, position bigint,
+          replays int, at timestamptz, duration_ms int, burnt int, next_attempt_at timestamptz, error_group jsonb,
+          entry jsonb, halts boolean, presence text, is_probe boolean)
+      ),
+      settled as (
+        update deliveries set attempts = deliveries.attempts + attempt.burnt, attempted_at = attempt.at,
+          duration_ms = attempt.duration_ms, next_attempt_at = attempt.next_attempt_at,
+          state = case when attempt.next_attempt_at is null then 'dead_lettered'
+            when attempt.burnt = 1 then 'failing' else deliveries.state end,
+          dead_lettered_at = case when attempt.next_attempt_at is null
+            then attempt.at + attempt.duration_ms * interval '1 millisecond' end,
+          error_group = attempt.error_group ->> 'key',
+          attempt_log = coalesce(deliveries.attempt_log, '[]')
+            || (attempt.entry || jsonb_build_object('attempt', deliveries.attempts + 1))
+        from attempt
+        where deliveries.lane_id = attempt.home and deliveries.position = attempt.position
+          and coalesce(deliveries.state in ('pending', 'failing'), false)
+          and deliveries.replays = coalesce(attempt.replays, deliveries.replays)
+          and (is_all_held or attempt.lane = any (held))
+          -- Where the lane is kept, an earlier settlement of these outcomes may have recorded it, whose answer was lost. Its
+          -- key has had a lane of its own since then, and perhaps later attempts.
+          and not coalesce(deliveries.attempt_log @> jsonb_build_array(attempt.entry) and (
+            (deliveries.attempt_log -> -1) - 'attempt' = attempt.entry
+            or exists (select from lanes as left_to where left_to.home_id = attempt.lane and held_key = lane_key)
+          ), false)
+        returning attempt.lane, deliveries.position, deliveries.event_id, deliveries.lane_key,
+          deliveries.next_attempt_at, attempt.burnt, attempt.error_group,
+          attempt.home, attempt.halts, attempt.at, attempt.presence, attempt.is_probe, attempt.entry,
+          (attempt.next_attempt_at is null)::int as dead,
+          (deliveries.state = 'failing')::int - (deliveries.attempts > attempt.burnt)::int as failing,
+          case when attempt.burnt = 1 then attempt.at + attempt.duration_ms * interval '1 millisecond' end as failed_at
+      ),
+      change as (
+        select event_id, sum(dead)::int as dead, sum(settled.failing)::int as failing from settled group by event_id
+      ),
+      changed_event as (
+        update events set open = greatest(events.open - change.dead, 0),
+          failing = least(greatest(events.failing + change.failing, 0), greatest(events.open - change.dead, 0)),
+          dead_lettered = events.dead_lettered + change.dead
+        from (select * from change order by event_id) as change
+        where events.id = change.event_id
+        returning events.topic, events.state as becomes, postbud_event_state(
+          events.open + change.dead, events.failing - change.failing, events.dead_lettered - change.dead) as was
+      ),
+      -- A key that waits leaves its shared lane to the others. Its deliveries stay where they are.
+      in_trouble as (
+        insert into lanes (topic, subscriber, slot, held_key, home_id, careful_to, head, tail, due_at)
+        -- What may have ended a relay goes on one by one there.
+        select home.topic, home.subscriber, home.slot, settled.lane_key, home.id,
+          greatest(home.careful_to, outcome.careful_to),
+          -- Moved back since the claim: a replay may have put back what comes first of this key.
+          case when home.head = outcome.head_was then settled.position - (not coalesce(halts, false))::int
+            else least(settled.position - 1, home.head) end,
+          settled.position, case when home.head <> outcome.head_was then postbud_settle_3.at
+            when halts then 'infinity' else settled.next_attempt_at end
+        from settled join unnest(outcomes) as outcome on outcome.id = settled.lane, lateral (
+            select * from lanes where lanes.id >= settled.lane and lanes.id <= settled.lane order by lanes.id desc limit 1
+          ) as home
+        where home.slot is not null and home.home_id is null and (settled.next_attempt_at is not null or halts)
+        order by settled.position
+        on conflict (home_id, held_key) where home_id is not null
+          do update set head = least(lanes.head, excluded.head), careful_to = greatest(lanes.careful_to, excluded.careful_to),
+            -- Where another relay holds it, it is due at the end of that lease.
+            due_at = case when lanes.lease_token is null then excluded.due_at else lanes.due_at end
+      ),
+      halted as (
+        insert into halts (lane_id, position, lane_key, topic, subscriber, halted_at)
+        select home, settled.position, settled.lane_key, topic, subscriber, settled.at
+        from settled join unnest(lane_rows) as lanes
+          on lanes.id = settled.lane
+        where halts
+        on conflict (lane_id, position) do update set halted_at = excluded.halted_at
+      ),
+      dead as (
+        insert into error_groups as known (key, topic, subscriber, kind, message, dead_lettered)
+        select error_group ->> 'key', topic, subscriber, min(error_group ->> 'kind'), min(error_group ->> 'message'),
+          count(*)
+        from settled join unnest(lane_rows) as lanes
+          on lanes.id = settled.lane
+        where settled.dead = 1
+        -- After the events, in the order of their keys.
+          and (select count(*) from changed_event) >= 0
+        group by 1, 2, 3 order by 1
+        on conflict (key) do update set dead_lettered = known.dead_lettered + excluded.dead_lettered
+      )
+      select array(
+          select row(topic, subscriber, (-settled.dead - settled.failing), settled.failing, settled.dead, 0, 0,
+            settled.burnt, null, failed_at)::postbud_change_1
+          from settled join unnest(lane_rows) as lanes
+            on lanes.id = settled.lane
+        ) as changes,
+        array(select postbud_event_moved(topic, was, becomes) from changed_event where was <> becomes) as moved,
+        (select count(*) from settled where dead = 0 and burnt = 1) as failed,
+        (select count(*) from settled where burnt = 0) as waited,
+        (select count(*) from settled where dead = 1) as dead_lettered,
+        (
+          select jsonb_agg(jsonb_build_object('lane', lane, 'home', home, 'position', settled.position, 'entry', entry,
+            'presence', presence, 'is_probe', is_probe))
+          from settled where presence is not null
+        ) as presences
+      into counts;
+      presences := counts.presences;
+      changes := changes || counts.changes || counts.moved;
+      failed := counts.failed;
+      waited := counts.waited;
+      dead_lettered := counts.dead_lettered;
+      if failed + waited + dead_lettered < jsonb_array_length(unfinished) then
+        unsure := held;
+      end if;
+    end;
+  end if;
+  if leaving is not null then
+    insert into lanes (topic, subscriber, slot, held_key, home_id, careful_to, head, tail, waits_for_version,
+      held_version, lease_token, leased_until, due_at)
+    select topic, subscriber, slot, key, home.id, greatest(home.careful_to, outcome.careful_to),
+      case when home.head = outcome.head_was and outcome.keep_until is null then key_leaving.position - 1
+        else least(key_leaving.position - 1, home.head) end,
+      key_leaving.position,
+      key_leaving.waits_for_version, home.held_version,
+      case when key_leaving.keep_until is not null then home.lease_token end,
+      to_timestamp(key_leaving.keep_until / 1000), coalesce(to_timestamp(key_leaving.keep_until / 1000), at)
+    from jsonb_to_recordset(leaving) as key_leaving(lane bigint, key text, position bigint, keep_until float8,
+        waits_for_version smallint)
+      join unnest(outcomes) as outcome on outcome.id = key_leaving.lane, lateral (
+        select * from lanes
+        where lanes.id >= key_leaving.lane and lanes.id <= key_leaving.lane order by lanes.id desc limit 1
+      ) as home
+    where home.id = any (held)
+    on conflict (home_id, held_key) where home_id is not null
+      do update set head = least(lanes.head, excluded.head),
+        careful_to = greatest(lanes.careful_to, excluded.careful_to);
+    -- Also those of an earlier settlement of these outcomes, whose answer was lost: the lanes that they left are held no more.
+    select json_agg(json_build_object('id', lanes.id, 'home_id', home_id, 'held_key', held_key)) into left_for
+    from unnest(outcomes) as outcome join lanes on home_id = outcome.id and lease_token = outcome.token;
+    -- That a key has left does not tell the first call from a later one.
+    unsure := unsure || array(
+      select id from unnest(outcomes) as outcome
+        join jsonb_to_recordset(leaving) as key_leaving(lane bigint) on lane = id
+      where outcome.keep_until is not null
+    );
+  end if;
+  is_bounded := is_bounded or unfinished is not null and exists (select from halts);
+  if is_waiting then
+    perform postbud_record_presence_1(outcomes, held, answering, presences, at);
+  end if;
+  if makes_due then
+    -- As the statements above left them.
+    again := postbud_lock_lanes_1(lane_ids);
+    lane_ids := again.ids;
+    addresses := again.addresses;
+    lane_rows := again.rows;
+  end if;
+  foreach one in array outcomes loop
+    place := array_position(lane_ids, one.id);
+    own := lane_rows[place];
+    continue when one.token is distinct from own.lease_token;
+    is_kept := one.keep_until is not null;
+    -- Moved back since the claim: a replay put deliveries back, which come first.
+    has_moved := own.head <> one.head_was or one.id = any (unsure);
+    new_head := case when has_moved then own.head else one.head_is end;
+    is_through := false;
+    if own.home_id is not null and not is_kept and one.retry_at is null then
+      is_through := not exists (
+        select from deliveries
+        -- The row is compared as the index of keys has it.
+        where (lane_id, lane_key, position) > (own.home_id, own.held_key, one.head_is)
+          and lane_id = own.home_id and lane_key = own.held_key
+          and coalesce(state in ('pending', 'failing'), false)
+      )
+      -- A key that is halted further on waits there: the shared lane knows nothing of it.
+      and not (is_bounded and exists (
+        select from halts join deliveries using (lane_id, position)
+        where halts.lane_id = own.home_id and halts.lane_key = own.held_key
+          and deliveries.state = 'dead_lettered' and deliveries.dismissed_at is null
+      ));
+    end if;
+    due := null;
+    if is_kept then
+      if own.home_id is not null then
+        due := greatest(own.due_at, to_timestamp(one.keep_until / 1000));
+      elsif one.keep_until = 0 then
+        due := own.due_at;
+      else
+        kept := kept || own.id;
+        kept_until := greatest(kept_until, to_timestamp(one.keep_until / 1000));
+      end if;
+    elsif has_moved then
+      due := at;
+    elsif is_through then
+      due := null;
+    elsif is_bounded and one.head_is >= postbud_front_1(
+      own.topic, own.subscriber, coalesce(own.home_id, own.id), nullif(own.held_key, ''))
+    then
+      due := 'infinity';
+    elsif one.retry_at is not null then
+      due := to_timestamp(one.retry_at / 1000);
+    elsif own.home_id is null then
+      if own.tail > one.head_is and keeps_more then
+        more := more || own.id;
+      elsif own.tail > one.head_is then
+        due := at;
+      end if;
+    else
+      due := at;
+    end if;
+    makes_due := makes_due or not is_kept and coalesce(due <= at, false);
+    places := places || addresses[place];
+    heads := heads || new_head;
+    tails := tails || greatest(own.tail, one.head_is);
+    carefuls := carefuls || greatest(own.careful_to, one.careful_to);
+    waits := waits || case when not has_moved then one.waits_for_version end;
+    tokens := tokens || case when is_kept then own.lease_token end;
+    untils := untils || case when is_kept
+      then greatest(own.leased_until, own.due_at, to_timestamp(one.keep_until / 1000)) end;
+    dues := dues || due;
+  end loop;
+  update lanes set head = let_go.head, tail = let_go.tail, careful_to = let_go.careful_to,
+    waits_for_version = let_go.waits, lease_token = let_go.token, leased_until = let_go.until, due_at = let_go.due
+  from unnest(places, heads, tails, carefuls, waits, tokens, untils, dues)
+    as let_go(address, head, tail, careful_to, waits, token, until, due)
+  where lanes.ctid = let_go.address;
+  if cardinality(kept) > 0 then
+    -- Where the settlement had to wait, all may have looked for relays that died up to then.
+    insert into leases values (greatest(kept_until, clock_timestamp()), kept);
+  end if;
+  -- The key is through: what comes for it next goes to its shared lane again.
+  if is_of_key then
+    delete from lanes where id = any (held) and home_id is not null and due_at is null;
+  end if;
+end
+$$;
+--> statement-breakpoint
+-- Takes back the times that only a clock which was ahead explains: due times of lanes and their deliveries, of probes and
+-- of operations under way, and the times of events that wait for fan-out. What waits by the right clock is left alone.
+--
+-- What timers were released too early can't be taken back: it is counted.
+--
+-- Returns what it took back, and keeps it in set_aside; null when no clock was ahead. Runs that began before the clock
+-- stepped back write such times until they end: what follows within minutes is added to the row, as one case to repair.
+create or replace function postbud_take_back_times_1() returns jsonb language plpgsql as $$
+declare
+  now_at timestamptz;
+  passed_at timestamptz;
+  taken jsonb;
+  events_taken int;
+  lanes_taken int;
+  released_early int;
+  known set_aside;
+  found_in_all jsonb;
+begin
+  perform postbud_require_read_committed_1();
+  perform pg_advisory_xact_lock(36952, 0);
+  now_at := clock_timestamp();
+  select at into passed_at from last_pass limit 1;
+  -- Nobody holds a lane for longer than the longest lease, and a retry is due so long after its attempt ended.
+  perform from lanes
+  where due_at > now_at + interval '10 seconds' and due_at < 'infinity' or leased_until > now_at + interval '10 seconds'
+  order by id for update;
+  with ahead as materialized (
+    select * from (
+      select id, home_id, slot, held_key, head, lease_token,
+        coalesce(due_at, case when lease_token is not null then leased_until end) as due_at
+      from lanes
+    ) as lane where due_at > now_at + interval '10 seconds' and due_at < 'infinity'
+  ),
+  head as materialized (
+    select ahead.id, coalesce(home_id, ahead.id) as home, due_at, lease_token, next.*,
+      greatest(attempted_at - now_at, interval '0') as ahead_by
+    from ahead left join lateral (
+      select next.position, next.next_attempt_at, deliveries.attempted_at
+      from postbud_next_2(ahead.id, home_id, slot, held_key, ahead.head, 1) as next
+        join deliveries on deliveries.lane_id = coalesce(home_id, ahead.id) and deliveries.position = next.position
+    ) as next on true
+  ),
+  right_time as (
+    select id, home, position, ahead_by, due_at as was_due_at, case
+      when lease_token is not null then least(due_at, now_at + interval '80 seconds')
+      else least(due_at, coalesce(next_attempt_at - ahead_by, now_at))
+    end as due_at
+    from head
+  ),
+  delivery as (
+    update deliveries set next_attempt_at = deliveries.next_attempt_at - ahead_by
+    from right_time
+    where lane_id = home and deliveries.position = right_time.position and ahead_by > interval '1 second'
+      and deliveries.next_attempt_at is not null
+  ),
+  lane as (
+    update lanes set due_at = case when lanes.due_at is not null then right_time.due_at end,
+      leased_until = case when lanes.lease_token is not null then right_time.due_at end
+    from right_time where lanes.id = right_time.id and was_due_at > right_time.due_at
+    returning 1
+  )
+  select count(*) into lanes_taken from lane;
+  -- An event that waits for fan-out is recorded now: those that were recorded since come before it, as they were.
+  with ahead as materialized (
+    select ctid as id, event_id from awaiting_fan_out where created_at > now_at + interval '10 seconds'
+  ),
+  event as (
+    update events set created_at = now_at from ahead where events.id = ahead.event_id
+  ),
+  marker as (
+    update awaiting_fan_out set created_at = now_at where ctid = any (array(select id from ahead)) returning 1
+  )
+  select count(*) into events_taken from marker;
+  update outages set next_probe_at = least(next_probe_at, now_at + interval '1 minute')
+  where greatest(opened_at, probed_at) > now_at;
+  -- Paces and patience: a step that comes early does no harm.
+  update paced_replays set next_at = now_at where ended_at is null and next_at > now_at + interval '1 minute';
+  update backfills set next_at = now_at where ended_at is null and next_at > now_at + interval '1 minute';
+  update erasures set next_at = now_at where ended_at is null and next_at > now_at + interval '1 minute';
+  update last_pass set at = now_at where at > now_at;
+  update leases set until = now_at + interval '80 seconds' where until > now_at + interval '80 seconds';
+  if not (passed_at > now_at + interval '10 seconds') and events_taken = 0 and lanes_taken = 0 then
+    return null;
+  end if;
+  -- An event of a timer has an id of the time when it was due.
+  select count(*) into released_early from events
+  where due_at > now_at + interval '10 seconds'
+    and id >= (lpad(to_hex((extract(epoch from now_at) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
+  taken := jsonb_build_object('aheadBySeconds', extract(epoch from passed_at - now_at)::int, 'events', events_taken,
+    'lanes', lanes_taken, 'timersReleasedEarly', released_early);
+  select * into known from set_aside
+  where topic = '' and kind = 'clock_was_ahead' and repaired_at is null and at > now_at - interval '10 minutes'
+  order by id desc limit 1 for update;
+  -- Each call counts anew all timers that were released early.
+  released_early := greatest(released_early, (known.found ->> 'timersReleasedEarly')::int);
+  found_in_all := jsonb_build_object(
+    'aheadBySeconds', greatest((known.found ->> 'aheadBySeconds')::int, (taken ->> 'aheadBySeconds')::int),
+    'events', coalesce((known.found ->> 'events')::int, 0) + events_taken,
+    'lanes', coalesce((known.found ->> 'lanes')::int, 0) + lanes_taken,
+    'timersReleasedEarly', released_early
+  ) || case
+    when released_early = 1 then '{"error": "1 timer was released before its time"}'
+    when released_early > 1 then jsonb_build_object('error', released_early || ' timers were released before their time')
+    else '{}'
+  end;
+  if known.id is null then
+    insert into set_aside (at, kind, topic, found) values (now_at, 'clock_was_ahead', '', found_in_all);
+  else
+    update set_aside set found = found_in_all where id = known.id;
+  end if;
+  return taken;
+end
+$$;
