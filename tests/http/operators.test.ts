@@ -11,6 +11,8 @@ import { OPERATOR_SECRET } from '../support/operator-token.ts';
 
 const good = { topic: 'payment.captured', since: '24h' };
 
+const cursorOf = (place: object) => Buffer.from(JSON.stringify(place)).toString('base64url');
+
 describe('a replay', () => {
   test('a replay answers with its counts, kicks a relay, and is kept with who asked and why', async ({
     bus,
@@ -376,6 +378,8 @@ describe('a wrong request', () => {
     ['/dead-letters?limit=0', 'limit'],
     ['/dead-letters?limit=many', 'limit'],
     ['/dead-letters?cursor=garbage', 'cursor'],
+    [`/timers?cursor=${cursorOf({ dueAt: 'x', seq: '1' })}`, 'cursor'],
+    [`/timers?cursor=${cursorOf({ dueAt: '2026-11-27T05:00:00.000000Z', seq: 'y' })}`, 'cursor'],
     ['/replays?limit=101', 'limit'],
     ['/replay?since=1h', 'topic'],
     ['/replay?topic=payment.captured&since=1h&until=yesterday', 'until'],

@@ -6,6 +6,7 @@ import { subjectOf } from '../../platform/masking/subject.ts';
 import { cursorOf, writeCursor } from '../kit/cursor.ts';
 import { computed, field, instant, instantOrNull, jsonOf, shapesOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
+import { isInstant } from '../kit/replay-request.ts';
 import * as shape from '../kit/shapes.ts';
 
 const timerFields = {
@@ -39,7 +40,7 @@ export const timerList = z
   .meta({ id: 'TimerList', description: 'What will happen, by time.' });
 export type TimerList = z.output<typeof timerList>;
 
-const cursor = z.object({ dueAt: z.string(), seq: z.string() });
+const cursor = z.object({ dueAt: z.string().refine(isInstant), seq: z.string().regex(/^\d{1,18}$/) });
 
 export const timersQuery = z.object({
   topic: z
@@ -101,5 +102,5 @@ const TIMERS = `
     (select * from timers where $2::text is null and $1::text is null and refused_at is not null and ${AFTER} ${IN_ORDER})
   )
   select to_char(clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as now, ${jsonOf(timerFields)} as item,
-    payload, version, due_at::text as "dueAt", seq::text as seq
+    payload, version, to_char(due_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "dueAt", seq::text as seq
   from matching order by due_at, matching.seq limit $5::int`;
