@@ -94,6 +94,20 @@ describe('Vipps', () => {
     });
   });
 
+  test('is asked again soon about a payment whose log it did not give once', async ({ story }) => {
+    await intend(story, 'wallet-unread');
+    await intend(story, 'wallet-read');
+    story.now += 20 * HOUR;
+    story.log('wallet-unread', 'CAPTURED', 900);
+    story.log('wallet-read', 'AUTHORIZED', 900);
+    story.apis.behave([500], null, /wallet-unread/);
+    await story.step(settingsOf(story));
+    expect(await story.receipts()).toEqual([]);
+    await story.reconcile(settingsOf(story));
+    expect(await story.receipts()).toEqual(story.ledger());
+    expect(logsAsked(story)).toBe(3);
+  });
+
   test('whose log names other operations than its webhooks did is not believed: no money is told twice', async ({
     story,
     output,

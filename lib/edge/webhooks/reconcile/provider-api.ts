@@ -10,6 +10,8 @@ export class ProviderFailed extends Error {
   readonly code = 'provider_failed';
   /** The answer's status; null without a whole answer. */
   readonly status: number | null;
+  /** Whether it may well answer the next time: it was not reached, was too slow, or failed itself. */
+  readonly isMomentary: boolean;
   /** How long the provider asks to wait; null if it says nothing. */
   readonly retryAfterMs: number | null;
 
@@ -17,13 +19,15 @@ export class ProviderFailed extends Error {
     message: string,
     {
       status = null,
+      isMomentary = status !== null && status >= 500,
       retryAfterMs = null,
       cause,
-    }: Partial<Pick<ProviderFailed, 'status' | 'retryAfterMs'>> & ErrorOptions = {},
+    }: Partial<Pick<ProviderFailed, 'status' | 'isMomentary' | 'retryAfterMs'>> & ErrorOptions = {},
   ) {
     super(message, { cause });
     this.name = 'ProviderFailed';
     this.status = status;
+    this.isMomentary = isMomentary;
     this.retryAfterMs = retryAfterMs;
   }
 }
@@ -54,8 +58,9 @@ export async function askProvider(url: string, request: ProviderRequest): Promis
     return parse(await textOf(response));
   } catch (error) {
     if (error instanceof ProviderFailed) throw error;
-    if (request.signal.aborted) throw new ProviderFailed('did not answer in time', { cause: error });
-    throw new ProviderFailed(`unreachable ${deepestCodeOf(error) ?? ''}`.trim(), { cause: error });
+    const failure = { isMomentary: true, cause: error };
+    if (request.signal.aborted) throw new ProviderFailed('did not answer in time', failure);
+    throw new ProviderFailed(`unreachable ${deepestCodeOf(error) ?? ''}`.trim(), failure);
   }
 }
 

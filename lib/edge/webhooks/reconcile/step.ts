@@ -178,8 +178,10 @@ async function askAround(
   const answers = new Map<string, Answer>();
   const failures: ProviderFailed[] = [];
   for (const { intent, found, failed } of asked) {
-    if (failed) failures.push(failed);
-    else if (found && !agrees(found, intent)) failures.push(new LogsDisagree());
+    if (failed) {
+      failures.push(failed);
+      if (failed.isMomentary) answers.set(intent.id, 'soon');
+    } else if (found && !agrees(found, intent)) failures.push(new LogsDisagree());
     else answers.set(intent.id, found ? await answerIn(found) : 'open');
   }
   const isOutage = failures.length === intents.length || failures.some(isOfAll);
