@@ -1,7 +1,7 @@
 import { topics } from '../../bus/catalog/catalog.ts';
 import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import { EMITTER_LOCKS } from '../../bus/outbox/emitter-locks.ts';
-import { LANES_COUNTED, HALTING_COUNTED } from '../../components/incidents/halts.ts';
+import { HALTING_COUNTED } from '../../components/incidents/halts.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
@@ -56,7 +56,7 @@ export interface Found {
   }[];
   /** Those of subscribers that do not answer. */
   readonly outages: readonly (Outage & { readonly subscriber: string })[];
-  /** How many lanes a dead letter halts, up to `LANES_COUNTED` of a subscription. */
+  /** How many lanes a dead letter halts, up to the most that are counted of a subscription. */
   readonly halts: readonly { topic: string; subscriber: string; lanes: number }[];
   readonly pauses: readonly { topic: string; subscriber: string; pause: Pause }[];
   readonly hours: readonly {

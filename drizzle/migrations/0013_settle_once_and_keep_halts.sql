@@ -1,3 +1,243 @@
+ALTER TABLE "pruned_events" ADD COLUMN "reached" uuid;--> statement-breakpoint
+-- Cancels a timer, in the caller's transaction: `cancelTimer` for producers in other languages. It runs with the owner's
+-- rights, as `postbud_emit` does.
+--
+-- Returns whether there was one. Once this has committed after `true`, its event never happens. `false` says that it was
+-- released or cancelled before, or never set. Raises PB001 and PB004 as `postbud_emit` does.
+create or replace function postbud_cancel_timer(topic text, timer_key text)
+returns boolean language plpgsql security definer
+set search_path = pg_catalog, public, pg_temp as $$
+#variable_conflict use_column
+begin
+  perform postbud_require_emitter_1(postbud_cancel_timer.topic);
+  return postbud_delete_timer_1(postbud_cancel_timer.topic, postbud_cancel_timer.timer_key) is not null;
+end
+$$;
+--> statement-breakpoint
+-- Cancels a timer once for a dedupe key: a repeated request cancels none that was set since.
+--
+-- Returns the cancelled timer's id, null where there was none, and whether this request is the first.
+create or replace function postbud_cancel_timer_once_1(topic text, timer_key text, dedupe_key text)
+returns json language plpgsql as $$
+#variable_conflict use_column
+declare
+  cancelled uuid;
+begin
+  insert into timer_dedupe_keys (topic, dedupe_key, at)
+  values (postbud_cancel_timer_once_1.topic, postbud_cancel_timer_once_1.dedupe_key, clock_timestamp())
+  on conflict do nothing;
+  if not found then
+    return (select json_build_object('id', timer_id, 'isNew', false) from timer_dedupe_keys
+      where timer_dedupe_keys.topic = postbud_cancel_timer_once_1.topic
+        and timer_dedupe_keys.dedupe_key = postbud_cancel_timer_once_1.dedupe_key);
+  end if;
+  cancelled := postbud_delete_timer_1(postbud_cancel_timer_once_1.topic, postbud_cancel_timer_once_1.timer_key);
+  update timer_dedupe_keys set timer_id = cancelled where timer_dedupe_keys.topic = postbud_cancel_timer_once_1.topic
+    and timer_dedupe_keys.dedupe_key = postbud_cancel_timer_once_1.dedupe_key;
+  return json_build_object('id', cancelled, 'isNew', true);
+end
+$$;
+--> statement-breakpoint
+-- Claims lanes of subscribers that have a rate or a concurrency, as far as these allow, over all relays together. The row of
+-- a subscriber's limits is locked for it. Nobody waits for that: while another claim has it, the lanes are left to that one.
+--
+-- The rate is kept by the time until which deliveries are taken at an even pace (GCRA). At most a twentieth of the rate comes
+-- at once. What is charged is what was claimed, a few deliveries a lane, so what a run gives back unused is little.
+--
+-- The lanes take turns by the times when they became due: a lane that goes on is due anew, behind the others. So that keys
+-- take turns too, a shared lane is not leased here: its keys get lanes of their own, as keys in trouble do.
+--
+-- While a subscriber does not answer, one delivery probes, when that is due and the limits allow it (postbud_find_due_1).
+create or replace function postbud_claim_limited_1(
+  token uuid, names text[], versions int[], leases_ms float8[], waits boolean[], max_lanes int, max_deliveries int,
+  at timestamptz,
+  -- In: what was claimed before it.
+  inout claimed json,
+  out has_found boolean,
+  -- When a rate allows the next delivery; null where none waits for that.
+  out next_in_ms float8
+) language plpgsql set enable_seqscan = off as $$
+declare
+  most_lanes constant int := 64;
+  -- Deliveries of a lane, so that the others' turn comes soon.
+  most_of_lane constant int := 16;
+  limited text;
+  bound subscriber_limits;
+  step interval;
+  room int;
+  tokens int;
+  is_bounded boolean;
+  may_wait boolean;
+  may_probe boolean;
+  is_silent boolean;
+  due record;
+  keys record;
+  ids bigint[];
+  asked int[];
+  turns int[];
+  has_spread boolean;
+  has_shared boolean;
+  locked record;
+  leased json;
+  used int;
+begin
+  has_found := false;
+  for limited, may_wait in
+    select split_part(name, ' ', 2), bool_and(is_waiting)
+    from unnest(names, waits) as asked(name, is_waiting)
+      join subscriber_limits on subscriber_limits.subscriber = split_part(name, ' ', 2), lateral (
+      select from lanes
+      where lanes.topic = split_part(name, ' ', 1) and lanes.subscriber = split_part(name, ' ', 2) and lanes.due_at <= at limit 1
+    ) as first
+    group by 1 order by 1
+  loop
+    select next_probe_at <= at into may_probe from outages
+    where may_wait and outages.subscriber = limited and recovered_at is null;
+    is_silent := found;
+    continue when not may_probe;
+    select * into bound from subscriber_limits where subscriber_limits.subscriber = limited for update skip locked;
+    if not found then
+      next_in_ms := least(next_in_ms, 25);
+      continue;
+    end if;
+    if is_silent then
+      perform from outages
+      where outages.subscriber = limited and recovered_at is null and next_probe_at <= at for update skip locked;
+      continue when not found;
+    end if;
+    room := least(max_lanes, case when is_silent then 1 else most_lanes end);
+    if bound.concurrency is not null then
+      bound.held := array(
+        select id from lanes where id = any (bound.held) and lease_token is not null and leased_until > at
+      );
+      room := least(room, bound.concurrency - cardinality(bound.held));
+    end if;
+    tokens := max_deliveries;
+    if bound.rate_count is not null then
+      step := bound.rate_ms * interval '1 millisecond' / bound.rate_count;
+      -- A later time is of a clock that was ahead.
+      bound.taken_until := least(greatest(bound.taken_until, at), at + greatest(1, bound.rate_count / 20) * step);
+      tokens := least(tokens, greatest(1, bound.rate_count / 20)
+        - ceil(extract(epoch from bound.taken_until - at) / extract(epoch from step) - 1e-6)::int);
+      room := least(room, tokens);
+    end if;
+    ids := null;
+    used := 0;
+    while room > 0 loop
+      ids := null;
+      asked := null;
+      has_spread := false;
+      has_shared := false;
+      for due in
+        select next.*, turn from unnest(names, versions) with ordinality as one(name, version, turn), lateral (
+          select id, slot, home_id, lease_token, head, careful_to, lanes.due_at from lanes
+          where lanes.topic = split_part(name, ' ', 1) and lanes.subscriber = limited and lanes.due_at <= at
+            and coalesce(waits_for_version, 0) <= one.version
+          order by lanes.due_at limit room for update skip locked
+        ) as next
+        where split_part(name, ' ', 2) = limited
+          and not exists (select from pauses where pauses.subscriber = limited and pauses.topic in ('', split_part(name, ' ', 1)))
+        order by next.due_at limit room
+      loop
+        -- Once the lane is locked: who begins a backfill locks it too. Older deliveries are still to come then, before those
+        -- whose keys would get lanes.
+        if due.slot is null or due.home_id is not null or due.lease_token is not null or is_silent
+          or due.head < due.careful_to
+          or exists (select from backfills where ended_at is null and backfills.subscriber = limited)
+        then
+          has_shared := has_shared or due.slot is not null and due.home_id is null;
+          ids := ids || due.id;
+          asked := asked || due.turn::int;
+        else
+          has_spread := true;
+          with waiting as materialized (
+            select deliveries.position, deliveries.lane_key
+            from postbud_next_2(due.id, null, due.slot, null, due.head, most_lanes) as next
+              join deliveries on deliveries.lane_id = due.id and deliveries.position = next.position
+          ),
+          spread as (
+            insert into lanes (topic, subscriber, slot, held_key, home_id, careful_to, head, tail, due_at)
+            select topic, subscriber, slot, lane_key, id, careful_to, first - 1, first,
+              least(due.due_at + interval '1 microsecond' * row_number() over (order by first), at)
+            from (select lane_key, min(position) as first from waiting group by lane_key) as key, lanes as home
+            where home.id = due.id
+            on conflict (home_id, held_key) where home_id is not null
+              do update set head = least(lanes.head, excluded.head)
+          )
+          select count(*) as deliveries, max(position) as last into keys from waiting;
+          update lanes set head = case when keys.deliveries < most_lanes then tail else keys.last end,
+            due_at = case when keys.deliveries < most_lanes then null else at end
+          where id = due.id;
+        end if;
+      end loop;
+      exit when ids is not null or not has_spread;
+    end loop;
+    if ids is not null then
+      has_found := true;
+      -- In a newer snapshot, now that they are locked.
+      locked := postbud_lock_lanes_1(ids);
+      turns := null;
+      for place in 1..cardinality(locked.ids) loop
+        turns[place] := asked[array_position(ids, locked.ids[place])];
+      end loop;
+      is_bounded := exists (select from halts) or exists (select from backfills where ended_at is null);
+      leased := postbud_lease_1(token, versions, leases_ms, locked.addresses, locked.rows, turns, null, null,
+        case when is_silent then ids end, is_bounded,
+        -- A lane that keys share would be handed over to a handler for each of them.
+        cardinality(ids) * case when has_shared and bound.concurrency is not null then 1
+          else least(most_of_lane, tokens / cardinality(ids)) end, at, null, null);
+      select sum(json_array_length(one -> 'positions')) into used from json_array_elements(leased -> 'lanes') as one;
+      claimed := json_build_object(
+        'lanes', (select json_agg(one) from (
+          select json_array_elements(claimed -> 'lanes') as one union all select json_array_elements(leased -> 'lanes')
+        ) as lane),
+        'events', (select json_agg(one) from (
+          select json_array_elements(case when json_typeof(claimed -> 'events') = 'array' then claimed -> 'events' end) as one
+          union all
+          select json_array_elements(case when json_typeof(leased -> 'events') = 'array' then leased -> 'events' end)
+        ) as event));
+      update subscriber_limits set held = case when concurrency is not null then bound.held || ids else '{}' end,
+        taken_until = case when rate_count is not null then bound.taken_until + used * step else taken_until end
+      where subscriber_limits.subscriber = limited;
+      if is_silent then
+        -- Puts the next probe off, until this one's lease has run out.
+        update outages set probed_at = at, next_probe_at = at + leases_ms[asked[1]] * interval '1 millisecond'
+        where outages.subscriber = limited;
+      end if;
+    end if;
+    if bound.rate_count is not null and tokens <= used then
+      next_in_ms := least(next_in_ms, greatest(25, extract(epoch from
+        bound.taken_until + (used - greatest(1, bound.rate_count / 20) + 1) * step - at) * 1000));
+    end if;
+  end loop;
+end
+$$;
+--> statement-breakpoint
+-- Deletes a timer that its producer cancels, and returns its id; null where there is none. One that was set aside is that no
+-- longer.
+create or replace function postbud_delete_timer_1(topic text, timer_key text) returns uuid language plpgsql as $$
+#variable_conflict use_column
+declare
+  deleted record;
+begin
+  loop
+    delete from timers
+    where timers.topic = postbud_delete_timer_1.topic and timers.timer_key = postbud_delete_timer_1.timer_key
+    returning id, refused_at into deleted;
+    exit when found or not exists (
+      -- The deletion may have waited for a transaction that deleted the timer and set it again.
+      select from timers
+      where timers.topic = postbud_delete_timer_1.topic and timers.timer_key = postbud_delete_timer_1.timer_key
+    );
+  end loop;
+  if deleted.refused_at is not null then
+    perform postbud_settle_unfit_timer_1(
+      postbud_delete_timer_1.topic, postbud_delete_timer_1.timer_key, 'cancelled by its producer');
+  end if;
+  return deleted.id;
+end
+$$;
+--> statement-breakpoint
 -- Leases lanes and reads their next deliveries. The lanes are locked, and `turns` say which of the asked subscriptions each is
 -- leased for; null for one that is only lengthened, and then made due if it was idle. `position` and `event_id`: the single
 -- delivery that was just written to the lanes that are lengthened.
@@ -140,6 +380,373 @@ begin
 end
 $$;
 --> statement-breakpoint
+-- Writes the deliveries of these markers, which it deletes, in (created_at, seq) order.
+create or replace function postbud_place_2(
+  marker_ids tid[],
+  out events int,
+  -- The lanes to be lengthened, up to where, and since when they are due. Null where there is none: of events for nobody.
+  out lanes bigint[],
+  out tails bigint[],
+  out firsts timestamptz[],
+  out changes postbud_change_1[],
+  -- Where it is a single event: its place and its id.
+  out "position" bigint,
+  out event_id uuid
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  one record;
+  batch record;
+  ids bigint[];
+  subscriber text;
+begin
+  events := 0;
+  changes := '{}';
+  if cardinality(marker_ids) = 1 then
+    delete from awaiting_fan_out where ctid = marker_ids[1]
+    returning topic, created_at, awaiting_fan_out.event_id, ordering_key, payload_bytes, subscribers,
+      case when ordering_key <> '' then postbud_slot(ordering_key) end as slot
+    into one;
+    if found then
+      events := 1;
+      event_id := one.event_id;
+      position := nextval('delivery_positions');
+      lanes := postbud_lanes_2(one.topic, one.subscribers, one.slot, position);
+      insert into deliveries (lane_id, position, event_id, payload_bytes, lane_key)
+      select lane.id, postbud_place_2.position, one.event_id, one.payload_bytes, nullif(one.ordering_key, '')
+      from unnest(lanes) as lane(id);
+      tails := array_fill(position, array[cardinality(lanes)]);
+      firsts := array_fill(one.created_at, array[cardinality(lanes)]);
+      if cardinality(lanes) > 0 then
+        changes := changes || row(one.topic, '', 1, 0, 0, 0, 0, 0, null, null)::postbud_change_1;
+      end if;
+      foreach subscriber in array one.subscribers loop
+        changes := changes || row(one.topic, subscriber, 1, 0, 0, 0, 0, 0, null, null)::postbud_change_1;
+      end loop;
+      lanes := nullif(lanes, '{}');
+    end if;
+    return;
+  end if;
+  for batch in
+    with picked as (
+      -- By address, not by a join, which would read all that waits.
+      delete from awaiting_fan_out where ctid = any (marker_ids) returning awaiting_fan_out.*
+    ),
+    placed as (
+      select *, nextval('delivery_positions') as position
+      from (select * from picked order by created_at, seq) as in_order
+    )
+    select topic, slot, subscribers, array_agg(position order by position) as positions,
+      array_agg(event_id order by position) as event_ids,
+      array_agg(nullif(ordering_key, '') order by position) as keys,
+      array_agg(payload_bytes order by position) as bytes, max(position) as tail, min(created_at) as first_at
+    from placed, lateral (
+      select case when ordering_key <> '' then postbud_slot(ordering_key) end as slot
+    ) as addressed
+    group by topic, slot, subscribers
+  loop
+    events := events + cardinality(batch.positions);
+    ids := postbud_lanes_2(batch.topic, batch.subscribers, batch.slot, batch.tail);
+    insert into deliveries (lane_id, position, event_id, payload_bytes, lane_key)
+    select lane.id, position, event_id, payload_bytes, ordering_key
+    from unnest(ids) as lane(id), unnest(batch.positions, batch.event_ids, batch.bytes, batch.keys)
+      as placed(position, event_id, payload_bytes, ordering_key);
+    lanes := lanes || ids;
+    tails := tails || array_fill(batch.tail, array[cardinality(ids)]);
+    firsts := firsts || array_fill(batch.first_at, array[cardinality(ids)]);
+    -- The event's own, then those of its subscribers. One for nobody waits for nothing.
+    if cardinality(ids) > 0 then
+      changes := changes
+        || row(batch.topic, '', cardinality(batch.positions), 0, 0, 0, 0, 0, null, null)::postbud_change_1;
+    end if;
+    foreach subscriber in array batch.subscribers loop
+      changes := changes
+        || row(batch.topic, subscriber, cardinality(batch.positions), 0, 0, 0, 0, 0, null, null)::postbud_change_1;
+    end loop;
+  end loop;
+  lanes := nullif(lanes, '{}');
+end
+$$;
+--> statement-breakpoint
+-- Notes which subscribers answer, of those whose subscriptions wait while nobody is there. An attempt that failed as if
+-- nobody was there counts for its lane, or for its key in a shared one. Three of them, or one that failed three times, in
+-- the same way and without an answer between them, open an outage. Any answer ends it, also an error.
+--
+-- It is told of what the settlement has recorded, not of what an earlier one had: the lanes that have delivered, and the
+-- attempts that have not. `unfinished` says of each: `presence` is `absent`, `present` or null (neither: the relay died, or
+-- the subscriber asked to wait), and `is_probe`. The lanes must be locked. One settlement at a time does this, so that two
+-- that count lanes of one subscriber do not deadlock.
+--
+-- What the failures before the outage used up is given back by the relay, which takes the locks that this needs in their
+-- order: see lib/bus/deliveries/give-back.ts.
+create or replace function postbud_record_presence_1(
+  outcomes postbud_outcome_2[], held bigint[], delivered_lanes bigint[], unfinished jsonb, at timestamptz
+) returns void language plpgsql as $$
+declare
+  answering text[];
+  has_absent constant boolean := exists (
+    select from jsonb_to_recordset(unfinished) as attempt(presence text) where presence = 'absent'
+  );
+begin
+  if not has_absent and not exists (select from absences) and not exists (select from outages where recovered_at is null) then
+    return;
+  end if;
+  perform pg_advisory_xact_lock(36961, 0);
+  if exists (select from absences) or exists (select from outages where recovered_at is null) then
+    select array_agg(distinct subscriber order by subscriber) into answering
+    from unnest(outcomes) as outcome join lanes on lanes.id = outcome.id
+    where outcome.waits and outcome.id = any (held) and (
+      outcome.id = any (delivered_lanes) or exists (
+        select from jsonb_to_recordset(unfinished) as attempt(lane bigint, presence text)
+        where attempt.lane = outcome.id and presence = 'present'
+      )
+    );
+    if answering is not null then
+      delete from absences where subscriber = any (answering);
+      update outages set recovered_at = at where subscriber = any (answering) and recovered_at is null;
+    end if;
+  end if;
+  if has_absent then
+    with absent as materialized (
+      select subscriber, attempt.entry ->> 'kind' as kind, attempt.entry ->> 'message' as message, attempt.home,
+        coalesce(lane_key, '') as lane_key, coalesce(is_probe, false) as is_probe,
+        (attempt.entry ->> 'at')::timestamptz as began_at
+      from jsonb_to_recordset(unfinished) as attempt(lane bigint, home bigint, position bigint, presence text,
+          is_probe boolean, entry jsonb)
+        join lanes on lanes.id = attempt.lane
+        join deliveries on deliveries.lane_id = attempt.home and deliveries.position = attempt.position
+      where presence = 'absent' and attempt.lane = any (held) and (answering is null or not subscriber = any (answering))
+    ),
+    -- The claim put the next probe off until the lease of this one is over, which is longer than ten seconds. An earlier
+    -- time was asked for meanwhile: the subscriber says that it is back, or an operator does.
+    probed as (
+      update outages set probes = probes + 1, next_probe_at =
+        case when next_probe_at <= greatest(at, probed_at + interval '10 seconds') then next_probe_at
+          else at + interval '5 minutes' end
+      where recovered_at is null and subscriber in (select subscriber from absent where is_probe)
+    ),
+    counted as (
+      insert into absences as known (subscriber, kind, lane_id, lane_key, failures, began_at)
+      select subscriber, kind, home, lane_key, count(*), min(began_at) from absent
+      where not is_probe and not exists (
+        select from outages where outages.subscriber = absent.subscriber and recovered_at is null
+      )
+      group by 1, 2, 3, 4 order by 1, 2, 3, 4
+      on conflict (subscriber, kind, lane_id, lane_key) do update set failures = known.failures + excluded.failures,
+        began_at = least(known.began_at, excluded.began_at)
+      returning *
+    ),
+    together as (
+      -- The statement does not see its own rows.
+      select * from counted
+      union all
+      select * from absences where subscriber in (select subscriber from counted)
+        and (subscriber, kind, lane_id, lane_key) not in (select subscriber, kind, lane_id, lane_key from counted)
+    )
+    insert into outages (subscriber, kind, message, opened_at, began_at, next_probe_at)
+    select distinct on (subscriber) subscriber, kind, coalesce((
+      select message from absent where absent.subscriber = together.subscriber and absent.kind = together.kind limit 1
+    ), ''), at, (
+      select min(began_at) from together as known where known.subscriber = together.subscriber
+    ), at + interval '1 minute'
+    from together group by subscriber, kind having count(*) >= 3 or max(failures) >= 3
+    order by subscriber, count(*) desc
+    on conflict (subscriber) do update set kind = excluded.kind, message = excluded.message,
+      opened_at = excluded.opened_at, began_at = least(outages.began_at, excluded.began_at), probes = 0,
+      probed_at = null, next_probe_at = excluded.next_probe_at, recovered_at = null
+    where outages.recovered_at is not null;
+    delete from absences using outages
+    where outages.subscriber = absences.subscriber and recovered_at is null;
+  end if;
+end
+$$;
+--> statement-breakpoint
+-- Releases timers that are due, in the order of their times: deletes each and records its event, for the subscribers that the
+-- catalog lists now. What commits first stands. A timer that an open transaction moves or cancels is not waited for, but no
+-- later one of its topic is released before it is known what becomes of it.
+--
+-- One releases at a time, so that events are recorded in the order of times. A timer whose payload the catalog does not accept
+-- any more is set aside, and stays until an operator repairs or cancels it.
+create or replace function postbud_release_timers_1(
+  clock timestamptz,
+  -- Their events' times are a microsecond apart: fewer than 1000 take no millisecond.
+  max_timers int,
+  out released int,
+  -- How long until the next one is due; null where there is none.
+  out next_in_ms float8
+) language plpgsql
+-- An event with the same dedupe key may be in an open transaction.
+set lock_timeout = '200ms' set enable_seqscan = off as $$
+declare
+  now_at constant timestamptz := coalesce(clock, clock_timestamp());
+  due uuid[];
+  taken uuid[];
+  held text[] := '{}';
+  kind record;
+  known catalog_topics;
+  checked record;
+  portion int;
+  place int := 1;
+  moved record;
+  last_at timestamptz := '-infinity';
+begin
+  released := 0;
+  loop
+    due := array(
+      select id from timers where refused_at is null and due_at <= now_at and topic <> all (held)
+      order by due_at, seq limit max_timers
+    );
+    exit when due = '{}' or held = '{}' and not pg_try_advisory_xact_lock(36964, 0);
+    perform postbud_require_read_committed_1();
+    taken := array(
+      select id from timers where id = any (due) and refused_at is null and due_at <= now_at
+      order by due_at, seq for update skip locked
+    );
+    exit when cardinality(taken) = cardinality(due);
+    -- The others are gone, or somebody holds them. Of a topic only what is before its first such timer goes on.
+    select coalesce(array_agg(id order by due_at, seq) filter (where is_free), '{}'),
+      held || coalesce(array_agg(distinct topic) filter (where not is_free), '{}')
+    into taken, held
+    from (
+      select id, topic, due_at, seq,
+        bool_and(id = any (taken)) over (partition by topic order by due_at, seq) as is_free
+      from timers where id = any (due) and refused_at is null and due_at <= now_at
+    ) as timer;
+    exit when taken <> '{}';
+  end loop;
+
+  for kind in
+    select topic, version, array_agg(id order by seq) as ids, array_agg(payload order by seq) as payloads
+    from timers
+    where id = any (taken) and (
+      -- The schema would refuse what an erasure has written over it.
+      erased_at is null or not exists (select from catalog_topics where catalog_topics.topic = timers.topic)
+    )
+    group by 1, 2
+  loop
+    select * into known from catalog_topics where catalog_topics.topic = kind.topic;
+    checked := null;
+    if not found then
+      select array_agg(n) as places, array_fill(''::text, array[cardinality(kind.ids)]) as paths,
+        array_fill('the catalog has no such topic'::text, array[cardinality(kind.ids)]) as problems
+      into checked from generate_subscripts(kind.ids, 1) as n;
+    elsif known.schemas ? kind.version::text then
+      checked := postbud_parse_2(known.schemas -> kind.version::text, kind.payloads);
+    end if;
+    -- Of a newer version it waits as an event, for a release that can read it.
+    continue when coalesce(checked.places, '{}') = '{}';
+    with unfit as (
+      select kind.ids[n] as unfit_id, string_agg(concat_ws(': ', nullif(path, ''), problem), '; ') as error
+      from unnest(checked.places, checked.paths, checked.problems) as problems(n, path, problem) group by 1
+    ),
+    refused as (
+      update timers set refused_at = clock_timestamp() from unfit where id = unfit_id
+      returning id, topic, due_at, timer_key, error
+    )
+    insert into set_aside (at, kind, topic, event_id, found)
+    select clock_timestamp(), 'unfit_timer', topic, id, jsonb_build_object('error', error, 'dueAt', due_at, 'timerKey', timer_key)
+    from refused order by due_at;
+    taken := array(select id from unnest(taken) as id
+      where id <> all (array(select kind.ids[n] from unnest(checked.places) as n)));
+  end loop;
+
+  -- The first half of the quiet fence (lib/bus/outbox/record.ts): the emitter locks first, then the timestamp.
+  perform pg_advisory_xact_lock_shared(36951, lock)
+  from (select distinct hashtext(topic) as lock from timers where id = any (taken) order by 1) as topics;
+  portion := greatest(1, cardinality(taken));
+  while place <= cardinality(taken) loop
+    begin
+      last_at := greatest(clock_timestamp(), now(), last_at + interval '1 microsecond');
+      with timer as (
+        delete from timers where id = any (taken[place:place + portion - 1]) returning *
+      ),
+      event as (
+        insert into events (id, topic, payload, version, producer, subscribers, open, ordering_key, dedupe_key,
+          correlation_id, causation_id, traceparent, due_at, erased_at, created_at)
+        select id, timer.topic, payload, timer.version, timer.producer, coalesce(subscribers, '{}'),
+          coalesce(cardinality(subscribers), 0), ordering_key, dedupe_key, correlation_id, causation_id, traceparent,
+          due_at, erased_at, last_at + interval '1 microsecond' * (row_number() over (order by due_at, timer.seq) - 1)
+        from timer left join catalog_topics on catalog_topics.topic = timer.topic
+        order by due_at, timer.seq
+        on conflict (topic, dedupe_key) where dedupe_key is not null do nothing
+        returning id, topic, created_at, seq, ordering_key, open, subscribers, octet_length(payload::text) as payload_bytes
+      ),
+      marker as (
+        insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes, subscribers)
+        select topic, created_at, seq, id, ordering_key, open, payload_bytes, subscribers from event order by created_at
+      )
+      select count(*) as events, max(created_at) as until into moved from event;
+      released := released + moved.events;
+      last_at := greatest(last_at, moved.until);
+      place := place + portion;
+    exception when lock_not_available then
+      -- One by one, then without the topics that have to wait.
+      if portion = 1 then
+        held := held || (select topic from timers where id = taken[place]);
+        taken := array(
+          select id from timers where id = any (taken[place + 1:]) and topic <> all (held) order by due_at, seq
+        );
+        place := 1;
+      end if;
+      portion := 1;
+    end;
+  end loop;
+  select extract(epoch from due_at - coalesce(clock, clock_timestamp())) * 1000 into next_in_ms
+  from timers where refused_at is null order by due_at, seq limit 1;
+end
+$$;
+--> statement-breakpoint
+-- Records an event that happens later, or moves the topic's timer of the same key. What it is given has been checked.
+--
+-- Returns the id of the event that it becomes; with a dedupe key that was used before, what that one became. Raises PB002 for
+-- a time that is more than a year ahead.
+create or replace function postbud_set_timer_1(
+  id uuid, topic text, timer_key text, due_at timestamptz, payload jsonb, version smallint, producer text,
+  ordering_key text, dedupe_key text, correlation_id text, causation_id text, traceparent text
+)
+returns uuid language plpgsql as $$
+#variable_conflict use_column
+declare
+  earlier uuid;
+begin
+  if postbud_set_timer_1.due_at > clock_timestamp() + interval '366 days' then
+    perform postbud_refuse_payload_1(postbud_set_timer_1.topic, '{at}', '{expected an instant at most a year ahead}');
+  end if;
+  if postbud_set_timer_1.dedupe_key is not null then
+    select events.id into earlier from events
+    where events.topic = postbud_set_timer_1.topic and events.dedupe_key = postbud_set_timer_1.dedupe_key;
+    if found then
+      return earlier;
+    end if;
+    insert into timer_dedupe_keys (topic, dedupe_key, timer_id, at)
+    values (postbud_set_timer_1.topic, postbud_set_timer_1.dedupe_key, postbud_set_timer_1.id, clock_timestamp())
+    on conflict do nothing;
+    if not found then
+      return (select timer_id from timer_dedupe_keys where timer_dedupe_keys.topic = postbud_set_timer_1.topic
+        and timer_dedupe_keys.dedupe_key = postbud_set_timer_1.dedupe_key);
+    end if;
+  end if;
+  -- A release that has the row locked is waited for: then there is none to be moved, and this is another timer.
+  insert into timers (id, topic, timer_key, due_at, payload, version, producer, ordering_key, dedupe_key, correlation_id,
+    causation_id, traceparent, set_at)
+  values (postbud_set_timer_1.id, postbud_set_timer_1.topic, postbud_set_timer_1.timer_key,
+    greatest(postbud_set_timer_1.due_at, '1970-01-01 00:00:00Z'), postbud_set_timer_1.payload,
+    postbud_set_timer_1.version, postbud_set_timer_1.producer, postbud_set_timer_1.ordering_key,
+    postbud_set_timer_1.dedupe_key, postbud_set_timer_1.correlation_id, postbud_set_timer_1.causation_id,
+    postbud_set_timer_1.traceparent, clock_timestamp())
+  on conflict (timer_key, topic) where timer_key is not null do update set id = excluded.id, due_at = excluded.due_at,
+    seq = default, payload = excluded.payload, version = excluded.version, producer = excluded.producer,
+    ordering_key = excluded.ordering_key, dedupe_key = excluded.dedupe_key, correlation_id = excluded.correlation_id,
+    causation_id = excluded.causation_id, traceparent = excluded.traceparent, set_at = excluded.set_at,
+    erased_at = null, refused_at = null;
+  if postbud_set_timer_1.timer_key is not null then
+    perform postbud_settle_unfit_timer_1(
+      postbud_set_timer_1.topic, postbud_set_timer_1.timer_key, 'moved by its producer');
+  end if;
+  return postbud_set_timer_1.id;
+end
+$$;
+--> statement-breakpoint
 -- Records outcomes and lets the lanes go, or keeps them. A lane whose token is no longer the relay's is passed over with
 -- all its outcomes; doing it twice changes nothing the second time. The lanes and their homes must be locked.
 --
@@ -180,12 +787,17 @@ declare
   one postbud_outcome_2;
   is_of_key boolean := false;
   is_waiting boolean := false;
+  is_keeping boolean := false;
   moved postbud_change_1[];
   is_small boolean := stretches <= 16;
   delivery record;
   -- What this call has recorded, and no earlier one: the lanes that have delivered, and the attempts that say who is there.
   answering bigint[] := '{}';
   presences jsonb;
+  -- The lanes that an earlier call may have settled, whose answer was lost. What was replayed since then may have moved a head
+  -- from where that call left it to where it was before: it stays there, as where it moved elsewhere.
+  unsure bigint[] := '{}';
+  has_moved boolean;
   event_ids uuid[] := '{}';
   opens int[] := '{}';
   failings int[] := '{}';
@@ -194,6 +806,7 @@ declare
   again record;
   new_head bigint;
   is_kept boolean;
+  is_through boolean;
   due timestamptz;
   places tid[] := '{}';
   heads bigint[] := '{}';
@@ -209,6 +822,7 @@ begin
   foreach one in array outcomes loop
     is_of_key := is_of_key or one.id <> one.home;
     is_waiting := is_waiting or one.waits;
+    is_keeping := is_keeping or coalesce(one.keep_until > 0, false);
   end loop;
   delivered := 0;
   failed := 0;
@@ -308,6 +922,16 @@ begin
     into delivered, changes, moved, answering;
     delivered := coalesce(delivered, 0);
     changes := changes || moved;
+  end if;
+  if is_keeping and stretches > 0 then
+    if is_small then
+      is_keeping := delivered < stretches;
+    else
+      is_keeping := delivered < (select sum(cardinality(positions::bigint[])) from unnest(delivered_positions) as positions);
+    end if;
+    if is_keeping then
+      unsure := held;
+    end if;
   end if;
   if unfinished is not null then
     if unfinished @? '$[*].error_group.rest' then
@@ -424,13 +1048,16 @@ begin
       failed := counts.failed;
       waited := counts.waited;
       dead_lettered := counts.dead_lettered;
+      if failed + waited + dead_lettered < jsonb_array_length(unfinished) then
+        unsure := held;
+      end if;
     end;
   end if;
   if leaving is not null then
     insert into lanes (topic, subscriber, slot, held_key, home_id, careful_to, head, tail, waits_for_version,
       held_version, lease_token, leased_until, due_at)
     select topic, subscriber, slot, key, home.id, greatest(home.careful_to, outcome.careful_to),
-      case when home.head = outcome.head_was then key_leaving.position - 1
+      case when home.head = outcome.head_was and outcome.keep_until is null then key_leaving.position - 1
         else least(key_leaving.position - 1, home.head) end,
       key_leaving.position,
       key_leaving.waits_for_version, home.held_version,
@@ -449,6 +1076,12 @@ begin
     -- Also those of an earlier settlement of these outcomes, whose answer was lost: the lanes that they left are held no more.
     select json_agg(json_build_object('id', lanes.id, 'home_id', home_id, 'held_key', held_key)) into left_for
     from unnest(outcomes) as outcome join lanes on home_id = outcome.id and lease_token = outcome.token;
+    -- That a key has left does not tell the first call from a later one.
+    unsure := unsure || array(
+      select id from unnest(outcomes) as outcome
+        join jsonb_to_recordset(leaving) as key_leaving(lane bigint) on lane = id
+      where outcome.keep_until is not null
+    );
   end if;
   is_bounded := is_bounded or unfinished is not null and exists (select from halts);
   if is_waiting then
@@ -467,7 +1100,24 @@ begin
     continue when one.token is distinct from own.lease_token;
     is_kept := one.keep_until is not null;
     -- Moved back since the claim: a replay put deliveries back, which come first.
-    new_head := case when own.head = one.head_was then one.head_is else own.head end;
+    has_moved := own.head <> one.head_was or one.id = any (unsure);
+    new_head := case when has_moved then own.head else one.head_is end;
+    is_through := false;
+    if own.home_id is not null and not is_kept and one.retry_at is null then
+      is_through := not exists (
+        select from deliveries
+        -- The row is compared as the index of keys has it.
+        where (lane_id, lane_key, position) > (own.home_id, own.held_key, one.head_is)
+          and lane_id = own.home_id and lane_key = own.held_key
+          and coalesce(state in ('pending', 'failing'), false)
+      )
+      -- A key that is halted further on waits there: the shared lane knows nothing of it.
+      and not (is_bounded and exists (
+        select from halts join deliveries using (lane_id, position)
+        where halts.lane_id = own.home_id and halts.lane_key = own.held_key
+          and deliveries.state = 'dead_lettered' and deliveries.dismissed_at is null
+      ));
+    end if;
     due := null;
     if is_kept then
       if own.home_id is not null then
@@ -478,8 +1128,10 @@ begin
         kept := kept || own.id;
         kept_until := greatest(kept_until, to_timestamp(one.keep_until / 1000));
       end if;
-    elsif own.head <> one.head_was then
+    elsif has_moved then
       due := at;
+    elsif is_through then
+      due := null;
     elsif is_bounded and one.head_is >= postbud_front_1(
       own.topic, own.subscriber, coalesce(own.home_id, own.id), nullif(own.held_key, ''))
     then
@@ -492,16 +1144,7 @@ begin
       elsif own.tail > one.head_is then
         due := at;
       end if;
-    elsif exists (
-      select from deliveries
-      -- The row is compared as the index of keys has it.
-      where (lane_id, lane_key, position) > (own.home_id, own.held_key, one.head_is)
-        and lane_id = own.home_id and lane_key = own.held_key
-        and coalesce(state in ('pending', 'failing'), false)
-    )
-      -- A key that is halted further on waits there: the shared lane knows nothing of it.
-      or is_bounded and postbud_front_1(own.topic, own.subscriber, own.home_id, own.held_key) is not null
-    then
+    else
       due := at;
     end if;
     makes_due := makes_due or not is_kept and coalesce(due <= at, false);
@@ -509,7 +1152,7 @@ begin
     heads := heads || new_head;
     tails := tails || greatest(own.tail, one.head_is);
     carefuls := carefuls || greatest(own.careful_to, one.careful_to);
-    waits := waits || case when own.head = one.head_was then one.waits_for_version end;
+    waits := waits || case when not has_moved then one.waits_for_version end;
     tokens := tokens || case when is_kept then own.lease_token end;
     untils := untils || case when is_kept
       then greatest(own.leased_until, own.due_at, to_timestamp(one.keep_until / 1000)) end;
@@ -528,6 +1171,134 @@ begin
   if is_of_key then
     delete from lanes where id = any (held) and home_id is not null and due_at is null;
   end if;
+end
+$$;
+--> statement-breakpoint
+-- Records that a timer is no longer set aside, because its producer has moved or cancelled it. A row that an operator is
+-- repairing is left to that operator.
+create or replace function postbud_settle_unfit_timer_1(topic text, timer_key text, reason text)
+returns void language sql as $$
+  update set_aside set repaired_at = clock_timestamp(), repaired_by = 'postbud',
+    reason = postbud_settle_unfit_timer_1.reason
+  where id in (
+    select id from set_aside
+    where set_aside.topic = postbud_settle_unfit_timer_1.topic and kind = 'unfit_timer' and repaired_at is null
+      and found ->> 'timerKey' = timer_key
+    for update skip locked
+  )
+$$;
+--> statement-breakpoint
+-- Takes back the times that only a clock which was ahead explains: due times of lanes and their deliveries, of probes and
+-- of operations under way, and the times of events that wait for fan-out. What waits by the right clock is left alone.
+--
+-- What timers were released too early can't be taken back: it is counted.
+--
+-- Returns what it took back, and keeps it in set_aside; null when no clock was ahead. Runs that began before the clock
+-- stepped back write such times until they end: what follows within minutes is added to the row, as one case to repair.
+create or replace function postbud_take_back_times_1() returns jsonb language plpgsql as $$
+declare
+  now_at timestamptz;
+  passed_at timestamptz;
+  taken jsonb;
+  events_taken int;
+  lanes_taken int;
+  released_early int;
+  known set_aside;
+  found_in_all jsonb;
+begin
+  perform postbud_require_read_committed_1();
+  perform pg_advisory_xact_lock(36952, 0);
+  now_at := clock_timestamp();
+  select at into passed_at from last_pass limit 1;
+  -- Nobody holds a lane for longer than the longest lease, and a retry is due so long after its attempt ended.
+  perform from lanes
+  where due_at > now_at + interval '10 seconds' and due_at < 'infinity' or leased_until > now_at + interval '10 seconds'
+  order by id for update;
+  with ahead as materialized (
+    select * from (
+      select id, home_id, slot, held_key, head, lease_token,
+        coalesce(due_at, case when lease_token is not null then leased_until end) as due_at
+      from lanes
+    ) as lane where due_at > now_at + interval '10 seconds' and due_at < 'infinity'
+  ),
+  head as materialized (
+    select ahead.id, coalesce(home_id, ahead.id) as home, due_at, lease_token, next.*,
+      greatest(attempted_at - now_at, interval '0') as ahead_by
+    from ahead left join lateral (
+      select next.position, next.next_attempt_at, deliveries.attempted_at
+      from postbud_next_2(ahead.id, home_id, slot, held_key, ahead.head, 1) as next
+        join deliveries on deliveries.lane_id = coalesce(home_id, ahead.id) and deliveries.position = next.position
+    ) as next on true
+  ),
+  right_time as (
+    select id, home, position, ahead_by, due_at as was_due_at, case
+      when lease_token is not null then least(due_at, now_at + interval '80 seconds')
+      else least(due_at, coalesce(next_attempt_at - ahead_by, now_at))
+    end as due_at
+    from head
+  ),
+  delivery as (
+    update deliveries set next_attempt_at = deliveries.next_attempt_at - ahead_by
+    from right_time
+    where lane_id = home and deliveries.position = right_time.position and ahead_by > interval '1 second'
+      and deliveries.next_attempt_at is not null
+  ),
+  lane as (
+    update lanes set due_at = case when lanes.due_at is not null then right_time.due_at end,
+      leased_until = case when lanes.lease_token is not null then right_time.due_at end
+    from right_time where lanes.id = right_time.id and was_due_at > right_time.due_at
+    returning 1
+  )
+  select count(*) into lanes_taken from lane;
+  -- An event that waits for fan-out is recorded now: those that were recorded since come before it, as they were.
+  with ahead as materialized (
+    select ctid as id, event_id from awaiting_fan_out where created_at > now_at + interval '10 seconds'
+  ),
+  event as (
+    update events set created_at = now_at from ahead where events.id = ahead.event_id
+  ),
+  marker as (
+    update awaiting_fan_out set created_at = now_at where ctid = any (array(select id from ahead)) returning 1
+  )
+  select count(*) into events_taken from marker;
+  update outages set next_probe_at = least(next_probe_at, now_at + interval '1 minute')
+  where greatest(opened_at, probed_at) > now_at;
+  -- Paces and patience: a step that comes early does no harm.
+  update paced_replays set next_at = now_at where ended_at is null and next_at > now_at + interval '1 minute';
+  update backfills set next_at = now_at where ended_at is null and next_at > now_at + interval '1 minute';
+  update erasures set next_at = now_at where ended_at is null and next_at > now_at + interval '1 minute';
+  update last_pass set at = now_at where at > now_at;
+  update leases set until = now_at + interval '80 seconds' where until > now_at + interval '80 seconds';
+  if not (passed_at > now_at + interval '10 seconds') and events_taken = 0 and lanes_taken = 0 then
+    return null;
+  end if;
+  -- An event of a timer has an id of the time when it was due.
+  select count(*) into released_early from events
+  where due_at > now_at + interval '10 seconds'
+    and id >= (lpad(to_hex((extract(epoch from now_at) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
+  taken := jsonb_build_object('aheadBySeconds', extract(epoch from passed_at - now_at)::int, 'events', events_taken,
+    'lanes', lanes_taken, 'timersReleasedEarly', released_early);
+  select * into known from set_aside
+  where topic = '' and kind = 'clock_was_ahead' and repaired_at is null and at > now_at - interval '10 minutes'
+  order by id desc limit 1 for update;
+  -- Each call counts anew all timers that were released early.
+  released_early := greatest(released_early, (known.found ->> 'timersReleasedEarly')::int);
+  found_in_all := jsonb_build_object(
+    'aheadBySeconds', greatest((known.found ->> 'aheadBySeconds')::int, (taken ->> 'aheadBySeconds')::int),
+    'events', coalesce((known.found ->> 'events')::int, 0) + events_taken,
+    'lanes', coalesce((known.found ->> 'lanes')::int, 0) + lanes_taken,
+    'timersReleasedEarly', released_early
+  ) || case
+    when released_early = 1 then '{"error": "1 timer was released before its time"}'
+    when released_early > 1 then jsonb_build_object('error', released_early || ' timers were released before their time')
+    else '{}'
+  end;
+  if known.id is null then
+    insert into set_aside (at, kind, topic, found) values (now_at, 'clock_was_ahead', '', found_in_all);
+  else
+    update set_aside set found = found_in_all where id = known.id;
+  end if;
+  return taken;
 end
 $$;
 --> statement-breakpoint
