@@ -1,7 +1,9 @@
+import { sql } from 'drizzle-orm';
 import { describe, expect } from 'vitest';
 
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
-import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { WATCH_LOCK } from '../../lib/bus/deliveries/locks.ts';
+import { drainLive, emitPayments, numbers, rows } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
@@ -10,6 +12,8 @@ interface Item {
   readonly incidentId: string;
   readonly state: string;
 }
+
+const ORDER = ['happening', 'owed', 'closed'];
 
 const listed = async (operators: Operators) => (await operators.ask('/incidents')).json['items'] as Item[];
 
@@ -324,6 +328,38 @@ describe('an incident', () => {
     const { text } = await operators.ask(`/incidents/${id}`, { accept: BROWSER, scope });
     expect(text).not.toMatch(/<button[^>]*>(Retry|Acknowledge|Dismiss)/);
     expect(text).toContain('needs the scope');
+  });
+
+  test('is listed, and in the file, however many others are live', async ({ bus, operators }) => {
+    const kinds = numbers(1, 502).map((number) => `kind ${number}`);
+    await bus.db.transaction(async (tx) => {
+      // Nothing of this fails: a watch would close them.
+      await tx.execute(sql`select pg_advisory_xact_lock(${WATCH_LOCK}, 0)`);
+      await rows(
+        bus.db,
+        `insert into incidents (id, topic, subscriber, kind, message, state, change, opened_at, changed_at, closed_at,
+           blocked_lanes, waiting, owed)
+         select gen_random_uuid(), 'payment.captured', 'ledger', kind, '', case
+             when number > 501 then 'closed' when number % 2 = 0 then 'owed' else 'happening' end, 'opened', now(),
+           now(), case when number > 501 then now() end, 0, number / 100, number / 10
+         from jsonb_array_elements_text($1::text::jsonb) with ordinality as given (kind, number)`,
+        [JSON.stringify(kinds)],
+      );
+      const listed: string[] = [];
+      const states: string[] = [];
+      let cursor: string | null = '';
+      do {
+        const { json } = await operators.ask(`/incidents?limit=2${cursor && `&cursor=${cursor}`}`);
+        const items = json['items'] as (Item & { readonly lastError: { readonly kind: string } })[];
+        listed.push(...items.map(({ lastError }) => lastError.kind));
+        states.push(...items.map(({ state }) => state));
+        cursor = json['nextCursor'] as string | null;
+      } while (cursor !== null);
+      expect(listed.toSorted()).toEqual(kinds.toSorted());
+      expect(states).toEqual(states.toSorted((one, other) => ORDER.indexOf(one) - ORDER.indexOf(other)));
+      const { text } = await operators.ask('/incidents?format=csv');
+      expect(text.trim().split('\r\n')).toHaveLength(1 + kinds.length);
+    });
   });
 
   test('is listed by its state, topic and subscriber, closed ones page by page', async ({

@@ -18,14 +18,22 @@ export const incidentList = z
     }),
     happening: shape.count.meta({ description: 'How many happen now, over all pages.' }),
     owed: shape.count.meta({ description: 'How many are owed, over all pages.' }),
-    nextCursor: z.string().nullable().meta({ description: 'The cursor of earlier closed incidents.' }),
+    nextCursor: z.string().nullable().meta({ description: 'The cursor of the incidents behind these.' }),
   })
   .meta({ id: 'IncidentList', description: 'Incidents, live ones first.' });
 
 export type IncidentList = z.output<typeof incidentList>;
 
-/** The start of a page: after the incident that closed at this instant, to the microsecond. */
-const cursorShape = z.tuple([z.string().refine(isInstant), z.uuid()]);
+const place = z.tuple([z.string().refine(isInstant), z.uuid()]);
+
+/**
+ * The start of a page: after the incident that closed at this instant, to the microsecond, or after a live one, with what
+ * live ones are sorted by before when they opened.
+ */
+const cursorShape = z.union([
+  z.object({ closed: place }),
+  z.object({ state: incidentState, waiting: z.int(), owed: z.int(), opened: place }),
+]);
 
 export const incidentQuery = z.object({
   state: incidentState.optional(),
@@ -37,33 +45,53 @@ export const incidentQuery = z.object({
 
 export type IncidentQuery = z.output<typeof incidentQuery>;
 
-/** Lists incidents as they are now. All live ones are on the first page; closed ones are read page by page. */
+/** Lists incidents as they are now: live ones in pages of their own size, the last of them with the first closed ones. */
 export async function readIncidents(db: Database, query: IncidentQuery): Promise<IncidentList> {
   await watchIncidents(db);
   const { state = null, topic = null, subscriber = null, limit, cursor } = query;
+  const closedAfter = cursor && 'closed' in cursor ? cursor.closed : [null, null];
+  const liveAfter =
+    cursor && 'opened' in cursor
+      ? [cursor.state, cursor.waiting, cursor.owed, ...cursor.opened]
+      : [null, null, null, null, null];
   const [row] = await run<{ found: Found }>(driverOf(db), {
     text: LIST,
-    values: [state, topic, subscriber, limit + 1, cursor?.[0] ?? null, cursor?.[1] ?? null],
+    values: [state, topic, subscriber, limit + 1, ...closedAfter, ...liveAfter],
   });
   const { live, closed, ...found } = row!.found;
-  const kept = closed.slice(0, limit);
-  const last = closed.length > limit ? kept.at(-1) : undefined;
+  const isMoreLive = live.length > LISTED;
+  const shown = isMoreLive ? live.slice(0, LISTED) : [...live, ...closed.slice(0, limit)];
+  const last = isMoreLive || closed.length > limit ? shown.at(-1) : undefined;
   return {
     ...found,
-    items: [...live, ...kept.map((one) => one.found)].map((one) => incidentOf(one)),
-    nextCursor: last ? writeCursor([last.at, last.found.incidentId]) : null,
+    items: shown.map((one) => incidentOf(one.found)),
+    nextCursor: last ? writeCursor(placeOf(last)) : null,
   };
 }
 
-interface Found extends Pick<IncidentList, 'generatedAt' | 'happening' | 'owed'> {
-  readonly live: readonly FoundIncident[];
-  readonly closed: readonly { readonly at: string; readonly found: FoundIncident }[];
+function placeOf({ at, found }: Listed): z.output<typeof cursorShape> {
+  const { incidentId, state, waiting, owed } = found;
+  return state === 'closed'
+    ? { closed: [at, incidentId] }
+    : { state, waiting, owed, opened: [at, incidentId] };
 }
 
-/** Live incidents that are listed: there are seldom more than a few. */
+interface Found extends Pick<IncidentList, 'generatedAt' | 'happening' | 'owed'> {
+  readonly live: readonly Listed[];
+  readonly closed: readonly Listed[];
+}
+
+interface Listed {
+  /** When it closed, or when a live one opened, to the microsecond. */
+  readonly at: string;
+  readonly found: FoundIncident;
+}
+
+/** Live incidents of a page: there are seldom more than a few. One that gets worse between two pages may be on neither. */
 const LISTED = 500;
 
-const CLOSED_AT = `to_char(closed_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
+const listed = (at: string) => `json_build_object('at',
+      to_char(${at} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'found', ${INCIDENT})`;
 
 const LIST = `
   with live as materialized (
@@ -72,7 +100,9 @@ const LIST = `
   ),
   shown as (
     select * from live where ($1::text is null or state = $1::text) and $5::text is null
-    order by ${WORST_FIRST} limit ${LISTED}
+      and ($7::text is null or (state, -waiting, -owed, opened_at, id) >
+        ($7::text, -$8::float8, -$9::float8, $10::text::timestamptz, $11::text::uuid))
+    order by ${WORST_FIRST} limit ${LISTED + 1}
   ),
   closed as (
     select * from incidents
@@ -83,9 +113,9 @@ const LIST = `
   )
   select json_build_object(
     'generatedAt', ${instantSql('clock_timestamp()')},
-    'live', (select coalesce(json_agg(${INCIDENT} order by ${WORST_FIRST}), '[]') from shown as incidents),
+    'live', (select coalesce(json_agg(${listed('opened_at')} order by ${WORST_FIRST}), '[]') from shown as incidents),
     'closed', (
-      select coalesce(json_agg(json_build_object('at', ${CLOSED_AT}, 'found', ${INCIDENT}) order by closed_at desc, id desc), '[]')
+      select coalesce(json_agg(${listed('closed_at')} order by closed_at desc, id desc), '[]')
       from closed as incidents
     ),
     'happening', (select count(*) from live where state = 'happening'),
