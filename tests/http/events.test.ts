@@ -3,8 +3,19 @@ import { describe, expect } from 'vitest';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { indexEvents } from '../../lib/components/identifiers/index-events.ts';
 import type { EventItem, EventList } from '../../lib/console/events/fields.ts';
+import { eventsQuery } from '../../lib/console/events/query.ts';
+import { readEvents } from '../../lib/console/events/read.ts';
 import { driverOf, run } from '../../lib/platform/db/statement.ts';
-import { drainLive, emitPayments, payloadOf, payment, rows } from '../support/bus.ts';
+import { HOUR } from '../../lib/platform/time.ts';
+import {
+  drainLive,
+  emitPayments,
+  fanOut,
+  openTransaction,
+  payloadOf,
+  payment,
+  rows,
+} from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';
 import { BROWSER, HOME, test } from '../support/operator-test.ts';
@@ -300,6 +311,68 @@ describe('a list', () => {
       expect(seen).toEqual(ids.toReversed());
     },
   );
+
+  describe.for([{ state: 'pending' }, { subscriber: 'ledger' }])(
+    'of several topics, of which a transaction holds back one: %j',
+    (query) => {
+      const captured = async ({ db }: Bus, number: number) => (await emitPayments(db, number, number))[0]!;
+      const refunded = async ({ db }: Bus) =>
+        (await emit(db, 'payment.refunded', payloadOf('payment.refunded'))).id;
+
+      test('no page leaves out an event that is in lanes and newer than those that wait', async ({
+        bus,
+        operators,
+      }) => {
+        const open = await openTransaction(bus.url);
+        await open.emit('payment.captured', payment(0));
+        const waiting = await emitPayments(bus.db, 1, 5);
+        const inLanes = [await refunded(bus), await refunded(bus), await refunded(bus)];
+        await fanOut(bus.db);
+        const found = await allPages(operators, { ...query, limit: '2' });
+        await open.rollback();
+        expect(found).toEqual([...inLanes, ...waiting].toReversed());
+      });
+
+      test('no page misses or repeats an event when they are fanned out in another order', async ({
+        bus,
+        operators,
+      }) => {
+        const before = [await refunded(bus), await refunded(bus)];
+        await fanOut(bus.db);
+        const open = await openTransaction(bus.url);
+        await open.emit('payment.captured', payment(0));
+        const waiting = [];
+        for (let number = 1; number <= 3; number += 1)
+          waiting.push(await captured(bus, number), await refunded(bus));
+        const seen: string[] = [];
+        let cursor: string | null = '';
+        do {
+          const page: EventList = await list(operators, { ...query, limit: '1', ...(cursor && { cursor }) });
+          seen.push(...idsOf(page));
+          cursor = page.nextCursor;
+          if (seen.length !== 2) continue;
+          await fanOut(bus.db);
+          await open.rollback();
+          await fanOut(bus.db);
+        } while (cursor !== null);
+        expect(seen.slice(0, 2)).toEqual(waiting.slice(-2).toReversed());
+        expect(seen.toSorted()).toEqual([...before, ...waiting].toSorted());
+      });
+    },
+  );
+
+  test('old events that wait hide no newer one that is in lanes', async ({ bus }) => {
+    const open = await openTransaction(bus.url);
+    await open.emit('payment.captured', payment(0));
+    await emitPayments(bus.db, 1, 3);
+    const { id } = await emit(bus.db, 'payment.refunded', payloadOf('payment.refunded'));
+    await fanOut(bus.db);
+    await rows(bus.db, `update events set created_at = created_at + interval '3 hours' where id = $1`, [id]);
+    const query = eventsQuery.parse({ state: 'pending', since: '1h', limit: 2 });
+    const found = await readEvents(bus.db, query, new Date(Date.now() + 3 * HOUR));
+    await open.rollback();
+    expect(idsOf(found)).toEqual([id]);
+  });
 
   test('an event of a key that waits is listed like one of a whole topic', async ({ bus, operators }) => {
     const refuse = (number: number) => {

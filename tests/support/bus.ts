@@ -87,18 +87,25 @@ export async function drain(
 
 /** Settles outcomes as a relay does whose time is up. */
 export async function settle(db: Database, outcomes: readonly LaneOutcome[]): Promise<Settled> {
-  const { settled } = await takeTurn(db, {
-    outcomes,
-    subscriptions: new Map(),
-    maxLanes: 0,
-    maxDeliveries: 0,
-    maxFannedOut: 0,
-    isLooking: false,
-    awaited: [],
-    now: null,
-  });
+  const { settled } = await takeTurn(db, { ...IDLE, outcomes });
   return settled!;
 }
+
+/** Fans out what no open transaction holds back. */
+export async function fanOut(db: Database): Promise<void> {
+  await takeTurn(db, { ...IDLE, maxLanes: 1, maxFannedOut: 1000 });
+}
+
+const IDLE = {
+  outcomes: [],
+  subscriptions: new Map(),
+  maxLanes: 0,
+  maxDeliveries: 0,
+  maxFannedOut: 0,
+  isLooking: false,
+  awaited: [],
+  now: null,
+};
 
 /**
  * Delivers what is due by the database's own clock. By the clock of this process, a delivery that was just replayed

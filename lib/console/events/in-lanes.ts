@@ -2,7 +2,7 @@ import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { atPosition, positionOf } from './place.ts';
 import type { Places } from './place.ts';
-import type { Cursor, EventsQuery } from './query.ts';
+import type { EventsQuery } from './query.ts';
 
 type Filters = Pick<EventsQuery, 'topic' | 'subscriber'>;
 
@@ -20,26 +20,22 @@ export const deadLetteredEvents = (db: Database, filters: Filters) => inLanes(db
 
 function inLanes(db: Database, { topic, subscriber }: Filters, text: string): Places {
   return async (after, size) => {
+    const waited = after?.in === 'positions' ? after.waited : undefined;
+    const shown = waited ? [waited.at, waited.seq, waited.next ?? 0] : [null, null, null];
     const found = await run<{ id: string; position: number }>(driverOf(db), {
       text,
-      values: [topic ?? null, subscriber ?? null, positionOf(after), size, ...waitedBefore(after)],
+      values: [topic ?? null, subscriber ?? null, positionOf(after), size, ...shown],
     });
     return found
       .toSorted((one, other) => other.position - one.position)
-      .map(({ id, position }) => atPosition(id, position));
+      .map(({ id, position }) => atPosition(id, position, waited));
   };
 }
 
-/** Where a page began that went through events that waited for fan-out. */
-function waitedBefore(after: Cursor | null): readonly [at: string | null, seq: string | null] {
-  return after?.in === 'awaiting' ? [after.at, after.seq] : [null, null];
-}
-
-// Those that it has shown may have been fanned out since.
-const IS_BEHIND = `($5::text is null or exists (
-            select from events
-            where events.id = event_id and (created_at, seq) < ($5::text::timestamptz, $6::text::bigint)
-          ))`;
+// Of the events that waited when the list began, those that it has shown may have been fanned out since.
+const IS_BEHIND = `($5::text is null or position < $7::float8::bigint or (
+              select (created_at, seq) < ($5::text::timestamptz, $6::text::bigint) from events where id = event_id
+            ))`;
 
 const IS_MATCHING = `($1::text is null or lanes.topic = $1::text)
       and ($2::text is null or lanes.subscriber = $2::text)`;

@@ -6,18 +6,28 @@ import * as shape from '../kit/shapes.ts';
 
 const LONGEST_SEARCH = 255;
 
+/** The last event that a list has shown of those that waited for fan-out. */
+const waited = z.object({
+  at: z.string().refine(isInstant),
+  seq: z.string().regex(/^\d{1,18}$/),
+  /** The next position when the list began: what waited then has a later one, or none yet. */
+  next: z.int().nonnegative().optional(),
+});
+export type Waited = z.output<typeof waited>;
+
 /**
  * The place of an event in a list. Events that wait for fan-out come first, in the order of their creation; then the
  * others in the order of fan-out. The list of all events is in the order of their ids.
  */
 const cursorShape = z.discriminatedUnion('in', [
   z.object({ in: z.literal('ids'), id: z.uuid() }),
+  waited.extend({ in: z.literal('awaiting') }),
   z.object({
-    in: z.literal('awaiting'),
-    at: z.string().refine(isInstant),
-    seq: z.string().regex(/^\d{1,18}$/),
+    in: z.literal('positions'),
+    position: z.int().nonnegative(),
+    /** As long as events that it has shown may be behind this position. */
+    waited: waited.optional(),
   }),
-  z.object({ in: z.literal('positions'), position: z.int().nonnegative() }),
 ]);
 export type Cursor = z.output<typeof cursorShape>;
 

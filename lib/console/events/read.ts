@@ -12,7 +12,7 @@ import { deadLetteredEvents, eventsInLanes, failingEvents, openEvents } from './
 import { loadEvents } from './load.ts';
 import type { LoadedEvent } from './load.ts';
 import { newestEvents } from './newest.ts';
-import { oneAfterAnother } from './place.ts';
+import { awaitingThenInLanes } from './place.ts';
 import type { Place, Places } from './place.ts';
 import type { Cursor, EventsQuery } from './query.ts';
 import { searchEvents } from './search.ts';
@@ -25,7 +25,7 @@ import { searchEvents } from './search.ts';
 export async function readEvents(db: Database, query: EventsQuery, now?: Date): Promise<EventList> {
   const { q, topic = null, state = null, subscriber = null, since = null, limit } = query;
   const searched = q === undefined ? null : await searchEvents(db, asStored(q), query);
-  const places = searched?.places ?? placesOf(db, query);
+  const places = searched?.places ?? placesOf(db, query, now);
   const page = await collect(db, places, query, now);
   return {
     generatedAt: instantOf(now?.getTime() ?? Date.now()),
@@ -42,23 +42,22 @@ function asStored(q: string): string {
   return z.uuid().safeParse(q).success ? q.toLowerCase() : q;
 }
 
-function placesOf(db: Database, query: EventsQuery): Places {
+function placesOf(db: Database, query: EventsQuery, now?: Date): Places {
   const { topic, subscriber, state } = query;
+  const awaiting = awaitingEvents(db, query, now);
   switch (state) {
     case 'dead_lettered':
       return deadLetteredEvents(db, query);
     case 'failing':
       return failingEvents(db, query);
     case 'pending':
-      return awaitingThen(openEvents(db, query));
+      return awaitingThenInLanes(awaiting, openEvents(db, query));
     case 'delivered':
     case undefined:
       if (topic === undefined && subscriber === undefined) return newestEvents(db);
-      return state === undefined ? awaitingThen(eventsInLanes(db, query)) : eventsInLanes(db, query);
-  }
-
-  function awaitingThen(others: Places): Places {
-    return oneAfterAnother(awaitingEvents(db, query), others, ({ in: list }) => list === 'positions');
+      return state === undefined
+        ? awaitingThenInLanes(awaiting, eventsInLanes(db, query))
+        : eventsInLanes(db, query);
   }
 }
 
