@@ -12,7 +12,7 @@ import { webhookRoute } from '../../lib/edge/webhooks/route.ts';
 import type { Config } from '../../lib/platform/config.ts';
 import type { RefusalReason } from '../../lib/platform/schemes/scheme.ts';
 import { DAY, HOUR } from '../../lib/platform/time.ts';
-import { drainLive, numbers, rows } from '../support/bus.ts';
+import { drainLive, fanOut, numbers, openTransaction, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/operator-test.ts';
 import { CANARY, secretsOf, sign } from '../support/webhook-senders.ts';
@@ -94,6 +94,49 @@ describe('the receipts of webhooks', () => {
       if (seen.length === 4) await drainLive(bus.db, everyone);
     } while (cursor);
     expect(seen).toEqual(ids.toReversed());
+  });
+
+  test('of several providers, of which a transaction holds back one, are each on one page', async ({
+    bus,
+  }) => {
+    const ofWallet = async (id: string) => await receive(bus, { id, provider: 'walletpayments' });
+    const heldBack = async () => {
+      const open = await openTransaction(bus.url);
+      await open.emit('webhook.cardpayments.received', payloadOf('webhook.cardpayments.received'));
+      return open;
+    };
+    const pages = async (limit: number, meanwhile?: () => Promise<void>) => {
+      const seen: string[] = [];
+      let cursor: string | undefined;
+      do {
+        const { receipts } = await list(bus, { limit, ...(cursor && { cursor }) });
+        seen.push(...receipts.items.map(({ providerEventId }) => providerEventId));
+        cursor = receipts.nextCursor ?? undefined;
+        if (seen.length === 2) await meanwhile?.();
+      } while (cursor);
+      return seen;
+    };
+    const first = await heldBack();
+    for (const id of ['evt_1', 'evt_2', 'evt_3']) await receive(bus, { id });
+    for (const id of ['evt_4', 'evt_5']) await ofWallet(id);
+    await fanOut(bus.db);
+    const found = await pages(2);
+    await first.rollback();
+    expect(found).toEqual(['evt_3', 'evt_2', 'evt_1', 'evt_5', 'evt_4']);
+    await fanOut(bus.db);
+    const second = await heldBack();
+    for (const number of [1, 2, 3]) {
+      await receive(bus, { id: `evt_1${number}` });
+      await ofWallet(`evt_2${number}`);
+    }
+    const seen = await pages(1, async () => {
+      await fanOut(bus.db);
+      await second.rollback();
+      await fanOut(bus.db);
+    });
+    expect(seen.slice(0, 2)).toEqual(['evt_23', 'evt_13']);
+    const later = ['evt_11', 'evt_12', 'evt_13', 'evt_21', 'evt_22', 'evt_23'];
+    expect(seen.toSorted()).toEqual([...later, ...found].toSorted());
   });
 
   test('are found by the provider’s id, also when their event is no longer kept', async ({ bus }) => {

@@ -19,10 +19,10 @@ export async function findReceived(
   from: readonly Provider[],
   query: WebhookQuery,
 ): Promise<readonly Placed<WebhookReceipt>[]> {
-  const { position = null, at = null, seq = null } = placeIn('receipts', query);
+  const { position = null, at = null, seq = null, next = null } = placeIn('receipts', query);
   return await run<Placed<WebhookReceipt>>(driverOf(db), {
     text: RECEIVED,
-    values: [JSON.stringify(from.map(topicOf)), position, at, seq, query.limit + 1],
+    values: [JSON.stringify(from.map(topicOf)), position, at, seq, query.limit + 1, next],
   });
 }
 
@@ -31,12 +31,16 @@ export function topicOf(provider: Provider): string {
 }
 
 const RECEIVED = `
-  with cursor as materialized (
-    select $2::text::bigint as position, coalesce($3::text::timestamptz, 'infinity') as at,
-      coalesce($4::text::bigint, 0) as seq
-  ),
-  topic as materialized (
+  with topic as materialized (
     select name from jsonb_array_elements_text($1::text::jsonb) as name
+  ),
+  lane as materialized (
+    select id, tail from topic join lanes on topic = name where home_id is null
+  ),
+  cursor as materialized (
+    select $2::text::bigint as position, coalesce($3::text::timestamptz, 'infinity') as at,
+      coalesce($4::text::bigint, 0) as seq,
+      coalesce($6::text::bigint, (select max(tail) + 1 from lane), 0) as next
   ),
   waiting as (
     select newest.* from cursor, topic, lateral (
@@ -45,16 +49,13 @@ const RECEIVED = `
       order by created_at desc, seq desc limit $5::int
     ) as newest
   ),
-  lane as materialized (
-    select id from topic join lanes on topic = name where home_id is null
-  ),
-  -- A page that began with waiting events goes on behind them, also when they have been fanned out since.
+  -- Of the events that waited when the list began, those that it has shown may have been fanned out since.
   fanned_out as (
     select event_id, max(newest.position) as position from cursor, lane, lateral (
       select event_id, deliveries.position from deliveries
       where lane_id = lane.id and deliveries.position < coalesce(cursor.position, 9223372036854775807)
-        and (cursor.at = 'infinity' or exists (
-          select from events where id = event_id and (created_at, seq) < (cursor.at, cursor.seq)
+        and (cursor.at = 'infinity' or deliveries.position < cursor.next or (
+          select (created_at, events.seq) < (cursor.at, cursor.seq) from events where id = event_id
         ))
       order by deliveries.position desc limit $5::int
     ) as newest
@@ -67,10 +68,14 @@ const RECEIVED = `
     order by 2 desc nulls first, 3 desc, 4 desc limit $5::int
   )
   select ${jsonOf(receiptFields)} as item,
-    case when page.position is null then json_build_object('seq', page.seq::text,
-      'at', to_char(page.created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
-      else json_build_object('position', page.position::text) end as place
-  from page join events as event on event.id = page.event_id
+    case
+      when page.position is null then json_build_object('seq', page.seq::text, 'next', cursor.next::text,
+        'at', to_char(page.created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+      when cursor.at < 'infinity' and page.position > cursor.next then json_build_object(
+        'position', page.position::text, 'seq', cursor.seq::text, 'next', cursor.next::text, 'at', $3::text)
+      else json_build_object('position', page.position::text)
+    end as place
+  from cursor, page join events as event on event.id = page.event_id
     left join webhook_receipts as receipt
       on receipt.provider = split_part(topic, '.', 2) and receipt.event_id = payload ->> 'eventId'
   order by page.position desc nulls first, page.created_at desc, page.seq desc`;
