@@ -68,7 +68,10 @@ declare
   untils timestamptz[] := '{}';
   dues timestamptz[] := '{}';
   kept bigint[] := '{}';
+  keep_to timestamptz;
   kept_until timestamptz;
+  -- A run goes by the clock of its claim, which may have stepped back since. No lease is longer; see LONGEST_TIME_LIMIT_MS.
+  longest_lease constant timestamptz := at + interval '80 seconds';
 begin
   foreach one in array outcomes loop
     is_of_key := is_of_key or one.id <> one.home;
@@ -313,7 +316,8 @@ begin
       key_leaving.position,
       key_leaving.waits_for_version, home.held_version,
       case when key_leaving.keep_until is not null then home.lease_token end,
-      to_timestamp(key_leaving.keep_until / 1000), coalesce(to_timestamp(key_leaving.keep_until / 1000), at)
+      case when key_leaving.keep_until is not null then least(to_timestamp(key_leaving.keep_until / 1000), longest_lease) end,
+      least(coalesce(to_timestamp(key_leaving.keep_until / 1000), at), longest_lease)
     from jsonb_to_recordset(leaving) as key_leaving(lane bigint, key text, position bigint, keep_until float8,
         waits_for_version smallint)
       join unnest(outcomes) as outcome on outcome.id = key_leaving.lane, lateral (
@@ -350,6 +354,7 @@ begin
     own := lane_rows[place];
     continue when one.token is distinct from own.lease_token;
     is_kept := one.keep_until is not null;
+    keep_to := least(to_timestamp(one.keep_until / 1000), longest_lease);
     -- Moved back since the claim: a replay put deliveries back, which come first.
     has_moved := own.head <> one.head_was or one.id = any (unsure);
     new_head := case when has_moved then own.head else one.head_is end;
@@ -372,12 +377,12 @@ begin
     due := null;
     if is_kept then
       if own.home_id is not null then
-        due := greatest(own.due_at, to_timestamp(one.keep_until / 1000));
+        due := greatest(own.due_at, keep_to);
       elsif one.keep_until = 0 then
         due := own.due_at;
       else
         kept := kept || own.id;
-        kept_until := greatest(kept_until, to_timestamp(one.keep_until / 1000));
+        kept_until := greatest(kept_until, keep_to);
       end if;
     elsif has_moved then
       due := at;
@@ -405,8 +410,7 @@ begin
     carefuls := carefuls || greatest(own.careful_to, one.careful_to);
     waits := waits || case when not has_moved then one.waits_for_version end;
     tokens := tokens || case when is_kept then own.lease_token end;
-    untils := untils || case when is_kept
-      then greatest(own.leased_until, own.due_at, to_timestamp(one.keep_until / 1000)) end;
+    untils := untils || case when is_kept then greatest(own.leased_until, own.due_at, keep_to) end;
     dues := dues || due;
   end loop;
   update lanes set head = let_go.head, tail = let_go.tail, careful_to = let_go.careful_to,

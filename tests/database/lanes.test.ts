@@ -252,6 +252,29 @@ test('a lane is due also where its relay kept it until a time that had passed, a
   ]);
 });
 
+test('no lane is kept for longer than the longest lease, whatever clock its relay goes by', async ({ bus }) => {
+  await emitPayments(bus.db, 1, 1);
+  await drain(bus.db, []);
+  const token = randomUUID();
+  const [lane] = await rows<{ id: string; head: number }>(
+    bus.db,
+    `update lanes set lease_token = $1::uuid, leased_until = now() + interval '1 minute', due_at = null
+     where subscriber = 'ledger' returning id::text, head::float8`,
+    [token],
+  );
+  const { id, head } = lane!;
+  const keepUntilMs = Date.now() + 2 * HOUR;
+  await settle(bus.db, [outcomeOf({ id, token }, { from: head, to: head, keepUntilMs })]);
+  expect(
+    await rows(
+      bus.db,
+      `select leased_until < clock_timestamp() + interval '81 seconds' as is_lane,
+         (select max(until) < clock_timestamp() + interval '81 seconds' from leases) as is_noted
+       from lanes where lease_token is not null`,
+    ),
+  ).toEqual([{ is_lane: true, is_noted: true }]);
+});
+
 describe('the signal of a relay', () => {
   test('has one listener, however many handlers, transactions and pauses listen to it', async ({ bus }) => {
     const stop = new AbortController();
