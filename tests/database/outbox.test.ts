@@ -27,6 +27,13 @@ import { randomFrom } from '../support/random.ts';
 
 const SECRET = `whsec_${randomBytes(32).toString('base64')}`;
 
+interface Away {
+  /** Answers in the bus's place, which has taken the events. */
+  answer: ((got: Response) => Response | Promise<Response>) | null;
+  /** Whether the next request does not reach the bus. */
+  isDown: boolean;
+}
+
 /** A service's own Postgres, and the bus's function behind an address, with a say in each answer. */
 const test = busTest
   .extend('service', { scope: 'file' }, async ({}, { onCleanup }) => {
@@ -39,9 +46,7 @@ const test = busTest
     await service.query('truncate postbud_outbox restart identity');
     return service;
   })
-  .extend('away', (): { answer: ((got: Response) => Response | Promise<Response>) | null } => ({
-    answer: null,
-  }))
+  .extend('away', (): Away => ({ answer: null, isDown: false }))
   .extend('url', async ({ bus, away }, { onCleanup }) => {
     vi.stubEnv('DATABASE_URL', bus.url);
     vi.stubEnv('RELAY', 'off');
@@ -53,6 +58,10 @@ const test = busTest
       hostname: '127.0.0.1',
       silent: true,
       fetch: async (request) => {
+        if (away.isDown) {
+          away.isDown = false;
+          return new Response('gone', { status: 503, headers: { 'retry-after': '0' } });
+        }
         const got = await endpoint.fetch(request);
         return away.answer ? await away.answer(got) : got;
       },
@@ -258,13 +267,30 @@ describe('postbud/outbox', () => {
   const looked = async (own: pg.Pool, since: string) => {
     const { rowCount } = await own.query(
       `select from pg_stat_activity where query like '%from pg_locks%' and pid <> pg_backend_pid()
-         and query_start > $1::timestamptz`,
+         and query_start > $1::timestamptz and state = 'idle'`,
       [since],
     );
     return rowCount! > 0;
   };
   const timeOf = async (own: pg.Pool) =>
     (await own.query<{ now: string }>('select clock_timestamp()::text as now')).rows[0]!.now;
+
+  /** Makes a role that may write to the outbox but not read its sequence. */
+  const makeClerk = async (own: pg.Pool) => {
+    await own.query(`
+      drop role if exists clerk;
+      create role clerk;
+      grant insert, select on postbud_outbox to clerk`);
+    onTestFinished(async () => void (await own.query('drop owned by clerk; drop role clerk')));
+  };
+  const asClerk: Step = async (client) => await client.query('set local role clerk');
+
+  const prepareAndCommitLater: Step = async (client) => {
+    const now = await timeOf(client as never);
+    await client.query(`prepare transaction 'later'`);
+    await vi.waitFor(async () => expect(await looked(client as never, now)).toBe(true), PATIENTLY);
+    await client.query(`commit prepared 'later'`);
+  };
 
   /** A client in a transaction, which does not outlive the test. */
   const opened = async (own: pg.Pool) => {
@@ -301,29 +327,24 @@ describe('postbud/outbox', () => {
     [
       'of a role that may not read the sequence',
       async (client) => {
-        await client.query('set local role clerk');
+        await asClerk(client);
         await recordFirst(client);
       },
       commit,
     ],
+    ['that is prepared, and committed later', recordFirst, prepareAndCommitLater],
     [
-      'that is prepared, and committed later',
-      recordFirst,
+      'of a role that may not read the sequence, that is prepared, and committed later,',
       async (client) => {
-        const now = await timeOf(client as never);
-        await client.query(`prepare transaction 'later'`);
-        await vi.waitFor(async () => expect(await looked(client as never, now)).toBe(true), PATIENTLY);
-        await client.query(`commit prepared 'later'`);
+        await asClerk(client);
+        await recordFirst(client);
       },
+      prepareAndCommitLater,
     ],
   ])(
     'an event waits for a transaction %s and may have an earlier one',
     async ([, recordIt, end], { bus, own, url }) => {
-      await own.query(`
-      drop role if exists clerk;
-      create role clerk;
-      grant insert, select on postbud_outbox to clerk`);
-      onTestFinished(async () => void (await own.query('drop owned by clerk; drop role clerk')));
+      await makeClerk(own);
       const client = await opened(own);
       await recordIt(client);
       await recordBooking(own, 'second');
@@ -355,31 +376,38 @@ describe('postbud/outbox', () => {
     expect((await keysOf(bus)).slice(2)).toEqual(['open', 'open too', 'after']);
   });
 
-  test('while some transaction is always open that has recorded, events come in the turn of those that end', async ({
-    bus,
-    own,
-    url,
-  }) => {
-    const done = new AbortController();
-    onTestFinished(() => done.abort());
-    const forwarding = keepForwarding(own, { url, secret: SECRET, signal: done.signal, everyMs: 5 });
-    let open: pg.PoolClient | null = null;
-    const expected: string[] = [];
-    for (const number of numbers(1, 5)) {
-      const client = await opened(own);
-      const [mine, between] = [`open-${number}`, `between-${number}`];
-      await record(client, 'booking.approved', approved(mine), { dedupeKey: mine });
-      await open?.query('commit');
+  test.for<[whose: string, begin: Step]>([
+    ['', async () => undefined],
+    ['as a role that may not read the sequence, ', asClerk],
+  ])(
+    'while some transaction is always open that has recorded, %sand the bus is away now and then, events come in the turn of those that end',
+    async ([, begin], { bus, own, away, url }) => {
+      await makeClerk(own);
+      const done = new AbortController();
+      onTestFinished(() => done.abort());
+      const forwarding = keepForwarding(own, { url, secret: SECRET, signal: done.signal, everyMs: 5 });
+      let open: pg.PoolClient | null = null;
+      const expected: string[] = [];
+      for (const number of numbers(1, 5)) {
+        const client = await opened(own);
+        const [mine, between] = [`open-${number}`, `between-${number}`];
+        await begin(client);
+        await record(client, 'booking.approved', approved(mine), { dedupeKey: mine });
+        away.isDown = true;
+        await open?.query('commit');
+        await vi.waitFor(async () => expect(await keysOf(bus)).toEqual(expected), PATIENTLY);
+        await recordBooking(own, between);
+        const now = await timeOf(own);
+        await vi.waitFor(async () => expect(await looked(own, now)).toBe(true), PATIENTLY);
+        expected.push(mine, between);
+        open = client;
+      }
+      await open!.query('commit');
       await vi.waitFor(async () => expect(await keysOf(bus)).toEqual(expected), PATIENTLY);
-      await recordBooking(own, between);
-      expected.push(mine, between);
-      open = client;
-    }
-    await open!.query('commit');
-    await vi.waitFor(async () => expect(await keysOf(bus)).toEqual(expected), PATIENTLY);
-    done.abort();
-    await forwarding;
-  });
+      done.abort();
+      await forwarding;
+    },
+  );
 
   test('several forwarders, overlapping transactions, rollbacks and a bus that is away or whose answers are lost: each event once, in order of creation', async ({
     bus,

@@ -36,7 +36,7 @@ const HELD_BACK_MS = 5 * SECOND;
  *   secret that cannot be one.
  */
 export async function forward(db: Executor, { url, secret, signal }: ForwardOptions): Promise<Forwarded> {
-  return await pass(db, busOf(url, secret), signal);
+  return await pass(looking(db), db, busOf(url, secret), signal);
 }
 
 export interface KeepForwardingOptions extends ForwardOptions {
@@ -57,11 +57,12 @@ export async function keepForwarding(db: Executor, options: KeepForwardingOption
   const { url, secret, signal, everyMs = SECOND, onError } = options;
   const bus = busOf(url, secret);
   outliveLostConnections(db);
+  const look = looking(db);
   let failures = 0;
   while (!signal.aborted) {
     let pauseMs = everyMs;
     try {
-      await pass(db, bus, signal);
+      await pass(look, db, bus, signal);
       failures = 0;
     } catch (error) {
       if (signal.aborted) return;
@@ -89,13 +90,17 @@ function report(onError: KeepForwardingOptions['onError'], error: unknown): void
   }
 }
 
-async function pass(db: Executor, bus: Bus, signal: AbortSignal | undefined): Promise<Forwarded> {
+async function pass(
+  look: () => Promise<Reach>,
+  db: Executor,
+  bus: Bus,
+  signal: AbortSignal | undefined,
+): Promise<Forwarded> {
   const until = Date.now() + HELD_BACK_MS;
   let forwarded = 0;
   for (let pauseMs = 5; ; pauseMs = Math.min(2 * pauseMs, 200)) {
-    const [reach] = await run<Reach>(db, { text: REACH, values: [] });
-    if (reach!.place !== null) forwarded += await forwardTo(reach!.place, db, bus, signal);
-    const { isHeldBack } = reach!;
+    const { place, isHeldBack } = await look();
+    if (place !== null) forwarded += await forwardTo(place, db, bus, signal);
     if (!isHeldBack || Date.now() > until) return { forwarded, isHeldBack };
     await sleep(pauseMs, signal);
     signal?.throwIfAborted();
@@ -103,30 +108,66 @@ async function pass(db: Executor, bus: Bus, signal: AbortSignal | undefined): Pr
 }
 
 interface Reach {
-  /** No transaction that is still open has an earlier place than this one; null for an empty outbox. */
+  /** No transaction that is still open has this place or an earlier one; null where that is known of none. */
   readonly place: string | null;
   /** Whether there are events behind it. */
   readonly isHeldBack: boolean;
 }
 
+/**
+ * Makes the looks of a forwarder, each of which finds how far it may send.
+ *
+ * A transaction of floor 0 may have any place, so nothing is sent up to a place before those have ended that were open when
+ * it was the newest. Those that began since have later places: else nothing would be sent while they overlap.
+ */
+function looking(db: Executor): () => Promise<Reach> {
+  let awaited: Look = { last: null, place: null, unplaced: [] };
+  let place: string | null = null;
+  return async () => {
+    const [look] = await run<Look>(db, { text: LOOK, values: [] });
+    const { last, unplaced } = look!;
+    const isAwaited = (transaction: string) => awaited.unplaced.includes(transaction);
+    const haveEnded = !unplaced.some((one) => isAwaited(one) || one.startsWith(PREPARED));
+    if (unplaced.length === 0) place = look!.place;
+    else if (haveEnded) place = awaited.place;
+    if (haveEnded || unplaced.every(isAwaited)) awaited = look!;
+    return { place, isHeldBack: place !== last };
+  };
+}
+
+interface Look {
+  /** The newest event's place; null for an empty outbox. */
+  readonly last: string | null;
+  /** No open transaction whose floor is known has this place or an earlier one. */
+  readonly place: string | null;
+  /** The open transactions of floor 0. */
+  readonly unplaced: readonly string[];
+}
+
+/** Begins the name that a transaction may have got when it was prepared, or by a restart after that, whatever it was before. */
+const PREPARED = '-1/';
+
 // A transaction with an earlier place than the newest took its lock before that place, hence before this snapshot. The
 // locks are read after it: such a transaction is among them, prepared ones too, or has ended, and the next statement sees
 // what it left. The floor's upper bits are those that bring it next to the newest place.
-const REACH = `
+const LOOK = `
   with newest as materialized (
     select max(place) as last from postbud_outbox
   ),
-  reach as materialized (
-    select last, least(last, (
-        select min(case objid when 0 then 0 else
-            last + (objid::bigint - (last & 2147483647) + 3221225472) % 2147483648 - 1073741824 end)
-        from pg_locks
-        where last is not null and locktype = 'advisory' and classid = ${RECORDING} and objsubid = 2 and granted
-          and database = (select oid from pg_database where datname = current_database())
-      )) as place
-    from newest
+  recording as materialized (
+    select virtualtransaction as name, objid::bigint as floor
+    from pg_locks
+    where locktype = 'advisory' and classid = ${RECORDING} and objsubid = 2 and granted
+      and database = (select oid from pg_database where datname = current_database())
+      and (select last from newest) is not null
   )
-  select place::text, coalesce(place < last, false) as "isHeldBack" from reach`;
+  select last::text, least(last, (
+      select min(last + (floor - (last & 2147483647) + 3221225472) % 2147483648 - 1073741824)
+      from recording where floor <> 0
+    ))::text as place, (
+      select coalesce(json_agg(name) filter (where floor = 0), '[]') from recording
+    ) as unplaced
+  from newest`;
 
 /** Forwards the events up to a place, in order. @returns how many. */
 async function forwardTo(
