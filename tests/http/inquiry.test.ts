@@ -585,6 +585,33 @@ describe('an inquiry that was mailed', () => {
     },
   );
 
+  test('a database that fails after the function’s life has ended leaves no unhandled rejection', async ({
+    bus,
+  }) => {
+    const unhandled: unknown[] = [];
+    const note = (error: unknown) => void unhandled.push(error);
+    process.on('unhandledRejection', note);
+    onTestFinished(() => void process.off('unhandledRejection', note));
+    const endsAt = Date.now() + 40 * SECOND;
+    vi.useFakeTimers({ toFake: ['Date'] });
+    onTestFinished(() => void vi.useRealTimers());
+    let fail: (error: Error) => void = () => {};
+    const gone = new Promise<never>((_, reject) => void (fail = reject));
+    const database = async () => {
+      if (sendgrid.mails.length > 0) return await gone;
+      vi.setSystemTime(endsAt);
+      return bus.db;
+    };
+    const kept: Promise<void>[] = [];
+    const waitUntil = (work: Promise<void>) => void kept.push(work);
+    expect((await inquiryFunction({ database, waitUntil })(body)).status).toBe(200);
+    await Promise.all(kept);
+    fail(new Error(CANARY));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(unhandled).toEqual([]);
+    expect(written.join('\n')).toContain('not recorded as an event');
+  });
+
   test('an inquiry is answered the same when the database fails, which is logged', async () => {
     const { status } = await inquiryFunction({ database: async () => Promise.reject(new Error(CANARY)) })(
       body,

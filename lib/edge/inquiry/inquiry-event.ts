@@ -95,7 +95,8 @@ async function persist(
   const until = handlersUntil();
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await pTimeout(write(), { milliseconds: Math.max(0, until - Date.now()) });
+      // Of 0 milliseconds p-timeout makes an error, and leaves the rejection of what has begun to nobody.
+      return await pTimeout(write(), { milliseconds: Math.max(1, until - Date.now()) });
     } catch (error) {
       if (error instanceof InvalidConfiguration || Date.now() + PAUSE_MS > until)
         return logError(failure, error, fields);
