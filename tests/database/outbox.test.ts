@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 
+import { drizzle } from 'drizzle-orm/node-postgres';
 import pg from 'pg';
 import { serve } from 'srvx';
 import { describe, expect, inject, onTestFinished, vi } from 'vitest';
@@ -544,6 +545,22 @@ describe('postbud/outbox', () => {
     done.abort();
     await forwarding;
     await pool.end();
+  });
+
+  test('a client that loses its only connection still ends the process, as nothing replaces it', async ({
+    own,
+    url,
+  }) => {
+    const signal = AbortSignal.abort();
+    const client = new pg.Client(own.options);
+    const lost = new Error('Connection terminated unexpectedly');
+    for (const db of [client, drizzle({ client })]) {
+      await keepForwarding(db, { url, secret: SECRET, signal });
+      expect(() => client.emit('error', lost)).toThrow(lost);
+    }
+    const pool = new pg.Pool(own.options);
+    await keepForwarding(drizzle({ client: pool }), { url, secret: SECRET, signal });
+    expect(() => pool.emit('error', lost, client as never)).not.toThrow();
   });
 
   /** As its producer writes it, about 128 bytes for each. */
