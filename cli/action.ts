@@ -49,8 +49,8 @@ interface Plan {
   readonly says: string | null;
   /** What is asked: a verb and its object, and how many things it is done to. Null where there is nothing to do. */
   readonly asks: { readonly action: string; readonly count: number } | null;
-  /** Fields of the request that keep it to what was shown. @param left by the request before; null for the first. */
-  readonly keepsTo?: (left: number | null) => object;
+  /** Fields of each request that keep it to what was shown. */
+  readonly keepsTo?: (isFirst: boolean) => object;
   /** What `--dry-run --json` writes. */
   readonly json?: unknown;
 }
@@ -200,7 +200,7 @@ async function act<View, Seen, Before>(action: Action<View, Seen, Before>, call:
   const seen = await followed?.look(call, asked);
   const { json, views, sum } = await inSteps(
     call,
-    (left) => bus.ask(route, { ...asked, body: { ...asked.body, ...plan?.keepsTo?.(left) } }),
+    (left) => bus.ask(route, { ...asked, body: { ...asked.body, ...plan?.keepsTo?.(left === null) } }),
     action.step,
     plan?.asks?.count,
   );

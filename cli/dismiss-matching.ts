@@ -42,8 +42,6 @@ export async function dismissMatching(call: Call): Promise<number> {
     ? ''
     : requireReason(given, 'dismiss --topic payment.captured --since 24h --reason "test data"');
   const { dismissAllThatMatch, showDismissal } = await import('../lib/console/dismissals/routes.ts');
-  const step = ({ request }: DismissPreview, expectedCount: number) =>
-    bus.ask(dismissAllThatMatch, { body: { ...request, expectedCount, reason }, named: NAMED });
   let dismissed = 0;
   return await carryOut(call, {
     nothing: NOTHING,
@@ -57,8 +55,10 @@ export async function dismissMatching(call: Call): Promise<number> {
     begin: async (preview) =>
       await inSteps(
         call,
-        async (left) => {
-          const done = await step(preview, left ?? preview.matched - dismissed);
+        async () => {
+          const { expectedCount, ...which } = preview.request;
+          const body = { ...which, ...(dismissed === 0 && { expectedCount }), reason };
+          const done = await bus.ask(dismissAllThatMatch, { body, named: NAMED });
           dismissed += dismissedBy(done.view).done;
           return done;
         },

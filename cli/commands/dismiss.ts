@@ -55,7 +55,7 @@ const ofIncident = actionCommand(dismissIncident, {
     return {
       says: sentence,
       asks: owed === 0 ? null : { action, count: owed },
-      keepsTo: (left) => ({ until, expectedCount: left ?? owed }),
+      keepsTo: (isFirst) => ({ until, ...(isFirst && { expectedCount: owed }) }),
     };
   },
   step: ({ dismissed, left }) => ({ done: dismissed, left }),

@@ -148,6 +148,39 @@ describe('incidents', () => {
     expect((await operators.ask('/dead-letters')).json).toMatchObject({ total: 2 });
   });
 
+  test.for([
+    ['of an incident', (incidentId: string) => incidentId],
+    ['with a filter', () => '--topic payment.captured --subscriber ledger'],
+  ] as const)(
+    'dismiss %s that takes several requests goes on where another operator has dismissed some meanwhile',
+    async ([, which], { operators, server, postbud }) => {
+      const ids = await operators.died(4);
+      const dismissOne = async (deliveryId: string | undefined) =>
+        void (await operators.ask(`/dead-letters/${deliveryId}/dismiss`, { json: { reason: 'booked' } }));
+      const incidentId = idIn((await postbud('incidents')).out);
+      server.answerInstead = async ({ method }) => {
+        if (method !== 'POST') return undefined;
+        server.answerInstead = null;
+        await dismissOne(ids[0]);
+        await dismissOne(ids[1]);
+        return Response.json({
+          incidentId,
+          matched: 4,
+          dismissed: 1,
+          left: 3,
+          dismissedAt: '2026-02-21T09:31:00.000000Z',
+        });
+      };
+      const done = await postbud(`dismiss ${which(incidentId)} --reason tests --yes`);
+      expect([done.err, done.code, done.out]).toEqual([
+        expect.not.stringContaining('Nothing was dismissed'),
+        0,
+        '✓ Dismissed 3 dead letters.',
+      ]);
+      expect((await operators.ask('/dead-letters')).json).toMatchObject({ total: 0 });
+    },
+  );
+
   test('dismiss with a filter shows a preview, asks, and dismisses what matches', async ({
     bus,
     operators,
