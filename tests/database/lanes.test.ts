@@ -252,7 +252,9 @@ test('a lane is due also where its relay kept it until a time that had passed, a
   ]);
 });
 
-test('no lane is kept for longer than the longest lease, whatever clock its relay goes by', async ({ bus }) => {
+test('no lane is kept for longer than the longest lease, whatever clock its relay goes by', async ({
+  bus,
+}) => {
   await emitPayments(bus.db, 1, 1);
   await drain(bus.db, []);
   const token = randomUUID();
