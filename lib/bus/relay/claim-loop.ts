@@ -16,7 +16,7 @@ import { clockJumpsOf } from './clock-jumps.ts';
 import { Pace } from './pace.ts';
 import { portionOf } from './portion.ts';
 import type { Portion } from './portion.ts';
-import { Runs, foundNobody } from './runs.ts';
+import { foundNobody, latestClockOf, Runs } from './runs.ts';
 import type { Clocks, Relaying, Yielded } from './runs.ts';
 
 /** Outcomes of finished lanes wait at most this long, to be settled together with those of others. */
@@ -389,15 +389,6 @@ const NO_CLAIM: Claim = {
 
 /** A turn with what it settled, and the clocks that the runs of its lanes use. */
 type TimedTurn = Turn & { readonly yielded: readonly Yielded[]; readonly clocks: Clocks };
-
-/** The latest clock by which outcomes say until when lanes wait. A run goes by that of its claim. */
-function latestClockOf(yielded: readonly Yielded[]): number {
-  const waiting = yielded.filter(
-    ({ outcome: { keepUntilMs, unfinished, leaving } }) =>
-      keepUntilMs !== null || unfinished.length > 0 || leaving.length > 0,
-  );
-  return Math.max(...waiting.map(({ run }) => run.state.options.clock()));
-}
 
 /** Resolves when those have ended, which is no time at all. */
 const handlersThatWaitForNothing = () => new Promise<void>((resolve) => process.nextTick(resolve));

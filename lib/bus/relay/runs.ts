@@ -46,6 +46,15 @@ export interface Yielded {
   isRepeated: boolean;
 }
 
+/** The latest clock by which outcomes say until when lanes wait. A run goes by that of its claim. */
+export function latestClockOf(yielded: readonly Yielded[]): number {
+  const waiting = yielded.filter(
+    ({ outcome: { keepUntilMs, unfinished, leaving } }) =>
+      keepUntilMs !== null || unfinished.length > 0 || leaving.length > 0,
+  );
+  return Math.max(...waiting.map(({ run }) => run.state.options.clock()));
+}
+
 /** Lanes that one loop holds. Each costs a connection only while a transactional handler runs. */
 const MAX_LANES = 256;
 
