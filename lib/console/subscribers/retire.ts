@@ -1,7 +1,9 @@
 import * as z from 'zod';
 
-import { previewRetirement, retire as dismissAll } from '../../bus/deliveries/operations/retire.ts';
+import { retire as dismissAll } from '../../bus/deliveries/operations/retire.ts';
+import { isKnown, requireUnlisted, standingUnder } from '../../bus/deliveries/operations/standing.ts';
 import type { Database } from '../../platform/db/connect.ts';
+import { driverOf } from '../../platform/db/statement.ts';
 import { answered, refused } from '../../platform/http/operation.ts';
 import { SECOND } from '../../platform/time.ts';
 import { action, NO_REASON } from '../kit/action.ts';
@@ -153,12 +155,17 @@ export const retire = action({
   },
 });
 
+/** Counts what a retirement would dismiss. @returns null when the subscriber never had a delivery. */
 async function preview(
   db: Database,
   which: { readonly subscriber: string; readonly topic: string | null },
 ): Promise<Retirement | null> {
-  const found = await orProblem(db, which.topic, async () => await previewRetirement(db, which));
-  if (found === null) return null;
+  const { subscriber, topic } = which;
+  const found = await orProblem(db, topic, async () => {
+    requireUnlisted(subscriber, topic, 'retire');
+    return await standingUnder(driverOf(db), subscriber, topic);
+  });
+  if (found.length === 0 && !(await isKnown(db, subscriber))) return null;
   const matched = found.reduce((sum, { waiting, deadLettered }) => sum + waiting + deadLettered, 0);
   return { ...which, topics: [...found], matched };
 }

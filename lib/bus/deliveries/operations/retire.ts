@@ -10,7 +10,6 @@ import { CHUNK, beginDismissal, dismissDeadLetters, dismissalValues, dismissingO
 import type { Dismissal, Dismissed, Dismissing } from './dismiss.ts';
 import { forgetReplays, forgetSubscription } from './forget.ts';
 import { isKnown, requireUnlisted, standingUnder } from './standing.ts';
-import type { Standing } from './standing.ts';
 
 export interface Retired extends Dismissed {
   /** The topics that the subscriber had deliveries of. */
@@ -50,21 +49,6 @@ export async function retire(
   const rest = await standingUnder(driverOf(db), subscriber, topic);
   const left = rest.reduce((sum, { waiting, deadLettered }) => sum + waiting + deadLettered, 0);
   return { topics: found.map((one) => one.topic), dismissed, left };
-}
-
-/**
- * Counts what a retirement would dismiss. Changes nothing.
- *
- * @returns one entry for each topic that has something of it; null when the subscriber never had a delivery.
- * @throws NotActedOn `still_listed`
- */
-export async function previewRetirement(
-  db: Database,
-  { subscriber, topic }: { readonly subscriber: string; readonly topic: string | null },
-): Promise<readonly Standing[] | null> {
-  requireUnlisted(subscriber, topic, 'retire');
-  const found = await standingUnder(driverOf(db), subscriber, topic);
-  return found.length > 0 || (await isKnown(db, subscriber)) ? found : null;
 }
 
 interface Subscription {
