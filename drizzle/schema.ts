@@ -606,8 +606,8 @@ export const prunedEvents = pgTable(
 );
 
 /**
- * Dead letters that halt their lane (or only their key) until they are replayed or dismissed. A row counts only while its
- * delivery is a dead letter that is not dismissed; `lib/bus/deliveries/release.ts` deletes the others.
+ * Dead letters that halt their lane (or only their key) until they are replayed or dismissed. Who does that deletes
+ * the row; one that an older release has left counts no more.
  */
 export const halts = pgTable(
   'halts',

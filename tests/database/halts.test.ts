@@ -294,6 +294,23 @@ describe('a halt', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
+  test('ends with the replay: the delivery may die again and halt nothing by then', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    const refusesFirst = (number: number) => number === 1 && refuse();
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, [ledger(refusesFirst, { afterDeadLetter: 'halt' })]);
+    const [first] = await deliveryIdsOf(bus.db);
+    await replayed(bus.db, [first!]);
+    await drain(bus.db, [ledger(refusesFirst)], { now: START + HOUR });
+    await emitPayments(bus.db, 3, 3);
+    await drain(bus.db, [ledger(refusesFirst)], { now: START + 2 * HOUR });
+    expect(handed).toEqual([1, 1, 2, 3]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
   test('that is made again while lanes are released lasts', async ({ bus, handed, ledger }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger(refuse, { afterDeadLetter: 'halt' })]);

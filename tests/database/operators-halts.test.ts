@@ -160,13 +160,13 @@ describe('a lane that a dead letter halts', () => {
   });
 
   test.for([0, 1])(
-    'fails its subscriber also while another one waits to be released: dead letter %i is delivered',
+    'fails its subscriber also after another one was replayed: dead letter %i is delivered',
     async (index, { bus, operators }) => {
       for (const number of [1, 2]) await emitPayments(bus.db, number, number, { orderingKey: `${number}` });
       await drainLive(bus.db, [ledger(() => refuse(), HALT)]);
       await operators.ask('/replay', { json: { deliveryIds: [(await deliveryIdsOf(bus.db))[index]] } });
       await drainLive(bus.db, [ledger(undefined, HALT)]);
-      expect(await rows(bus.db, 'select from halts')).toHaveLength(2);
+      expect(await rows(bus.db, 'select from halts')).toHaveLength(1);
       const { json } = await operators.ask('/subscribers');
       expect(json['items']).toContainEqual(
         expect.objectContaining({ subscriber: 'ledger', state: 'failing' }),
@@ -174,10 +174,7 @@ describe('a lane that a dead letter halts', () => {
     },
   );
 
-  test('is on the page of its topic behind any number that wait to be released', async ({
-    bus,
-    operators,
-  }) => {
+  test('is on the page of its topic after any number of others were replayed', async ({ bus, operators }) => {
     for (let number = 1; number <= 51; number += 1)
       await emitPayments(bus.db, number, number, { orderingKey: `${number}` });
     await drainLive(bus.db, [ledger(() => refuse(), HALT)]);
@@ -188,7 +185,7 @@ describe('a lane that a dead letter halts', () => {
     const others = (await deliveryIdsOf(bus.db)).filter((id) => id !== first!.id);
     await operators.ask('/replay', { json: { deliveryIds: others } });
     await drainLive(bus.db, [ledger(undefined, HALT)]);
-    expect(await rows(bus.db, 'select from halts')).toHaveLength(51);
+    expect(await rows(bus.db, 'select from halts')).toHaveLength(1);
     expect((await operators.ask(TOPIC)).json).toMatchObject({ haltedLanes: [{ deliveryId: first!.id }] });
   });
 

@@ -8,7 +8,7 @@
 //    erasure locks those that it overwrites, and waits for whoever moves or cancels one. They record that it is set aside no
 //    longer, unless somebody has locked that;
 // 2. rows of `lanes`, all that the transaction changes, by id. A claim skips rows that others have locked;
-// 3. rows of `deliveries`, which only the holder of their lane changes;
+// 3. rows of `deliveries` and `halts`, which only the holder of their lane changes;
 // 4. rows of `events`, by id;
 // 5. rows of `backlog`, then of `throughput` (postbud_count_2), then of `error_groups`, each by key;
 // 6. the advisory lock of presence, then rows of `absences` and `outages`. Nothing else waits for it but settlements;

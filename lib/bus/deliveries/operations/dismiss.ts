@@ -171,7 +171,10 @@ export const dismissingOf = (ctes: string) => `
       attempt_log = coalesce(attempt_log, '[]') || jsonb_build_object('attempt', 0, 'at', $4::text::timestamptz,
         'durationMs', 0, 'outcome', 'dismissed', 'by', $5::text, 'reason', $6::text)
     from chosen where deliveries.lane_id = chosen.lane_id and deliveries.position = chosen.position
-    returning deliveries.event_id, key, waited, failing
+    returning deliveries.lane_id, deliveries.position, deliveries.event_id, key, waited, failing
+  ),
+  halt as (
+    delete from halts using dismissed where halts.lane_id = dismissed.lane_id and halts.position = dismissed.position
   ),
   changed as materialized (
     select event_id, $1::text as topic, $2::text as subscriber, key as error_group, -waited as open,

@@ -41,6 +41,10 @@ export const PUT_BACK = `
     returning deliveries.lane_id, deliveries.lane_key, deliveries.position, deliveries.event_id, topic, subscriber,
       chosen.error_group, (chosen.error_group is not null)::int as was_dead
   ),
+  -- Else it would halt its lane when it dies again, whatever its subscription does then after a dead letter.
+  halt as (
+    delete from halts using put_back where halts.lane_id = put_back.lane_id and halts.position = put_back.position
+  ),
   moved_lane as (
     -- Always to another value while a relay holds the lane, so that its settlement sees that the head moved.
     update lanes set head = least(head, first.position - 1) - (lease_token is not null)::int, waits_for_version = null,

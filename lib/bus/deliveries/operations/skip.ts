@@ -34,10 +34,6 @@ const SKIP = acting(
     from clock where lane_id = $1::text::bigint and position = $2::text::bigint
     returning replays
   ),
-  -- It may have halted its lane before it was replayed.
-  halt as (
-    delete from halts where lane_id = $1::text::bigint and position = $2::text::bigint
-  ),
   -- The relay records the health of subscribers, but does not see a skip.
   health as (
     insert into subscriber_health as known (subscriber, topic, period, starts_at, dead_lettered, replays_dead_lettered)
