@@ -128,6 +128,13 @@ test('The log messages that the documents quote are in the code.', () => {
   expect(quoted.filter((message) => !code.includes(`'${message}`))).toEqual([]);
 });
 
+test('docs/privacy.md says of every table what becomes of a person in it', () => {
+  const [, rows = ''] = read('docs/privacy.md').split('### What happens in each table');
+  const tables = Array.from(read('drizzle/schema.ts').matchAll(/pgTable\(\s*'(\w+)'/g), ([, name]) => name!);
+  expect(tables.length).toBeGreaterThan(40);
+  expect(tables.filter((name) => !rows.includes(`\`${name}\``))).toEqual([]);
+});
+
 describe('docs/configuration.md', () => {
   const text = read('docs/configuration.md');
   const named = new Set(Array.from(text.matchAll(/^\|[^|]*/gm), ([cell]) => namesIn(cell)).flat());
