@@ -15,12 +15,7 @@ export function topicsSentOut({
   topics,
 }: Pick<RemoteSubscriber, 'name' | 'topics'>): readonly string[] {
   const listed = topicsOf(name);
-  if (listed.length === 0) {
-    throw new InvalidConfiguration(
-      variableOf(name, topics === undefined ? 'URL' : 'TOPICS'),
-      `must have a subscriber of the catalog in its name, not ${name}${suggestionFor(name)}. Subscribers are listed in lib/bus/catalog (docs/joining.md says how to become one): ${subscriberNames().join(', ')}`,
-    );
-  }
+  requireListed(name, variableOf(name, topics === undefined ? 'URL' : 'TOPICS'));
   if (topics === undefined) return listed;
   const wrong = topics.flatMap((topic, index) =>
     listed.includes(topic) ? [] : [wrongTopic(listed, topic, index)],
@@ -29,6 +24,15 @@ export function topicsSentOut({
   throw new InvalidConfiguration(
     variableOf(name, 'TOPICS'),
     `must name topics that the catalog lists for ${name}, for example ${listed[0]}. Please check: ${wrong.join(', ')}`,
+  );
+}
+
+/** Requires a component of the catalog. @param variable has its name. @throws InvalidConfiguration with the nearest one. */
+export function requireListed(name: string, variable: string): void {
+  if (topicsOf(name).length > 0) return;
+  throw new InvalidConfiguration(
+    variable,
+    `must have a subscriber of the catalog in its name, not ${name}${suggestionFor(name)}. Subscribers are listed in lib/bus/catalog (docs/joining.md says how to become one): ${subscriberNames().join(', ')}`,
   );
 }
 

@@ -65,6 +65,8 @@ export function remoteSubscribers(source: Source): RemoteSubscriber[] {
 /** What limits a component, be it here or elsewhere. Reading a wrong part of it throws. */
 export interface LimitSettings {
   readonly name: string;
+  /** One of the variables that name it. */
+  readonly variable: string;
   /** Such as `600/m`. */
   readonly rate: string | undefined;
   readonly concurrency: number | undefined;
@@ -72,12 +74,13 @@ export interface LimitSettings {
 
 /** Reads the limits of the components that variables name. */
 export function limitSettings(source: Source): LimitSettings[] {
-  const names = Object.entries(source).flatMap(([variable, value]) => {
+  const named = Object.entries(source).flatMap(([variable, value]) => {
     const name = /^SUBSCRIBER_([A-Z]+)_(?:RATE|CONCURRENCY)$/.exec(variable)?.[1];
-    return name && value?.trim() ? [name.toLowerCase()] : [];
+    return name && value?.trim() ? [[name.toLowerCase(), variable] as const] : [];
   });
-  return [...new Set(names)].map((name) => ({
+  return Array.from(new Map(named), ([name, variable]) => ({
     name,
+    variable,
     get rate() {
       return parsed(variableOf(name, 'RATE'), rate, source);
     },

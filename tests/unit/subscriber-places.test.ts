@@ -261,6 +261,16 @@ describe('the options of a subscription', () => {
     });
   });
 
+  test('a limit of a component that the catalog does not list is refused, with the nearest name', () => {
+    const { limits, remoteSubscribers } = readConfig({ SUBSCRIBER_LEGER_RATE: '600/m' });
+    const messages = refusalsOf({ database: { kind: 'none' }, limits, remoteSubscribers }).map(
+      ({ error }) => error.message,
+    );
+    expect(messages).toEqual([
+      expect.stringMatching(/^SUBSCRIBER_LEGER_RATE must have .*, not leger \(did you mean ledger\?\)/),
+    ]);
+  });
+
   test('a component elsewhere waits in an outage unless _OUTAGE=off, and one in this process does not', () => {
     const outageWith = (variables: Record<string, string>) =>
       subscribersOf(settings(payments({ TOPICS: 'booking.approved', ...variables })))
