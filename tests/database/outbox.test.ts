@@ -259,7 +259,7 @@ describe('postbud/outbox', () => {
     expect(await waiting(own)).toMatchObject({ count: 1 });
   });
 
-  type Step = (client: pg.PoolClient) => Promise<unknown>;
+  type Step = (client: pg.PoolClient, own: pg.Pool) => Promise<unknown>;
   const recordFirst: Step = async (client) =>
     await record(client, 'booking.approved', approved('first'), { dedupeKey: 'first' });
   const commit: Step = async (client) => await client.query('commit');
@@ -268,7 +268,7 @@ describe('postbud/outbox', () => {
   const looked = async (own: pg.Pool, since: string) => {
     const { rowCount } = await own.query(
       `select from pg_stat_activity where query like '%from pg_locks%' and pid <> pg_backend_pid()
-         and query_start > $1::timestamptz and state = 'idle'`,
+         and query_start > $1::timestamptz and state = 'idle' and datname = current_database()`,
       [since],
     );
     return rowCount! > 0;
@@ -286,10 +286,15 @@ describe('postbud/outbox', () => {
   };
   const asClerk: Step = async (client) => await client.query('set local role clerk');
 
-  const prepareAndCommitLater: Step = async (client) => {
-    const now = await timeOf(client as never);
+  const prepareAndCommitLater: Step = async (client, own) => {
+    const now = await timeOf(own);
+    // It would outlive the test, and its locks with it.
+    onTestFinished(async () => {
+      const left = await own.query(`select from pg_prepared_xacts where gid = 'later'`);
+      if (left.rowCount! > 0) await own.query(`rollback prepared 'later'`);
+    });
     await client.query(`prepare transaction 'later'`);
-    await vi.waitFor(async () => expect(await looked(client as never, now)).toBe(true), PATIENTLY);
+    await vi.waitFor(async () => expect(await looked(own, now)).toBe(true), PATIENTLY);
     await client.query(`commit prepared 'later'`);
   };
 
@@ -305,11 +310,11 @@ describe('postbud/outbox', () => {
     ['that was open before it', recordFirst, commit],
     [
       'whose first event was rolled back to a savepoint',
-      async (client) => {
+      async (client, own) => {
         await client.query('savepoint before');
         await record(client, 'booking.approved', approved('never'), { dedupeKey: 'never' });
         await client.query('rollback to savepoint before');
-        await recordFirst(client);
+        await recordFirst(client, own);
       },
       commit,
     ],
@@ -327,18 +332,18 @@ describe('postbud/outbox', () => {
     ],
     [
       'of a role that may not read the sequence',
-      async (client) => {
-        await asClerk(client);
-        await recordFirst(client);
+      async (client, own) => {
+        await asClerk(client, own);
+        await recordFirst(client, own);
       },
       commit,
     ],
     ['that is prepared, and committed later', recordFirst, prepareAndCommitLater],
     [
       'of a role that may not read the sequence, that is prepared, and committed later,',
-      async (client) => {
-        await asClerk(client);
-        await recordFirst(client);
+      async (client, own) => {
+        await asClerk(client, own);
+        await recordFirst(client, own);
       },
       prepareAndCommitLater,
     ],
@@ -347,13 +352,13 @@ describe('postbud/outbox', () => {
     async ([, recordIt, end], { bus, own, url }) => {
       await makeClerk(own);
       const client = await opened(own);
-      await recordIt(client);
+      await recordIt(client, own);
       await recordBooking(own, 'second');
       const now = await timeOf(own);
       const pass = forward(own, { url, secret: SECRET });
       await vi.waitFor(async () => expect(await looked(own, now)).toBe(true), PATIENTLY);
       expect(await keysOf(bus)).toEqual([]);
-      await end(client);
+      await end(client, own);
       expect(await pass).toEqual({ forwarded: 2, isHeldBack: false });
       expect(await keysOf(bus)).toEqual(['first', 'second']);
     },
@@ -392,7 +397,7 @@ describe('postbud/outbox', () => {
       for (const number of numbers(1, 5)) {
         const client = await opened(own);
         const [mine, between] = [`open-${number}`, `between-${number}`];
-        await begin(client);
+        await begin(client, own);
         await record(client, 'booking.approved', approved(mine), { dedupeKey: mine });
         away.isDown = true;
         await open?.query('commit');
@@ -519,6 +524,25 @@ describe('postbud/outbox', () => {
       expect(await keysOf(bus)).toEqual(['b-1', 'b-2']);
     },
   );
+
+  test('an answer whose connection is lost in the middle is a ForwardFailed, and the events stay', async ({
+    own,
+    url,
+  }) => {
+    await recordBooking(own, 'b-1');
+    const broken = new ReadableStream({
+      pull(controller) {
+        controller.error(new TypeError('terminated'));
+      },
+    });
+    vi.spyOn(globalThis, 'fetch').mockResolvedValueOnce(new Response(broken));
+    await expect(forward(own, { url, secret: SECRET })).rejects.toMatchObject({
+      code: 'forward_failed',
+      status: null,
+    });
+    expect(await waiting(own)).toMatchObject({ count: 1 });
+    expect(await forward(own, { url, secret: SECRET })).toEqual({ forwarded: 1, isHeldBack: false });
+  });
 
   test('a restart of the service’s Postgres between two passes ends neither the process nor the forwarding', async ({
     bus,

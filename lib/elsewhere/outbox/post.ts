@@ -70,11 +70,9 @@ export interface Recorded {
  */
 export async function post(bus: Bus, events: readonly Recorded[], signal?: AbortSignal): Promise<number> {
   const body = `[${events.map(({ event }) => event).join(',')}]`;
-  const response = await send(bus, body, signal);
-  const answer = await response.text();
-  const { status } = response;
+  const { status, ok, headers, answer } = await send(bus, body, signal);
   const said = answer.slice(0, 500);
-  if (response.ok) {
+  if (ok) {
     if (hasTaken(answer, events)) return events.length;
     // The address may lead to another server by now.
     throw new ForwardFailed(`url: expected the answer of a bus, got ${status}: ${said}`, { status });
@@ -90,7 +88,7 @@ export async function post(bus: Bus, events: readonly Recorded[], signal?: Abort
   }
   throw new ForwardFailed(`the bus answered ${status}: ${said}`, {
     status,
-    retryAfterMs: askedToWaitMs(response.headers),
+    retryAfterMs: askedToWaitMs(headers),
   });
 }
 
@@ -110,13 +108,14 @@ function jsonOf(text: string): unknown {
   }
 }
 
-async function send({ address, key }: Bus, body: string, signal: AbortSignal | undefined): Promise<Response> {
+/** Sends a request and reads the whole answer, of which the connection may be lost in the middle. */
+async function send({ address, key }: Bus, body: string, signal: AbortSignal | undefined) {
   const id = `outbox_${randomUUID()}`;
   const timestamp = Math.floor(Date.now() / SECOND);
   const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
   const limit = AbortSignal.timeout(LIMIT_MS);
   try {
-    return await fetch(address, {
+    const response = await fetch(address, {
       method: 'POST',
       // Not followed: a redirect would take signed events to an address that nobody configured.
       redirect: 'manual',
@@ -129,6 +128,8 @@ async function send({ address, key }: Bus, body: string, signal: AbortSignal | u
       body,
       signal: signal ? AbortSignal.any([signal, limit]) : limit,
     });
+    const { status, ok, headers } = response;
+    return { status, ok, headers, answer: await response.text() };
   } catch (error) {
     signal?.throwIfAborted();
     throw new ForwardFailed('the bus could not be reached', { cause: error });
