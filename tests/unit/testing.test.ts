@@ -380,6 +380,13 @@ describe('a test bus', () => {
     expect(await statesOf(bus.db, 'ledger')).toEqual(['pending']);
   });
 
+  test('lists an event with every field that a handler is handed', async ({ open }) => {
+    const bus = await open([]);
+    await bus.emit('payment.captured', {}, { causationId: 'case 12' });
+    await bus.drain();
+    expect(await bus.events()).toEqual([bus.received('ledger')[0]!.event]);
+  });
+
   test('leaves out a field of the example that is given as undefined', async ({ open }) => {
     const bus = await open([]);
     await bus.emit('user.signed_up', { email: undefined });

@@ -11,7 +11,7 @@ export async function readEvents(db: Database, topic: TopicName | null): Promise
   const found = await run<AnyEvent & { at: number }>(driverOf(db), {
     text: `select id::text, topic, payload, version, producer, floor(extract(epoch from created_at) * 1000)::float8 as at,
         seq::float8, ordering_key as "orderingKey", correlation_id as "correlationId", causation_id as "causationId",
-        traceparent
+        traceparent, erased_at is not null as erased
       from events where $1::text is null or topic = $1::text order by created_at, seq`,
     values: [topic],
   });
