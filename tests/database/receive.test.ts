@@ -390,10 +390,25 @@ describe('the answer to an event that is not taken', () => {
     }
   });
 
-  test('a missing table is named', async ({ pool }) => {
+  test('an onError that throws changes no answer', async () => {
+    const database = new pg.Pool({ port: await freePort(), host: '127.0.0.1' });
+    const handlers = { 'payment.captured': () => undefined };
+    const onError = () => {
+      throw new Error('the log is full');
+    };
+    const answer = receiver({ subscriber: 'ledger', secrets: SECRET, database, handlers, onError });
+    const { status, body } = await read(await answer(requestOf(eventOf({ id: uuidv7() }))));
+    expect([status, body?.code]).toEqual([503, 'database_unreachable']);
+  });
+
+  test.for(['pg', 'Drizzle'])('a missing table is named, on %s', async (driver, { pool }) => {
     const handlers = { 'payment.captured': () => undefined };
     const onError = () => undefined;
-    const answer = receiver({ subscriber: 'ledger', secrets: SECRET, database: pool, handlers, onError });
+    const options = { subscriber: 'ledger', secrets: SECRET, handlers, onError } as const;
+    const answer =
+      driver === 'pg'
+        ? receiver({ ...options, database: pool })
+        : receiver({ ...options, database: drizzle({ client: pool }) });
     await pool.query('alter table postbud_received rename to elsewhere');
     const { status, body } = await read(await answer(requestOf(eventOf({ id: uuidv7() }))));
     await pool.query('alter table elsewhere rename to postbud_received');

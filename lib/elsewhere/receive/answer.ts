@@ -51,7 +51,7 @@ export function refusalOf(error: unknown, event?: ReceivedEvent): Refused {
     const seconds = String(Math.max(1, Math.ceil(ms / SECOND)));
     return new Refused(503, 'retry_after', said, { 'retry-after': seconds }, because);
   }
-  if (code === '42P01' && message.includes('postbud_received')) {
+  if (isTableMissing(error)) {
     const advice = 'Create it: RECEIVED_TABLE of postbud/receive is its SQL.';
     return new Refused(500, 'no_table', `The table postbud_received is missing. ${advice}`, {}, because);
   }
@@ -73,6 +73,13 @@ export function masked(text: string, { topic, payload, version }: ReceivedEvent)
 
 /** The bus keeps 2 KiB. */
 const LONGEST_TEXT = 1000;
+
+/** Drizzle wraps a driver's error in one without a code. */
+function isTableMissing(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if ('code' in error && error.code === '42P01') return error.message.includes('postbud_received');
+  return isTableMissing(error.cause);
+}
 
 function fieldsOf(error: unknown) {
   const isError = error instanceof Error;

@@ -137,13 +137,21 @@ async function take(
       await takeOne(receiving, event);
     } catch (error) {
       const refusal = refusalOf(error, event);
-      if (!refusal.isAskedFor) receiving.onError(error instanceof NotBegun ? error.cause : error, event);
+      if (!refusal.isAskedFor) report(receiving, error instanceof NotBegun ? error.cause : error, event);
       if (!isBatch || index === 0) return answerOf(refusal);
       // Delivered again, the event that was refused comes first, and is answered with the reason.
       return Response.json({ delivered: index });
     }
   }
   return new Response(null, { status: 204 });
+}
+
+function report({ onError }: Receiving, error: unknown, event: ReceivedEvent): void {
+  try {
+    onError(error, event);
+  } catch {
+    // A mistake in the component's logging must not make a failed attempt of an event that waits.
+  }
 }
 
 async function takeOne(receiving: Receiving, event: ReceivedEvent): Promise<void> {
