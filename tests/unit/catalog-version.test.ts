@@ -35,6 +35,11 @@ describe('a catalog', () => {
       { counted: { ...row, payload: z.object({ bookingId: z.string(), seat: z.string().optional() }) } },
       '`counted` has other fields, or another description.',
     ],
+    [
+      'with another subscriber and another description',
+      { counted: { ...row, subscribers: ['audit'], description: 'A booking was counted again.' } },
+      '`counted` no longer goes to ledger, has other fields, or another description.',
+    ],
   ])('%s is another one, and its changelog says what changed', ([, is, said]) => {
     const [before, after] = [catalogVersionOf({ counted: row }, '1.2.3'), catalogVersionOf(is, '1.2.3')];
     expect(before.version).toBe('1.2');

@@ -54,7 +54,7 @@ export function changesBetween(
         .filter((one) => !after.subscribers.includes(one))
         .map((one) => `no longer goes to ${one}`),
     ];
-    if (changes.length === 0 && after.rest !== before.rest)
+    if (after.version === before.version && after.rest !== before.rest)
       changes.push('has other fields, or another description');
     return changes.length === 0 ? [] : `\`${name}\` ${changes.join(', ')}.`;
   });
