@@ -45,7 +45,7 @@ export const cloudEvent = z
     specversion: z.literal('1.0', 'expected 1.0'),
     id: key.meta({
       description:
-        'The producer’s own id of the event. The same again, for as long as the first one is kept, is a duplicate.',
+        'The producer’s own id of the event. The same again, of the same `type`, is a duplicate for as long as the first one is kept.',
     }),
     source: z.string().meta({ description: 'The producer, by its name in the catalog.' }),
     type: topic.meta({ description: 'A topic of the catalog, such as `booking.approved`.' }),
