@@ -15,6 +15,7 @@ import { connect } from '../../lib/platform/db/connect.ts';
 import { HOUR, MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { test as busTest } from '../support/bus-test.ts';
 import {
+  WAITING,
   deliveryIdsOf,
   drainLive,
   emitPayments,
@@ -456,7 +457,7 @@ describe('the heartbeat', () => {
     const holder = await openTransaction(bus.url);
     await holder.client.query('lock table lanes, last_pass in access exclusive mode');
     const standing = cron(bus, alerts);
-    await expect.poll(() => rows(bus.db, `select from pg_locks where not granted`)).not.toHaveLength(0);
+    await expect.poll(() => rows(bus.db, WAITING)).not.toHaveLength(0);
     expect(chat.got).toEqual([]);
     await holder.rollback();
     await standing;

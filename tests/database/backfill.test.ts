@@ -21,6 +21,7 @@ import type { Database } from '../../lib/platform/db/connect.ts';
 import { DAY, HOUR, MINUTE, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import {
+  WAITING,
   contradictions,
   deliveriesOf,
   drainLive,
@@ -459,7 +460,7 @@ describe('a backfill', () => {
     const ofLedger = `topic = 'payment.captured' and subscriber = 'ledger'`;
     await client.query(`select from lanes where ${ofLedger} for update`);
     const stopped = stopBackfill(bus.db, id, 'ola', 'too early');
-    await expect.poll(() => rows(bus.db, 'select from pg_locks where not granted')).not.toEqual([]);
+    await expect.poll(() => rows(bus.db, WAITING)).not.toEqual([]);
     await client.query(`update lanes set due_at = 'infinity' where ${ofLedger} and tail > head`);
     await commit();
     expect(await stopped).toBe(true);
@@ -485,7 +486,7 @@ describe('a backfill', () => {
         `select claimed from postbud_claim_limited_1(gen_random_uuid(), '{payment.captured ledger}', '{99}', '{45000}',
            '{f}', 8, 100, clock_timestamp(), null)`,
       );
-      await expect.poll(() => rows(bus.db, 'select from pg_locks where not granted')).toHaveLength(1);
+      await expect.poll(() => rows(bus.db, WAITING)).toHaveLength(1);
       await filled(bus.db, { perMinute: 60 });
       await commit();
       const [found] = await claiming;
@@ -521,7 +522,7 @@ describe('a backfill', () => {
     const settling = await openTransaction(bus.url);
     await settling.client.query(`${lane} = 8 for update`);
     const stopped = stopBackfill(bus.db, id, 'ola', 'too early');
-    await expect.poll(() => rows(bus.db, 'select from pg_locks where not granted')).not.toEqual([]);
+    await expect.poll(() => rows(bus.db, WAITING)).not.toEqual([]);
     // An operator's retry has made the lane due, and a turn claims it, unless somebody has locked it.
     await rows(
       bus.db,

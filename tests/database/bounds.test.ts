@@ -5,7 +5,7 @@ import { FAN_OUT_LOCK } from '../../lib/bus/deliveries/locks.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
 import { SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { drainLive, emitPayments, openTransaction, payloadOf, rows } from '../support/bus.ts';
+import { WAITING, drainLive, emitPayments, openTransaction, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
 /** What a process remembers that has looked at this moment, and whether it has moved its bound just now. */
@@ -88,9 +88,7 @@ test('a relay that waited while another one fanned out passes over no event of a
   await holder.query('begin');
   await fanOut(holder, memory(true));
   const looking = fanOut(relay, memory(true));
-  await expect
-    .poll(() => rows(bus.db, "select from pg_locks where locktype = 'advisory' and not granted"))
-    .toHaveLength(1);
+  await expect.poll(() => rows(bus.db, WAITING)).toHaveLength(1);
   await holder.query('commit');
   const known = await looking;
   await open.commit();
@@ -107,7 +105,7 @@ test('a relay passes over no event of a producer that began after it had read th
   await expect
     .poll(() => rows(bus.db, `select from pg_locks where classid = ${FAN_OUT_LOCK} and granted`))
     .toHaveLength(1);
-  await expect.poll(() => rows(bus.db, 'select from pg_locks where not granted')).toHaveLength(1);
+  await expect.poll(() => rows(bus.db, WAITING)).toHaveLength(1);
   const open = await openTransaction(bus.url);
   await open.emit('payment.failed', payloadOf('payment.failed'));
   await emitPayments(bus.db, 2, 2);

@@ -12,6 +12,7 @@ import type { Database } from '../../lib/platform/db/connect.ts';
 import { DAY, HOUR, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import {
+  WAITING,
   START,
   contradictions,
   deliveryIdsOf,
@@ -28,8 +29,6 @@ import type { Bus } from '../support/bus.ts';
 import { fail, refuse } from '../support/ledger.ts';
 
 const LATER = new Date(START + MINUTE);
-
-const WAITING = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
 
 const replayed = (db: Database, ids: readonly string[], now = LATER) =>
   replay(db, { deliveryIds: [...ids] }, 'kari', now);

@@ -12,6 +12,7 @@ import { KICK_BUDGET_MS } from '../../lib/platform/lifetime.ts';
 import { MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import {
+  WAITING,
   contradictions,
   drainLive,
   emitPayments,
@@ -225,7 +226,7 @@ test('a relay begins when the one before it has given back what it leased after 
   const { client, rollback } = await openTransaction(bus.url);
   await client.query('select from lanes for update');
   lookIsAnswered.open();
-  await expect.poll(() => rows(bus.db, 'select from pg_locks where not granted')).not.toEqual([]);
+  await expect.poll(() => rows(bus.db, WAITING)).not.toEqual([]);
   kick();
   await sleep(100);
   await rollback();

@@ -17,6 +17,7 @@ import { DAY, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { emitToBooks } from '../support/books.ts';
 import { test } from '../support/bus-test.ts';
 import {
+  WAITING,
   START,
   contradictions,
   drain,
@@ -120,8 +121,6 @@ const PLAN_OF_DEAD_LETTERS = PLAN_OF_BOOKS.replace(
   'values ($1::uuid, 60, 6, now())',
   'values ($1::uuid, 1, 2, now())',
 ).replace(`subscriber = 'books' and state in ('dead_lettered', 'delivered')`, `state = 'dead_lettered'`);
-
-const WAITING = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
 
 /** Has something happen before a statement of the next transaction, which is counted from 1. */
 function before(statement: number, db: Database, happens: () => Promise<void>): Database {

@@ -11,6 +11,7 @@ import type { Database } from '../../lib/platform/db/connect.ts';
 import { HOUR } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import {
+  WAITING,
   contradictions,
   drain,
   drainLive,
@@ -20,8 +21,6 @@ import {
   rows,
 } from '../support/bus.ts';
 import { createRole, grant } from '../support/roles.ts';
-
-const WAITING = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
 
 /** Sets a timer of the payment with this number, and commits it. @returns its id. */
 async function set(db: Database, number: number, options: EmitOptions = {}): Promise<string> {

@@ -170,6 +170,9 @@ export async function storeBacklog(db: Database, topic: TopicName, count: number
 }
 
 /** A transaction on a connection of its own, which the test ends when it likes. */
+/** The sessions of this database that wait for a lock. The server has those of other tests too. */
+export const WAITING = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+
 export interface OpenTransaction {
   readonly client: pg.Client;
   emit<Name extends TopicName>(
