@@ -1,30 +1,21 @@
 /** The counts of what a relay did, as the database confirmed it. */
-export interface RelayReport {
-  fannedOut: number;
-  delivered: number;
-  /** Failed attempts that will be retried. */
-  failed: number;
-  /** Attempts whose handler asked to wait with `RetryAfter`. */
-  waited: number;
-  deadLettered: number;
-  /** Lanes that another relay took while this one held them. */
-  leasesLost: number;
-  /** Turns of all claim loops. */
-  ticks: number;
-  /** The earliest retry that this relay scheduled, in epoch milliseconds; null when it scheduled none. */
-  nextRetryAt: number | null;
-}
+export type RelayReport = ReturnType<typeof emptyReport>;
 
-export function emptyReport(): RelayReport {
+export function emptyReport() {
   return {
     fannedOut: 0,
     delivered: 0,
+    /** Failed attempts that will be retried. */
     failed: 0,
+    /** Attempts whose handler asked to wait with `RetryAfter`. */
     waited: 0,
     deadLettered: 0,
+    /** Lanes that another relay took while this one held them. */
     leasesLost: 0,
+    /** Turns of all claim loops. */
     ticks: 0,
-    nextRetryAt: null,
+    /** The earliest retry that this relay scheduled, in epoch milliseconds; null when it scheduled none. */
+    nextRetryAt: null as number | null,
   };
 }
 
