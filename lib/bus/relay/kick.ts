@@ -1,26 +1,17 @@
 import type { DueListener, SentCommit } from '../../platform/db/commits.ts';
-import type { Database } from '../../platform/db/connect.ts';
 import { KICK_BUDGET_MS } from '../../platform/lifetime.ts';
-import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { Bell, EarlyLook, bellOf } from './bell.ts';
 import { relay } from './relay.ts';
 import type { RelayOptions } from './relay.ts';
 
-export interface KickOptions {
-  readonly db: Database;
-  readonly subscribers: readonly AttachedSubscriber[];
+export interface KickOptions extends Pick<RelayOptions, 'db' | 'subscribers' | 'isLogged'> {
   /** Keeps the host awake until the promise settles; on Vercel `waitUntil` of `@vercel/functions`. */
   readonly waitUntil: (work: Promise<void>) => void;
   /** Called when the database fails under the relay; the next kick, or the cron, tries again. */
   readonly onError: (error: unknown) => void;
   /** Called with each kick: when its handlers must have ended; see `RelayOptions`. */
   readonly handlersUntil?: () => number;
-  /** Whether each delivery, and each run of the relay, writes a line to the log. */
-  readonly isLogged?: boolean;
 }
-
-/** One kick: how long its relay may look for work, when its handlers must have ended, and its ring of the bell. */
-type Kick = Pick<RelayOptions, 'until' | 'handlersUntil'> & { readonly ring: number };
 
 /**
  * Makes the listener of `onDue`, which is to be called after a commit that made deliveries due. It runs a relay at once,
@@ -34,54 +25,32 @@ type Kick = Pick<RelayOptions, 'until' | 'handlersUntil'> & { readonly ring: num
  * A commit of `db.transaction` that only emitted is a kick when it is sent. The turn then waits in the database, for a
  * moment, until the commit is made. If it has found it so, the commit's answer is no kick any more.
  */
-export function createKick({
-  db,
-  subscribers,
-  waitUntil,
-  onError,
-  handlersUntil,
-  isLogged = false,
-}: KickOptions): DueListener {
+export function createKick({ waitUntil, onError, handlersUntil, ...options }: KickOptions): DueListener {
   const bell = new Bell();
   const early = new WeakMap<SentCommit, EarlyLook>();
-  let newest: Kick | null = null;
   /** The relay that looks for work; null when none does. */
   let looking: { readonly until: number; readonly ended: Promise<void> } | null = null;
 
-  const begin = (): Kick => {
-    const until = Date.now() + KICK_BUDGET_MS;
+  /** Rings, and runs a relay unless the one that looks for work answers, or a later kick covers this one. */
+  const answer = async () => {
+    const time = { until: Date.now() + KICK_BUDGET_MS, handlersUntil: handlersUntil?.() };
     bell.ring();
-    return (newest = { until, handlersUntil: handlersUntil?.(), ring: bell.rings });
-  };
-
-  const answer = async (kick: Kick) => {
+    const { rings } = bell;
     if (looking) {
       const { until, ended } = looking;
       await ended;
-      const isAnswered = Date.now() < until && bell.answered >= kick.ring;
-      if (isAnswered || kick !== newest) return;
+      const isAnswered = Date.now() < until && bell.answered >= rings;
+      if (isAnswered || bell.rings > rings) return;
     }
-    await drain(kick);
-  };
-
-  const drain = async ({ until, handlersUntil: handlersEndAt }: Kick) => {
     let onLooked = () => {};
     const ended = new Promise<void>((resolve) => (onLooked = resolve));
-    const own = (looking = { until, ended });
+    const own = (looking = { until: time.until, ended });
     const end = () => {
       if (looking === own) looking = null;
       onLooked();
     };
     try {
-      await relay({
-        db,
-        subscribers,
-        until,
-        handlersUntil: handlersEndAt,
-        isLogged,
-        bell,
-        onLooked: end,
-      });
+      await relay({ ...options, ...time, bell, onLooked: end });
     } catch (error) {
       onError(error);
     } finally {
@@ -91,22 +60,22 @@ export function createKick({
 
   const lookEarly = async (look: EarlyLook) => {
     bell.early.add(look);
-    await answer(begin());
+    await answer();
     // Unless a turn took it with it.
     bell.early.delete(look);
     look.end(false);
   };
 
   const unlessMet = async (look: EarlyLook) => {
-    if (!(await look.isMet)) await answer(begin());
+    if (!(await look.isMet)) await answer();
   };
 
   const kick = (sent?: SentCommit) => {
-    bellOf(db).ring();
+    bellOf(options.db).ring();
     const look = sent && early.get(sent);
     // More may be due than what was emitted.
     if (!look) bell.dueLooks.owe();
-    waitUntil(look ? unlessMet(look) : answer(begin()));
+    waitUntil(look ? unlessMet(look) : answer());
   };
   const onSent = (sent: SentCommit) => {
     const look = new EarlyLook(sent.backend);
