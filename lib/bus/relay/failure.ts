@@ -14,20 +14,14 @@ export interface AttemptFailure {
   readonly isPermanent: boolean;
 }
 
-export const LEASE_EXPIRED: AttemptFailure = {
-  kind: 'lease_expired',
-  message: 'the relay died, or lost its database, during the attempt',
-  answer: null,
-  waitMs: null,
-  isPermanent: false,
-};
+export const LEASE_EXPIRED = failed(
+  'lease_expired',
+  'the relay died, or lost its database, during the attempt',
+);
 
 /** A delivery has no event of its topic: somebody wrote or deleted rows by hand. */
 export const EVENT_MISSING: AttemptFailure = {
-  kind: 'event_missing',
-  message: 'the event of this delivery does not exist, or is not of this topic',
-  answer: null,
-  waitMs: null,
+  ...failed('event_missing', 'the event of this delivery does not exist, or is not of this topic'),
   isPermanent: true,
 };
 
@@ -54,7 +48,7 @@ const LONGEST_WAIT_MS = 7 * DAY;
 /** Reads what a handler threw. It compares codes, not classes: a handler may bring its own copy of the library. */
 export function failureOf(error: unknown): AttemptFailure {
   try {
-    if (!(error instanceof Error)) return thrown(storable(error));
+    if (!(error instanceof Error)) return failed('thrown', storable(error));
     const code = 'code' in error && typeof error.code === 'string' ? error.code : null;
     const waits = code === 'retry_after' || code === NEWER_VERSION;
     const asked = waits && 'ms' in error && typeof error.ms === 'number' ? error.ms : -1;
@@ -68,12 +62,12 @@ export function failureOf(error: unknown): AttemptFailure {
       isPermanent: code === 'permanent' || code === 'replay_refused',
     };
   } catch {
-    return thrown('the thrown value cannot be read');
+    return failed('thrown', 'the thrown value cannot be read');
   }
 }
 
-function thrown(message: string): AttemptFailure {
-  return { kind: 'thrown', message, answer: null, waitMs: null, isPermanent: false };
+function failed(kind: string, message: string): AttemptFailure {
+  return { kind, message, answer: null, waitMs: null, isPermanent: false };
 }
 
 /** Postgres refuses U+0000 and half surrogate pairs in JSON; a handler's error may hold them. */
