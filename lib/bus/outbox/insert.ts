@@ -12,7 +12,7 @@ import type { OutboxEvent } from './record.ts';
  */
 export async function store(tx: Executor, event: OutboxEvent): Promise<string> {
   if (event.timer) return await setTimer(tx, event, event.timer);
-  const [row] = await run<{ id: string; backend: number }>(tx, insertEvent(event, []));
+  const [row] = await run<{ id: string; backend: number }>(tx, insertEvent(event));
   if (row) {
     noteDue(tx, row.backend);
     return row.id;
@@ -27,9 +27,6 @@ export async function store(tx: Executor, event: OutboxEvent): Promise<string> {
 
 const insertEvent = recordingStatement({
   name: 'postbud_emit',
-  ctes: '',
-  parameters: 0,
-  from: '',
   select: 'select id::text, pg_backend_pid() as backend from event',
 });
 

@@ -150,11 +150,11 @@ interface Recording {
   /** The statement's name, under which each connection prepares it once. */
   readonly name: string;
   /** The caller's common table expressions, each with a comma behind it. Their parameters are `$1`, `$2` and so on. */
-  readonly ctes: string;
+  readonly ctes?: string;
   /** How many parameters they have. */
-  readonly parameters: number;
+  readonly parameters?: number;
   /** Selects one row to record the event, or none to leave it out. */
-  readonly from: string;
+  readonly from?: string;
   /** The final select, which returns the statement's rows. */
   readonly select: string;
 }
@@ -168,7 +168,7 @@ interface Recording {
  *
  * @returns a function of the event and the values of the caller's parameters.
  */
-export function recordingStatement({ name, ctes, parameters, from, select }: Recording) {
+export function recordingStatement({ name, ctes = '', parameters = 0, from = '', select }: Recording) {
   const at = (index: number) => `$${parameters + index}`;
   const text = `
     with ${ctes}
@@ -191,7 +191,7 @@ export function recordingStatement({ name, ctes, parameters, from, select }: Rec
       select topic, created_at, seq, id, ordering_key, open, octet_length(${at(3)}::text), subscribers from event
     )
     ${select}`;
-  return (event: OutboxEvent, values: readonly unknown[]): Statement => {
+  return (event: OutboxEvent, values: readonly unknown[] = []): Statement => {
     // Names of the catalog's components are letters, which need no quotes in an array.
     const subscribers = `{${event.subscribers.join(',')}}`;
     return { name, text, values: [...values, ...eventValues(event), subscribers] };
