@@ -124,22 +124,15 @@ interface SharesCommits {
 }
 
 /** A component of the catalog with its handlers. */
-export interface AttachedSubscriber {
+export interface AttachedSubscriber extends Required<Omit<SubscriberOptions, keyof Limits> & SharesCommits> {
   readonly name: string;
   readonly place: Place;
   /** The host of its endpoint; null for one in this process. */
   readonly host: string | null;
   readonly handlers: ReadonlyMap<string, Handler>;
   readonly transactional: boolean;
-  /** Whether consecutive deliveries are handled in one transaction. */
-  readonly sharesCommits: boolean;
   /** Null: handlers take events one by one. */
   readonly batch: BatchLimits | null;
-  readonly timeoutMs: number;
-  readonly maxAttempts: number;
-  readonly afterDeadLetter: 'continue' | 'halt';
-  readonly outage: 'wait' | 'off';
-  readonly onReplay: 'run' | 'refuse';
   readonly limits: Limits | null;
 }
 
@@ -151,30 +144,24 @@ export interface BatchLimits {
 
 /**
  * A handler whose topic the compiler no longer knows. Only the relay calls it, with an event of its topic or a batch of
- * them, and with `tx` if it is transactional. Written as a method, because TypeScript compares methods' parameters less
- * strictly.
+ * them, and with `tx` if it is transactional.
  */
-export type Handler = {
-  handle(
-    given: BusEvent | readonly BusEvent[],
-    context: (DeliveryContext | BatchContext) & { tx?: Transaction },
-  ): unknown;
-}['handle'];
+export type Handler = Handling<BusEvent | readonly BusEvent[], DeliveryContext | BatchContext>;
 
 /** A handler of single events. Where it is attached elsewhere, it learns which event came before. */
-type EventHandler = {
-  handle(
-    event: BusEvent,
-    context: DeliveryContext & { tx?: Transaction; previous?: PreviousEvent | null },
-  ): unknown;
+type EventHandler = Handling<BusEvent, DeliveryContext & { previous?: PreviousEvent | null }>;
+
+type BatchHandler = Handling<
+  readonly BusEvent[],
+  BatchContext & { previous?: readonly (PreviousEvent | null)[] }
+>;
+
+/** Written as a method, because TypeScript compares methods' parameters less strictly. */
+type Handling<Given, Context> = {
+  handle(given: Given, context: Context & { tx?: Transaction }): unknown;
 }['handle'];
 
-type BatchHandler = {
-  handle(
-    events: readonly BusEvent[],
-    context: BatchContext & { tx?: Transaction; previous?: readonly (PreviousEvent | null)[] },
-  ): unknown;
-}['handle'];
+type ByTopic<AnyHandler> = Readonly<Record<string, AnyHandler | undefined>>;
 
 /** Events that stay in the process have no size. */
 const IN_PROCESS: BatchLimits = { bytesOf: () => 0, maxBytes: 0 };
@@ -214,7 +201,7 @@ export function subscriber<Name extends Subscriber>(
 ): AttachedSubscriber;
 export function subscriber(
   name: string,
-  handlers: Readonly<Record<string, Handler | undefined>>,
+  handlers: ByTopic<Handler>,
   { batch = false, ...options }: AnyOptions & { readonly batch?: boolean } = {},
 ): AttachedSubscriber {
   return attachHandlers(name, handlers, options, batch ? IN_PROCESS : null);
@@ -231,7 +218,7 @@ type AnyOptions = {
 /** Attaches a component whose name and topics only the running program knows. @throws TypeError as `subscriber` */
 export function attach(
   name: string,
-  handlers: Readonly<Record<string, EventHandler | undefined>>,
+  handlers: ByTopic<EventHandler>,
   options: AnyOptions = {},
 ): AttachedSubscriber {
   return attachHandlers(name, handlers, options, null);
@@ -240,16 +227,16 @@ export function attach(
 /** Attaches a component with handlers of batches, as `attach` does. @param limits by default only the number of events. */
 export function attachBatches(
   name: string,
-  handlers: Readonly<Record<string, BatchHandler | undefined>>,
+  handlers: ByTopic<BatchHandler>,
   options: AnyOptions = {},
-  limits: BatchLimits = IN_PROCESS,
+  limits = IN_PROCESS,
 ): AttachedSubscriber {
   return attachHandlers(name, handlers, options, limits);
 }
 
 function attachHandlers(
   name: string,
-  handlers: Readonly<Record<string, Handler | undefined>>,
+  handlers: ByTopic<Handler>,
   options: AnyOptions,
   batch: BatchLimits | null,
 ): AttachedSubscriber {
@@ -266,9 +253,9 @@ function attachHandlers(
   if (!Number.isInteger(maxAttempts) || maxAttempts < 1 || maxAttempts > 6) {
     throw new TypeError(`${name}: expected a maxAttempts of 1 to 6, not ${maxAttempts}`);
   }
-  requireOneOf(name, { afterDeadLetter }, ['continue', 'halt']);
-  requireOneOf(name, { outage }, ['wait', 'off']);
-  requireOneOf(name, { onReplay }, ['run', 'refuse']);
+  requireOneOf(name, 'afterDeadLetter', afterDeadLetter, ['continue', 'halt']);
+  requireOneOf(name, 'outage', outage, ['wait', 'off']);
+  requireOneOf(name, 'onReplay', onReplay, ['run', 'refuse']);
   const limits = limitsOf(name, options);
   const byTopic = new Map<string, Handler>();
   for (const [topic, handler] of Object.entries(handlers)) {
@@ -323,17 +310,10 @@ function refusing(handler: Handler): Handler {
 }
 
 /** @throws TypeError for an option with another value, which JavaScript or a cast let through */
-function requireOneOf(
-  name: string,
-  option: Readonly<Record<string, unknown>>,
-  values: readonly string[],
-): void {
-  for (const [named, value] of Object.entries(option)) {
-    if (values.some((one) => one === value)) continue;
-    throw new TypeError(
-      `${name}: expected ${named}: ${values.map((one) => `'${one}'`).join(' or ')}, not ${inspect(value)}`,
-    );
-  }
+function requireOneOf(name: string, option: string, value: unknown, values: readonly string[]): void {
+  if (values.some((one) => one === value)) return;
+  const expected = values.map((one) => `'${one}'`).join(' or ');
+  throw new TypeError(`${name}: expected ${option}: ${expected}, not ${inspect(value)}`);
 }
 
 /** Lists the topics of a component in the catalog. */
