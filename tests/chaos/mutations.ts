@@ -181,8 +181,8 @@ export const MUTATIONS: readonly Mutation[] = [
       },
       {
         file: 'lib/bus/relay/shared-commit.ts',
-        from: "import type { Transaction } from '../../platform/db/connect.ts';",
-        to: "import type { Transaction } from '../../platform/db/connect.ts'; import { LeaseLost } from '../deliveries/settle.ts';",
+        from: "import { inOrder } from './in-order.ts';",
+        to: "import { inOrder } from './in-order.ts'; import { LeaseLost } from '../deliveries/settle.ts';",
       },
     ],
   },

@@ -1,5 +1,4 @@
 import fc from 'fast-check';
-import pLimit from 'p-limit';
 import { afterEach, beforeEach, describe, expect, vi } from 'vitest';
 
 import type { ClaimedLane } from '../../lib/bus/deliveries/claim.ts';
@@ -182,7 +181,6 @@ describe('generated outcomes of any keys, in strict and shared lanes, one by one
           db: bus.db,
           clock,
           leaseClock: clock,
-          inTransactionSlot: pLimit(2),
         })) as LaneOutcome;
 
         const first = lane.deliveries[0]!.position;

@@ -1,9 +1,8 @@
-import pLimit from 'p-limit';
-
 import type { ClaimedDelivery, ClaimedLane } from '../../lib/bus/deliveries/claim.ts';
 import type { LaneOutcome } from '../../lib/bus/deliveries/settle.ts';
 import { subscriptionsOf } from '../../lib/bus/deliveries/subscription.ts';
 import { LaneRun } from '../../lib/bus/relay/lane-run.ts';
+import { RelayTime } from '../../lib/bus/relay/relay-time.ts';
 import type { RunOptions } from '../../lib/bus/relay/run-state.ts';
 import { Absences } from '../../lib/bus/relay/presence.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
@@ -85,13 +84,11 @@ export const outcomeOf = (
 /** Makes the options of a run without a database and without a time limit. */
 export const options = (more: Partial<RunOptions> = {}): RunOptions => ({
   db: undefined as unknown as Database,
-  signal: undefined,
-  inTransactionSlot: pLimit(1),
+  time: new RelayTime({ until: Infinity }),
   countCommitted: () => undefined,
   clock: () => 0,
   leaseClock: () => 0,
   isOver: () => false,
-  fits: () => true,
   absences: new Absences(),
   ...more,
 });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { LaneRun } from '../../lib/bus/relay/lane-run.ts';
+import { RelayTime } from '../../lib/bus/relay/relay-time.ts';
 import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { attach, attachBatches } from '../../lib/bus/subscribers/subscriber.ts';
 import type { BatchContext, BusEvent, DeliveryContext } from '../../lib/bus/subscribers/subscriber.ts';
@@ -370,7 +371,9 @@ describe('a batch', () => {
       stop.abort();
       await new Promise(() => undefined);
     });
-    const outcome = await runLane(laneOf(noted, ['a', 'b']), { signal: stop.signal });
+    const outcome = await runLane(laneOf(noted, ['a', 'b']), {
+      time: new RelayTime({ until: Infinity, signal: stop.signal }),
+    });
     expect(outcome).toMatchObject({ to: 0, delivered: [], unfinished: [] });
   });
 });

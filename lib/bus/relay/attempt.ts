@@ -1,7 +1,7 @@
 import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import { isTraced, observeAttempt } from '../../platform/telemetry/delivery.ts';
 import type { AttemptEnd, ObservedAttempt } from '../../platform/telemetry/delivery.ts';
-import type { ClaimedDelivery, ClaimedLane } from '../deliveries/claim.ts';
+import type { ClaimedDelivery } from '../deliveries/claim.ts';
 import { deliveryIdOf } from '../deliveries/delivery-id.ts';
 import { errorGroupOf } from '../deliveries/error-group.ts';
 import type { ErrorGroup } from '../deliveries/error-group.ts';
@@ -12,11 +12,6 @@ import { CommitUnknown, EVENT_MISSING, LEASE_EXPIRED, failureOf } from './failur
 import type { AttemptFailure } from './failure.ts';
 import { PROBE_WAIT_MS, presenceOf } from './presence.ts';
 import type { RunState } from './run-state.ts';
-
-/** Begins an attempt. @param place of the delivery among the claimed ones. */
-export function beginAttempt(state: RunState, place: number, atMs = state.options.clock()): Attempt {
-  return new Attempt(state, place, atMs, observe(state, state.progress.claimed[place]!));
-}
 
 /** Gives null where nothing is logged or traced, because there are tens of thousands of attempts a second. */
 function observe({ lane, options }: RunState, delivery: ClaimedDelivery): ObservedAttempt | null {
@@ -35,7 +30,7 @@ function observe({ lane, options }: RunState, delivery: ClaimedDelivery): Observ
   return observeAttempt(named, lines);
 }
 
-/** One attempt of a delivery, until its outcome is recorded. */
+/** One attempt of a delivery, from its begin until its outcome is recorded. */
 export class Attempt {
   readonly delivery: ClaimedDelivery;
   /** When it began, by the database's clock, in epoch milliseconds. */
@@ -46,16 +41,14 @@ export class Attempt {
   #state: RunState;
   #place: number;
   readonly #observed: ObservedAttempt | null;
-  /** The clock that `atMs` was read from: of the lane in which the attempt began. */
-  readonly #clock: () => number;
 
-  constructor(state: RunState, place: number, atMs: number, observed: ObservedAttempt | null) {
+  /** @param place of the delivery among the claimed ones. */
+  constructor(state: RunState, place: number, atMs = state.options.clock()) {
     this.delivery = state.progress.claimed[place]!;
     this.atMs = atMs;
     this.#state = state;
     this.#place = place;
-    this.#observed = observed;
-    this.#clock = state.options.clock;
+    this.#observed = observe(state, this.delivery);
   }
 
   get place(): number {
@@ -63,13 +56,27 @@ export class Attempt {
   }
 
   get elapsedMs(): number {
-    return this.#clock() - this.atMs;
+    return this.#state.options.clock() - this.atMs;
   }
 
   /** Moves the attempt to another lane, whose only claimed delivery it is; the outcome is recorded there. */
   moveTo(state: RunState): void {
     this.#state = state;
     this.#place = 0;
+  }
+
+  /** The context of a handler that takes one event. */
+  contextWith(limit: { readonly signal: AbortSignal }): DeliveryContext {
+    const { delivery, atMs } = this;
+    return {
+      deliveryId: deliveryIdOf(this.#state.lane, delivery),
+      attempt: delivery.attempts + 1,
+      attemptedAt: new Date(atMs),
+      replayed: delivery.replays > 0,
+      get signal() {
+        return limit.signal;
+      },
+    };
   }
 
   /** Calls a handler as part of this attempt's trace. */
@@ -170,21 +177,4 @@ export class Attempt {
     const mask = (text: string) => maskPersonalData(text, known);
     return errorGroupOf(topic, subscriber.name, mask(kind), mask(message));
   }
-}
-
-/** The context of a handler that takes one event. */
-export function contextOf(
-  lane: ClaimedLane,
-  { delivery, atMs }: Attempt,
-  limit: { readonly signal: AbortSignal },
-): DeliveryContext {
-  return {
-    deliveryId: deliveryIdOf(lane, delivery),
-    attempt: delivery.attempts + 1,
-    attemptedAt: new Date(atMs),
-    replayed: delivery.replays > 0,
-    get signal() {
-      return limit.signal;
-    },
-  };
 }

@@ -4,8 +4,7 @@ import type { ClaimedDelivery } from '../deliveries/claim.ts';
 import { deliveryIdOf } from '../deliveries/delivery-id.ts';
 import { NotDelivered } from '../subscribers/outcome.ts';
 import type { BatchContext, BatchLimits, PreviousEvent } from '../subscribers/subscriber.ts';
-import { beginAttempt } from './attempt.ts';
-import type { Attempt } from './attempt.ts';
+import { Attempt } from './attempt.ts';
 import { inOrder } from './in-order.ts';
 import { HandlerLimit, isPromise, withinLimit } from './limit.ts';
 import type { RunState } from './run-state.ts';
@@ -66,7 +65,7 @@ function goesAlone({ lane }: RunState, { attempts, replays, keptAttemptAtMs }: C
  * @returns the place after the last one that has an outcome; null when the lane must be released.
  */
 async function deliver(state: RunState, places: readonly number[], runs = 1): Promise<number | null> {
-  const attempts = places.map((place) => beginAttempt(state, place));
+  const attempts = places.map((place) => new Attempt(state, place));
   const { transactional } = state.lane.subscription.subscriber;
   try {
     const taken = await (transactional ? takeInTransaction : take)(state, attempts);
@@ -89,7 +88,7 @@ async function take(state: RunState, attempts: readonly Attempt[]): Promise<numb
   const limit = new HandlerLimit();
   const handled = callHandler(state, attempts, limit);
   const returned = isPromise(handled)
-    ? await withinLimit(handled, limit, timeoutMs, state.options.signal)
+    ? await withinLimit(handled, limit, timeoutMs, state.options.time.signal)
     : handled;
   const taken = countOf(returned, attempts.length);
   // Measured from the last to begin, so that none seems longer than it was.

@@ -60,7 +60,7 @@ export class ClaimLoop {
   /** Whether it only settles from now on. */
   #isEnding = false;
   /** Whether its next turn looks for work, and is not sent yet. */
-  #isAboutToLook = true;
+  isAboutToLook = true;
   /** How often the bell had rung when its last turn that looks was sent. */
   #heard = UNHEARD;
   /** Ends its wait for the next look; null when it does not wait. */
@@ -68,7 +68,7 @@ export class ClaimLoop {
   /** How many turns have failed since the last one that did all. */
   #failures = 0;
   /** Whether the last turn failed, so that the next one only settles. */
-  #isRepeating = false;
+  isRepeating = false;
   /** Whether it took too long, and the next one does less. */
   #isSmaller = false;
   /** Whether a clock was ahead and is back, and its times are not taken back yet. */
@@ -80,15 +80,6 @@ export class ClaimLoop {
     this.#runs = new Runs(relaying);
     this.#portion = portionOf(relaying.db);
     this.#loops = loops;
-  }
-
-  get isAboutToLook(): boolean {
-    return this.#isAboutToLook;
-  }
-
-  /** Whether its last turn failed. */
-  get isRepeating(): boolean {
-    return this.#isRepeating;
   }
 
   get isWaiting(): boolean {
@@ -123,7 +114,7 @@ export class ClaimLoop {
   /** @returns whether there may be more to do. */
   async #takeTurn(): Promise<boolean> {
     const { db, time, dueLooks } = this.#relaying;
-    const isRepeated = this.#isRepeating;
+    const isRepeated = this.isRepeating;
     let turn: TimedTurn;
     let found: number;
     try {
@@ -138,10 +129,10 @@ export class ClaimLoop {
       await this.#outlast(error);
       return true;
     }
-    this.#isRepeating = false;
+    this.isRepeating = false;
     if (isRepeated) return true;
     this.#failures = 0;
-    return (this.#isAboutToLook = await this.#waitForMore(turn, found));
+    return (this.isAboutToLook = await this.#waitForMore(turn, found));
   }
 
   /** @param isLooking whether it fans out and claims too. */
@@ -152,7 +143,7 @@ export class ClaimLoop {
     await releaseLostClaims(db, now);
     const yielded = this.#runs.gather(this.#pace.settlesPartially(), this.#portion.maxSettled);
     const outcomes = yielded.map(({ outcome }) => outcome);
-    const early = isLooking ? [...bell.early] : NO_LOOKS;
+    const early = isLooking ? [...bell.early] : [];
     const claim = isLooking ? this.#nextClaim(early) : NO_CLAIM;
     const writtenByMs = latestClockOf(yielded);
     const sentAt = performance.now();
@@ -165,10 +156,12 @@ export class ClaimLoop {
       for (const look of early) look.end(false);
       throw error;
     }
-    for (const look of early) look.end(isMet(taken) && !looks.leavesOut);
     const receivedAt = performance.now();
+    const { lanes, fannedOut, isAwaited } = taken;
+    // Older open transactions may be before the events of the commits that it waited for.
+    const isMet = taken.isMet && (fannedOut > 0 || !isAwaited) && !looks.leavesOut;
+    for (const look of early) look.end(isMet);
     this.#portion.grow();
-    const { lanes, fannedOut } = taken;
     report.fannedOut += fannedOut;
     onTurn?.(report);
     this.#isClockBack ||= taken.isClockBack || (now === null && taken.nowMs < writtenByMs - STEP_MS);
@@ -192,7 +185,6 @@ export class ClaimLoop {
 
   /** A relay whose lease only a jump of the clock has ended did not die: nothing is charged for it. */
   #withoutJumps(lanes: readonly ClaimedLane[]): readonly ClaimedLane[] {
-    if (lanes.every(({ lapsedAtMs }) => lapsedAtMs === null)) return lanes;
     const jumps = clockJumpsOf(this.#relaying.db);
     return lanes.map((lane) =>
       lane.lapsedAtMs !== null && jumps.hasSkipped(lane.lapsedAtMs) ? { ...lane, lapsedAtMs: null } : lane,
@@ -213,7 +205,7 @@ export class ClaimLoop {
     const { db, time } = this.#relaying;
     const isSmaller = this.#isSmaller;
     this.#isSmaller = false;
-    this.#isRepeating = true;
+    this.isRepeating = true;
     this.#runs.noteFailure();
     if (isSmaller && time.handlersLeftMs() > 0) return;
     this.#failures += 1;
@@ -235,8 +227,8 @@ export class ClaimLoop {
     const now = time.overriddenNow();
     const isNobodyThere = yielded.some(({ outcome }) => foundNobody(outcome));
     try {
-      const nextProbes = isNobodyThere ? (await giveBack(db, subscriptions, now)).nextProbes : NO_PROBES;
-      this.#runs.noteRetries(yielded, nextProbes);
+      const outages = isNobodyThere ? await giveBack(db, subscriptions, now) : null;
+      this.#runs.noteRetries(yielded, outages?.nextProbes);
       if (!outageEnds.areDue(hasRecovered)) return 0;
       const freed = await endOutages(db, subscriptions, now);
       if (freed === null) outageEnds.leave();
@@ -254,11 +246,14 @@ export class ClaimLoop {
    * @returns false if none is expected.
    */
   async #waitForMore({ lanes, fannedOut, isAwaited }: Turn, found: number): Promise<boolean> {
-    const { dueLooks } = this.#relaying;
+    const { bell, dueLooks, looks } = this.#relaying;
     if (lanes.length > 0) await this.#pause(GATHER_MS);
     else if (this.#runs.count > 0) await this.#pause(this.#pace.nextLookMs());
     else if (found > 0 || (fannedOut > 0 && isAwaited) || this.#isCalled() || dueLooks.isOwed) return true;
-    else if (!isAwaited) return this.#noteNothingMore();
+    else if (!isAwaited) {
+      if (!looks.leavesOut) bell.answered = Math.max(bell.answered, this.#heard);
+      return false;
+    }
     // One of the loops waits for producers.
     else if (this.#loops.isWaiting || !this.#pace.waitsForProducers()) return false;
     else await this.#pause(this.#pace.nextLookMs());
@@ -271,19 +266,13 @@ export class ClaimLoop {
     return bell.rings !== looks.heard;
   }
 
-  #noteNothingMore(): false {
-    const { bell, looks } = this.#relaying;
-    if (!looks.leavesOut) bell.answered = Math.max(bell.answered, this.#heard);
-    return false;
-  }
-
   /**
    * Lets the running handlers end, settles their outcomes and releases the lanes. What was leased and not begun is given
    * back before anybody hears that it looks no more, so that a relay that begins then finds it.
    */
   async #end(): Promise<void> {
     this.#isEnding = true;
-    this.#isAboutToLook = false;
+    this.isAboutToLook = false;
     this.#runs.startNothingMore();
     try {
       if (this.#runs.count > 0) await handlersThatWaitForNothing();
@@ -312,7 +301,7 @@ export class ClaimLoop {
     const { bell, looks } = this.#relaying;
     looks.heard = this.#heard = bell.rings;
     bell.early.clear();
-    this.#isAboutToLook = false;
+    this.isAboutToLook = false;
     const { maxLanes, maxDeliveries } = this.#runs.room;
     return {
       maxLanes: this.#portion.of(maxLanes),
@@ -347,7 +336,7 @@ export class ClaimLoop {
         clearTimeout(timer);
         forget();
         if (this.#wake === wake) this.#wake = null;
-        this.#isAboutToLook = isLooking;
+        this.isAboutToLook = isLooking;
         resolve();
       };
       const timer = setTimeout(wake, ms);
@@ -360,23 +349,13 @@ export class ClaimLoop {
 
 /** All loops of the relay, see `Loops`. */
 interface RelaysLoops {
-  /** Whether one of them waits, and so will look again. */
   readonly isWaiting: boolean;
-  /** Starts another one, if there may be one more. */
   start(): void;
-  /** Notes that a loop looks for nothing more. */
   noteEnding(loop: ClaimLoop): void;
 }
 
 /** How much a turn claims, and where. */
 type Claim = Omit<TurnOptions, 'outcomes' | 'now'>;
-
-const NO_LOOKS: readonly EarlyLook[] = [];
-
-/** Whether a turn has fanned out the events of the commit that it waited for. Older open transactions may be before them. */
-const isMet = ({ isMet: hasEnded, fannedOut, isAwaited }: Turn) => hasEnded && (fannedOut > 0 || !isAwaited);
-
-const NO_PROBES: ReadonlyMap<string, number> = new Map();
 
 const NO_CLAIM: Claim = {
   subscriptions: new Map(),

@@ -17,7 +17,7 @@ export async function inOrder(
     let end: number | null = place + 1;
     if (state.isEarly(delivery)) progress.wait(place, delivery.nextAttemptAtMs!);
     else {
-      if (lease.isShort && !(await state.leaseHasTime())) return false;
+      if (lease.isShort && !(await lease.hasTime())) return false;
       if (!state.hasTime()) return false;
       end = await handOver(place);
       if (end === null) return false;

@@ -1,6 +1,6 @@
 import type { ClaimedLane } from '../deliveries/claim.ts';
 import type { LaneOutcome } from '../deliveries/settle.ts';
-import { beginAttempt } from './attempt.ts';
+import { Attempt } from './attempt.ts';
 import { inBatches } from './batch.ts';
 import { EVENT_MISSING, LEASE_EXPIRED } from './failure.ts';
 import { oneByOne } from './one-by-one.ts';
@@ -21,13 +21,15 @@ export class LaneRun {
   lane: ClaimedLane;
   readonly state: RunState;
   #isDone = false;
-  #error: unknown;
+  /** The error that ended the run, which is a bug in the relay. */
+  error: unknown;
   #successors: readonly LaneRun[] = [];
   #whenPaused: () => void = () => undefined;
 
   constructor(lane: ClaimedLane, claimedAtMs: number, options: RunOptions) {
     this.lane = lane;
-    this.state = new RunState(lane, claimedAtMs, options, () => this.#whenPaused());
+    this.state = new RunState(lane, claimedAtMs, options);
+    this.state.lease.whenAwaited = () => this.#whenPaused();
   }
 
   /** Begins the run. @param deliver the work of the run; by default, to deliver all that was claimed. */
@@ -39,15 +41,10 @@ export class LaneRun {
     try {
       await deliver();
     } catch (error) {
-      this.#error = error;
+      this.error = error;
     }
     this.#isDone = true;
     this.#whenPaused();
-  }
-
-  /** The error that ended the run, which is a bug in the relay. */
-  get error(): unknown {
-    return this.#error;
   }
 
   /** Whether the run is done and another relay has the lane: it yields nothing more. */
@@ -106,7 +103,7 @@ export class LaneRun {
 
   async #deliver(): Promise<void> {
     const { progress } = this.state;
-    if (this.lane.lacksEvent) return beginAttempt(this.state, 0).failBy(EVENT_MISSING);
+    if (this.lane.lacksEvent) return new Attempt(this.state, 0).failBy(EVENT_MISSING);
     if (this.#recordLapse()) return;
     const { batch, transactional, place } = this.lane.subscription.subscriber;
     if (place === 'elsewhere' && !(await this.state.readPrevious())) return;
@@ -134,7 +131,7 @@ export class LaneRun {
     const { transactional, sharesCommits, batch } = subscription.subscriber;
     const mayHaveShared = transactional && sharesCommits && batch === null && progress.claimed.length > 1;
     // It counts from the moment at which that relay's lease ran out.
-    if (!mayHaveShared) beginAttempt(this.state, 0, lapsedAtMs).failBy(LEASE_EXPIRED);
+    if (!mayHaveShared) new Attempt(this.state, 0, lapsedAtMs).failBy(LEASE_EXPIRED);
     return true;
   }
 

@@ -5,6 +5,8 @@ export class Lease {
   readonly #leaseMs: number;
   readonly #clock: () => number;
   readonly #signal: AbortSignal | undefined;
+  /** Called each time that it has to be extended before a whole attempt may begin. */
+  whenAwaited: () => void = () => undefined;
   #endsAtMs: number;
   #isLost = false;
   #waiting: (() => void)[] = [];
@@ -50,15 +52,14 @@ export class Lease {
   /**
    * Waits until the lease is long enough for a whole attempt.
    *
-   * @param whenWaiting called each time that the lease has to be extended for that.
    * @returns false when another relay has the lane, or this one must stop.
    */
-  async hasTime(whenWaiting: () => void): Promise<boolean> {
+  async hasTime(): Promise<boolean> {
     // Checked again after each settlement: a slow one extends the lease only from the moment at which it was sent.
     while (this.isShort && !this.isLost && !this.#signal?.aborted) {
       await new Promise<void>((resolve) => {
         this.#waiting.push(resolve);
-        whenWaiting();
+        this.whenAwaited();
       });
     }
     return !this.isLost && !this.#signal?.aborted;

@@ -1,6 +1,5 @@
 import { isConflict, MOST_RUNS } from '../../platform/conflict.ts';
-import { beginAttempt, contextOf } from './attempt.ts';
-import type { Attempt } from './attempt.ts';
+import { Attempt } from './attempt.ts';
 import { HandlerLimit, isPromise, withinLimit } from './limit.ts';
 import type { RunState } from './run-state.ts';
 
@@ -34,7 +33,7 @@ async function strand(state: RunState, turns: Turns): Promise<boolean> {
       progress.wait(place, delivery.nextAttemptAtMs!);
       continue;
     }
-    if (lease.isShort && !(await state.leaseHasTime())) return false;
+    if (lease.isShort && !(await lease.hasTime())) return false;
     for (let runs = 1; ; runs += 1) {
       if (!state.hasTime()) return false;
       const ended = deliver(state, place, runs < MOST_RUNS);
@@ -54,7 +53,7 @@ async function strand(state: RunState, turns: Turns): Promise<boolean> {
  * @returns whether to call it again; a promise of it, which never rejects, where the handler returned one.
  */
 function deliver(state: RunState, place: number, mayRunAgain: boolean): Promise<boolean> | boolean {
-  const attempt = beginAttempt(state, place);
+  const attempt = new Attempt(state, place);
   const { handler, subscriber } = state.lane.subscription;
   const limit = new HandlerLimit();
   const record = () => {
@@ -68,11 +67,11 @@ function deliver(state: RunState, place: number, mayRunAgain: boolean): Promise<
     return isToRunAgain;
   };
   try {
-    const context = contextOf(state.lane, attempt, limit);
+    const context = attempt.contextWith(limit);
     if (state.knowsPrevious) Object.assign(context, { previous: state.previousOf(place) });
     const handled = attempt.within(() => handler(attempt.delivery.event, context));
     if (isPromise(handled)) {
-      const limited = withinLimit(handled, limit, subscriber.timeoutMs, state.options.signal);
+      const limited = withinLimit(handled, limit, subscriber.timeoutMs, state.options.time.signal);
       return untilRecorded(state, attempt, limited.then(record, fail));
     }
   } catch (error) {

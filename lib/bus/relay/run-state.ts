@@ -1,5 +1,3 @@
-import type { LimitFunction } from 'p-limit';
-
 import type { Database } from '../../platform/db/connect.ts';
 import type { LogBatch } from '../../platform/log.ts';
 import { SECOND } from '../../platform/time.ts';
@@ -13,12 +11,12 @@ import { Lease } from './lease.ts';
 import { portionOf } from './portion.ts';
 import type { Absences } from './presence.ts';
 import { Progress } from './progress.ts';
+import type { RelayTime } from './relay-time.ts';
 
 /** The options that all runs of a claim loop share. */
 export interface RunOptions {
   readonly db: Database;
-  /** Aborts when the process must stop. Attempts that this cuts off do not count. */
-  readonly signal: AbortSignal | undefined;
+  readonly time: RelayTime;
   /**
    * The database's clock in epoch milliseconds, or a little behind it, so that an attempt which begins after a claim is
    * recorded as begun after everything that was settled before the claim.
@@ -26,12 +24,8 @@ export interface RunOptions {
   readonly clock: () => number;
   /** The same, or a little ahead of it: a lease measured by it ends early, never late. */
   readonly leaseClock: () => number;
-  /** Whether to start no further handler: the relay's time is up. */
+  /** Whether to start no further handler. */
   readonly isOver: () => boolean;
-  /** Whether a handler with this time limit ends before its host does, if it starts now. */
-  readonly fits: (limitMs: number) => boolean;
-  /** Bounds how many transactions run at once. */
-  readonly inTransactionSlot: LimitFunction;
   /** Counts deliveries that transactional handlers have settled. */
   readonly countCommitted: (subscription: Subscription, delivered: readonly DeliveredAttempt[]) => void;
   /** Of all loops of the relay. */
@@ -70,20 +64,17 @@ export class RunState {
   hasLapsed = false;
   /** Read for components elsewhere only: handlers in process share the bus's database. */
   #previous: ReadonlyMap<number, PreviousDelivery> | null = null;
-  readonly #whenWaiting: () => void;
   readonly #beganAt = performance.now();
 
-  /** @param whenWaiting called when no further handler may start before the lease is extended. */
-  constructor(lane: ClaimedLane, claimedAtMs: number, options: RunOptions, whenWaiting: () => void) {
+  constructor(lane: ClaimedLane, claimedAtMs: number, options: RunOptions) {
     this.lane = lane;
     this.options = options;
-    this.lease = new Lease(claimedAtMs, lane.subscription.leaseMs, options.leaseClock, options.signal);
+    this.lease = new Lease(claimedAtMs, lane.subscription.leaseMs, options.leaseClock, options.time.signal);
     this.progress = new Progress(lane);
-    this.#whenWaiting = whenWaiting;
   }
 
   get isAborted(): boolean {
-    return this.options.signal?.aborted === true;
+    return this.options.time.signal?.aborted === true;
   }
 
   /** Whether a delivery's next attempt is not due yet. */
@@ -125,19 +116,14 @@ export class RunState {
 
   /** Whether there is time to start a handler. Once there is not, none starts for the rest of the run. */
   hasTime(): boolean {
-    const { isOver, fits } = this.options;
+    const { isOver, time } = this.options;
     if (this.isLeft || this.hasLapsed || this.lease.isLost || this.isAborted || isOver() || this.#isSilent())
       return false;
     if (performance.now() - this.#beganAt > SLICE_MS) {
       this.isCutShort = true;
       return false;
     }
-    return fits(this.lane.subscription.subscriber.timeoutMs);
-  }
-
-  /** Waits for a longer lease, where it is too short for an attempt. @returns false when another relay has the lane. */
-  async leaseHasTime(): Promise<boolean> {
-    return await this.lease.hasTime(this.#whenWaiting);
+    return time.fits(this.#subscriber.timeoutMs);
   }
 
   /** Notes that an attempt found nobody there. */

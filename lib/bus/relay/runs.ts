@@ -1,23 +1,16 @@
-import pLimit from 'p-limit';
-import type { LimitFunction } from 'p-limit';
-
-import type { Database } from '../../platform/db/connect.ts';
-import { onceFor } from '../../platform/once-for.ts';
 import type { LaneOutcome, Settled } from '../deliveries/settle.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
 import type { Turn } from '../deliveries/turn.ts';
 import type { Bell, DueLooks, OutageEnds } from './bell.ts';
 import { LaneRun } from './lane-run.ts';
 import { sizeOf, split } from './portion.ts';
-import type { RelayTime } from './relay-time.ts';
 import type { RelayReport } from './report.ts';
 import type { RunOptions } from './run-state.ts';
 import { noteSettled } from './settled.ts';
 
 /** The state that all claim loops of one relay share. */
-export interface Relaying extends Pick<RunOptions, 'db' | 'lines' | 'absences'> {
+export interface Relaying extends Pick<RunOptions, 'db' | 'time' | 'lines' | 'absences'> {
   readonly subscriptions: ReadonlyMap<string, Subscription>;
-  readonly time: RelayTime;
   readonly report: RelayReport;
   readonly onTurn: ((report: RelayReport) => void) | undefined;
   readonly bell: Bell;
@@ -62,19 +55,14 @@ const MAX_LANES = 256;
 const MAX_DELIVERIES = 6000;
 const MIN_DELIVERIES = 64;
 
-/** Transactional handlers at once: the pool's ten connections less those that the relay and its host need. */
-const MAX_TRANSACTIONS = 6;
-
-/** One limit for each database: the relays of a process share its pool. */
-const transactionsOf = onceFor<Database, LimitFunction>(() => pLimit(MAX_TRANSACTIONS));
-
 /** The lanes that a claim loop holds, each with the run that delivers it. */
 export class Runs {
   readonly #relaying: Relaying;
   readonly #runs = new Set<LaneRun>();
   /** What was yielded and is not settled: a run yields nothing more before that. */
   readonly #unsettled = new Map<LaneRun, Yielded>();
-  #error: unknown;
+  /** The error that ended a run, which is a bug in the relay. Its lane is left to its lease; the others go on. */
+  error: unknown;
   #maxDeliveries = MAX_DELIVERIES;
   #startsNothingMore = false;
 
@@ -84,11 +72,6 @@ export class Runs {
 
   get count(): number {
     return this.#runs.size;
-  }
-
-  /** The error that ended a run, which is a bug in the relay. Its lane is left to its lease; the others go on. */
-  get error(): unknown {
-    return this.#error;
   }
 
   /** How much the next claim may take. */
@@ -132,7 +115,7 @@ export class Runs {
     for (const run of this.#runs) {
       if (this.#unsettled.has(run)) continue;
       if (run.error !== undefined) {
-        this.#error ??= run.error;
+        this.error ??= run.error;
         this.#runs.delete(run);
         continue;
       }
@@ -162,7 +145,7 @@ export class Runs {
   /** Tells the runs which of their outcomes were settled. Drops those that are done. */
   confirm(yielded: readonly Yielded[], settled: Settled | null): void {
     if (!settled) return;
-    const { report, absences } = this.#relaying;
+    const { db, time, report, absences } = this.#relaying;
     report.delivered += settled.delivered;
     report.failed += settled.failed;
     report.waited += settled.waited;
@@ -171,7 +154,7 @@ export class Runs {
       this.#unsettled.delete(run);
       const isReleased = outcome.keepUntilMs === null;
       if (settled.held.has(outcome.id)) {
-        this.#noteSettled(run.lane.subscription, outcome);
+        noteSettled(db, run.lane.subscription, outcome, time.handlersLeftMs());
         if (foundNobody(outcome)) absences.forget(run.lane.subscription.subscriber.name);
         run.state.hasLapsed ||= settled.lapsed.has(outcome.id);
         this.#keep(run, outcome, settled);
@@ -195,11 +178,11 @@ export class Runs {
    *
    * @param nextProbes of the subscribers in an outage: their lanes wait for these, whatever their deliveries are due.
    */
-  noteRetries(yielded: readonly Yielded[], nextProbes: ReadonlyMap<string, number>): void {
+  noteRetries(yielded: readonly Yielded[], nextProbes?: ReadonlyMap<string, number>): void {
     for (const { run, outcome } of yielded) {
       const { retryAtMs, unfinished } = outcome;
       const { name } = run.lane.subscription.subscriber;
-      const probeAt = foundNobody(outcome) ? nextProbes.get(name) : undefined;
+      const probeAt = foundNobody(outcome) ? nextProbes?.get(name) : undefined;
       this.noteNext(probeAt ?? retryAtMs);
       if (probeAt === undefined) for (const { nextAttemptAtMs } of unfinished) this.noteNext(nextAttemptAtMs);
     }
@@ -237,14 +220,6 @@ export class Runs {
     await Promise.all(Array.from(this.#runs, (run) => run.pauses()));
   }
 
-  #noteSettled(
-    { topic, subscriber }: Subscription,
-    { delivered, unfinished }: Pick<LaneOutcome, 'delivered' | 'unfinished'>,
-  ): void {
-    const { db, time } = this.#relaying;
-    noteSettled(db, { topic, subscriber: subscriber.name, delivered, unfinished }, time.handlersLeftMs());
-  }
-
   #dropLost(run: LaneRun): void {
     this.#relaying.report.leasesLost += 1;
     this.#runs.delete(run);
@@ -257,19 +232,14 @@ export class Runs {
   }
 
   #runOptions(clocks: Clocks): RunOptions {
-    const { db, time, lines, report, absences } = this.#relaying;
+    const { db, time, report } = this.#relaying;
     return {
+      ...this.#relaying,
       ...clocks,
-      db,
-      lines,
-      absences,
-      signal: time.signal,
       isOver: () => this.#startsNothingMore || time.isOver(),
-      fits: (limitMs) => time.fits(limitMs),
-      inTransactionSlot: transactionsOf(db),
       countCommitted: (subscription, delivered) => {
         report.delivered += delivered.length;
-        this.#noteSettled(subscription, { delivered, unfinished: [] });
+        noteSettled(db, subscription, { delivered, unfinished: [] }, time.handlersLeftMs());
       },
     };
   }

@@ -1,12 +1,14 @@
 import type { Database } from '../../platform/db/connect.ts';
-import type { DeliveredAttempt, UnfinishedAttempt } from '../deliveries/settle.ts';
+import type { LaneOutcome } from '../deliveries/settle.ts';
+import type { Subscription } from '../deliveries/subscription.ts';
 
-/** The attempts of one subscription that the database has recorded. */
-export interface SettledAttempts {
+/** Attempts that the database has recorded. */
+type Attempts = Pick<LaneOutcome, 'delivered' | 'unfinished'>;
+
+/** Those of one subscription. */
+interface SettledAttempts extends Attempts {
   readonly topic: string;
   readonly subscriber: string;
-  readonly delivered: readonly DeliveredAttempt[];
-  readonly unfinished: readonly UnfinishedAttempt[];
 }
 
 /** Must return at once and not throw. @param leftMs how long the process may still work. */
@@ -19,6 +21,11 @@ export function onSettled(db: Database, listener: SettledListener): void {
   listeners.set(db, listener);
 }
 
-export function noteSettled(db: Database, attempts: SettledAttempts, leftMs: number): void {
-  listeners.get(db)?.(attempts, leftMs);
+export function noteSettled(
+  db: Database,
+  { topic, subscriber }: Subscription,
+  { delivered, unfinished }: Attempts,
+  leftMs: number,
+): void {
+  listeners.get(db)?.({ topic, subscriber: subscriber.name, delivered, unfinished }, leftMs);
 }

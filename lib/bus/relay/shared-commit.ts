@@ -1,9 +1,6 @@
-import type { Transaction } from '../../platform/db/connect.ts';
-import { beginAttempt, contextOf } from './attempt.ts';
-import type { Attempt } from './attempt.ts';
+import { Attempt } from './attempt.ts';
 import { inOrder } from './in-order.ts';
 import { isPromise } from './limit.ts';
-import type { HandlerLimit } from './limit.ts';
 import type { RunState } from './run-state.ts';
 import { endWithoutFailure, inTransaction } from './transaction.ts';
 import type { HandlersTransaction } from './transaction.ts';
@@ -63,7 +60,7 @@ async function callHandlers(
   { tx, limited }: HandlersTransaction,
   attempts: Attempt[],
 ): Promise<void> {
-  const { progress, lease } = state;
+  const { lane, progress, lease } = state;
   const closesAt = performance.now() + COMMIT_MS;
   const mayJoin = (place: number) =>
     attempts.length < most &&
@@ -73,16 +70,12 @@ async function callHandlers(
     state.hasTime();
   let place: number | null = first;
   do {
-    const attempt = beginAttempt(state, place);
+    const attempt = new Attempt(state, place);
     attempts.push(attempt);
-    const handled = callHandler(state, attempt, tx, limited());
+    const context = Object.assign(attempt.contextWith(limited()), { tx });
+    const handled = attempt.within(() => lane.subscription.handler(attempt.delivery.event, context));
     if (isPromise(handled)) await handled;
     attempt.durationMs = attempt.elapsedMs;
     place = progress.next(place + 1);
   } while (place !== null && mayJoin(place));
-}
-
-function callHandler({ lane }: RunState, attempt: Attempt, tx: Transaction, limit: HandlerLimit): unknown {
-  const context = Object.assign(contextOf(lane, attempt, limit), { tx });
-  return attempt.within(() => lane.subscription.handler(attempt.delivery.event, context));
 }

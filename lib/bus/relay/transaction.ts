@@ -1,3 +1,6 @@
+import pLimit from 'p-limit';
+import type { LimitFunction } from 'p-limit';
+
 import { onAbort } from '../../platform/abort.ts';
 import { jitterMs, MOST_RUNS } from '../../platform/conflict.ts';
 import { transactOnce } from '../../platform/db/connect.ts';
@@ -14,6 +17,12 @@ import type { Attempt } from './attempt.ts';
 import { CommitUnknown } from './failure.ts';
 import { HandlerTimeout, HandlerLimit } from './limit.ts';
 import type { RunState } from './run-state.ts';
+
+/** Transactional handlers at once: the pool's ten connections less those that the relay and its host need. */
+const MAX_TRANSACTIONS = 6;
+
+/** One limit for each database: the relays of a process share its pool. */
+const slotsOf = onceFor<Database, LimitFunction>(() => pLimit(MAX_TRANSACTIONS));
 
 /** A transaction in which handlers run, one after the other. */
 export interface HandlersTransaction {
@@ -59,7 +68,8 @@ export async function inTransaction(state: RunState, handle: Handling): Promise<
 
 async function transact(state: RunState, handle: Handling): Promise<readonly Attempt[]> {
   const { lane, options } = state;
-  const { db, signal, fits, inTransactionSlot } = options;
+  const { db, time } = options;
+  const { signal } = time;
   const { timeoutMs } = lane.subscription.subscriber;
   const whole = new AbortController();
   let limit: HandlerLimit | null = null;
@@ -69,7 +79,6 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
     limit?.abort(reason);
     whole.abort(reason);
   };
-  const stop = () => cut(signal?.reason);
   // The limit is the handler's own: it does not include the wait for a connection.
   const limited = () => {
     clearTimeout(timer);
@@ -82,7 +91,7 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
       db,
       async (tx) => {
         // The wait for a connection took as long as the transactions before this one did.
-        if (!fits(timeoutMs)) throw new NotBegun();
+        if (!time.fits(timeoutMs)) throw new NotBegun();
         const attempts = await handle({ tx, limited });
         stage = 'settling';
         await settle(state, tx, attempts);
@@ -91,12 +100,12 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
       },
       whole.signal,
     );
-  const forget = onAbort(signal, stop);
+  const forget = onAbort(signal, () => cut(signal?.reason));
   try {
     for (let runs = 1; ; runs += 1) {
       stage = 'waiting';
       try {
-        return await inTransactionSlot(run);
+        return await slotsOf(db)(run);
       } catch (error) {
         clearTimeout(timer);
         if (stage === 'waiting' || error instanceof TransactionNotBegun) throw new NotBegun({ cause: error });
