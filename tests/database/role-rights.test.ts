@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import pg from 'pg';
 import { describe, expect } from 'vitest';
 
+import { backfill } from '../../lib/bus/deliveries/operations/backfill.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { prune } from '../../lib/bus/deliveries/prune.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
@@ -10,11 +11,13 @@ import { outboxEvent } from '../../lib/bus/outbox/record.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { indexEvents } from '../../lib/components/identifiers/index-events.ts';
 import { examine } from '../../lib/console/doctor/read.ts';
+import { readFamily } from '../../lib/console/event/family.ts';
 import { readOverview } from '../../lib/console/overview/read.ts';
 import { duties, perform } from '../../lib/edge/cron/duties.ts';
 import { store } from '../../lib/elsewhere/emit/call.ts';
 import { connect, migrate } from '../../lib/platform/db/connect.ts';
 import { DAY, MINUTE } from '../../lib/platform/time.ts';
+import { storedWithoutLedger } from '../support/backfills.ts';
 import { test as busTest } from '../support/bus-test.ts';
 import {
   drainLive,
@@ -256,6 +259,32 @@ describe('a role that was granted what relays do', () => {
     ])
       await expect(as(roles.functions, statement), statement).rejects.toMatchObject({ code: '42501' });
   });
+
+  test('delivers on after a restart of the server, which leaves positions out', async ({
+    bus,
+    roles,
+    ledger,
+    handed,
+  }) => {
+    await emitPayments(bus.db, 1, 1);
+    await onConnectionsOf(roles.functions.url, async (db) => await drainLive(db, [ledger()]));
+    await rows(bus.db, `update reserved_positions set server = 'an earlier life'`);
+    await onConnectionsOf(roles.functions.url, async (db) => {
+      await emitPayments(db, 2, 2);
+      await drainLive(db, [ledger()]);
+    });
+    expect(handed).toEqual([1, 2]);
+  });
+
+  test('backfills', async ({ bus, roles, ledger, handed }) => {
+    await storedWithoutLedger(bus.db, 1, 2);
+    await onConnectionsOf(roles.functions.url, async (db) => {
+      const asked = { topic: 'payment.captured', subscriber: 'ledger', since: new Date(0), by: 'kari' };
+      expect(await backfill(db, asked)).toMatchObject({ written: 2, isEnded: true });
+      await drainLive(db, [ledger()]);
+    });
+    expect(handed).toEqual([1, 2]);
+  });
 });
 
 test('a relay whose role may not see when others’ transactions began waits for all that emit', async ({
@@ -312,6 +341,15 @@ describe('a role that was granted to read', () => {
     await expect(
       as(roles.oncall, 'select postbud_emit($1, $2)', ['booking.approved', approved]),
     ).rejects.toMatchObject({ code: '42501' });
+  });
+
+  test('sees what an event has led to', async ({ bus, roles, ledger }) => {
+    const [id] = await emitPayments(bus.db, 1, 1);
+    await drainLive(bus.db, [ledger()]);
+    await onConnectionsOf(roles.oncall.url, async (db) => {
+      const family = await readFamily(db, { eventId: id!, correlationId: null, position: 1 });
+      expect(family).toMatchObject({ causes: [], effects: [] });
+    });
   });
 });
 
