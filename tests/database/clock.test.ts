@@ -46,4 +46,15 @@ describe('the daily event of 06:00 UTC (rule 8)', () => {
     expect(days).toHaveLength(31);
     expect(days.at(-1)).toBe('2026-11-21');
   });
+
+  test('is emitted on its day although a clock that was a year ahead has emitted later days', async ({
+    bus,
+  }) => {
+    await strike(bus, '2026-11-21T06:00:00Z');
+    const early = await strike(bus, '2027-11-21T06:00:00Z');
+    expect(await strike(bus, '2026-11-22T06:00:00Z')).toEqual(['2026-11-22']);
+    expect(await strike(bus, '2026-11-22T06:01:00Z')).toEqual([]);
+    await strike(bus, early[0]! + 'T06:00:00Z');
+    expect((await struck(bus)).filter((day) => day === '2026-11-22' || day === early[0])).toHaveLength(2);
+  });
 });

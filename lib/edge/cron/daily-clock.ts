@@ -1,4 +1,4 @@
-import { and, eq, isNotNull, max, sql } from 'drizzle-orm';
+import { and, eq, lte, max, sql } from 'drizzle-orm';
 
 import { events } from '../../../drizzle/schema.ts';
 import { emit } from '../../bus/outbox/emit.ts';
@@ -41,7 +41,8 @@ async function dueDays(tx: Transaction, now: Date | undefined): Promise<string[]
       nowMs: sql<number>`extract(epoch from clock_timestamp())::float8 * 1000`,
     })
     .from(events)
-    .where(and(eq(topic, 'cron.daily.06_00'), isNotNull(dedupeKey)));
+    // Later days were emitted while a clock was ahead: those between are due all the same.
+    .where(and(eq(topic, 'cron.daily.06_00'), lte(dedupeKey, dayOf(now))));
   const newest = midnight((now?.getTime() ?? row!.nowMs) - STRIKES_AFTER_MS);
   // Without an earlier event, begin today: yesterday there was nobody to receive one.
   const today = midnight(now?.getTime() ?? row!.nowMs);
@@ -52,6 +53,9 @@ async function dueDays(tx: Transaction, now: Date | undefined): Promise<string[]
   for (let at = first; at <= newest; at += DAY) days.push(new Date(at).toISOString().slice(0, 10));
   return days;
 }
+
+const dayOf = (now: Date | undefined) =>
+  sql`to_char(coalesce(${now?.toISOString() ?? null}::text::timestamptz, clock_timestamp()) at time zone 'utc', 'YYYY-MM-DD')`;
 
 function midnight(ms: number): number {
   return Math.floor(ms / DAY) * DAY;
