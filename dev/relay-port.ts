@@ -36,6 +36,11 @@ export class RelayStatus {
     return Date.now() - (this.#lastTurnAt ?? this.#startedAt);
   }
 
+  /** Whether the database has answered a turn of late. */
+  get isRelaying(): boolean {
+    return this.#lastTurnAt !== null && this.silentMs <= SILENT_AFTER_MS;
+  }
+
   health(): Response {
     const isSilent = this.silentMs > SILENT_AFTER_MS;
     const status = isSilent ? 'the database does not answer' : this.isEnding ? 'ending' : 'ok';

@@ -63,7 +63,10 @@ async function relayUntilStopped(db: Database): Promise<void> {
     subscribers,
     settings: config,
     signal: stop.signal,
-    heartbeat: () => beat(config().alerts),
+    // As of the cron: where the database answers no turn, the watcher is to wake somebody.
+    heartbeat: async () => {
+      if (status.isRelaying) await beat(config().alerts);
+    },
   });
   // It throws if every relay failed; the log has every error.
   const relaying = keepRelaying({

@@ -88,6 +88,24 @@ test('a relay process counts what it does, writes lines, and performs the duties
   expect(messages).toEqual(expect.arrayContaining(['the relay process runs', 'delivery', 'relay']));
 });
 
+test.for([
+  ['once a minute', [], ['GET']],
+  ['only while the database answers its turns', ['alter function postbud_turn_4 rename to lost'], []],
+] as const)('a relay process calls the watcher outside %s', async ([, statements, beats]) => {
+  const { db, receiver, variables } = await opened();
+  receiver.behave = answer(204);
+  await rows(
+    db,
+    `insert into subscriber_limits (subscriber, rate_count, rate_ms) values ('ledger', 6000, 60000)`,
+  );
+  for (const statement of statements) await rows(db, statement);
+  const relay = await startRelay({ ...variables, HEARTBEAT_URL: receiver.url });
+  await expect.poll(async () => await rows(db, 'select from subscriber_limits')).toEqual([]);
+  // It comes after the duties, which the end waits for.
+  await relay.stop();
+  expect(receiver.got.map(({ method }) => method)).toEqual(beats);
+});
+
 test('a relay process that cannot work says why, and ends', async () => {
   const url = await createDatabase(inject('postgresUrl'));
   const port = String(await freePort());
