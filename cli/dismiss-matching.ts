@@ -7,7 +7,7 @@ import { atMost } from './command.ts';
 import type { Call } from './command.ts';
 import { requireDeliveryId } from './delivery-id.ts';
 import { misused } from './failure.ts';
-import { carryOut, confirmNumber, titleOf, writeWarnings } from './operation.ts';
+import { carryOut, confirmNumber, lostWords, titleOf, writeWarnings } from './operation.ts';
 import { writeOutcome } from './outcome.ts';
 import { requireReason } from './reason.ts';
 import { dismissedBy, inSteps } from './steps.ts';
@@ -43,6 +43,7 @@ export async function dismissMatching(call: Call): Promise<number> {
     : requireReason(given, 'dismiss --topic payment.captured --since 24h --reason "test data"');
   const { dismissAllThatMatch, showDismissal } = await import('../lib/console/dismissals/routes.ts');
   let dismissed = 0;
+  let isLost = false;
   return await carryOut(call, {
     nothing: NOTHING,
     preview: () => bus.ask(showDismissal, { query: fields, named: NAMED }),
@@ -52,23 +53,26 @@ export async function dismissMatching(call: Call): Promise<number> {
       `${quantity(matched, 'dead letter')} ${matched === 1 ? 'matches' : 'match'}`,
     ],
     confirm: ({ matched }) => confirmNumber(call, 'Dismiss', matched, NOTHING),
-    begin: async (preview) =>
-      await inSteps(
+    begin: async ({ request: { expectedCount, ...which } }, isAgain) => {
+      isLost = isAgain;
+      return await inSteps(
         call,
-        async () => {
-          const { expectedCount, ...which } = preview.request;
-          const body = { ...which, ...(dismissed === 0 && { expectedCount }), reason };
+        async (before) => {
+          const isFirst = before === null && !isAgain;
+          const body = { ...which, ...(isFirst && { expectedCount }), reason };
           const done = await bus.ask(dismissAllThatMatch, { body, named: NAMED });
           dismissed += dismissedBy(done.view).done;
           return done;
         },
         dismissedBy,
-      ),
+      );
+    },
     tell(view) {
       const { left } = dismissedBy(view);
-      if (dismissed === 0 && left === 0) return;
+      if (dismissed === 0 && left === 0 && !isLost) return;
       const rest = left === 0 ? '' : ` ${quantity(left, 'dead letter')} left: run it again.`;
-      writeOutcome(call, left === 0, `Dismissed ${quantity(dismissed, 'dead letter')}.${rest}`);
+      const what = `Dismissed ${quantity(dismissed, 'dead letter')}.${lostWords(isLost)}${rest}`;
+      writeOutcome(call, left === 0, what);
     },
   });
 }

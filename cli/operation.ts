@@ -24,8 +24,12 @@ export interface Operation<Preview, Begun, Progress = never> {
   readonly matched?: (preview: Preview) => readonly [number: number, words: string];
   /** @throws Failure where it is not confirmed. */
   readonly confirm: (preview: Preview) => Promise<void>;
-  /** Has the server begin it, under the id of the preview: a repeated request does nothing twice. */
-  readonly begin: (preview: Preview) => Promise<Answered<Begun>>;
+  /**
+   * Has the server begin it, under the id of the preview: a repeated request does nothing twice.
+   *
+   * @param isAgain whether the answer to an earlier request was lost, which may have been carried out.
+   */
+  readonly begin: (preview: Preview, isAgain: boolean) => Promise<Answered<Begun>>;
   /** Says what has begun. */
   readonly tell?: (begun: Begun, preview: Preview) => void;
   readonly followed?: Followed<Progress> & {
@@ -71,9 +75,9 @@ export async function carryOut<Preview, Begun, Progress = never>(
     throw new Failure(EXIT.failed, `${operation.nothing.slice(0, -1)}: ${words}, not ${count(expected)}.`);
   if (isDry) return EXIT.ok;
   await operation.confirm(preview);
-  const begun = await operation.begin(preview).catch((error: unknown) => {
-    if (error instanceof Unavailable && error.exitCode === EXIT.unreachable) return operation.begin(preview);
-    throw error;
+  const begun = await operation.begin(preview, false).catch((error: unknown) => {
+    if (!(error instanceof Unavailable) || error.exitCode !== EXIT.unreachable) throw error;
+    return operation.begin(preview, true);
   });
   if (!isJson) operation.tell?.(begun.view, preview);
   const followed = isFollowed ? operation.followed : undefined;
@@ -110,6 +114,11 @@ export async function followToItsEnd<Progress>(
 export function titleOf(given: Given, verb: string, what: string): string {
   if (given.isSet('dry-run')) return `Would ${verb} ${what}.`;
   return given.isSet('yes') ? `About to ${verb} ${what}.` : `${capitalize(verb)} ${what}?`;
+}
+
+/** Says that more may have been done than was answered. */
+export function lostWords(isLost: boolean): string {
+  return isLost ? ' The answer to an earlier request was lost: what that did is not counted.' : '';
 }
 
 export function warningText([fact, consequence]: Warning): string {

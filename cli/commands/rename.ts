@@ -4,7 +4,7 @@ import { atMost } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { YES, confirm } from '../confirm.ts';
 import { EXIT, Failure, misused } from '../failure.ts';
-import { carryOut, titleOf, writeWarnings } from '../operation.ts';
+import { carryOut, lostWords, titleOf, writeWarnings } from '../operation.ts';
 import { writeOutcome } from '../outcome.ts';
 import { REASON, requireReason } from '../reason.ts';
 import { inSteps } from '../steps.ts';
@@ -23,7 +23,7 @@ export const command: Command = {
   notes: [
     'What waits and what died goes to the new name, in order and before anything newer. What was delivered stays under the former name. Delivery ids change.',
     'Refused while the catalog of the server’s release lists the former name, and where it does not list the new one.',
-    'First shows what it would move, then asks for confirmation. Without a terminal it needs --yes. Deliveries of events that the new name has already are not moved but dismissed: with --yes, only if --dismiss-duplicates agrees to that.',
+    'First shows what it would move, then asks for confirmation. Without a terminal it needs --yes. If the number has changed since, it moves nothing and exits with 1. Deliveries of events that the new name has already are not moved but dismissed: with --yes, only if --dismiss-duplicates agrees to that.',
   ],
   options: {
     topic: { value: '<topic>', help: 'only this topic; by default every topic' },
@@ -47,6 +47,7 @@ async function run(call: Call): Promise<number> {
   const named = { to: 'the new name' };
   const { rename, showRenamePreview } = await import('../../lib/console/subscribers/rename.ts');
   const sum = { moved: 0, dismissed: 0 };
+  let isLost = false;
   return await carryOut(call, {
     nothing: NOTHING,
     preview: () => bus.ask(showRenamePreview, { parameters, query: { to, topic }, named }),
@@ -70,18 +71,25 @@ async function run(call: Call): Promise<number> {
       const action = `Rename ${subscriber} to ${to}, ${duplicates === 0 ? 'and ' : ''}${moves}${dismisses}`;
       await confirm(call, { action, count: left, nothing: NOTHING });
     },
-    begin: async ({ duplicates }) =>
-      await inSteps(
+    begin: async ({ duplicates, left: expectedCount }, isAgain) => {
+      isLost = isAgain;
+      return await inSteps(
         call,
-        async () => {
-          const body = { to, topic, reason, dismissDuplicates: duplicates > 0 };
-          const done = await bus.ask(rename.route, { parameters, body, named });
+        async (before) => {
+          const isFirst = before === null && !isAgain;
+          const how = { dismissDuplicates: duplicates > 0, ...(isFirst && { expectedCount }) };
+          const done = await bus.ask(rename.route, {
+            parameters,
+            body: { to, topic, reason, ...how },
+            named,
+          });
           sum.moved += done.view.moved;
           sum.dismissed += done.view.dismissed;
           return done;
         },
         stepOf,
-      ),
+      );
+    },
     tell({ left }, { topics }) {
       if (topics.length === 0) return;
       const names = joinNames(topics.map((one) => one.topic));
@@ -95,7 +103,7 @@ async function run(call: Call): Promise<number> {
           ? ''
           : ` ${quantity(left, 'delivery')} ${have} come for ${subscriber} meanwhile: run it again.`;
       const moved = `Renamed ${subscriber} to ${to} on ${names}: ${quantity(sum.moved, 'delivery')} moved.`;
-      writeOutcome(call, true, `${moved}${twins}${rest}`);
+      writeOutcome(call, true, `${moved}${twins}${lostWords(isLost)}${rest}`);
     },
   });
 }

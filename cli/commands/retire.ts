@@ -4,7 +4,7 @@ import { atMost } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { YES, confirm } from '../confirm.ts';
 import { misused } from '../failure.ts';
-import { carryOut, titleOf } from '../operation.ts';
+import { carryOut, lostWords, titleOf } from '../operation.ts';
 import { writeOutcome } from '../outcome.ts';
 import { REASON, requireReason } from '../reason.ts';
 import { dismissedBy, inSteps } from '../steps.ts';
@@ -22,7 +22,7 @@ export const command: Command = {
   ],
   notes: [
     'Dismisses what waits for it and what died. Afterwards the subscription shows up nowhere. Refused while the catalog of the server’s release lists it.',
-    'First shows what it would dismiss, then asks for confirmation. Without a terminal it needs --yes.',
+    'First shows what it would dismiss, then asks for confirmation. Without a terminal it needs --yes. If the number has changed since, it dismisses nothing and exits with 1.',
   ],
   options: {
     topic: { value: '<topic>', help: 'only this topic; by default every topic' },
@@ -48,6 +48,7 @@ async function run(call: Call): Promise<number> {
   const parameters = { subscriber };
   const { retire, showRetirePreview } = await import('../../lib/console/subscribers/retire.ts');
   let dismissed = 0;
+  let isLost = false;
   return await carryOut(call, {
     nothing: NOTHING,
     preview: () => bus.ask(showRetirePreview, { parameters, query: { topic } }),
@@ -61,16 +62,20 @@ async function run(call: Call): Promise<number> {
       const action = `Retire ${subscriber} from ${from}, and dismiss ${quantity(count, 'delivery')}`;
       if (topics.length > 0) await confirm(call, { action, count, nothing: NOTHING });
     },
-    begin: async () =>
-      await inSteps(
+    begin: async ({ matched: expectedCount }, isAgain) => {
+      isLost = isAgain;
+      return await inSteps(
         call,
-        async () => {
-          const done = await bus.ask(retire.route, { parameters, body: { topic, reason } });
+        async (before) => {
+          const isFirst = before === null && !isAgain;
+          const body = { topic, reason, ...(isFirst && { expectedCount }) };
+          const done = await bus.ask(retire.route, { parameters, body });
           dismissed += dismissedBy(done.view).done;
           return done;
         },
         dismissedBy,
-      ),
+      );
+    },
     tell(view, { topics }) {
       if (topics.length === 0) return;
       const { left } = dismissedBy(view);
@@ -80,7 +85,7 @@ async function run(call: Call): Promise<number> {
       writeOutcome(
         call,
         true,
-        `Retired ${subscriber} from ${from}: ${quantity(dismissed, 'delivery')} dismissed.${rest}`,
+        `Retired ${subscriber} from ${from}: ${quantity(dismissed, 'delivery')} dismissed.${lostWords(isLost)}${rest}`,
       );
     },
   });

@@ -2,6 +2,7 @@ import stringWidth from 'string-width';
 import { describe, expect } from 'vitest';
 
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
+import { problemValue } from '../../lib/platform/http/problem-codes.ts';
 import { emitToBooks } from '../support/books.ts';
 import { drain, drainLive, rows } from '../support/bus.ts';
 import { test } from '../support/cli-test.ts';
@@ -11,6 +12,9 @@ const UNKNOWN = '019a0000-0000-7000-8000-000000000009';
 
 /** Finds the id of an incident in what `incidents` wrote. */
 const idIn = (out: string) => /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/.exec(out)![0];
+
+/** What is answered where the commit is in doubt. */
+const inDoubt = () => Response.json(problemValue('database_unavailable'), { status: 503 });
 
 const widthOf = (text: string) => Math.max(...text.split('\n').map((line) => stringWidth(line)));
 
@@ -178,6 +182,65 @@ describe('incidents', () => {
         '✓ Dismissed 3 dead letters.',
       ]);
       expect((await operators.ask('/dead-letters')).json).toMatchObject({ total: 0 });
+    },
+  );
+
+  test.for([
+    [
+      'dismiss --topic payment.captured',
+      '✓ Dismissed 0 dead letters. The answer to an earlier request was lost: what that did is not counted.',
+    ],
+    [
+      'retire books',
+      '✓ Retired books from payment.captured: 0 deliveries dismissed. The answer to an earlier request was lost: what that did is not counted.',
+    ],
+    [
+      'rename books ledger',
+      '✓ Renamed books to ledger on payment.captured: 0 deliveries moved. The answer to an earlier request was lost: what that did is not counted.',
+    ],
+  ] as const)(
+    '%s that was carried out, and whose answer was lost, does not say that nothing was done',
+    async ([line, said], { bus, operators, server, postbud }) => {
+      await operators.died(3);
+      if (!line.startsWith('dismiss')) {
+        await emitToBooks(bus.db, 4, 6);
+        await drain(bus.db, [attach('audit', {})]);
+      }
+      server.answerInstead = async (request) => {
+        if (request.method !== 'POST') return undefined;
+        server.answerInstead = null;
+        const path = new URL(request.url).pathname.replace('/platform/event-bus', '');
+        expect((await operators.ask(path, { json: await request.json() })).status).toBe(200);
+        return inDoubt();
+      };
+      const done = await postbud(`${line} --reason tests --yes`);
+      expect([done.code, done.out, done.err]).toEqual([
+        0,
+        said,
+        expect.not.stringMatching(/Nothing was (dismissed|retired|renamed)/),
+      ]);
+    },
+  );
+
+  test.for([
+    ['retire books', 'Nothing was retired: 5 deliveries stand under this name, not 3.'],
+    ['rename books ledger', 'Nothing was renamed: 5 deliveries stand under this name, not 3.'],
+  ] as const)(
+    '%s is refused where more has come for it since the question',
+    async ([line, said], { bus, postbud }) => {
+      await emitToBooks(bus.db, 1, 3);
+      await drain(bus.db, [attach('audit', {})]);
+      const refused = await postbud(`${line} --reason tests`, {
+        async answer() {
+          await emitToBooks(bus.db, 4, 5);
+          await drain(bus.db, [attach('audit', {})]);
+          return 'y';
+        },
+      });
+      expect([refused.code, refused.err]).toEqual([1, expect.stringContaining(said)]);
+      expect(await rows(bus.db, `select distinct state::text from deliveries`)).toEqual([
+        { state: 'pending' },
+      ]);
     },
   );
 
