@@ -26,10 +26,11 @@ export interface Given {
 }
 
 /**
- * Parses a command line with `parseArgs` of Node. Its strict mode neither suggests an option nor refuses an empty
- * value, so its tokens are checked here.
+ * Parses a command line with `parseArgs` of Node. Its strict mode neither suggests an option nor refuses an empty value
+ * or argument, so its tokens are checked here.
  *
- * @throws Failure for an unknown option, with the nearest known one; for a missing, empty or superfluous value.
+ * @throws Failure for an unknown option, with the nearest known one; for a missing, empty or superfluous value; for an
+ *   empty argument.
  */
 export function parse(args: readonly string[], options: Options): Given {
   const { tokens } = parseArgs({
@@ -43,7 +44,11 @@ export function parse(args: readonly string[], options: Options): Given {
   const values = new Map<string, string[]>();
   const positionals: string[] = [];
   for (const token of tokens) {
-    if (token.kind === 'positional') positionals.push(token.value);
+    if (token.kind === 'positional') {
+      // An unset variable of a script, as below.
+      if (token.value.trim() === '') throw misused('An argument is empty.', 'Write it, or leave it out.');
+      positionals.push(token.value);
+    }
     if (token.kind !== 'option') continue;
     const { name, rawName, value } = token;
     const option = Object.hasOwn(options, name) ? options[name] : undefined;

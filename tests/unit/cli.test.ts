@@ -76,6 +76,7 @@ describe('a command line', () => {
     [['--topic='], '--topic is empty.', 'Write --topic <topic>, or leave it out.'],
     [['--delivery', '', '--yes'], '--delivery is empty.', 'Write --delivery <id>, or leave it out.'],
     [['--yes=no'], '--yes takes no value.', 'Write --yes.'],
+    [['', '--yes'], 'An argument is empty.', 'Write it, or leave it out.'],
   ])('the command line %j is refused', (args, message, advice) => {
     expect(() => parsed(...args)).toThrow(expect.objectContaining({ exitCode: 2, message, advice }));
   });
@@ -326,6 +327,8 @@ describe('the command line', () => {
       'Add --yes to do it without asking, or --dry-run for a preview.',
     ],
     [['dead-letters', '12'], "'12' is not a delivery id."],
+    [['why', ''], 'An argument is empty.'],
+    [['subscriber', ' '], 'An argument is empty.'],
     [['replay', '--delivery', '1-2', '--delivery', '13', '--yes'], "'13' is not a delivery id."],
     [['replay', 'payment.captured', '--since', '24h', '--subscriber', '', '--yes'], '--subscriber is empty'],
     [['dead-letters', '1-2', '--topic', 'x'], '--topic filters the list'],
