@@ -100,8 +100,11 @@ async function run(call: Call): Promise<number> {
     },
     tell: (done, preview) => tell(call, done, preview),
     followed: {
-      look: ({ replayId, replayed }) =>
-        replayId === null || replayed === 0 ? null : () => bus.ask(showReplay, { parameters: { replayId } }),
+      look: ({ replayId, matched, replayed }) =>
+        // Of a paced one, the cron may be about to put back the first.
+        replayId === null || matched === 0 || (replayed === 0 && perMinute === undefined)
+          ? null
+          : () => bus.ask(showReplay, { parameters: { replayId } }),
       isSettled: (now) => openOf(now) === 0,
       words: progressWords,
       ends: (now) => ({

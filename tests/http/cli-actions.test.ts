@@ -278,6 +278,23 @@ describe('replay --wait', () => {
     expect([code, out]).toEqual([0, expect.stringMatching(/\n✓ 7 of 7 delivered at \d\d:\d\d:\d\d UTC\.$/)]);
   });
 
+  test('replay --wait follows a paced replay whose first step another process takes', async ({
+    bus,
+    server,
+    operators,
+    postbud,
+  }) => {
+    await operators.died(2);
+    server.answerInstead = async (request) => {
+      if (request.method !== 'POST') return undefined;
+      server.answerInstead = async () => void (await drainLive(bus.db, [ledger()]));
+      const { json } = await operators.ask('/replay', { json: await request.json() });
+      return Response.json({ ...json, replayed: 0 });
+    };
+    const { code, out } = await postbud(`${LAST_DAY} --per-minute 1000`);
+    expect([code, out]).toEqual([0, expect.stringContaining('✓ 2 of 2 delivered at')]);
+  });
+
   test('replay --wait ends with 1 when some fail again', async ({ bus, server, operators, postbud }) => {
     await operators.died(2);
     server.answerInstead = async ({ method }) => {
