@@ -1,7 +1,6 @@
 import { ago, timeText } from '../../lib/console/kit/instants.ts';
-import { count } from '../../lib/console/kit/words.ts';
 import type { SetAside } from '../../lib/console/set-aside/read.ts';
-import { whatWords } from '../../lib/console/set-aside/words.ts';
+import { openWords, whatWords } from '../../lib/console/set-aside/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
@@ -29,8 +28,8 @@ async function run(call: Call): Promise<number> {
     return EXIT.ok;
   }
   const { out } = terminal;
-  const { items, open, generatedAt: now } = view;
-  out.write(wrapTo(out.columns, items.length === 0 ? 'Nothing is set aside.' : `${count(open)} to repair.`));
+  const { items, generatedAt: now } = view;
+  out.write(wrapTo(out.columns, items.length === 0 ? 'Nothing is set aside.' : openWords(view)));
   for (const item of items) out.write(summaryOf(item, now, out));
   if (items.length > 0) out.write(`\n${out.paint('dim', times())}`);
   return EXIT.ok;

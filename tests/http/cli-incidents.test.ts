@@ -7,6 +7,7 @@ import { emitToBooks } from '../support/books.ts';
 import { drain, drainLive, rows } from '../support/bus.ts';
 import { test } from '../support/cli-test.ts';
 import { ledger } from '../support/ledger.ts';
+import { BROWSER } from '../support/operator-test.ts';
 
 const UNKNOWN = '019a0000-0000-7000-8000-000000000009';
 
@@ -368,6 +369,17 @@ describe('incidents', () => {
 });
 
 describe('set-aside', () => {
+  test('says that more is to be repaired than is listed', async ({ bus, operators, postbud }) => {
+    await rows(
+      bus.db,
+      `insert into set_aside (at, kind, topic, event_id, found)
+       select now(), 'unfit_marker', 'payment.captured', gen_random_uuid(), '{}' from generate_series(1, 101)`,
+    );
+    const said = '101 to repair. The newest 100 are listed: the others follow as these are repaired.';
+    expect((await postbud('set-aside')).out).toContain(said);
+    expect((await operators.ask('/set-aside', { accept: BROWSER })).text).toContain(said);
+  });
+
   test('lists what the bus set aside, and repair dismisses a row without an event', async ({
     bus,
     server,

@@ -9,9 +9,9 @@ import { eventPath, incidentsPath, topicPath } from '../kit/links.ts';
 import { card, emptyCard, section } from '../kit/sections.ts';
 import { ACTIONS, table } from '../kit/table.ts';
 import type { Column } from '../kit/table.ts';
-import { count, shortId } from '../kit/words.ts';
+import { shortId } from '../kit/words.ts';
 import type { SetAside, SetAsideList } from './read.ts';
-import { repairWords, whatWords } from './words.ts';
+import { openWords, repairWords, whatWords } from './words.ts';
 
 const REFRESH_SECONDS = 15;
 
@@ -21,7 +21,7 @@ export function setAsidePage(view: SetAsideList, context: PageContext): Html {
   const content = html`<p class="back"><a href="${incidentsPath()}">← Incidents</a></p>
     ${heading({
       title: 'Set aside',
-      lead: `${count(open)} to repair. Rows that should not exist stop nothing but themselves.`,
+      lead: `${openWords(view)} Rows that should not exist stop nothing but themselves.`,
       live: liveness(generatedAt, REFRESH_SECONDS, context.url),
     })}
     ${open > 0 && missingReplayScope(context.operator)}
