@@ -3,16 +3,22 @@ import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { drawList } from '../draw.ts';
 import { EXIT } from '../failure.ts';
+import { gather } from '../gather.ts';
+import { wrapTo } from '../text.ts';
 import { times } from '../times.ts';
+
+/** A screenful. */
+const LISTED = 20;
 
 export const command: Command = {
   name: 'timers',
   summary: 'show what will happen: events that are set for later',
-  usage: ['timers [--topic <topic>] [--key <timerKey>]'],
+  usage: ['timers [--topic <topic>] [--key <timerKey>] [--limit <number>]'],
   notes: ['The next one comes first. Cancel one with cancel-timer <eventId>.'],
   options: {
     topic: { value: '<topic>', help: 'only this topic' },
     key: { value: '<timerKey>', help: 'only timers of this key' },
+    limit: { value: '<number>', help: `how many to list (default: ${LISTED})` },
   },
   examples: [
     ['timers', 'what happens next'],
@@ -25,18 +31,23 @@ async function run(call: Call): Promise<number> {
   const { given, terminal, isJson, bus } = call;
   atMost(0, given);
   const { listTimers } = await import('../../lib/console/timers/routes.ts');
+  const limit = given.wholeNumber('limit', 1, 10_000) ?? LISTED;
   const query = { topic: given.text('topic'), timerKey: given.text('key') };
-  const { json, view } = await bus.ask(listTimers, { query, named: { timerKey: '--key' } });
+  const named = { timerKey: '--key' };
+  const { json, view } = await gather(bus, listTimers, { limit, lists: ['items'], query, named });
   if (isJson) {
     writeJson(call, json);
     return EXIT.ok;
   }
   const { out } = terminal;
-  if (view.items.length === 0) out.write('No timers are set.');
-  else {
+  const { items, nextCursor, filters } = view;
+  if (items.length === 0) {
+    const isFiltered = filters.topic !== null || filters.timerKey !== null;
+    out.write(isFiltered ? 'No timers match.' : 'No timers are set.');
+  } else {
     out.write(drawList(out, timersByTime(view)));
-    const more = view.nextCursor === null ? '' : `The next ${view.items.length}: --json has the others. `;
-    out.write(`\n${out.paint('dim', `${more}${times()}`)}`);
+    const more = nextCursor === null ? '' : `There are later ones: add --limit ${items.length * 5}. `;
+    out.write(`\n${out.paint('dim', wrapTo(out.columns, `${more}${times()}`))}`);
   }
   return EXIT.ok;
 }

@@ -3,6 +3,7 @@ import { describe, expect, vi } from 'vitest';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { drain, payloadOf, rows } from '../support/bus.ts';
 import { test } from '../support/cli-test.ts';
+import { BROWSER } from '../support/operator-test.ts';
 import { approved, batch, deployed } from '../support/posted-events.ts';
 
 const HOURS_48 = { now: Date.now() + 48 * 3_600_000 };
@@ -40,21 +41,54 @@ describe('an operator', () => {
     ).toEqual([{ id: 'bkg_1' }]);
   });
 
-  test('repairs a timer that the catalog refused: it is released again', async ({ bus, postbud }) => {
+  test('lists as many timers as asked for, and is told of a topic that there is not', async ({
+    bus,
+    postbud,
+  }) => {
+    for (const id of Array.from({ length: 60 }, (_, index) => `bkg_${index}`))
+      await emit(bus.db, 'booking.reminder.due', remind(id), { at: '24h', timerKey: id });
+    const first = await postbud('timers');
+    expect([first.out.match(/bkg_\d+/g)!.length, first.out]).toEqual([
+      40,
+      expect.stringContaining('There are later ones: add --limit 100.'),
+    ]);
+    const all = await postbud('timers --limit 100 --json');
+    expect(all.json()).toMatchObject({ items: Array.from({ length: 60 }, () => ({})), nextCursor: null });
+    expect(await postbud('timers --key bkg_60')).toMatchObject({ code: 0, out: 'No timers match.' });
+    expect(await postbud('timers --topic booking.reminder.duw')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("Did you mean 'booking.reminder.due'?"),
+    });
+  });
+
+  test('repairs a timer that the catalog refused: it is released again', async ({
+    bus,
+    operators,
+    postbud,
+  }) => {
     const { id } = await emit(bus.db, 'booking.reminder.due', remind('bkg_1'), { at: '1h' });
     await rows(bus.db, `update timers set payload = '{}' where id = $1`, [id]);
     await drain(bus.db, [], HOURS_48);
     const listed = await postbud('set-aside');
     expect(listed.out.replaceAll(/\s+/g, ' ')).toContain('A timer of booking.reminder.due that is due');
     const [, row] = /npx postbud repair (\d+) --reason/.exec(listed.out)!;
+    const followed = async () =>
+      (await operators.ask(`/set-aside?done=repair&done.id=${row}`, { accept: BROWSER })).text;
+    const released = 'The timer is released when the relay next looks';
+    const refused = await postbud(`repair ${row} --reason tried`);
+    expect(refused.out.replaceAll(/\s+/g, ' ')).toContain(released);
+    expect(await followed()).toContain('Its timer is released when the relay next looks.');
+    await drain(bus.db, [], HOURS_48);
+    expect(await followed()).toContain('The catalog still refuses the timer: it is set aside again.');
     await rows(bus.db, 'update timers set payload = $2::jsonb where id = $1', [
       id,
       JSON.stringify(remind('bkg_1')),
     ]);
-    const repaired = await postbud(`repair ${row} --reason tried`);
-    expect(repaired.out.replaceAll(/\s+/g, ' ')).toContain('The timer is released when the relay next looks');
+    const again = await postbud(`repair ${Number(row) + 1} --reason tried`);
+    expect(again.out.replaceAll(/\s+/g, ' ')).toContain(released);
     await drain(bus.db, [], HOURS_48);
     expect(await rows(bus.db, 'select id::text from events')).toEqual([{ id }]);
+    expect(await followed()).toContain('Its event is fanned out.');
   });
 });
 

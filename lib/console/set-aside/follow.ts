@@ -1,6 +1,6 @@
 import { and, eq } from 'drizzle-orm';
 
-import { awaitingFanOut, deliveries, setAside } from '../../../drizzle/schema.ts';
+import { awaitingFanOut, deliveries, setAside, timers } from '../../../drizzle/schema.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
@@ -16,23 +16,38 @@ export async function followRepair(db: Database, { id }: { readonly id: string }
     .select({
       now,
       repairedAt,
+      timerId: timers.id,
+      refusedAt: timers.refusedAt,
       waiting: db.$count(awaitingFanOut, isIts),
       fannedOut: db.$count(deliveries, eq(deliveries.eventId, eventId)),
     })
     .from(setAside)
+    .leftJoin(timers, eq(timers.id, eventId))
     .where(eq(setAside.id, Number(id)));
   if (!found?.repairedAt) return null;
-  const isWaiting = found.waiting > 0;
-  const rest = isWaiting
-    ? 'Its event waits for fan-out.'
-    : found.fannedOut > 0
-      ? 'Its event is fanned out.'
-      : 'It stays on record, and nothing is delivered.';
+  const [tone, rest] = outcomeOf(found);
   return {
-    tone: isWaiting ? 'wait' : 'ok',
+    tone,
     words: html`<b>Repaired ${id}.</b> ${rest}`,
-    isSettled: !isWaiting,
+    isSettled: tone !== 'wait',
     since: instantOf(found.repairedAt),
     now: instantOf(found.now),
   };
+}
+
+interface Found {
+  /** Of a timer that is not released yet. */
+  readonly timerId: string | null;
+  readonly refusedAt: Date | null;
+  /** Whether its event waits for fan-out. */
+  readonly waiting: number;
+  readonly fannedOut: number;
+}
+
+function outcomeOf({ timerId, refusedAt, waiting, fannedOut }: Found): readonly [Following['tone'], string] {
+  if (refusedAt !== null) return ['fail', 'The catalog still refuses the timer: it is set aside again.'];
+  if (timerId !== null) return ['wait', 'Its timer is released when the relay next looks.'];
+  if (waiting > 0) return ['wait', 'Its event waits for fan-out.'];
+  if (fannedOut > 0) return ['ok', 'Its event is fanned out.'];
+  return ['ok', 'It stays on record, and nothing is delivered.'];
 }

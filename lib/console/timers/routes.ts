@@ -1,5 +1,6 @@
 import { answered } from '../../platform/http/operation.ts';
 import { routesOf } from '../kit/action.ts';
+import { requireKnownTopic } from '../kit/known-names.ts';
 import { timersPath } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
 import { timerActions } from './actions.ts';
@@ -48,7 +49,13 @@ export const listTimers = operatorRoute({
       }),
     },
   },
-  handle: async ({ query, bus }) => await readTimers(await bus.database(), query),
+  handle: async ({ query, bus }) => {
+    const db = await bus.database();
+    const view = await readTimers(db, query);
+    // A topic of another release may have timers before it has events.
+    if (view.items.length === 0) await requireKnownTopic(db, query.topic);
+    return view;
+  },
   page: timersPage,
 });
 
