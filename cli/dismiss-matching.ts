@@ -52,6 +52,7 @@ export async function dismissMatching(call: Call): Promise<number> {
       matched,
       `${quantity(matched, 'dead letter')} ${matched === 1 ? 'matches' : 'match'}`,
     ],
+    isEmpty: ({ matched }) => matched === 0,
     confirm: ({ matched }) => confirmNumber(call, 'Dismiss', matched, NOTHING),
     begin: async ({ request: { expectedCount, ...which } }, isAgain) => {
       isLost = isAgain;

@@ -22,6 +22,8 @@ export interface Operation<Preview, Begun, Progress = never> {
   readonly draw: (preview: Preview, pane: Pane) => void;
   /** How many there are, for `--expected`, and the words that say so. */
   readonly matched?: (preview: Preview) => readonly [number: number, words: string];
+  /** Whether there is nothing to do, so that nothing is begun, nor kept in the operator log. */
+  readonly isEmpty?: (preview: Preview) => boolean;
   /** @throws Failure where it is not confirmed. */
   readonly confirm: (preview: Preview) => Promise<void>;
   /**
@@ -73,7 +75,8 @@ export async function carryOut<Preview, Begun, Progress = never>(
   const [matched, words] = operation.matched?.(preview) ?? [];
   if (expected !== undefined && matched !== expected)
     throw new Failure(EXIT.failed, `${operation.nothing.slice(0, -1)}: ${words}, not ${count(expected)}.`);
-  if (isDry) return EXIT.ok;
+  // A program is given the answer of what has begun, also of nothing.
+  if (isDry || (!isJson && operation.isEmpty?.(preview))) return EXIT.ok;
   await operation.confirm(preview);
   const begun = await operation.begin(preview, false).catch((error: unknown) => {
     if (!(error instanceof Unavailable) || error.exitCode !== EXIT.unreachable) throw error;

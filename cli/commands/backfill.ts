@@ -73,6 +73,7 @@ async function run(call: Call): Promise<number> {
     },
     draw: (view, pane) => write(view, given, pane),
     matched: ({ matched }) => [matched, `${count(matched)} are missing`],
+    isEmpty: ({ matched, underWay }) => matched === 0 && underWay === null,
     confirm: ({ matched }) => confirmNumber(call, 'Backfill', matched, NOTHING),
     begin({ request, backfillId }) {
       const body = { ...request, backfillId, reason: given.text('reason') };

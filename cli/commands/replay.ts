@@ -93,6 +93,8 @@ async function run(call: Call): Promise<number> {
       matched,
       `${quantity(matched, 'delivery')} ${matched === 1 ? 'matches' : 'match'}`,
     ],
+    // What is left out is refused, with the reason.
+    isEmpty: ({ matched, leftOut }) => matched === 0 && leftOut.length === 0,
     confirm: ({ matched }) => confirmNumber(call, 'Replay', matched, NOTHING),
     begin({ request, replayId, matched }) {
       const body = { ...request, replayId, expectedCount: matched, reason: given.text('reason') };

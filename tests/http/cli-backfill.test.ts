@@ -83,8 +83,9 @@ describe('npx postbud backfill', () => {
     expect(await backfilled(bus)).toBe(0);
   });
 
-  test('says that nothing is missing', async ({ postbud }) => {
+  test('says that nothing is missing, and leaves no entry in the log', async ({ bus, postbud }) => {
     const { code, err } = await postbud(`${LINE} --yes`);
+    expect(await rows(bus.db, 'select from operator_actions')).toEqual([]);
     expect([code, err]).toEqual([
       0,
       expect.stringMatching(

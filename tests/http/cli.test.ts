@@ -413,8 +413,13 @@ describe('replay', () => {
     ]);
   });
 
-  test('replay says when there is nothing to replay', async ({ postbud }) => {
+  test('replay says when there is nothing to replay, and leaves no entry in the log', async ({
+    bus,
+    postbud,
+  }) => {
+    vi.stubEnv('POSTBUD_TOKEN', await operatorToken({ scope: 'event-bus:read' }));
     const { code, err, out } = await postbud(`${LAST_DAY} --yes`);
+    expect(await rows(bus.db, 'select from replays')).toEqual([]);
     expect([code, err, out]).toEqual([
       0,
       'Nothing to replay: no dead letter of payment.captured matches.',
