@@ -8,6 +8,6 @@ export function requireDeliveryId(written: string): void {
   if (isDeliveryId(written)) return;
   throw misused(
     `'${written}' is not a delivery id.`,
-    'Copy one from npx postbud dead-letters, for example 12-345',
+    'npx postbud dead-letters, incidents and why have them, for example 12-345',
   );
 }

@@ -8,6 +8,7 @@ import { SECOND } from '../../lib/platform/time.ts';
 import { atMost } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { drawList } from '../draw.ts';
+import { unknownName } from '../nearest.ts';
 import { followToItsEnd } from '../operation.ts';
 import type { Followed } from '../operation.ts';
 import { writeItem } from '../outcome.ts';
@@ -43,15 +44,26 @@ async function run(call: Call): Promise<number> {
   atMost(1, given);
   const [subscriber] = given.positionals;
   const seconds = given.wholeNumber('timeout', 1, 600) ?? DEFAULT_SECONDS;
-  const { beginSmokeTest, showSmokeTest } = await import('../../lib/console/smoke/routes.ts');
+  const { beginSmokeTest, showDeployment, showSmokeTest } = await import('../../lib/console/smoke/routes.ts');
+  if (subscriber !== undefined) {
+    const { subscribers } = (await bus.ask(showDeployment)).view;
+    const names = subscribers.map((one) => one.subscriber);
+    if (!names.includes(subscriber)) throw unknownName('subscriber', subscriber, names);
+  }
   const { view: begun } = await bus.ask(beginSmokeTest, { body: { subscriber } });
   const parameters = { smokeTestId: begun.test?.smokeTestId ?? '' };
   const smokeTest: Followed<SmokeTest> = {
     isSettled: ({ test }) => test?.state !== 'waiting',
-    words: outcomeWords,
+    words: (view) => outcomeWords(tested(view, subscriber)),
     drawEnd: (view, pane) =>
-      subscriber === undefined ? write(view, pane) : writeOne(view, subscriber, pane),
-    ends: (view) => ({ isGood: view.test?.state === 'arrived', words: endWords(view, seconds) }),
+      subscriber === undefined ? write(view, pane) : writeOne(tested(view, subscriber), pane),
+    ends: (view) => ({
+      isGood:
+        subscriber === undefined
+          ? view.test?.state === 'arrived'
+          : tested(view, subscriber).subscribers.every(({ state }) => state === 'arrived'),
+      words: endWords(tested(view, subscriber), seconds),
+    }),
   };
   return await followToItsEnd(
     call,
@@ -59,6 +71,13 @@ async function run(call: Call): Promise<number> {
     () => bus.ask(showSmokeTest, { parameters }),
     seconds * SECOND,
   );
+}
+
+/** What was sent something: of a test of one subscriber, that one alone, whatever else is wrong. */
+function tested(view: SmokeTest, subscriber: string | undefined): SmokeTest {
+  if (subscriber === undefined) return view;
+  const subscribers = view.subscribers.filter((one) => one.subscriber === subscriber);
+  return { ...view, webhooks: [], subscribers };
 }
 
 function write(view: SmokeTest, pane: Pane): void {
@@ -80,10 +99,9 @@ function write(view: SmokeTest, pane: Pane): void {
 }
 
 /** Writes what became of a test event to one subscriber. */
-function writeOne(view: SmokeTest, subscriber: string, pane: Pane): void {
-  const subscribers = view.subscribers.filter((one) => one.subscriber === subscriber);
-  pane.write(drawList(pane, attachedList({ ...view, subscribers })));
-  writeProblems(subscribers, pane);
+function writeOne(view: SmokeTest, pane: Pane): void {
+  pane.write(drawList(pane, attachedList(view)));
+  writeProblems(view.subscribers, pane);
 }
 
 function endWords(view: SmokeTest, seconds: number): string {

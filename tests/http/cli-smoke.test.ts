@@ -129,6 +129,25 @@ describe('npx postbud smoke', () => {
     expect((await postbud('smoke --json')).json()).toEqual(smokeTestExample);
   });
 
+  test('of one subscriber ends with 0 when that one has it, whatever else is wrong', async ({
+    server,
+    postbud,
+  }) => {
+    server.answerInstead = shown({
+      ...smokeTestExample,
+      test: { ...smokeTestExample.test!, state: 'failed' },
+      webhooks: [{ ...unset, state: 'misconfigured', problem: 'WEBHOOK_WALLETPAYMENTS_SCHEME is wrong' }],
+    });
+    const { code, out } = await postbud('smoke accounting');
+    expect([code, out.split('\n').at(-1)]).toEqual([0, '✓ Everything arrived: 1 test.']);
+  });
+
+  test('of an unknown subscriber is refused with the nearest name', async ({ bus, postbud }) => {
+    const { code, err } = await postbud('smoke legder');
+    expect([code, err]).toEqual([2, "Unknown subscriber 'legder'. Did you mean 'ledger'?"]);
+    expect(await rows(bus.db, 'select from smoke_tests')).toEqual([]);
+  });
+
   test('says when the relay last ran, where the time is up', async ({ bus, server, postbud }) => {
     expect(server.url).toContain('http');
     const { code, out } = await postbud('smoke --timeout 1');
