@@ -52,18 +52,19 @@ export async function replay(
   requireRunning(asked, attached);
   const { topic = null, since = null, expectedCount, reason } = asked;
   const id = asked.replayId ?? uuidv7();
-  const [row] = await requeue(db, asked, now, (at) => [
-    ...matchingValues(asked, attached, at),
-    expectedCount ?? null,
-    id,
-    by,
-    reason ?? null,
-    JSON.stringify(asked),
-  ]).catch(async (error: unknown) => {
+  const request = async () =>
+    await requeue(db, asked, now, (at) => [
+      ...matchingValues(asked, attached, at),
+      expectedCount ?? null,
+      id,
+      by,
+      reason ?? null,
+      JSON.stringify(asked),
+    ]);
+  const [row] = await request().catch(async (error: unknown) => {
     // The same request was recorded while this one ran: this one is rolled back, and gets the answer of the other.
-    const earlier = isDuplicate(error) ? await earlierReplay(db, id) : null;
-    if (!earlier) throw error;
-    return [{ matched: 0, replayed: 0, earlier, left_out: null, refused: null }];
+    if (isDuplicate(error)) return await request();
+    throw error;
   });
   const { matched, replayed, earlier } = row!;
   if (earlier) return { replayId: id, topic, since, ...earlier };
@@ -75,10 +76,7 @@ export async function replay(
   return { replayId: id, topic, since, matched, replayed: putBack ?? 0 };
 }
 
-/**
- * Takes the locks in a statement of its own, so that the snapshot of the next one is no older than they are. Deliveries
- * that were dead-lettered while it waited for them are not part of the request.
- */
+/** Deliveries that were dead-lettered while it waited for the locks are not part of the request. */
 async function requeue(
   db: Database,
   asked: ReplayRequest,
@@ -159,18 +157,6 @@ function isDuplicate(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '23505';
 }
 
-/** Reads the result of a replay with the same id that ended after this one's statement began. */
-async function earlierReplay(db: Database, id: string): Promise<Earlier | null> {
-  const [row] = await run<Earlier>(driverOf(db), {
-    text: `${EARLIER} where id = $1::uuid`,
-    values: [id],
-  });
-  return row ?? null;
-}
-
-const EARLIER = `
-    select matched, coalesce(put_back, replayed) as replayed from replays left join paced_replays on replay_id = id`;
-
 /** The homes of the request's lanes. */
 const HOMES = `
   lanes where home_id is null and case when $3::text is null
@@ -189,7 +175,9 @@ const NOT_LOCKED = `
 
 const chosenOf = (matching: string) => `
   with ${matching},
-  earlier as materialized (${EARLIER} where id = $12::uuid
+  earlier as materialized (
+    select matched, coalesce(put_back, replayed) as replayed from replays left join paced_replays on replay_id = id
+    where id = $12::uuid
   ),
   is_on as materialized (
     select not exists (select from earlier)
