@@ -16,6 +16,9 @@
 // 8. the record of an operator's action, and of what is set aside, which nobody else changes;
 // 9. rows of `incidents`. Their watcher locks them under an advisory lock of its own, and none of the rows above.
 //
+// Where one waits for a lock before the statement that needs it, it does so in a statement of its own: so the snapshot of the
+// next one is no older than the lock, and has what others wrote before they let go of it.
+//
 // A transactional handler holds rows of its own before it comes to step 2.
 
 /** First half of the key of the fan-out lock. One fan-out at a time, so that positions follow the order of commits. */

@@ -1,5 +1,6 @@
 import type { Transaction } from '../../platform/db/connect.ts';
 import { run } from '../../platform/db/statement.ts';
+import type { SubscriptionName } from './subscription.ts';
 
 /**
  * Makes lanes due again whose front is gone or has moved: a dead letter that halted them was replayed or dismissed, or a
@@ -9,12 +10,7 @@ import { run } from '../../platform/db/statement.ts';
  *
  * @param of one subscription; without it, all.
  */
-export async function releaseLanes(
-  tx: Transaction,
-  of?: { readonly topic: string; readonly subscriber: string },
-  now?: Date,
-): Promise<void> {
-  // In a statement of its own, so that the snapshot of the next one is no older than the locks.
+export async function releaseLanes(tx: Transaction, of?: SubscriptionName, now?: Date): Promise<void> {
   const lanes = await run<{ id: string }>(tx, {
     text: LOCK,
     values: [of?.topic ?? null, of?.subscriber ?? null],

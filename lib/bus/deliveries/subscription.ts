@@ -4,6 +4,12 @@ import { catalog, isTopicName } from '../catalog/catalog.ts';
 import { SMOKE_TEST } from '../catalog/smoke-test.ts';
 import type { AttachedSubscriber, Handler } from '../subscribers/subscriber.ts';
 
+/** The name of a subscription. */
+export interface SubscriptionName {
+  readonly topic: string;
+  readonly subscriber: string;
+}
+
 /** One topic of one attached subscriber. */
 export interface Subscription {
   /** `topic subscriber`; neither holds a space. */

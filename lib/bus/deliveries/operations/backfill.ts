@@ -8,20 +8,16 @@ import { driverOf, limitStatements, run } from '../../../platform/db/statement.t
 import { MINUTE, sleep } from '../../../platform/time.ts';
 import { subscribersOf } from '../../catalog/catalog.ts';
 import { FAN_OUT_LOCK } from '../locks.ts';
+import { clock } from '../parts.ts';
 import { CountChanged, notListed } from '../refusals.ts';
 import { releaseLanes } from '../release.ts';
+import type { SubscriptionName } from '../subscription.ts';
+import type { Timing } from './asked.ts';
 import { missingOf } from './missing.ts';
-import type { BackfillPreview } from './missing.ts';
+import type { Backfilling, BackfillPreview } from './missing.ts';
 
-/** The older events of a topic that a subscriber is to be given. */
-export interface Backfilling {
-  readonly topic: string;
-  readonly subscriber: string;
-  /** Creation time of the oldest event. */
-  readonly since: Date;
-}
-
-export interface BackfillRequest extends Backfilling {
+/** Without `until`, all is written in one call, unless there is a pace. */
+export interface BackfillRequest extends Backfilling, Partial<Timing> {
   /** The operator. */
   readonly by: string;
   readonly reason?: string | null;
@@ -31,10 +27,6 @@ export interface BackfillRequest extends Backfilling {
   readonly id?: string;
   /** Refuses the backfill unless exactly this many deliveries are missing. */
   readonly expectedCount?: number;
-  /** When to stop writing here, in milliseconds since the epoch; `advanceBackfills` then continues. By default never. */
-  readonly until?: number;
-  /** Overrides the database's clock in tests. */
-  readonly now?: Date;
 }
 
 export interface Backfill {
@@ -52,7 +44,7 @@ export class BackfillUnderWay extends Error {
   readonly code = 'backfill_under_way';
   readonly id: string;
 
-  constructor(id: string, { topic, subscriber }: Pick<Backfilling, 'topic' | 'subscriber'>) {
+  constructor(id: string, { topic, subscriber }: SubscriptionName) {
     super(
       `A backfill of ${topic} for ${subscriber} is under way: wait for its end, or stop it. It has the id ${id}.`,
     );
@@ -123,7 +115,7 @@ const NEXT = `
  */
 export async function stopBackfill(db: Database, id: string, by: string, reason: string): Promise<boolean> {
   return await db.transaction(async (tx) => {
-    const [stopped] = await run<{ topic: string; subscriber: string }>(tx, {
+    const [stopped] = await run<SubscriptionName>(tx, {
       text: STOP,
       values: [id, by, reason, uuidv7()],
     });
@@ -184,11 +176,11 @@ async function advance(
     if (await beginBackfill(db, id, now)) {
       const step = await stepBackfill(db, id, most, now);
       written += step.written;
-      if (step.isEnded || (perMinute !== null && !step.isWritten)) return { written, isEnded: step.isEnded };
-      if (Date.now() >= until) return { written, isEnded: false };
+      const isDone = step.isEnded || (perMinute !== null && !step.isWritten);
+      if (isDone || Date.now() >= until) return { written, isEnded: step.isEnded };
     } else {
-      if (Date.now() + LOOK_EVERY_MS >= until) return { written, isEnded: await isEnded(db, id) };
-      if (await isEnded(db, id)) return { written, isEnded: true };
+      const ended = await isEnded(db, id);
+      if (ended || Date.now() + LOOK_EVERY_MS >= until) return { written, isEnded: ended };
       await sleep(LOOK_EVERY_MS);
     }
   }
@@ -246,11 +238,7 @@ const STEP = `
   from postbud_backfill_1($1::uuid, $2::int, coalesce($3::text::timestamptz, clock_timestamp()))`;
 
 /** Makes all lanes of a subscription due: whatever they waited for, older deliveries may come before it. */
-export async function wakeLanes(
-  tx: Transaction,
-  of: { readonly topic: string; readonly subscriber: string },
-  now?: Date,
-): Promise<void> {
+export async function wakeLanes(tx: Transaction, of: SubscriptionName, now?: Date): Promise<void> {
   await limitStatements(tx, 1 * MINUTE);
   await run(tx, { text: LOCK_LANES, values: [of.topic, of.subscriber] });
   await run(tx, { text: WAKE, values: [of.topic, of.subscriber, now?.toISOString() ?? null] });
@@ -279,9 +267,7 @@ const MAKE_LANES = `
 
 // Events that are not fanned out yet lack the subscriber only if another release emitted them: they get it here.
 const OPEN = `
-  with clock as materialized (
-    select coalesce($10::text::timestamptz, clock_timestamp()) as now
-  ),
+  with ${clock('$10')},
   marker as (
     update awaiting_fan_out set subscribers = array_append(subscribers, $3::text), open = open + 1
     where topic = $2::text and created_at >= $4::text::timestamptz and not $3::text = any (subscribers)

@@ -2,6 +2,7 @@ import { v7 as uuidv7 } from 'uuid';
 
 import type { Database } from '../../../platform/db/connect.ts';
 import { limitStatements, run } from '../../../platform/db/statement.ts';
+import type { Word } from './asked.ts';
 
 /** What an operator cancelled. */
 export interface CancelledTimer {
@@ -17,7 +18,7 @@ export interface CancelledTimer {
  */
 export async function cancelTimerById(
   db: Database,
-  asked: { readonly id: string; readonly by: string; readonly reason: string },
+  asked: Word & { readonly id: string },
 ): Promise<CancelledTimer | null> {
   const { id, by, reason } = asked;
   return await db.transaction(async (tx) => {

@@ -3,15 +3,16 @@ import { v7 as uuidv7 } from 'uuid';
 import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
+import { logged } from '../parts.ts';
 import { recounted } from '../recount.ts';
 import { NotActedOn } from '../refusals.ts';
 import { releaseLanes } from '../release.ts';
+import type { SubscriptionName } from '../subscription.ts';
+import type { Timing, Word } from './asked.ts';
 import type { ActedOn } from './first-of-lane.ts';
 
 /** Dead letters of a subscription: all, or those that everything given here fits. */
-export interface DeadLetters {
-  readonly topic: string;
-  readonly subscriber: string;
+export interface DeadLetters extends SubscriptionName {
   /** Only these, whatever else is given. */
   readonly deliveryIds?: readonly string[];
   /** The kind of their error, its group, and words of it. */
@@ -24,17 +25,11 @@ export interface DeadLetters {
 }
 
 /** An operator's word that deliveries will not be made, and how it is recorded. */
-export interface Dismissal {
+export interface Dismissal extends Word, Timing {
   readonly action: 'dismiss' | 'retire';
-  readonly by: string;
-  readonly reason: string;
   readonly incidentId?: string | null;
   /** The dead letter that it is for, where that is a single one. */
   readonly deliveryId?: string | null;
-  /** When to begin no further chunk, in milliseconds since the epoch. What is left then takes another call. */
-  readonly until: number;
-  /** Overrides the database's clock in tests. */
-  readonly now?: Date;
 }
 
 /** A dismissal as far as it has come. */
@@ -79,7 +74,7 @@ export async function dismiss(db: Database, which: DeadLetters, how: Dismissal):
  */
 export async function dismissOne(
   db: Database,
-  { deliveryId, ...how }: Pick<Dismissal, 'by' | 'reason'> & { readonly deliveryId: string },
+  { deliveryId, ...how }: Word & { readonly deliveryId: string },
 ): Promise<ActedOn & { readonly dismissedAt: number; readonly released: boolean }> {
   const { topic, subscriber, halts, at } = await findOne(db, deliveryId);
   const of = { deliveryId, topic, subscriber };
@@ -91,9 +86,7 @@ export async function dismissOne(
   return { ...of, dismissedAt: (await findOne(db, deliveryId)).at!, released: false };
 }
 
-interface FoundOne {
-  readonly topic: string;
-  readonly subscriber: string;
+interface FoundOne extends SubscriptionName {
   readonly halts: boolean;
   readonly is_dead: boolean;
   /** When it was dismissed. */
@@ -144,7 +137,7 @@ export async function dismissDeadLetters(
 
 /** Gives the parameters of a statement that `dismissingOf` makes. @param chosen the third. */
 export function dismissalValues(
-  { topic, subscriber }: Pick<DeadLetters, 'topic' | 'subscriber'>,
+  { topic, subscriber }: SubscriptionName,
   chosen: string | number | null,
   { at, action, by, reason, actionId, isRecorded, incidentId = null, deliveryId = null }: Dismissing,
 ): readonly unknown[] {
@@ -152,7 +145,7 @@ export function dismissalValues(
   return [topic, subscriber, chosen, at, by, reason, record, action, incidentId, deliveryId];
 }
 
-// As a replay does, and in a statement of its own, so that the snapshot of the next one is no older than the locks.
+// As a replay does.
 const LOCK = `
   select to_char(clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as now from lanes
   where home_id is null and topic = $1::text and subscriber = $2::text order by id for update`;
@@ -168,8 +161,7 @@ export const dismissingOf = (ctes: string) => `
   dismissed as (
     update deliveries set state = 'dead_lettered', dismissed_at = $4::text::timestamptz, dead_lettered_at = null,
       error_group = null, next_attempt_at = null,
-      attempt_log = coalesce(attempt_log, '[]') || jsonb_build_object('attempt', 0, 'at', $4::text::timestamptz,
-        'durationMs', 0, 'outcome', 'dismissed', 'by', $5::text, 'reason', $6::text)
+      attempt_log = ${logged('dismissed', { by: '$5::text', reason: '$6::text', at: '$4::text::timestamptz' })}
     from chosen where deliveries.lane_id = chosen.lane_id and deliveries.position = chosen.position
     returning deliveries.lane_id, deliveries.position, deliveries.event_id, key, waited, failing
   ),

@@ -4,24 +4,22 @@ import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database, Transaction } from '../../../platform/db/connect.ts';
 import { run } from '../../../platform/db/statement.ts';
 import type { Executor } from '../../../platform/db/statement.ts';
+import { clock, logged } from '../parts.ts';
 import { NotActedOn } from '../refusals.ts';
+import type { SubscriptionName } from '../subscription.ts';
+import type { Timing, Word } from './asked.ts';
 
 /** A delivery that an operator has acted on, and its subscription. */
-export interface ActedOn {
+export interface ActedOn extends SubscriptionName {
   readonly deliveryId: string;
-  readonly topic: string;
-  readonly subscriber: string;
 }
 
 /** What an operator asks for. */
-export interface Asked {
+export interface Asked extends Pick<Word, 'by'>, Pick<Timing, 'now'> {
   readonly deliveryId: string;
-  readonly by: string;
   readonly reason?: string | null;
   /** The incident that it is for. */
   readonly incidentId?: string | null;
-  /** Overrides the database's clock in tests. */
-  readonly now?: Date;
 }
 
 /** The first unfinished delivery of a lane, which holds the lane, with the lane locked. */
@@ -75,9 +73,7 @@ export async function requireFirstOfLane(on: Executor, deliveryId: string): Prom
   return found;
 }
 
-interface FoundDelivery {
-  readonly topic: string;
-  readonly subscriber: string;
+interface FoundDelivery extends SubscriptionName {
   readonly lane_id: string;
   readonly event_id: string;
   readonly is_free: boolean;
@@ -88,7 +84,7 @@ interface FoundDelivery {
   readonly attempts: number;
 }
 
-// In a statement of its own, so that the snapshot of the next one is no older than the lock. A claim locks the row too.
+// A claim locks the row too.
 const LOCK = `
   select id from lanes where id = $1::text::bigint or home_id = $1::text::bigint and held_key = (
     select lane_key from deliveries where lane_id = $1::text::bigint and position = $2::text::bigint
@@ -123,9 +119,7 @@ const FIRST_OF_LANE = `
  * @param ctes read `clock` (now). One of them is `acted`, without a row where there is nothing to record.
  */
 export const acting = (action: 'retry' | 'probe' | 'skip', ctes: string) => `
-  with clock as materialized (
-    select coalesce($8::text::timestamptz, clock_timestamp()) as now
-  ),${ctes}
+  with ${clock('$8')},${ctes}
   insert into operator_actions (id, at, operator, action, topic, subscriber, delivery_id, reason, incident_id)
   select $9::uuid, clock.now, $6::text, '${action}', $4::text, $5::text, $1::text || '-' || $2::text, $7::text,
     $10::text::uuid
@@ -133,6 +127,5 @@ export const acting = (action: 'retry' | 'probe' | 'skip', ctes: string) => `
   returning id`;
 
 /** The delivery's log with the action at its end. @param more keys and values. */
-export const logged = (outcome: string, more = '') => `
-      coalesce(attempt_log, '[]') || jsonb_build_object('attempt', 0, 'at', clock.now, 'durationMs', 0,
-        'outcome', '${outcome}', 'by', $6::text, 'reason', $7::text${more})`;
+export const withAction = (outcome: string, more?: string) =>
+  logged(outcome, { by: '$6::text', reason: '$7::text', ...(more && { more }) });

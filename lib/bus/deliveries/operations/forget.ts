@@ -6,6 +6,7 @@ import { run } from '../../../platform/db/statement.ts';
 import type { Executor } from '../../../platform/db/statement.ts';
 import { topicsOf } from '../../subscribers/subscriber.ts';
 import { PRESENCE_LOCK } from '../locks.ts';
+import type { SubscriptionName } from '../subscription.ts';
 import { standingUnder } from './standing.ts';
 
 /**
@@ -18,10 +19,7 @@ import { standingUnder } from './standing.ts';
  *
  * @returns whether there was something to end.
  */
-export async function forgetSubscription(
-  tx: Transaction,
-  of: { readonly topic: string; readonly subscriber: string },
-): Promise<boolean> {
+export async function forgetSubscription(tx: Transaction, of: SubscriptionName): Promise<boolean> {
   await run(tx, { text: `select pg_advisory_xact_lock(${PRESENCE_LOCK}, 0)`, values: [] });
   const [row] = await run<{ ended: number }>(tx, { text: FORGET, values: [of.topic, of.subscriber] });
   const isLast =
@@ -36,10 +34,7 @@ export async function forgetSubscription(
  *
  * Must be the first of its transaction that locks anything.
  */
-export async function forgetReplays(
-  on: Executor,
-  of: { readonly topic: string; readonly subscriber: string },
-): Promise<void> {
+export async function forgetReplays(on: Executor, of: SubscriptionName): Promise<void> {
   await run(on, { text: FORGET_REPLAYS, values: [of.topic, of.subscriber] });
 }
 

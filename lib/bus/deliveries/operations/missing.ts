@@ -1,5 +1,12 @@
 import { run } from '../../../platform/db/statement.ts';
 import type { Executor } from '../../../platform/db/statement.ts';
+import type { SubscriptionName } from '../subscription.ts';
+
+/** The older events of a topic that a subscriber is to be given. */
+export interface Backfilling extends SubscriptionName {
+  /** Creation time of the oldest event. */
+  readonly since: Date;
+}
 
 /** What a backfill would do. Instants are ISO 8601. */
 export interface BackfillPreview {
@@ -19,7 +26,7 @@ export interface BackfillPreview {
 /** Counts what a backfill would write, and what of the subscription is newer. */
 export async function missingOf(
   on: Executor,
-  { topic, subscriber, since }: { readonly topic: string; readonly subscriber: string; readonly since: Date },
+  { topic, subscriber, since }: Backfilling,
 ): Promise<BackfillPreview> {
   const values = [topic, subscriber, since.toISOString()];
   const [row] = await run<BackfillPreview>(on, { text: MISSING, values });

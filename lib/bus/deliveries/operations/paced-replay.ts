@@ -4,16 +4,16 @@ import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database, Transaction } from '../../../platform/db/connect.ts';
 import { driverOf, limitStatements, run } from '../../../platform/db/statement.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
+import { clock } from '../parts.ts';
 import { refusingReplays } from '../subscription.ts';
+import type { Timing, Word } from './asked.ts';
 import { PRUNING, PUT_BACK } from './put-back.ts';
 
-interface StepOptions {
+interface StepOptions extends Pick<Timing, 'now'> {
   /** Tells whose handlers refuse replays by now. */
   readonly attached: readonly AttachedSubscriber[];
   /** Only this replay; by default the one that is due first. */
   readonly replayId?: string;
-  /** Overrides the database's clock in tests. */
-  readonly now?: Date;
 }
 
 /**
@@ -26,7 +26,7 @@ interface StepOptions {
  */
 export async function advanceReplays(
   db: Database,
-  { until, ...options }: StepOptions & { readonly until: number },
+  { until, ...options }: StepOptions & Timing,
 ): Promise<number | null> {
   for (;;) {
     const [next] = await run<{ in_ms: number | null }>(driverOf(db), {
@@ -77,7 +77,7 @@ async function takeStep(tx: Transaction, options: StepOptions): Promise<number |
  */
 export async function stopReplay(
   db: Database,
-  { replayId, by, reason, now }: Stop,
+  { replayId, by, reason, now }: Word & Pick<Timing, 'now'> & { readonly replayId: string },
 ): Promise<'stopped' | 'ended' | null> {
   const [row] = await run<{ is_known: boolean; is_stopped: boolean }>(driverOf(db), {
     text: STOP,
@@ -85,14 +85,6 @@ export async function stopReplay(
   });
   const { is_known: isKnown, is_stopped: isStopped } = row!;
   return isStopped ? 'stopped' : isKnown ? 'ended' : null;
-}
-
-interface Stop {
-  readonly replayId: string;
-  readonly by: string;
-  readonly reason: string;
-  /** Overrides the database's clock in tests. */
-  readonly now?: Date;
 }
 
 interface DueStep {
@@ -121,9 +113,7 @@ const CATCH_UP_SECONDS = 10;
 
 // The replay's row comes before all other locks; see locks.ts.
 const LOCK = `
-  with clock as materialized (
-    select coalesce($1::text::timestamptz, clock_timestamp()) as now
-  ),
+  with ${clock('$1')},
   due as materialized (
     select replay_id, reached_position, per_minute, now,
       greatest(next_at, now - ${CATCH_UP_SECONDS} * interval '1 second') as from_at
@@ -172,9 +162,7 @@ const PLANNED = `
 
 // A delivery that was replayed, dismissed or pruned since the plan is passed over: it no longer ended when it had.
 const STEP = `
-  with clock as materialized (
-    select coalesce($5::text::timestamptz, clock_timestamp()) as now
-  ),
+  with ${clock('$5')},
   replaying as materialized (
     select id::text as id, requested_by as operator, reason from replays where id = $1::text::uuid
   ),
@@ -212,9 +200,7 @@ const STEP = `
   select put_back from reached`;
 
 const STOP = `
-  with clock as materialized (
-    select coalesce($2::text::timestamptz, clock_timestamp()) as now
-  ),
+  with ${clock('$2')},
   stopped as (
     update paced_replays set ended_at = clock.now from clock
     where replay_id = $1::text::uuid and ended_at is null returning replay_id

@@ -1,7 +1,7 @@
 import type { Database } from '../../../platform/db/connect.ts';
 import { run } from '../../../platform/db/statement.ts';
 import { NotActedOn } from '../refusals.ts';
-import { acting, logged, onFirstOfLane } from './first-of-lane.ts';
+import { acting, onFirstOfLane, withAction } from './first-of-lane.ts';
 import type { ActedOn, Asked } from './first-of-lane.ts';
 
 /**
@@ -37,7 +37,7 @@ const PROBE_HEAD = acting(
   `
   acted as (
     update deliveries set next_attempt_at = clock.now,
-      attempt_log = ${logged('probed', `, 'keeps', next_attempt_at`)}
+      attempt_log = ${withAction('probed', `, 'keeps', next_attempt_at`)}
     from clock
     where lane_id = $1::text::bigint and position = $2::text::bigint and next_attempt_at > clock.now
     returning lane_id

@@ -5,6 +5,7 @@ import { outages } from '../../../../drizzle/schema.ts';
 import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database, Transaction } from '../../../platform/db/connect.ts';
 import { run } from '../../../platform/db/statement.ts';
+import { clock, logged } from '../parts.ts';
 import type { Asked } from './first-of-lane.ts';
 
 /** What an operator asks for, of a subscriber. */
@@ -22,9 +23,9 @@ export async function probe(
   db: Database,
   { subscriber, by, reason = null, incidentId = null, now }: AskedOf,
 ): Promise<boolean> {
-  const clock = now?.toISOString() ?? null;
+  const at = now?.toISOString() ?? null;
   return await db.transaction(async (tx) => {
-    const isSilent = await makeDue(tx, subscriber, clock, [by, reason, uuidv7(), incidentId]);
+    const isSilent = await makeDue(tx, subscriber, at, [by, reason, uuidv7(), incidentId]);
     if (isSilent) noteDue(tx);
     return isSilent;
   });
@@ -47,20 +48,17 @@ export async function probeReturned(db: Database, subscriber: string): Promise<b
 async function makeDue(
   tx: Transaction,
   subscriber: string,
-  clock: string | null,
+  at: string | null,
   operator: readonly (string | null)[],
 ): Promise<boolean> {
-  const [lane] = await run<{ id: string }>(tx, { text: LANE, values: [subscriber, clock] });
-  const values = [subscriber, clock, lane?.id ?? null, ...operator];
+  const [lane] = await run<{ id: string }>(tx, { text: LANE, values: [subscriber, at] });
+  const values = [subscriber, at, lane?.id ?? null, ...operator];
   return (await run(tx, { text: PROBE, values })).length > 0;
 }
 
-// The lane whose retry comes first, where nothing is due. In a statement of its own, so that the snapshot of the next one is
-// no older than the lock.
+// The lane whose retry comes first, where nothing is due.
 const LANE = `
-  with clock as materialized (
-    select coalesce($2::text::timestamptz, clock_timestamp()) as now
-  ),
+  with ${clock('$2')},
   subscription as materialized (
     select distinct topic from backlog where subscriber = $1::text and not exists (
       select from pauses where pauses.subscriber = $1::text and pauses.topic in ('', backlog.topic)
@@ -80,9 +78,7 @@ const LANE = `
   for update of lanes skip locked`;
 
 const PROBE = `
-  with clock as materialized (
-    select coalesce($2::text::timestamptz, clock_timestamp()) as now
-  ),
+  with ${clock('$2')},
   first as materialized (
     select lanes.id, coalesce(home_id, lanes.id) as home, next.position
     from clock, lanes, lateral (
@@ -92,8 +88,8 @@ const PROBE = `
   ),
   retried as (
     update deliveries set next_attempt_at = clock.now,
-      attempt_log = case when $4::text is null then attempt_log else coalesce(attempt_log, '[]') || jsonb_build_object(
-        'attempt', 0, 'at', clock.now, 'durationMs', 0, 'outcome', 'retried_early', 'by', $4::text, 'reason', $5::text) end
+      attempt_log = case when $4::text is null then attempt_log
+        else ${logged('retried_early', { by: '$4::text', reason: '$5::text' })} end
     from clock, first
     where lane_id = first.home and deliveries.position = first.position and next_attempt_at > clock.now
   ),

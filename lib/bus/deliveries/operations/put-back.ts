@@ -1,8 +1,7 @@
 import { PRUNE_LOCK } from '../locks.ts';
 import { recounted } from '../recount.ts';
 
-// How a replay puts deliveries back. One statement locks, and the next one changes, so that its snapshot is no older than
-// the locks.
+// How a replay puts deliveries back. One statement locks, and the next one changes; see locks.ts.
 
 /** A CTE that keeps the deliveries from being pruned meanwhile. */
 export const PRUNING = `

@@ -3,16 +3,16 @@ import { v7 as uuidv7 } from 'uuid';
 import type { Database } from '../../../platform/db/connect.ts';
 import { limitStatements, run } from '../../../platform/db/statement.ts';
 import { FAN_OUT_LOCK } from '../locks.ts';
+import { clock } from '../parts.ts';
 import { NotActedOn } from '../refusals.ts';
+import type { Timing, Word } from './asked.ts';
 
 /** A rename of one topic that is under way: a row of `backfills` with a former name. */
-export interface OpenRename {
+export interface OpenRename extends Word {
   readonly id: string;
   readonly topic: string;
   readonly from: string;
   readonly to: string;
-  readonly by: string;
-  readonly reason: string;
 }
 
 /**
@@ -24,7 +24,7 @@ export interface OpenRename {
 export async function openRename(
   db: Database,
   { from, to, topic }: { readonly from: string; readonly to: string; readonly topic: string },
-  how: { readonly by: string; readonly reason: string; readonly matched: number; readonly now?: Date },
+  how: Word & Pick<Timing, 'now'> & { readonly matched: number },
 ): Promise<OpenRename> {
   return await db.transaction(async (tx) => {
     const now = how.now?.toISOString() ?? null;
@@ -43,10 +43,8 @@ export async function openRename(
   });
 }
 
-interface FoundOpen {
+interface FoundOpen extends Word {
   readonly id: string;
-  readonly by: string;
-  readonly reason: string;
   readonly subscriber: string;
   readonly renamed_from: string | null;
   readonly is_other: boolean;
@@ -75,9 +73,7 @@ export const FORMER_LANES = `
 // The pause keeps relays of every release from the former name's lanes, and has those that hold one let go of it. Where
 // nothing waits, the front is the newest position: what is not fanned out yet comes behind it.
 const OPEN = `
-  with clock as materialized (
-    select coalesce($8::text::timestamptz, clock_timestamp()) as now
-  ),
+  with ${clock('$8')},
   ${FORMER_LANES},
   first as materialized (
     select min(position) as position, min(created_at) as created_at

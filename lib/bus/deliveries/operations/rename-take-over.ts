@@ -6,6 +6,8 @@ import { driverOf, run } from '../../../platform/db/statement.ts';
 import { sleep } from '../../../platform/time.ts';
 import { groupOf } from '../error-group.ts';
 import { FAN_OUT_LOCK } from '../locks.ts';
+import { logged } from '../parts.ts';
+import type { Timing } from './asked.ts';
 import { beginBackfill, LOOK_EVERY_MS, wakeLanes } from './backfill.ts';
 import { CHUNK } from './dismiss.ts';
 import { forgetReplays, forgetSubscription } from './forget.ts';
@@ -17,24 +19,13 @@ export interface TakenOver {
   readonly dismissed: number;
 }
 
-interface TakeOverOptions {
-  /** When to begin no further chunk, in milliseconds since the epoch. */
-  readonly until: number;
-  /** Overrides the database's clock in tests. */
-  readonly now?: Date;
-}
-
 /**
  * Moves what a former name has to its new one, dead letters first, then what waits, in order; and ends the rename when
  * nothing is left. Any number of processes may do this at once, and any may go on where another has stopped.
  *
  * An event that both names have keeps the new one's delivery; the former's is dismissed.
  */
-export async function takeOver(
-  db: Database,
-  open: OpenRename,
-  { until, now }: TakeOverOptions,
-): Promise<TakenOver> {
+export async function takeOver(db: Database, open: OpenRename, { until, now }: Timing): Promise<TakenOver> {
   const at = now?.toISOString() ?? null;
   const total = { moved: 0, dismissed: 0 };
   // A relay holds a lane of the new name that it claimed before the rename.
@@ -134,8 +125,7 @@ const MAKE_LANES = `
   select postbud_lanes_2($1::text, array[$3::text], slot, 0)
   from lanes where topic = $1::text and subscriber = $2::text and home_id is null`;
 
-// In a statement of its own, so that the snapshot of the next one is no older than the locks. One clock for all lanes: by
-// clocks of their own they would be groups of their own.
+// One clock for all lanes: by clocks of their own they would be groups of their own.
 const LOCK = `
   with locked as materialized (
     select id, subscriber, lease_token is not null as is_leased, coalesce(due_at, leased_until) as held_until from lanes
@@ -191,8 +181,7 @@ const MOVE = `
   ),
   moved as (
     update deliveries set lane_id = to_lane, error_group = renamed_group.key, backfilled = true,
-      attempt_log = coalesce(attempt_log, '[]') || jsonb_build_object('attempt', 0, 'at', clock.now, 'durationMs', 0,
-        'outcome', 'renamed', 'by', $6::text, 'reason', $7::text)
+      attempt_log = ${logged('renamed', { by: '$6::text', reason: '$7::text' })}
     from clock, chosen left join renamed_group on former = error_group
     where deliveries.lane_id = chosen.lane_id and deliveries.position = chosen.position and not is_twin
     returning 1
@@ -200,8 +189,7 @@ const MOVE = `
   dismissed as (
     update deliveries set state = 'dead_lettered', dismissed_at = clock.now, dead_lettered_at = null, error_group = null,
       next_attempt_at = null,
-      attempt_log = coalesce(attempt_log, '[]') || jsonb_build_object('attempt', 0, 'at', clock.now, 'durationMs', 0,
-        'outcome', 'dismissed', 'by', $6::text, 'reason', $7::text)
+      attempt_log = ${logged('dismissed', { by: '$6::text', reason: '$7::text' })}
     from clock, chosen
     where deliveries.lane_id = chosen.lane_id and deliveries.position = chosen.position and is_twin
     returning 1

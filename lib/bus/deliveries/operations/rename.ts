@@ -3,6 +3,7 @@ import { driverOf } from '../../../platform/db/statement.ts';
 import { nearest } from '../../../platform/nearest.ts';
 import { subscriberNames, subscribersOf } from '../../catalog/catalog.ts';
 import { NotActedOn } from '../refusals.ts';
+import type { Timing, Word } from './asked.ts';
 import { openRename, openRenames } from './rename-open.ts';
 import { takeOver } from './rename-take-over.ts';
 import { countDuplicates, isKnown, requireUnlisted, standingUnder } from './standing.ts';
@@ -17,15 +18,9 @@ export interface Rename {
 }
 
 /** Who renames, and for how long this call may work. */
-export interface Renaming {
-  readonly by: string;
-  readonly reason: string;
-  /** When to begin no further chunk, in milliseconds since the epoch. What is left then takes another call. */
-  readonly until: number;
+export interface Renaming extends Word, Timing {
   /** Whether deliveries of events that the new name has already may be dismissed. */
   readonly dismissesDuplicates?: boolean;
-  /** Overrides the database's clock in tests. */
-  readonly now?: Date;
 }
 
 /** What stood under the former name in one topic when the call began, and what the call did with it. */

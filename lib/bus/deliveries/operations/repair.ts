@@ -5,6 +5,7 @@ import type { Database, Transaction } from '../../../platform/db/connect.ts';
 import { limitStatements, run } from '../../../platform/db/statement.ts';
 import { FAN_OUT_LOCK } from '../locks.ts';
 import { NotActedOn } from '../refusals.ts';
+import type { Word } from './asked.ts';
 
 /** What became of a repaired row. Of an event that waits for fan-out again: whether newer ones are in front of it now. */
 export type RepairOutcome = 'in_its_place' | 'late' | 'due' | 'dismissed';
@@ -27,10 +28,7 @@ export interface Repaired {
  * @param id of the row, or of the event.
  * @throws NotActedOn `not_found` where neither a row nor an event has the id; `not_broken` where there is nothing to repair.
  */
-export async function repair(
-  db: Database,
-  asked: { readonly id: string; readonly by: string; readonly reason: string },
-): Promise<Repaired> {
+export async function repair(db: Database, asked: Word & { readonly id: string }): Promise<Repaired> {
   const isRow = /^\d+$/.test(asked.id);
   return await db.transaction(async (tx) => {
     await limitStatements(tx);
@@ -48,7 +46,6 @@ export async function repair(
       if (due.length > 0) noteDue(tx);
       return { outcome: due.length > 0 ? 'due' : 'dismissed', topic: row.topic, eventId };
     }
-    // In statements of their own, so that the snapshot of the next one is no older than the lock.
     await run(tx, { text: LOCK, values: [] });
     const [placed] = eventId === null ? [] : await run<Placed>(tx, { text: PLACE, values: [eventId] });
     if (row === null && !placed) throw new NotActedOn('not_found', UNKNOWN);

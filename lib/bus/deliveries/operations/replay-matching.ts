@@ -1,6 +1,7 @@
 import { msOf } from '../../../platform/time.ts';
 import { topics } from '../../catalog/catalog.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
+import { clock } from '../parts.ts';
 import { refusingReplays } from '../subscription.ts';
 
 /** Dead letters that an operator has chosen: by their ids, or of a filter and a window. Time spans are `24h`, `90m`, `7d`. */
@@ -75,10 +76,7 @@ function listedOf(wanted: string | undefined): string[] {
 }
 
 /** The CTEs `clock` and `span` of `matchingValues`. */
-export const CLOCK_AND_WINDOW = `
-  clock as materialized (
-    select coalesce($9::text::timestamptz, clock_timestamp()) as now
-  ),
+export const CLOCK_AND_WINDOW = `${clock('$9')},
   -- "until" is a number of milliseconds before now, or an instant. Never name a parameter in a comment: PGlite's
   -- transactions would count it as one more.
   span as materialized (

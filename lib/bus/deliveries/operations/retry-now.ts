@@ -1,7 +1,7 @@
 import type { Database } from '../../../platform/db/connect.ts';
 import { run } from '../../../platform/db/statement.ts';
 import { NotActedOn } from '../refusals.ts';
-import { acting, logged, onFirstOfLane } from './first-of-lane.ts';
+import { acting, onFirstOfLane, withAction } from './first-of-lane.ts';
 import type { ActedOn, Asked } from './first-of-lane.ts';
 
 /**
@@ -22,7 +22,7 @@ const RETRY_NOW = acting(
   `
   acted as (
     update deliveries set next_attempt_at = case when next_attempt_at > clock.now then clock.now else next_attempt_at end,
-      attempt_log = ${logged('retried_early')}
+      attempt_log = ${withAction('retried_early')}
     from clock
     where lane_id = $1::text::bigint and position = $2::text::bigint and (next_attempt_at > clock.now or exists (
       select from outages where subscriber = $5::text and recovered_at is null

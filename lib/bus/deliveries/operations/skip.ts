@@ -2,7 +2,7 @@ import type { Database } from '../../../platform/db/connect.ts';
 import { run } from '../../../platform/db/statement.ts';
 import { errorGroupOf } from '../error-group.ts';
 import { recounted } from '../recount.ts';
-import { acting, logged, onFirstOfLane } from './first-of-lane.ts';
+import { acting, onFirstOfLane, withAction } from './first-of-lane.ts';
 import type { ActedOn, Asked } from './first-of-lane.ts';
 
 /** The error of skipped deliveries: an operator's decision, not a failure of the subscriber. */
@@ -30,7 +30,7 @@ const SKIP = acting(
   `
   acted as (
     update deliveries set state = 'dead_lettered', dead_lettered_at = clock.now, next_attempt_at = null,
-      error_group = $13::text, attempt_log = ${logged('skipped', `, 'kind', 'skipped', 'message', $7::text`)}
+      error_group = $13::text, attempt_log = ${withAction('skipped', `, 'kind', 'skipped', 'message', $7::text`)}
     from clock where lane_id = $1::text::bigint and position = $2::text::bigint
     returning replays
   ),
