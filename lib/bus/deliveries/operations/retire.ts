@@ -5,11 +5,13 @@ import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
 import { SMOKE_TEST } from '../../catalog/smoke-test.ts';
 import { NotActedOn } from '../refusals.ts';
+import type { SubscriptionName } from '../subscription.ts';
+import type { Word } from './asked.ts';
 import { stopBackfill } from './backfill.ts';
 import { CHUNK, beginDismissal, dismissDeadLetters, dismissalValues, dismissingOf } from './dismiss.ts';
 import type { Dismissal, Dismissed, Dismissing } from './dismiss.ts';
 import { forgetReplays, forgetSubscription } from './forget.ts';
-import { isKnown, requireUnlisted, standingUnder } from './standing.ts';
+import { HELD, isKnown, requireUnlisted, standingUnder } from './standing.ts';
 
 export interface Retired extends Dismissed {
   /** The topics that the subscriber had deliveries of. */
@@ -51,11 +53,6 @@ export async function retire(
   return { topics: found.map((one) => one.topic), dismissed, left };
 }
 
-interface Subscription {
-  readonly topic: string;
-  readonly subscriber: string;
-}
-
 /**
  * Stops a backfill, so that it writes no more of what is dismissed.
  *
@@ -63,8 +60,8 @@ interface Subscription {
  */
 async function endBackfill(
   db: Database,
-  { topic, subscriber }: Subscription,
-  { by, reason }: Pick<Dismissal, 'by' | 'reason'>,
+  { topic, subscriber }: SubscriptionName,
+  { by, reason }: Word,
 ): Promise<void> {
   const open = await run<{ id: string; from: string | null; to: string }>(driverOf(db), {
     text: OPEN_BACKFILLS,
@@ -80,7 +77,7 @@ async function endBackfill(
 /** Ends what is left of a subscription without deliveries, on record even where nothing had to be dismissed. */
 async function forget(
   db: Database,
-  subscription: Subscription,
+  subscription: SubscriptionName,
   { isRecorded, actionId, at, by, reason, action }: Dismissing,
 ): Promise<void> {
   await db.transaction(async (tx) => {
@@ -100,7 +97,7 @@ const NOTHING: Retired = { topics: [], dismissed: 0, left: 0 };
 /** Dismisses what is pending or failing. @returns how many deliveries. @throws NotActedOn */
 async function dismissWaiting(
   db: Database,
-  subscription: Subscription,
+  subscription: SubscriptionName,
   dismissing: Dismissing,
 ): Promise<number> {
   let total = 0;
@@ -128,12 +125,8 @@ async function dismissWaiting(
 
 const TOPICS = `
   select topic from (
-    select topic from backlog where subscriber = $1::text
-    group by topic having sum(pending) <> 0 or sum(failing) <> 0 or sum(dead_lettered) <> 0
-    union
-    select topic from awaiting_fan_out where $1::text = any (subscribers)
-    union
-    select topic from pauses where subscriber = $1::text and topic <> ''
+    select topic from (${HELD}
+    ) as standing
     union
     select topic from backfills where subscriber = $1::text and ended_at is null
     union
@@ -153,7 +146,7 @@ const NEXT_LANE = `
   select coalesce(home_id, id)::text as id from lanes
   where topic = $1::text and subscriber = $2::text and (due_at is not null or lease_token is not null) order by 1 limit 1`;
 
-// The lane with the lanes of its keys, in a statement of its own, so that the next one sees them as they are.
+// The lane with the lanes of its keys.
 const LOCK = `
   with locked as materialized (
     select lease_token, coalesce(due_at, leased_until) as held_until from lanes where id = $1::text::bigint or home_id = $1::text::bigint

@@ -45,9 +45,8 @@ export async function standingUnder(
   return await run(on, { text: STANDING, values: [subscriber, topic] });
 }
 
-// A rename that is open has something left, if only to end it.
-const STANDING = `
-  select topic, sum(waiting)::float8 as waiting, sum(dead)::float8 as "deadLettered" from (
+/** Selects the topics that have something of the subscriber `$1`: topic, waiting, dead. */
+export const HELD = `
     select topic, sum(pending) + sum(failing) as waiting, sum(dead_lettered) as dead from backlog
     where subscriber = $1::text
     group by topic having sum(pending) <> 0 or sum(failing) <> 0 or sum(dead_lettered) <> 0
@@ -56,7 +55,11 @@ const STANDING = `
     union all
     select topic, 0, 0 from pauses where subscriber = $1::text and topic <> ''
     union all
-    select topic, 0, 0 from backfills where renamed_from = $1::text and ended_at is null
+    -- A rename that is open has something left, if only to end it.
+    select topic, 0, 0 from backfills where renamed_from = $1::text and ended_at is null`;
+
+const STANDING = `
+  select topic, sum(waiting)::float8 as waiting, sum(dead)::float8 as "deadLettered" from (${HELD}
   ) as held
   where $2::text is null or topic = $2::text group by topic order by topic`;
 
