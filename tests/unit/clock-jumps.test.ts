@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 
-import { ClockJumps } from '../../lib/bus/relay/clock-jumps.ts';
+import { ClockJumps } from '../../lib/platform/db/clock-jumps.ts';
 import { HOUR, SECOND } from '../../lib/platform/time.ts';
 
 let jumps: ClockJumps;

@@ -1,4 +1,5 @@
 import { onAbort } from '../../platform/abort.ts';
+import { clockJumpsOf } from '../../platform/db/clock-jumps.ts';
 import { logError } from '../../platform/log.ts';
 import { SECOND, sleep } from '../../platform/time.ts';
 import type { ClaimedLane } from '../deliveries/claim.ts';
@@ -12,7 +13,6 @@ import { takeTurn } from '../deliveries/turn.ts';
 import type { Turn, TurnOptions } from '../deliveries/turn.ts';
 import { releaseTimers } from '../outbox/release-timers.ts';
 import type { EarlyLook } from './bell.ts';
-import { clockJumpsOf } from './clock-jumps.ts';
 import { Pace } from './pace.ts';
 import { portionOf } from './portion.ts';
 import type { Portion } from './portion.ts';

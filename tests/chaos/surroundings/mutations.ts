@@ -68,7 +68,7 @@ export const SURROUNDED_MUTATIONS: readonly SurroundedMutation[] = [
     finds: /lease_expired/,
     changes: [
       {
-        file: 'lib/bus/relay/clock-jumps.ts',
+        file: 'lib/platform/db/clock-jumps.ts',
         from: 'return this.#skipped !== null && this.#skipped.fromMs < atMs && atMs <= this.#skipped.toMs;',
         to: 'return atMs < 0;',
       },

@@ -1,6 +1,6 @@
-import type { Database } from '../../platform/db/connect.ts';
-import { onceFor } from '../../platform/once-for.ts';
-import { SECOND } from '../../platform/time.ts';
+import { onceFor } from '../once-for.ts';
+import { SECOND } from '../time.ts';
+import type { Database } from './connect.ts';
 
 /** A smaller jump than this ends no lease that has time for an attempt. */
 const JUMP_MS = 5 * SECOND;
