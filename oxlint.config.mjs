@@ -78,6 +78,7 @@ export const LAYERS = [
     'lib/platform/origin-pattern.ts',
     'lib/platform/lifetime.ts',
     'lib/platform/markup.ts',
+    'lib/platform/time-limit.ts',
   ],
   ['lib/platform/masking', 'lib/platform/time.ts'],
   [

@@ -1,12 +1,12 @@
 import { isConflict, MOST_RUNS } from '../../platform/conflict.ts';
 import type { Transaction } from '../../platform/db/connect.ts';
+import { HandlerLimit, isPromise, withinLimit } from '../../platform/time-limit.ts';
 import type { ClaimedDelivery } from '../deliveries/claim.ts';
 import { deliveryIdOf } from '../deliveries/delivery-id.ts';
 import { NotDelivered } from '../subscribers/outcome.ts';
 import type { BatchContext, BatchLimits, PreviousEvent } from '../subscribers/subscriber.ts';
 import { Attempt } from './attempt.ts';
 import { inOrder } from './in-order.ts';
-import { HandlerLimit, isPromise, withinLimit } from './limit.ts';
 import type { RunState } from './run-state.ts';
 import { endWithoutFailure, inTransaction } from './transaction.ts';
 

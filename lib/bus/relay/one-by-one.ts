@@ -1,6 +1,6 @@
 import { isConflict, MOST_RUNS } from '../../platform/conflict.ts';
+import { HandlerLimit, isPromise, withinLimit } from '../../platform/time-limit.ts';
 import { Attempt } from './attempt.ts';
-import { HandlerLimit, isPromise, withinLimit } from './limit.ts';
 import type { RunState } from './run-state.ts';
 
 /**

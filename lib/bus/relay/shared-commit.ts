@@ -1,6 +1,6 @@
+import { isPromise } from '../../platform/time-limit.ts';
 import { Attempt } from './attempt.ts';
 import { inOrder } from './in-order.ts';
-import { isPromise } from './limit.ts';
 import type { RunState } from './run-state.ts';
 import { endWithoutFailure, inTransaction } from './transaction.ts';
 import type { HandlersTransaction } from './transaction.ts';

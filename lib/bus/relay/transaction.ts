@@ -11,11 +11,11 @@ import { mayRunAgain } from '../../platform/db/run-again.ts';
 import { codeOf } from '../../platform/log.ts';
 import { onceFor } from '../../platform/once-for.ts';
 import { sleep } from '../../platform/time.ts';
+import { HandlerTimeout, HandlerLimit } from '../../platform/time-limit.ts';
 import { deliveryIdOf } from '../deliveries/delivery-id.ts';
 import { LeaseLost, settleInTransaction } from '../deliveries/settle.ts';
 import type { Attempt } from './attempt.ts';
 import { CommitUnknown } from './failure.ts';
-import { HandlerTimeout, HandlerLimit } from './limit.ts';
 import type { RunState } from './run-state.ts';
 
 /** Transactional handlers at once: the pool's ten connections less those that the relay and its host need. */

@@ -1,4 +1,4 @@
-import { onAbort } from '../../platform/abort.ts';
+import { onAbort } from './abort.ts';
 
 /**
  * A handler's time limit, behind its `context.signal`. The AbortController is made when a handler reads the signal: most
@@ -31,7 +31,7 @@ export class HandlerTimeout extends Error {
 }
 
 /**
- * Waits for a handler until its time limit, or until the relay has to stop. The handler's own signal aborts first, with
+ * Waits for a handler until its time limit, or until its caller has to stop. The handler's own signal aborts first, with
  * the same reason. The timer is set once the handler waits for something, which many never do.
  */
 export async function withinLimit<Result>(
@@ -55,7 +55,7 @@ export async function withinLimit<Result>(
       });
       if (!signal) return;
       forget = onAbort(signal, () => cut(signal.reason));
-      // The handler itself may have stopped the relay.
+      // The handler itself may have stopped its caller.
       if (signal.aborted) cut(signal.reason);
     });
   } finally {
