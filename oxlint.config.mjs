@@ -90,6 +90,7 @@ export const LAYERS = [
     'lib/platform/nearest.ts',
     'lib/platform/once-for.ts',
     'lib/platform/schemes',
+    'lib/platform/storable.ts',
     'lib/platform/trace-context.ts',
     'lib/platform/version.ts',
     'lib/platform/visible.ts',

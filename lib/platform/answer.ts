@@ -1,4 +1,5 @@
 import { maskPersonalData, personalTexts } from './masking/personal.ts';
+import { storable } from './storable.ts';
 import { SECOND } from './time.ts';
 
 /** An event whose personal data an answer may repeat. */
@@ -37,7 +38,7 @@ function keptText(headers: Headers, bytes: Uint8Array, isWhole: boolean, events:
   const known = events.flatMap(({ topic, payload, version }) => personalTexts(topic, payload, version));
   // The dots mark a word that may be the beginning of a personal one.
   const masked = maskPersonalData(isWhole ? text : `${text}...`, known);
-  return cutToBytes(storable(isWhole ? masked : masked.replace(/\.\.\.$/, '…')));
+  return cutToBytes(storable(isWhole ? masked : masked.replace(/\.\.\.$/, '…'), '\u2400'));
 }
 
 /** The first bytes of a body. */
@@ -120,11 +121,6 @@ function binaryWords(type: string, headers: Headers, { byteLength }: Uint8Array,
   const length = isWhole ? byteLength : /^\d{1,15}$/.test(declared ?? '') ? Number(declared) : null;
   const size = length === null ? `more than ${byteLength}` : String(length);
   return `[a binary body${name && ` of type ${name}`}, ${size} bytes]`;
-}
-
-/** Postgres takes neither U+0000 nor half surrogate pairs in JSON. */
-function storable(text: string): string {
-  return text.toWellFormed().replaceAll('\0', '\u2400');
 }
 
 /** Cuts a text to the bytes that are kept, between two characters. */

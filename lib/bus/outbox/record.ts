@@ -1,6 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 
 import type { Statement } from '../../platform/db/statement.ts';
+import { noteUnstorable, unstorable } from '../../platform/storable.ts';
 import { traceparent } from '../../platform/trace-context.ts';
 import { catalog, isTopicName } from '../catalog/catalog.ts';
 import type { Topic } from '../catalog/topic.ts';
@@ -111,38 +112,6 @@ export function assertStorable(topic: string, payload: unknown, options: EmitOpt
     noteUnstorable(value, [option], issues);
   }
   if (issues.length > 0) throw new InvalidPayload(topic, issues);
-}
-
-interface Issue {
-  readonly path: string;
-  readonly message: string;
-}
-
-/** Finds what Postgres does not store in a value, which may be more than its schema names. */
-export function unstorable(value: unknown): Issue[] {
-  const issues: Issue[] = [];
-  noteUnstorable(value, [], issues);
-  return issues;
-}
-
-/** @param path of the value; the same array for all, because each event's whole payload is gone through. */
-function noteUnstorable(value: unknown, path: string[], issues: Issue[]): void {
-  if (typeof value === 'string') {
-    if (value.isWellFormed() && !value.includes('\0')) return;
-    issues.push({ path: path.join('.'), message: 'U+0000 and unpaired surrogates cannot be stored' });
-  }
-  if (typeof value !== 'object' || value === null) return;
-  // Postgres parses JSON recursively, and its stack limit may differ from ours.
-  if (path.length > 100) {
-    issues.push({ path: path.slice(0, 10).join('.'), message: 'expected at most 100 levels of nesting' });
-    return;
-  }
-  for (const [key, inner] of Object.entries(value)) {
-    path.push(key);
-    noteUnstorable(key, path, issues);
-    noteUnstorable(inner, path, issues);
-    path.pop();
-  }
 }
 
 /** A statement that records an event together with rows of its caller. */

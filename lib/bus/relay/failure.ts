@@ -1,4 +1,5 @@
 import { isConflict } from '../../platform/conflict.ts';
+import { storable } from '../../platform/storable.ts';
 import { DAY, SECOND } from '../../platform/time.ts';
 import { NEWER_VERSION } from '../deliveries/newer-version.ts';
 
@@ -48,16 +49,15 @@ const LONGEST_WAIT_MS = 7 * DAY;
 /** Reads what a handler threw. It compares codes, not classes: a handler may bring its own copy of the library. */
 export function failureOf(error: unknown): AttemptFailure {
   try {
-    if (!(error instanceof Error)) return failed('thrown', storable(error));
+    if (!(error instanceof Error)) return failed('thrown', kept(error));
     const code = 'code' in error && typeof error.code === 'string' ? error.code : null;
     const waits = code === 'retry_after' || code === NEWER_VERSION;
     const asked = waits && 'ms' in error && typeof error.ms === 'number' ? error.ms : -1;
     const ms = isConflict(error) ? CONFLICT_WAIT_MS : asked;
     return {
-      kind: storable(code ?? error.name).slice(0, KIND_LIMIT),
-      message: storable(error.message),
-      answer:
-        'answer' in error && typeof error.answer === 'string' ? storable(error.answer, ANSWER_LIMIT) : null,
+      kind: kept(code ?? error.name).slice(0, KIND_LIMIT),
+      message: kept(error.message),
+      answer: 'answer' in error && typeof error.answer === 'string' ? kept(error.answer, ANSWER_LIMIT) : null,
       waitMs: ms >= 0 ? Math.min(ms, LONGEST_WAIT_MS) : null,
       isPermanent: code === 'permanent' || code === 'replay_refused',
     };
@@ -70,7 +70,7 @@ function failed(kind: string, message: string): AttemptFailure {
   return { kind, message, answer: null, waitMs: null, isPermanent: false };
 }
 
-/** Postgres refuses U+0000 and half surrogate pairs in JSON; a handler's error may hold them. */
-function storable(text: unknown, limit = MESSAGE_LIMIT): string {
-  return String(text).slice(0, limit).toWellFormed().replaceAll('\0', '');
+/** A handler's error may hold anything. */
+function kept(text: unknown, limit = MESSAGE_LIMIT): string {
+  return storable(String(text).slice(0, limit));
 }

@@ -1,17 +1,13 @@
 import * as z from 'zod';
 
+import { isStorable } from '../../platform/storable.ts';
 import { ownWords } from '../kit/replay-request.ts';
 
 const MOST_SUBJECTS = 20;
 const SUBJECTS = `expected 1 to ${MOST_SUBJECTS} names of one person, each of 3 to 255 characters: an id such as usr_3071, an e-mail address, or an event id`;
 
 /** A shorter one would be in fields that name nobody. */
-const subject = z
-  .string(SUBJECTS)
-  .trim()
-  .min(3, SUBJECTS)
-  .max(255, SUBJECTS)
-  .refine((text) => text.isWellFormed() && !text.includes('\0'), SUBJECTS);
+const subject = z.string(SUBJECTS).trim().min(3, SUBJECTS).max(255, SUBJECTS).refine(isStorable, SUBJECTS);
 
 /** Forms and queries have them in one field. */
 const subjects = z

@@ -2,6 +2,7 @@ import * as z from 'zod';
 
 import { isTopicName, topics } from '../../bus/catalog/catalog.ts';
 import { hasPersonalData } from '../../platform/masking/personal.ts';
+import { storable } from '../../platform/storable.ts';
 import { DAY, msOf } from '../../platform/time.ts';
 
 /** No event is older than this, so no window needs to be wider. */
@@ -63,7 +64,7 @@ export const NAMES_A_PERSON =
  */
 export const ownWords = z
   .string()
-  .transform((text) => text.toWellFormed().replaceAll('\0', '').trim())
+  .transform((text) => storable(text).trim())
   .pipe(
     z
       .string()

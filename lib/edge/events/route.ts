@@ -3,19 +3,15 @@ import * as z from 'zod';
 import { catalog, isTopicName, topics } from '../../bus/catalog/catalog.ts';
 import { readDue } from '../../bus/outbox/due.ts';
 import { InvalidPayload } from '../../bus/outbox/errors.ts';
-import { outboxEvent, unstorable } from '../../bus/outbox/record.ts';
+import { outboxEvent } from '../../bus/outbox/record.ts';
 import { answered, JSON_TYPE, refused } from '../../platform/http/operation.ts';
 import type { Operation } from '../../platform/http/operation.ts';
 import { nearest } from '../../platform/nearest.ts';
+import { isStorable, NOT_STORABLE, unstorable } from '../../platform/storable.ts';
 
 const LENGTH = 'expected 1 to 255 characters';
 
-const storable = z
-  .string()
-  .refine(
-    (text) => text.isWellFormed() && !text.includes('\0'),
-    'U+0000 and unpaired surrogates cannot be stored',
-  );
+const storable = z.string().refine(isStorable, NOT_STORABLE);
 
 /** What is kept in a column of its own, and looked up. */
 const key = storable.min(1, LENGTH).max(255, LENGTH);

@@ -1,4 +1,5 @@
 import type { ProblemCode } from '../../platform/http/problem-codes.ts';
+import { isStorable } from '../../platform/storable.ts';
 import { keepsNumbers } from './numbers.ts';
 
 /** The reasons why a verified body cannot be stored. */
@@ -80,9 +81,4 @@ function firstProblemIn(root: Record<string, unknown>): BodyProblem | null {
     for (const child of Object.values(value)) pending.push({ value: child, depth: depth + 1 });
   }
   return null;
-}
-
-/** Postgres text cannot hold U+0000, and jsonb refuses a lone surrogate, which UTF-8 cannot encode either. */
-function isStorable(text: string): boolean {
-  return !text.includes('\0') && text.isWellFormed();
 }
