@@ -320,6 +320,11 @@ describe('a failed delivery (rule 4)', () => {
       { message: 'm' },
     ],
     [
+      'an error whose code is cut through a pair',
+      () => Object.assign(new Error('m'), { code: `${'x'.repeat(99)}😀` }),
+      { message: 'm' },
+    ],
+    [
       'an error whose name is of a megabyte',
       () => Object.assign(new Error('m'), { name: 'n'.repeat(1e6) }),
       {},

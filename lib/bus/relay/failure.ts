@@ -55,7 +55,7 @@ export function failureOf(error: unknown): AttemptFailure {
     const asked = waits && 'ms' in error && typeof error.ms === 'number' ? error.ms : -1;
     const ms = isConflict(error) ? CONFLICT_WAIT_MS : asked;
     return {
-      kind: kept(code ?? error.name).slice(0, KIND_LIMIT),
+      kind: kept(code ?? error.name, KIND_LIMIT),
       message: kept(error.message),
       answer: 'answer' in error && typeof error.answer === 'string' ? kept(error.answer, ANSWER_LIMIT) : null,
       waitMs: ms >= 0 ? Math.min(ms, LONGEST_WAIT_MS) : null,
