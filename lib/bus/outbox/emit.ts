@@ -1,15 +1,15 @@
+import { requireTransaction } from '../../platform/db/callers-transaction.ts';
+import type { Transaction } from '../../platform/db/callers-transaction.ts';
 import { inSendSpan } from '../../platform/telemetry/event.ts';
 import type { PayloadInput, TopicName } from '../catalog/catalog.ts';
 import { store } from './insert.ts';
 import { outboxEvent } from './record.ts';
 import type { EmitOptions } from './record.ts';
-import { requireTransaction } from './transaction.ts';
-import type { Transaction } from './transaction.ts';
 
 export { InvalidPayload, NotYourTopic, UnknownTopic } from './errors.ts';
 export type { EmitOptions } from './record.ts';
 export { cancelTimer } from './timers.ts';
-export type { Transaction } from './transaction.ts';
+export type { Transaction } from '../../platform/db/callers-transaction.ts';
 
 /**
  * Records an event in the outbox, in the caller's transaction and in one statement.

@@ -1,10 +1,10 @@
+import { requireTransaction } from '../../platform/db/callers-transaction.ts';
+import type { Transaction } from '../../platform/db/callers-transaction.ts';
 import { run } from '../../platform/db/statement.ts';
 import { isTopicName } from '../catalog/catalog.ts';
 import type { TopicName } from '../catalog/catalog.ts';
 import { UnknownTopic } from './errors.ts';
 import { refusalOf } from './refusal.ts';
-import { requireTransaction } from './transaction.ts';
-import type { Transaction } from './transaction.ts';
 
 /**
  * Cancels the timer that `emit` has set for a topic with this key, in the caller's transaction.

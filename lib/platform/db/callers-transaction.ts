@@ -1,6 +1,6 @@
-import type { Executor } from '../../platform/db/statement.ts';
+import type { Executor } from './statement.ts';
 
-/** A transaction. A pool is none: it would take any of its connections, and the event would survive a rollback. */
+/** A transaction. A pool is none: it would take any of its connections, and its writes would survive a rollback. */
 export type Transaction = Executor & { readonly totalCount?: never };
 
 /** @throws TypeError for a pool of `pg` or of Neon's driver. */
