@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { SIGNING_SECRET } from './schemes/signing.ts';
 import { DAY, MINUTE, msOf } from './time.ts';
 
 /** A variable of the environment has a wrong value. The message never repeats the value: it may be a secret. */
@@ -44,9 +45,6 @@ export function namesUser(url: string): boolean {
 export const onOrOff = oneOf(['on', 'off']);
 
 const shareOfTraces = 'must be the share of traces to keep, from 0 to 1, for example 0.1';
-
-/** A secret that signs by Standard Webhooks. */
-const SIGNING_SECRET = /^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/;
 
 /** The secrets by which producers sign. */
 export const producersSecrets = optional(

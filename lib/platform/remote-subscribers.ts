@@ -11,6 +11,7 @@ import {
   wholeNumber,
 } from './environment.ts';
 import type { Source } from './environment.ts';
+import { SIGNING_SECRET } from './schemes/signing.ts';
 import { rateOf } from './time.ts';
 
 /** A component that runs elsewhere and receives its events over HTTP. Reading a wrong part of it throws. */
@@ -132,7 +133,7 @@ function urlOf(name: string, source: Source): string {
 function secretOf(name: string, source: Source): string {
   const variable = variableOf(name, 'SECRET');
   const secret = source[variable] ?? '';
-  if (/^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/.test(secret)) return secret;
+  if (SIGNING_SECRET.test(secret)) return secret;
   throw new InvalidConfiguration(
     variable,
     'must be whsec_ and the base64 of 24 to 64 random bytes, the same as at the subscriber',

@@ -1,5 +1,6 @@
 import { catalog } from '../../../lib/bus/catalog/catalog.ts';
-import { cloudEvent, signedHeaders } from '../../../lib/bus/subscribers/http.ts';
+import { cloudEvent } from '../../../lib/bus/subscribers/http.ts';
+import { signedHeaders, signingKey } from '../../../lib/platform/schemes/signing.ts';
 
 /** A request as a receiver gets it, and whether the receiver should take it for the bus's. */
 export interface Vector {
@@ -39,10 +40,9 @@ const batch = JSON.stringify([document, { ...document, id: ID.replace('77', '78'
 
 /** Signs as the bus does. */
 function headersOf(body: string, { by = secret, id = ID, type = 'cloudevents' } = {}) {
-  const key = Buffer.from(by.replace('whsec_', ''), 'base64');
   return {
     'content-type': `application/${type}+json; charset=utf-8`,
-    ...signedHeaders(key, id, AT, body),
+    ...signedHeaders(signingKey(by), id, body, AT * 1000),
     'x-attempt': '1',
   };
 }

@@ -1,7 +1,8 @@
-import { createHash, createHmac } from 'node:crypto';
+import { createHash } from 'node:crypto';
 
 import { beginningOf, refusalIn } from '../../platform/answer.ts';
 import type { RemoteSubscriber } from '../../platform/config.ts';
+import { signedHeaders, signingKey } from '../../platform/schemes/signing.ts';
 import { DAY, SECOND } from '../../platform/time.ts';
 import { traceparent } from '../../platform/trace-context.ts';
 import { NotDelivered, PermanentError, RetryAfter } from './outcome.ts';
@@ -43,7 +44,7 @@ export function remoteSubscriber(
   send: Send = (url, init) => fetch(url, init),
 ): AttachedSubscriber {
   const { name, url, secret, isBatch, outage, topics = topicsOf(component.name) } = component;
-  const receiver = { url, key: Buffer.from(secret.replace(/^whsec_/, ''), 'base64'), send };
+  const receiver = { url, key: signingKey(secret), send };
   const toAll = <Handler>(handler: Handler) => Object.fromEntries(topics.map((topic) => [topic, handler]));
   const options = { place: 'elsewhere', host: new URL(url).host, outage } as const;
   if (!isBatch) {
@@ -142,7 +143,6 @@ async function post(
   attempt: number,
   signal: AbortSignal,
 ): Promise<Response> {
-  const timestamp = Math.floor(Date.now() / SECOND);
   // The header is this attempt's. The document has the event's, which stays the same.
   const parent = traceparent();
   const response = await reach(send, url, {
@@ -151,7 +151,7 @@ async function post(
     redirect: 'manual',
     headers: {
       'content-type': `${type}; charset=utf-8`,
-      ...signedHeaders(key, id, timestamp, body),
+      ...signedHeaders(key, id, body),
       'x-attempt': String(attempt),
       ...(parent !== null && { traceparent: parent }),
     },
@@ -161,16 +161,6 @@ async function post(
   if (response.ok) return response;
   const answer = await refusalIn(response, events);
   throw Object.assign(refusalOf(response, answer), { answer });
-}
-
-/** Signs a body by Standard Webhooks. @param timestamp in Unix seconds. */
-export function signedHeaders(key: Buffer, id: string, timestamp: number, body: string) {
-  const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
-  return {
-    'webhook-id': id,
-    'webhook-timestamp': String(timestamp),
-    'webhook-signature': `v1,${signature}`,
-  };
 }
 
 function refusalOf({ status, headers }: Response, answer: string | null): Error {

@@ -1,9 +1,10 @@
-import { createHash, createHmac } from 'node:crypto';
+import { createHash } from 'node:crypto';
 
 import { readable } from '../../platform/config.ts';
 import type { AlertSettings, MailSettings } from '../../platform/config.ts';
 import { deepestCodeOf } from '../../platform/http/no-connection.ts';
 import { MailNotSent, sendMail } from '../../platform/mail/send-mail.ts';
+import { signedHeaders, signingKey } from '../../platform/schemes/signing.ts';
 import { SECOND } from '../../platform/time.ts';
 import type { ChannelName } from './claim-alerts.ts';
 import { htmlOf, jsonOf, textOf } from './message.ts';
@@ -78,7 +79,10 @@ function webhookChannel({ url, secret }: NonNullable<AlertSettings['webhook']>):
       const body = JSON.stringify(jsonOf(message, now));
       const status = await post(url, {
         method: 'POST',
-        headers: { 'content-type': 'application/json', ...signature(secret, idOf(message), now, body) },
+        headers: {
+          'content-type': 'application/json',
+          ...(secret !== undefined && signedHeaders(signingKey(secret), idOf(message), body, now)),
+        },
         body,
         // A redirect would send it to an address that nobody configured.
         redirect: 'manual',
@@ -98,20 +102,6 @@ async function post(url: string, request: RequestInit & { readonly signal: Abort
     if (request.signal.aborted) throw new AlertNotSent('did not answer in time', { cause: error });
     throw new AlertNotSent(`unreachable ${deepestCodeOf(error) ?? ''}`.trim(), { cause: error });
   }
-}
-
-/** Signs as Standard Webhooks specify. @see https://www.standardwebhooks.com */
-function signature(
-  secret: string | undefined,
-  id: string,
-  now: number,
-  body: string,
-): Readonly<Record<string, string>> {
-  if (secret === undefined) return {};
-  const timestamp = String(Math.floor(now / SECOND));
-  const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
-  const signed = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
-  return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signed}` };
 }
 
 /** The same for the same revisions of the same incidents, so that a receiver knows a repetition. */

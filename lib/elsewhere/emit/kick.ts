@@ -1,7 +1,8 @@
-import { createHmac, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 
 import type { Subscriber } from '../../bus/catalog/catalog.ts';
 import { nearest } from '../../platform/nearest.ts';
+import { signedHeaders, SIGNING_SECRET, signingKey } from '../../platform/schemes/signing.ts';
 import { SECOND } from '../../platform/time.ts';
 import { subscriberNames } from './known-subscribers.ts';
 
@@ -87,17 +88,12 @@ export function createKick(options: RemoteKickOptions): () => Promise<void> {
 }
 
 async function post(address: URL, key: Buffer, body: string): Promise<Response> {
-  const id = `kick_${randomUUID()}`;
-  const timestamp = Math.floor(Date.now() / SECOND);
-  const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
   return await fetch(address, {
     method: 'POST',
     // Not followed: a redirect would take the signature to an address that nobody configured.
     redirect: 'manual',
     headers: {
-      'webhook-id': id,
-      'webhook-timestamp': String(timestamp),
-      'webhook-signature': `v1,${signature}`,
+      ...signedHeaders(key, `kick_${randomUUID()}`, body),
       ...(body !== '' && { 'content-type': 'application/json' }),
     },
     ...(body !== '' && { body }),
@@ -133,10 +129,9 @@ function requireSubscriber(name: string): string {
 }
 
 function keyOf(secret: string): Buffer {
-  const [, encoded] = /^whsec_([A-Za-z0-9+/]{32,88}={0,2})$/.exec(secret) ?? [];
-  if (encoded === undefined)
+  if (!SIGNING_SECRET.test(secret))
     throw new TypeError("secret: expected whsec_ and base64, one of the secrets in the bus's KICK_SECRET");
-  return Buffer.from(encoded, 'base64');
+  return signingKey(secret);
 }
 
 /** A bus that refuses says for how many seconds; another server in its place may not. */

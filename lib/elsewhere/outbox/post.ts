@@ -1,7 +1,8 @@
-import { createHmac, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 
 import * as z from 'zod';
 
+import { signedHeaders, SIGNING_SECRET, signingKey } from '../../platform/schemes/signing.ts';
 import { SECOND } from '../../platform/time.ts';
 
 /** Where events go, and the key that signs them. */
@@ -37,14 +38,13 @@ export function busOf(url: string, secret: string): Bus {
   const address = URL.canParse(url) ? new URL(url) : null;
   if (address === null || !/^https?:$/.test(address.protocol))
     throw new TypeError("url: expected the bus's address, for example https://bus.example.no");
-  const [, encoded] = /^whsec_([A-Za-z0-9+/]{32,88}={0,2})$/.exec(secret) ?? [];
-  if (encoded === undefined)
+  if (!SIGNING_SECRET.test(secret))
     throw new TypeError(
       "secret: expected whsec_ and base64, one of the secrets in the bus's PRODUCER_<NAME>_SECRET",
     );
   return {
     address: address.pathname === '/' ? new URL('/api/events', address) : address,
-    key: Buffer.from(encoded, 'base64'),
+    key: signingKey(secret),
   };
 }
 
@@ -110,9 +110,6 @@ function jsonOf(text: string): unknown {
 
 /** Sends a request and reads the whole answer, of which the connection may be lost in the middle. */
 async function send({ address, key }: Bus, body: string, signal: AbortSignal | undefined) {
-  const id = `outbox_${randomUUID()}`;
-  const timestamp = Math.floor(Date.now() / SECOND);
-  const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
   const limit = AbortSignal.timeout(LIMIT_MS);
   try {
     const response = await fetch(address, {
@@ -121,9 +118,7 @@ async function send({ address, key }: Bus, body: string, signal: AbortSignal | u
       redirect: 'manual',
       headers: {
         'content-type': 'application/cloudevents-batch+json',
-        'webhook-id': id,
-        'webhook-timestamp': String(timestamp),
-        'webhook-signature': `v1,${signature}`,
+        ...signedHeaders(key, `outbox_${randomUUID()}`, body),
       },
       body,
       signal: signal ? AbortSignal.any([signal, limit]) : limit,

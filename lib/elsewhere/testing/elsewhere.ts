@@ -2,6 +2,7 @@ import { subscriberNames } from '../../bus/catalog/catalog.ts';
 import type { Subscriber } from '../../bus/catalog/catalog.ts';
 import { remoteSubscriber } from '../../bus/subscribers/http.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
+import { SIGNING_SECRET } from '../../platform/schemes/signing.ts';
 import { requireKnown } from './known.ts';
 
 interface ElsewhereOptions {
@@ -24,7 +25,7 @@ export function elsewhere(
   { secret, batch }: ElsewhereOptions,
 ): AttachedSubscriber {
   requireKnown('subscriber', name, subscriberNames());
-  if (!/^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/.test(secret))
+  if (!SIGNING_SECRET.test(secret))
     throw new TypeError('secret: expected whsec_ and base64, one of the secrets of the receiver');
   const component = { name, url: 'https://receiver.invalid/', secret, isBatch: batch };
   return remoteSubscriber(component, (url, init) => receive(new Request(url, init)));
