@@ -14,7 +14,7 @@ import { writePackage } from '../dev/build/package/write.ts';
 import type { BuiltPackage } from '../dev/build/package/write.ts';
 import { node24 } from '../dev/serve-output/node-24.ts';
 import { keepRelaying, LOOK_EVERY_MS } from '../lib/bus/relay/keep-relaying.ts';
-import { remoteSubscriber } from '../lib/bus/subscribers/http.ts';
+import { remoteSubscriber } from '../lib/components/remote/remote-subscriber.ts';
 import { createKick, emit } from '../lib/elsewhere/emit/emit.ts';
 import { onDue } from '../lib/platform/db/commits.ts';
 import { connect } from '../lib/platform/db/connect.ts';

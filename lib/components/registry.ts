@@ -1,5 +1,4 @@
 import type { Subscriber } from '../bus/catalog/catalog.ts';
-import { remoteSubscriber } from '../bus/subscribers/http.ts';
 import { limitsOf, topicsOf } from '../bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../bus/subscribers/subscriber.ts';
 import { readable } from '../platform/config.ts';
@@ -11,6 +10,7 @@ import { identity } from './identity.ts';
 import { journalFor } from './journal.ts';
 import { notificationsBy } from './notifications.ts';
 import { payments } from './payments.ts';
+import { remoteSubscriber } from './remote/remote-subscriber.ts';
 import { requireListed, requireTopics, topicsSentOut } from './sent-out.ts';
 
 type Settings = Pick<Config, 'remoteSubscribers' | 'database'> &

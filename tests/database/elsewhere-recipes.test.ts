@@ -3,7 +3,7 @@ import { RECEIVED_TABLE, receiver } from 'postbud/receive';
 import { describe, expect, inject } from 'vitest';
 
 import { backfill } from '../../lib/bus/deliveries/operations/backfill.ts';
-import { remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
+import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
 import { DAY, MINUTE } from '../../lib/platform/time.ts';
 import { storedWithoutLedger } from '../support/backfills.ts';
 import { test as busTest } from '../support/bus-test.ts';

@@ -1,9 +1,9 @@
 import { describe, expect } from 'vitest';
 
-import { remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
 import { claimAlerts } from '../../lib/components/alerts/claim-alerts.ts';
 import { incidentMessage } from '../../lib/components/alerts/message.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
+import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
 import { sentenceOf } from '../../lib/console/incidents/sentence.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';

@@ -8,7 +8,7 @@ import pg from 'pg';
 import { RECEIVED_TABLE } from 'postbud/receive';
 import { describe, expect, inject } from 'vitest';
 
-import { remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
+import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
 import { test as busTest } from '../support/bus-test.ts';
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
 import { createEmptyDatabase, freePort } from '../support/postgres.ts';

@@ -6,8 +6,8 @@ import { Webhook } from 'standardwebhooks';
 import { afterAll, afterEach, beforeAll, expect, vi } from 'vitest';
 
 import { emit } from '../../lib/bus/outbox/emit.ts';
+import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
 import { HealthRecorder } from '../../lib/components/subscriber-health/recorder.ts';
-import { remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
 import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { attach, subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { receiveWebhook } from '../../lib/edge/webhooks/receive.ts';

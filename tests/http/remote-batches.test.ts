@@ -4,7 +4,7 @@ import { Webhook } from 'standardwebhooks';
 import { describe, expect } from 'vitest';
 
 import { emit } from '../../lib/bus/outbox/emit.ts';
-import { remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
+import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test as busTest } from '../support/bus-test.ts';
 import { START, contradictions, deliveriesOf, drain, emitPayments, idsInOrder } from '../support/bus.ts';

@@ -1,8 +1,8 @@
 import { describe, expect } from 'vitest';
 
 import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
-import { remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
+import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
 import { drainLive, emitPayments, numbers, rows } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';

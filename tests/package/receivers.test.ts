@@ -7,8 +7,8 @@ import { promisify } from 'node:util';
 import { describe, expect, onTestFinished } from 'vitest';
 
 import { vectors } from '../../dev/build/package/vectors.ts';
-import { remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
+import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
 import { MINUTE } from '../../lib/platform/time.ts';
 import { test as busTest } from '../support/bus-test.ts';
 import { drain, emitPayments, numbers, payment, START, statesOf } from '../support/bus.ts';

@@ -4,8 +4,8 @@ import { serve } from 'srvx';
 import { Webhook } from 'standardwebhooks';
 
 import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
-import { cloudEvent } from '../../lib/bus/subscribers/http.ts';
 import type { BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
+import { cloudEvent } from '../../lib/components/remote/cloud-event.ts';
 import { payloadOf } from './bus.ts';
 
 export const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;

@@ -7,9 +7,10 @@ import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { catalog, topics } from '../../lib/bus/catalog/catalog.ts';
 import type { Topic } from '../../lib/bus/catalog/topic.ts';
 import { waitAfter } from '../../lib/bus/subscribers/backoff.ts';
-import { cloudEvent, remoteSubscriber } from '../../lib/bus/subscribers/http.ts';
 import type { BusEvent, DeliveryContext } from '../../lib/bus/subscribers/subscriber.ts';
 import { topicsOf } from '../../lib/bus/subscribers/subscriber.ts';
+import { cloudEvent } from '../../lib/components/remote/cloud-event.ts';
+import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
 import { cloudEvent as postedEvent } from '../../lib/edge/events/route.ts';
 import {
   asyncApi,

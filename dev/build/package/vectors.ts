@@ -1,5 +1,5 @@
 import { catalog } from '../../../lib/bus/catalog/catalog.ts';
-import { cloudEvent } from '../../../lib/bus/subscribers/http.ts';
+import { cloudEvent } from '../../../lib/components/remote/cloud-event.ts';
 import { signedHeaders, signingKey } from '../../../lib/platform/schemes/signing.ts';
 
 /** A request as a receiver gets it, and whether the receiver should take it for the bus's. */

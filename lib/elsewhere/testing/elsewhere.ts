@@ -1,7 +1,7 @@
 import { subscriberNames } from '../../bus/catalog/catalog.ts';
 import type { Subscriber } from '../../bus/catalog/catalog.ts';
-import { remoteSubscriber } from '../../bus/subscribers/http.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
+import { remoteSubscriber } from '../../components/remote/remote-subscriber.ts';
 import { SIGNING_SECRET } from '../../platform/schemes/signing.ts';
 import { requireKnown } from './known.ts';
 

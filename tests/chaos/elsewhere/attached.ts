@@ -1,5 +1,5 @@
-import { remoteSubscriber } from '../../../lib/bus/subscribers/http.ts';
 import type { AttachedSubscriber } from '../../../lib/bus/subscribers/subscriber.ts';
+import { remoteSubscriber } from '../../../lib/components/remote/remote-subscriber.ts';
 import { COMPONENTS, SECRET } from './orders.ts';
 
 /** The components of a play, as the bus has them attached. */

@@ -1,26 +1,24 @@
 import { createHash } from 'node:crypto';
 
-import { beginningOf, refusalIn } from '../../platform/answer.ts';
-import type { RemoteSubscriber } from '../../platform/config.ts';
-import { signedHeaders, signingKey } from '../../platform/schemes/signing.ts';
-import { DAY, SECOND } from '../../platform/time.ts';
-import { traceparent } from '../../platform/trace-context.ts';
-import { NotDelivered, PermanentError, RetryAfter } from './outcome.ts';
-import { saidIn } from '../../platform/said.ts';
-import { attach, attachBatches, topicsOf } from './subscriber.ts';
+import { NotDelivered, PermanentError, RetryAfter } from '../../bus/subscribers/outcome.ts';
+import { attach, attachBatches, topicsOf } from '../../bus/subscribers/subscriber.ts';
 import type {
   AttachedSubscriber,
   BatchContext,
   BusEvent,
   DeliveryContext,
   PreviousEvent,
-} from './subscriber.ts';
+} from '../../bus/subscribers/subscriber.ts';
+import { beginningOf, refusalIn } from '../../platform/answer.ts';
+import type { RemoteSubscriber } from '../../platform/config.ts';
+import { saidIn } from '../../platform/said.ts';
+import { signedHeaders, signingKey } from '../../platform/schemes/signing.ts';
+import { DAY, SECOND } from '../../platform/time.ts';
+import { traceparent } from '../../platform/trace-context.ts';
+import { cloudEvent, Documents, PREVIOUS_BYTES } from './cloud-event.ts';
 
 /** Most bytes of a batch's documents: receivers accept this much by default. A single event may be larger. */
 const BATCH_BYTES = 1024 * 1024;
-
-/** Most bytes that the attributes of `previousOf` add to a document. */
-const PREVIOUS_BYTES = 80;
 
 /** Most bytes of an answer to a batch: many times the size of a count. */
 const ANSWER_BYTES = 4096;
@@ -81,18 +79,6 @@ interface Receiver {
   /** Signs the requests. */
   readonly key: Buffer;
   readonly send: Send;
-}
-
-/** Documents of events, which are measured before they are sent. */
-class Documents {
-  readonly #known = new WeakMap<BusEvent, string>();
-
-  of(event: BusEvent, previous: PreviousEvent | null = null): string {
-    const document = this.#known.get(event) ?? JSON.stringify(cloudEvent(event));
-    this.#known.set(event, document);
-    // Known only once the batch is made up.
-    return previous ? `${JSON.stringify(previousOf(previous)).slice(0, -1)},${document.slice(1)}` : document;
-  }
 }
 
 async function postEvent(
@@ -231,31 +217,6 @@ async function reach(send: Send, url: string, init: RequestInit): Promise<Respon
     const why = cause instanceof Error && 'code' in cause ? String(cause.code) : 'no connection';
     throw new NotDelivered('unreachable', `the subscriber cannot be reached: ${why}`, { cause: error });
   }
-}
-
-/** Writes an event as a CloudEvent. @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md */
-export function cloudEvent(event: BusEvent, previous: PreviousEvent | null = null) {
-  return {
-    specversion: '1.0',
-    id: event.id,
-    source: `/postbud/${event.producer}`,
-    type: event.topic,
-    time: event.createdAt.toISOString(),
-    datacontenttype: 'application/json',
-    sequence: String(event.seq),
-    schemaversion: event.version,
-    correlationid: event.correlationId,
-    ...(event.orderingKey && { partitionkey: event.orderingKey }),
-    ...(event.causationId && { causationid: event.causationId }),
-    ...(event.traceparent && { traceparent: event.traceparent }),
-    ...(event.erased && { erased: true }),
-    ...(previous && previousOf(previous)),
-    data: event.payload,
-  };
-}
-
-function previousOf({ id, wasSkipped }: PreviousEvent) {
-  return { previousid: id, ...(wasSkipped && { previousskipped: true }) };
 }
 
 /**
