@@ -1,7 +1,8 @@
 import { withDatabase } from '../cli/database.ts';
 import { EXIT } from '../cli/failure.ts';
 import { runProgram } from '../cli/program.ts';
-import { KEEP_MS, prune } from '../lib/bus/deliveries/prune.ts';
+import { KEEP_MS } from '../lib/bus/deliveries/prune.ts';
+import { pruneAll } from '../lib/components/prune.ts';
 import { quantity } from '../lib/console/kit/words.ts';
 import { DAY, HOUR } from '../lib/platform/time.ts';
 
@@ -20,7 +21,7 @@ await runProgram({
   async run(given, { out }) {
     const days = given.wholeNumber('days', 1, MOST_DAYS) ?? KEEP_MS / DAY;
     const { events, deliveries } = await withDatabase(['DATABASE_URL'], (db) =>
-      prune({ db, keepMs: days * DAY, until: Date.now() + 24 * HOUR }),
+      pruneAll({ db, keepMs: days * DAY, until: Date.now() + 24 * HOUR }),
     );
     const deleted = `${quantity(events, 'event')} older than ${quantity(days, 'day')}`;
     out.write(`Deleted ${deleted}, with ${quantity(deliveries, 'delivery')}.`);

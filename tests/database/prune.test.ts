@@ -1,11 +1,11 @@
 import { describe, expect } from 'vitest';
 
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
-import { prune } from '../../lib/bus/deliveries/prune.ts';
 import { cancelTimer, emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
+import { pruneAll } from '../../lib/components/prune.ts';
 import { examine } from '../../lib/console/doctor/read.ts';
 import { DAY, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
@@ -27,7 +27,7 @@ const everyone = (ledger: () => void) =>
 
 const inDays = (days: number) => new Date(Date.now() + days * DAY);
 const pruneIn = (bus: Bus, days: number, until = Date.now() + MINUTE) =>
-  prune({ db: bus.db, until, now: inDays(days) });
+  pruneAll({ db: bus.db, until, now: inDays(days) });
 const left = async (bus: Bus) =>
   (await rows<{ id: string }>(bus.db, 'select id::text from events order by seq')).map(({ id }) => id);
 
@@ -274,7 +274,7 @@ describe('pruning', () => {
       ),
     );
     const pruneABatch = () =>
-      prune({ db: dyingAfter(1, bus.db), until: Date.now() + MINUTE, now: inDays(365) }).catch(String);
+      pruneAll({ db: dyingAfter(1, bus.db), until: Date.now() + MINUTE, now: inDays(365) }).catch(String);
     expect([await pruneABatch(), await pruneABatch()]).toEqual(['Error: died', 'Error: died']);
     expect(await left(bus)).toEqual(stays);
     // And begins anew behind the newest.

@@ -5,11 +5,11 @@ import { describe, expect } from 'vitest';
 
 import { backfill } from '../../lib/bus/deliveries/operations/backfill.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
-import { prune } from '../../lib/bus/deliveries/prune.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { outboxEvent } from '../../lib/bus/outbox/record.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { indexEvents } from '../../lib/components/identifiers/index-events.ts';
+import { pruneAll } from '../../lib/components/prune.ts';
 import { examine } from '../../lib/console/doctor/read.ts';
 import { readFamily } from '../../lib/console/event/family.ts';
 import { readOverview } from '../../lib/console/overview/read.ts';
@@ -245,7 +245,7 @@ describe('a role that was granted what relays do', () => {
     await indexEvents({ db, until: Date.now() + MINUTE });
     expect((await examine(db, 100)).findings).toEqual([]);
     expect(await readOverview(db, [])).toMatchObject({ totals: { deadLettered: 0 } });
-    const pruned = await prune({ db, until: Date.now() + MINUTE, now: new Date(Date.now() + 31 * DAY) });
+    const pruned = await pruneAll({ db, until: Date.now() + MINUTE, now: new Date(Date.now() + 31 * DAY) });
     expect(pruned.events).toBeGreaterThan(0);
     await close();
     for (const statement of [

@@ -1,7 +1,3 @@
-import { and, isNotNull, sql } from 'drizzle-orm';
-import type { Column } from 'drizzle-orm';
-
-import { incidents, notifications, throughput, webhooksSetAside } from '../../../drizzle/schema.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { limitStatements, run } from '../../platform/db/statement.ts';
 import { DAY } from '../../platform/time.ts';
@@ -42,23 +38,17 @@ const BATCH = 1000;
  *
  * The deleted events are counted by topic and day, so that the preview of a backfill can say what it can't reach.
  *
- * Dedupe keys of timers are deleted as long after their use, unless the timer is still set. So are incidents that were
- * closed as long ago, errors that neither a dead letter nor an incident has, and webhooks that have been unclaimed for as
- * long. E-mail addresses of equally old notifications are deleted too; their rows stay, so that nobody is notified twice.
+ * Dedupe keys of timers are deleted as long after their use, unless the timer is still set. So are errors that neither a
+ * dead letter has nor an incident that is open or was closed later. `pruneAll` (lib/components/prune.ts) goes on with what
+ * components keep.
  *
  * @throws the driver's error.
  */
 export async function prune(options: PruneOptions): Promise<Pruned> {
-  const { db, keepMs = KEEP_MS, until, now, statementLimitMs = 0 } = options;
-  const within = async <Result>(body: (tx: Transaction) => Promise<Result>) =>
-    await db.transaction(async (tx) => {
-      await limitStatements(tx, statementLimitMs);
-      return await body(tx);
-    });
   const total = { events: 0, deliveries: 0 };
   let isLastPass = false;
-  while (Date.now() < until) {
-    const batch = await within((tx) => pruneBatch(tx, keepMs, now));
+  while (Date.now() < options.until) {
+    const batch = await pruneBatch(options);
     if (!batch) break;
     total.events += batch.events;
     total.deliveries += batch.deliveries;
@@ -66,23 +56,9 @@ export async function prune(options: PruneOptions): Promise<Pruned> {
     isLastPass ||= batch.begins_anew;
     if (batch.is_end && isLastPass) break;
   }
-  const clock = now?.toISOString() ?? null;
-  const isOlder = (at: Column, ms: number) =>
-    sql`${at} < coalesce(${clock}::text::timestamptz, clock_timestamp()) - ${ms}::float8 * interval '1 millisecond'`;
-  const { email, recordedAt } = notifications;
-  await within((tx) =>
-    tx
-      .update(notifications)
-      .set({ email: null })
-      .where(and(isNotNull(email), isOlder(recordedAt, keepMs))),
-  );
-  await within((tx) => run(tx, { text: PRUNE_ERRORS, values: [keepMs, clock] }));
-  // Their alerts go with the next ones (`claimAlerts`).
-  await within((tx) => tx.delete(incidents).where(isOlder(incidents.closedAt, keepMs)));
-  // The event `payment.webhook.unclaimed` has said so.
-  await within((tx) => tx.delete(webhooksSetAside).where(isOlder(webhooksSetAside.unclaimedAt, keepMs)));
-  await within((tx) => run(tx, { text: PRUNE_KEYS, values: [keepMs, clock] }));
-  await within((tx) => tx.delete(throughput).where(isOlder(throughput.hour, HOURS_KEPT_MS)));
+  await pruneOlder(options, PRUNE_ERRORS);
+  await pruneOlder(options, PRUNE_KEYS);
+  await pruneOlder({ ...options, keepMs: HOURS_KEPT_MS }, PRUNE_HOURS);
   return total;
 }
 
@@ -96,13 +72,34 @@ interface Batch extends Pruned {
 }
 
 /** @returns null where another process prunes. */
-async function pruneBatch(tx: Transaction, keepMs: number, now: Date | undefined): Promise<Batch | null> {
-  // In a statement of its own, so that the snapshot of the next one is no older than the lock.
-  const [lock] = await run<{ is_held: boolean }>(tx, { text: LOCK, values: [] });
-  if (!lock!.is_held) return null;
-  const [batch] = await run<Batch>(tx, { text: PRUNE, values: [keepMs, now?.toISOString() ?? null] });
-  return batch!;
+async function pruneBatch(options: PruneOptions): Promise<Batch | null> {
+  return await within(options, async (tx, values) => {
+    // In a statement of its own, so that the snapshot of the next one is no older than the lock.
+    const [lock] = await run<{ is_held: boolean }>(tx, { text: LOCK, values: [] });
+    if (!lock!.is_held) return null;
+    const [batch] = await run<Batch>(tx, { text: PRUNE, values });
+    return batch!;
+  });
 }
+
+/** Runs a statement of pruning, which says by `OLDEST` what is past retention, in a transaction of its own. */
+export async function pruneOlder(options: PruneOptions, text: string): Promise<void> {
+  await within(options, async (tx, values) => await run(tx, { text, values }));
+}
+
+/** Runs statements in a transaction. Their parameters are those of `OLDEST`. */
+async function within<Result>(
+  { db, keepMs = KEEP_MS, now, statementLimitMs = 0 }: PruneOptions,
+  body: (tx: Transaction, values: readonly unknown[]) => Promise<Result>,
+): Promise<Result> {
+  return await db.transaction(async (tx) => {
+    await limitStatements(tx, statementLimitMs);
+    return await body(tx, [keepMs, now?.toISOString() ?? null]);
+  });
+}
+
+/** The SQL of the moment from which on all is kept. */
+export const OLDEST = `coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond'`;
 
 /** The name, of no topic, under which \`pruned_events\` has the day from which all pruned events are counted. */
 export const COUNTED_SINCE = '';
@@ -113,7 +110,7 @@ const LOCK = `select pg_try_advisory_xact_lock(${PRUNE_LOCK}, 0) as is_held`;
 // them, whichever process it is of: else so many of them could come first that no call got any further.
 const PRUNE = `
   with clock as materialized (
-    select coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond' as oldest
+    select ${OLDEST} as oldest
   ),
   began as materialized (
     select max(day) as day, (array_agg(reached))[1] as after from pruned_events where topic = '${COUNTED_SINCE}'
@@ -164,8 +161,7 @@ const PRUNE_ERRORS = `
       select from incidents
       where (incidents.topic, incidents.subscriber, incidents.kind)
           = (error_groups.topic, error_groups.subscriber, error_groups.kind)
-        and coalesce(closed_at, 'infinity')
-          >= coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond'
+        and coalesce(closed_at, 'infinity') >= ${OLDEST}
     )
     order by key for update skip locked
   )
@@ -175,7 +171,9 @@ const PRUNE_ERRORS = `
 const PRUNE_KEYS = `
   delete from timer_dedupe_keys where ctid = any (array(
     select ctid from timer_dedupe_keys
-    where at < coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond'
+    where at < ${OLDEST}
       and not exists (select from timers where timers.id = timer_id)
     limit ${KEYS}
   ))`;
+
+const PRUNE_HOURS = `delete from throughput where hour < ${OLDEST}`;

@@ -7,7 +7,7 @@ import { publishLimits } from '../../bus/deliveries/limits.ts';
 import { endSmokeTests } from '../../bus/deliveries/operations/end-smoke-tests.ts';
 import { leaveOutages } from '../../bus/deliveries/operations/leave-outages.ts';
 import { advanceRenames } from '../../bus/deliveries/operations/rename.ts';
-import { KEEP_MS, prune } from '../../bus/deliveries/prune.ts';
+import { KEEP_MS } from '../../bus/deliveries/prune.ts';
 import type { Pruned } from '../../bus/deliveries/prune.ts';
 import { releaseLanes } from '../../bus/deliveries/release.ts';
 import { subscriptionsOf } from '../../bus/deliveries/subscription.ts';
@@ -16,6 +16,7 @@ import { sendAlerts } from '../../components/alerts/send-alerts.ts';
 import { trimIndex } from '../../components/identifiers/trim-index.ts';
 import { watchIncidents } from '../../components/incidents/watch.ts';
 import { settleSetAside } from '../../components/payments/set-aside.ts';
+import { pruneAll } from '../../components/prune.ts';
 import { rollUpHealth } from '../../components/subscriber-health/roll-up.ts';
 import { sampleBacklog } from '../../components/subscriber-health/sample-backlog.ts';
 import type { AlertSettings } from '../../platform/config.ts';
@@ -204,7 +205,7 @@ const RENAME_BUDGET_MS = 10 * SECOND;
 const PRUNE_BUDGET_MS = 1 * SECOND;
 
 async function pruneBriefly(db: Database): Promise<Pruned> {
-  return await prune({ db, until: Date.now() + PRUNE_BUDGET_MS, statementLimitMs: DUTY_LIMIT_MS / 2 });
+  return await pruneAll({ db, until: Date.now() + PRUNE_BUDGET_MS, statementLimitMs: DUTY_LIMIT_MS / 2 });
 }
 
 /** A duty did not end within its limit. */
