@@ -26,8 +26,12 @@ export function generateSecrets(dataDir: string): Record<string, string> {
   return setUnset(dataDir, wanted);
 }
 
-/** Does the same for the demo's partners: the providers, and an accounting system at `/dev/accounting`. */
-export function generatePartners(dataDir: string, port: number): Record<string, string> {
+/**
+ * Does the same for the demo's partners: the providers, and an accounting system at `/dev/accounting`.
+ *
+ * @param url the server's.
+ */
+export function generatePartners(dataDir: string, url: string): Record<string, string> {
   const wanted: Record<string, string> = {};
   for (const provider of providers) {
     const prefix = `WEBHOOK_${provider.toUpperCase()}`;
@@ -40,7 +44,7 @@ export function generatePartners(dataDir: string, port: number): Record<string, 
   }
   if (!process.env['SUBSCRIBER_ACCOUNTING_URL']) {
     wanted['SUBSCRIBER_ACCOUNTING_SECRET'] = secret('standard');
-    wanted['SUBSCRIBER_ACCOUNTING_URL'] = `http://localhost:${port}/dev/accounting`;
+    wanted['SUBSCRIBER_ACCOUNTING_URL'] = `${url}/dev/accounting`;
   }
   return setUnset(dataDir, wanted);
 }

@@ -47,7 +47,6 @@ async function start(): Promise<void> {
   process.umask(0o077);
   requireOwnFolder(dataDir());
   if (folder !== null) requireOwnFolder(folder);
-  const generated = { ...generateSecrets(dataDir()), ...(isEmbedded && generatePartners(dataDir(), port)) };
   const standIns = isEmbedded ? await startStandIns(port === 0 ? 0 : port + 2) : NO_STAND_INS;
   const route = createRouter(new URL('../', import.meta.url));
   let open: (routes: DevelopmentRoutes) => void = () => undefined;
@@ -69,13 +68,14 @@ async function start(): Promise<void> {
   });
   // First, so that a port in use is found before a database is created.
   await server.ready();
+  const url = `http://localhost:${new URL(server.url ?? '').port}`;
+  const generated = { ...generateSecrets(dataDir()), ...(isEmbedded && generatePartners(dataDir(), url)) };
   const db = await database();
   await migrate(db).catch((error: unknown) => {
     throw 'url' in where ? unusable(error, new URL(where.url)) : error;
   });
   if (folder !== null) keepPrivate(folder);
   const accountingSecret = process.env['SUBSCRIBER_ACCOUNTING_SECRET'] ?? '';
-  const url = `http://localhost:${new URL(server.url ?? '').port}`;
   const isAttached = (topic: string, name: string) =>
     subscribers().some((one) => one.name === name && one.handlers.has(topic));
   open(

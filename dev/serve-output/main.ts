@@ -26,7 +26,10 @@ async function main(): Promise<void> {
     throw new Error(
       'DATABASE_URL must name a Postgres server on this machine, for example postgres://postgres@127.0.0.1:5432/postbud',
     );
-  const generated = { ...generateSecrets(dataDir()), ...generatePartners(dataDir(), port) };
+  const generated = {
+    ...generateSecrets(dataDir()),
+    ...generatePartners(dataDir(), `http://localhost:${port}`),
+  };
   const standIns = await startStandIns(0);
   const { db } = await connect(database.url);
   await migrate(db);
