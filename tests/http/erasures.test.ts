@@ -181,6 +181,7 @@ describe('the reason of an action', () => {
   }) => {
     const { event, delivery, incident } = await ofKari(bus);
     const since = '1h';
+    const others = Array.from({ length: 999 }, (_, index) => `999999999999999999-${index + 1}`);
     const actions: readonly (readonly [path: string, body: object, field?: string])[] = [
       [`/events/${event}/reveal`, {}],
       [`/dead-letters/${delivery}/reveal`, {}],
@@ -191,6 +192,7 @@ describe('the reason of an action', () => {
       [`/incidents/${incident}/retry`, {}],
       [`/incidents/${incident}/dismiss`, {}],
       ['/replay', { deliveryIds: [delivery] }],
+      ['/replay', { deliveryIds: [...others, delivery] }],
       ['/replay', { topic: 'user.profile.updated', since, incident }],
     ];
     for (const [path, body, field = 'reason'] of actions) {

@@ -42,7 +42,9 @@ export async function requireNobodyNamed(
   const asked = {
     event: uuidOrNull(parameters['eventId']),
     incident: uuidOrNull(parameters['incidentId'] ?? data.incident),
-    deliveries: deliveries.slice(0, MOST_EVENTS).flatMap((id) => (DELIVERY.test(id) ? [id.split('-')] : [])),
+    deliveries: deliveries
+      .slice(0, MOST_DELIVERIES)
+      .flatMap((id) => (DELIVERY.test(id) ? [id.split('-')] : [])),
   };
   if (asked.event === null && asked.incident === null && asked.deliveries.length === 0) return;
   const found = await run<Payload>(driverOf(await open()), {
@@ -86,6 +88,9 @@ function uuidOrNull(text: string | null | undefined): string | null {
 }
 
 const DELIVERY = /^\d{1,18}-\d{1,18}$/;
+
+/** As many as a replay may name. */
+const MOST_DELIVERIES = 1000;
 
 /** Of an incident the newest dead letters. */
 const MOST_EVENTS = 100;
