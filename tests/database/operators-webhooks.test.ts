@@ -14,7 +14,7 @@ import type { RefusalReason } from '../../lib/platform/schemes/scheme.ts';
 import { DAY, HOUR } from '../../lib/platform/time.ts';
 import { drainLive, fanOut, numbers, openTransaction, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { test } from '../support/operator-test.ts';
+import { BROWSER, test } from '../support/operator-test.ts';
 import { CANARY, secretsOf, sign } from '../support/webhook-senders.ts';
 
 const standard = { scheme: 'standard', secrets: [secretsOf.standard[0]] } as const;
@@ -151,6 +151,14 @@ describe('the receipts of webhooks', () => {
       { providerEventId: 'evt_1', state: null, eventId: null },
     ]);
     expect((await list(bus, { id: 'evt_9' })).receipts.items).toEqual([]);
+  });
+
+  test('a search that finds none leads to the refusals, which its page does not have', async ({
+    operators,
+  }) => {
+    const { text } = await operators.ask('/webhooks?id=evt_9', { accept: BROWSER });
+    expect(text).not.toContain('id="refused"');
+    expect(text).toContain('it was refused: clear the search to see Refused.');
   });
 });
 

@@ -103,7 +103,7 @@ function nothingReceived({ id, provider }: WebhookPage['filters'], isOlder: bool
   const of = provider === null ? 'any provider' : provider;
   return id === null
     ? `No webhook of ${of} has been received, or its event is no longer kept.`
-    : `No webhook with the id ${id} was received from ${of}. If the provider says that it sent it, look below Refused.`;
+    : `No webhook with the id ${id} was received from ${of}. If the provider did send it, it was refused: clear the search to see Refused.`;
 }
 
 function refusalsSection(view: WebhookPage): Html {
