@@ -123,7 +123,7 @@ export class Attempt {
     const { delivery, atMs } = this;
     const { lane } = this.#state;
     const { kind, message } = failure;
-    const { afterDeadLetter, outage } = lane.subscription.subscriber;
+    const { afterDeadLetter, maxAttempts, outage } = lane.subscription.subscriber;
     const presence = outage === 'wait' ? presenceOf(failure) : null;
     // Nobody was there: that is not the event's fault.
     const waitMs = lane.isProbe && presence === 'absent' ? PROBE_WAIT_MS : failure.waitMs;
@@ -134,7 +134,8 @@ export class Attempt {
     // A subscriber may ask to wait every second for a day, and each wait is logged: one answer says why.
     const isSaid = outcome === 'failed' || keptAtMs !== null || delivery.nextAttemptAtMs === null;
     const answer = isSaid ? failure.answer : null;
-    const delayMs = waitMs ?? this.#backoff(failure);
+    const backoffMs = failure.isPermanent ? null : waitAfter(delivery.attempts + 1, maxAttempts);
+    const delayMs = waitMs ?? backoffMs;
     // A relay that died stopped trying when its lease ran out.
     const endedAtMs = failure === LEASE_EXPIRED ? atMs : this.#state.options.clock();
     const nextAttemptAtMs = keptAtMs ?? (delayMs === null ? null : endedAtMs + delayMs);
@@ -161,11 +162,6 @@ export class Attempt {
       isDoubtful,
     );
     this.end(nextAttemptAtMs === null ? 'dead_lettered' : outcome, durationMs, kind);
-  }
-
-  #backoff({ isPermanent }: AttemptFailure): number | null {
-    const { maxAttempts } = this.#state.lane.subscription.subscriber;
-    return isPermanent ? null : waitAfter(this.delivery.attempts + 1, maxAttempts);
   }
 
   /** Every operator sees the groups, so they must contain nothing of the payload. */

@@ -57,14 +57,12 @@ export class ClaimLoop {
   readonly #portion: Portion;
   readonly #loops: RelaysLoops;
   #isBusy = false;
-  /** Whether it only settles from now on. */
-  #isEnding = false;
   /** Whether its next turn looks for work, and is not sent yet. */
   isAboutToLook = true;
   /** How often the bell had rung when its last turn that looks was sent. */
   #heard = UNHEARD;
   /** Ends its wait for the next look; null when it does not wait. */
-  #wake: (() => void) | null = null;
+  wake: (() => void) | null = null;
   /** How many turns have failed since the last one that did all. */
   #failures = 0;
   /** Whether the last turn failed, so that the next one only settles. */
@@ -80,15 +78,6 @@ export class ClaimLoop {
     this.#runs = new Runs(relaying);
     this.#portion = portionOf(relaying.db);
     this.#loops = loops;
-  }
-
-  get isWaiting(): boolean {
-    return this.#wake !== null;
-  }
-
-  /** Has it look at once, if it waits. */
-  wake(): void {
-    this.#wake?.();
   }
 
   /**
@@ -271,9 +260,8 @@ export class ClaimLoop {
    * back before anybody hears that it looks no more, so that a relay that begins then finds it.
    */
   async #end(): Promise<void> {
-    this.#isEnding = true;
+    this.#runs.areEnding = true;
     this.isAboutToLook = false;
-    this.#runs.startNothingMore();
     try {
       if (this.#runs.count > 0) await handlersThatWaitForNothing();
       if (this.#runs.isAnyPaused) await this.#settle();
@@ -328,20 +316,20 @@ export class ClaimLoop {
   /** Waits until all runs pause, the bell rings for a loop that looks, the relay has to stop, or this long. */
   async #pause(ms: number): Promise<void> {
     await handlersThatWaitForNothing();
-    const isLooking = !this.#isEnding;
+    const isLooking = !this.#runs.areEnding;
     if (this.#runs.arePaused || (isLooking && this.#isCalled())) return;
     const { signal } = this.#relaying.time;
     await new Promise<void>((resolve) => {
       const wake = () => {
         clearTimeout(timer);
         forget();
-        if (this.#wake === wake) this.#wake = null;
+        if (this.wake === wake) this.wake = null;
         this.isAboutToLook = isLooking;
         resolve();
       };
       const timer = setTimeout(wake, ms);
       const forget = onAbort(signal, wake);
-      if (isLooking) this.#wake = wake;
+      if (isLooking) this.wake = wake;
       if (this.#runs.count > 0) void this.#runs.allPause().then(wake);
     });
   }

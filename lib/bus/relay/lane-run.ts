@@ -153,7 +153,8 @@ export class LaneRun {
     this.state.isLeft = true;
     const keepUntilMs = lease.untilMs;
     this.#successors = Array.from(underWay, ({ attempt, ended }) => {
-      const { delivery, place } = attempt;
+      const { place } = attempt;
+      const delivery = progress.claimed[place]!;
       progress.leave(place, { keepUntilMs, neededVersion: null });
       const laneOfKey: ClaimedLane = {
         ...lane,

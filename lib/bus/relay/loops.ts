@@ -54,7 +54,7 @@ export class Loops {
 
   /** Whether a loop waits, and so will look again. */
   get isWaiting(): boolean {
-    return [...this.#running].some((loop) => loop.isWaiting);
+    return [...this.#running].some(({ wake }) => wake !== null);
   }
 
   async #run(loop: ClaimLoop): Promise<void> {
@@ -75,8 +75,8 @@ export class Loops {
     const loops = [...this.#looking];
     // Its next turn is not sent yet; or the database fails, and it finds out when it answers again.
     if (loops.some(({ isAboutToLook, isRepeating }) => isAboutToLook || isRepeating)) return;
-    const waiting = loops.find(({ isWaiting }) => isWaiting);
-    if (waiting) waiting.wake();
+    const waiting = loops.find(({ wake }) => wake !== null);
+    if (waiting) waiting.wake?.();
     else this.start();
   }
 }

@@ -39,11 +39,7 @@ const SLICE_MS = 5 * SECOND;
 
 /** An attempt whose handler returned a promise. */
 interface LongAttempt {
-  readonly attempt: {
-    readonly delivery: ClaimedDelivery;
-    readonly place: number;
-    moveTo(state: RunState): void;
-  };
+  readonly attempt: { readonly place: number; moveTo(state: RunState): void };
   readonly beganAt: number;
   /** Resolves when its outcome is recorded. */
   readonly ended: Promise<unknown>;

@@ -64,7 +64,8 @@ export class Runs {
   /** The error that ended a run, which is a bug in the relay. Its lane is left to its lease; the others go on. */
   error: unknown;
   #maxDeliveries = MAX_DELIVERIES;
-  #startsNothingMore = false;
+  /** Whether they start no further handlers, so that they end soon. */
+  areEnding = false;
 
   constructor(relaying: Relaying) {
     this.#relaying = relaying;
@@ -200,11 +201,6 @@ export class Runs {
     if (keepUntilMs === null) this.#runs.delete(run);
   }
 
-  /** Keeps the runs from starting further handlers, so that they end soon. */
-  startNothingMore(): void {
-    this.#startsNothingMore = true;
-  }
-
   /** Whether there are runs, and each is done, or waits for a longer lease. */
   get arePaused(): boolean {
     return this.#runs.size > 0 && [...this.#runs].every(({ isPaused }) => isPaused);
@@ -236,7 +232,7 @@ export class Runs {
     return {
       ...this.#relaying,
       ...clocks,
-      isOver: () => this.#startsNothingMore || time.isOver(),
+      isOver: () => this.areEnding || time.isOver(),
       countCommitted: (subscription, delivered) => {
         report.delivered += delivered.length;
         noteSettled(db, subscription, { delivered, unfinished: [] }, time.handlersLeftMs());
