@@ -310,7 +310,8 @@ export class ClaimLoop {
     const fitting = [...subscriptions].filter(([, { subscriber }]) => time.fits(subscriber.timeoutMs));
     looks.leavesOut ||= fitting.length < subscriptions.size;
     if (fitting.length === subscriptions.size && !this.#isBusy) return subscriptions;
-    return new Map(rotate(fitting, report.ticks));
+    const start = (report.ticks * 7) % Math.max(1, fitting.length);
+    return new Map([...fitting.slice(start), ...fitting.slice(0, start)]);
   }
 
   /** Waits until all runs pause, the bell rings for a loop that looks, the relay has to stop, or this long. */
@@ -359,8 +360,3 @@ type TimedTurn = Turn & { readonly yielded: readonly Yielded[]; readonly clocks:
 
 /** Resolves when those have ended, which is no time at all. */
 const handlersThatWaitForNothing = () => new Promise<void>((resolve) => process.nextTick(resolve));
-
-function rotate<Item>(items: readonly Item[], turns: number): readonly Item[] {
-  const start = items.length > 0 ? (turns * 7) % items.length : 0;
-  return [...items.slice(start), ...items.slice(0, start)];
-}

@@ -27,12 +27,7 @@ export const EVENT_MISSING: AttemptFailure = {
 };
 
 /** The handlers returned, and then the settlement failed or the commit was not answered; so it may have been made. */
-export class CommitUnknown extends Error {
-  constructor(cause: unknown) {
-    super('the commit was not answered', { cause });
-    this.name = 'CommitUnknown';
-  }
-}
+export class CommitUnknown extends Error {}
 
 /** Longer messages add nothing, and some hold the whole request that failed. */
 const MESSAGE_LIMIT = 2000;

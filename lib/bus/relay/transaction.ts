@@ -35,12 +35,7 @@ export interface HandlersTransaction {
 type Handling = (transaction: HandlersTransaction) => Promise<readonly Attempt[]>;
 
 /** No handler was called: the transaction did not begin, or began too late. The next claim meets the error again. */
-class NotBegun extends Error {
-  constructor(options?: ErrorOptions) {
-    super('the handler could not start', options);
-    this.name = 'NotBegun';
-  }
-}
+class NotBegun extends Error {}
 
 /**
  * Runs handlers in a transaction, which is cut off when one of them exceeds its time limit or the relay must stop. It also
@@ -91,7 +86,7 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
       db,
       async (tx) => {
         // The wait for a connection took as long as the transactions before this one did.
-        if (!time.fits(timeoutMs)) throw new NotBegun();
+        if (!time.fits(timeoutMs)) throw new NotBegun('too little time is left');
         const attempts = await handle({ tx, limited });
         stage = 'settling';
         await settle(state, tx, attempts);
@@ -108,14 +103,15 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
         return await slotsOf(db)(run);
       } catch (error) {
         clearTimeout(timer);
-        if (stage === 'waiting' || error instanceof TransactionNotBegun) throw new NotBegun({ cause: error });
+        if (stage === 'waiting' || error instanceof TransactionNotBegun)
+          throw new NotBegun('no transaction', { cause: error });
         const isLast = runs === MOST_RUNS || whole.signal.aborted || !mayRunAgain(error);
         const isRefused =
           stage === 'committing' ? !isInDoubt(error) : codeOf(error) === IN_FAILED_TRANSACTION;
         if (isLast)
           throw stage === 'handling' || isRefused || error instanceof LeaseLost
             ? error
-            : new CommitUnknown(error);
+            : new CommitUnknown('the commit was not answered', { cause: error });
         await sleep(jitterMs(runs));
       }
     }
