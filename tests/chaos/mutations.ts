@@ -408,7 +408,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     changes: [
       {
         file: 'lib/bus/subscribers/subscriber.ts',
-        from: 'if (deliveries.some(({ replayed }) => replayed)) throw new ReplayRefused();',
+        from: "if (deliveries.some(({ replayed }) => replayed)) throw new NotDelivered('replay_refused', REFUSED);",
         to: '',
       },
     ],

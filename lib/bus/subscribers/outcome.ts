@@ -8,19 +8,6 @@ export class PermanentError extends Error {
   }
 }
 
-/**
- * Thrown in place of calling a handler that refuses replays, with a delivery that was replayed all the same: by a release
- * that did not know of it, or before the option was set. The delivery is dead-lettered at once.
- */
-export class ReplayRefused extends Error {
-  readonly code = 'replay_refused';
-
-  constructor() {
-    super('the delivery was replayed, and its subscriber refuses replays: it was not handed over');
-    this.name = 'ReplayRefused';
-  }
-}
-
 /** Thrown by a handler to be called again after `ms` milliseconds. It does not count as an attempt. */
 export class RetryAfter extends Error {
   readonly code = 'retry_after';

@@ -8,7 +8,7 @@ import { topics } from '../catalog/catalog.ts';
 import type { Subscriber, TopicName, TopicsOf, VersionedPayload } from '../catalog/catalog.ts';
 import { defaultsOf } from './defaults.ts';
 import type { Place } from './defaults.ts';
-import { ReplayRefused } from './outcome.ts';
+import { NotDelivered } from './outcome.ts';
 
 /** An event as handlers receive it. Frozen, because the topic's subscribers share it. */
 export type BusEvent<Name extends TopicName = TopicName> = Recorded<Name> & VersionedPayload<Name>;
@@ -299,12 +299,17 @@ export function limitsOf(name: string, { rate: text, concurrency }: AnyOptions):
   return rate === null && concurrency === undefined ? null : { rate, concurrency: concurrency ?? null };
 }
 
-/** The second line of defence: replays leave these deliveries out (lib/bus/deliveries/operations/replay.ts). */
+const REFUSED = 'the delivery was replayed, and its subscriber refuses replays: it was not handed over';
+
+/**
+ * The second line of defence: replays leave these deliveries out (lib/bus/deliveries/operations/replay.ts). One that was
+ * replayed all the same, by a release that did not know of it or before the option was set, is dead-lettered at once.
+ */
 function refusing(handler: Handler): Handler {
   return (given, context) => {
     const { deliveries } = 'deliveries' in context ? context : { deliveries: [context] };
     // A replayed delivery comes alone (lib/bus/relay/batch.ts).
-    if (deliveries.some(({ replayed }) => replayed)) throw new ReplayRefused();
+    if (deliveries.some(({ replayed }) => replayed)) throw new NotDelivered('replay_refused', REFUSED);
     return handler(given, context);
   };
 }
