@@ -130,7 +130,7 @@ function callHandler(
       return limit.signal;
     },
     ...(tx && { tx }),
-    ...(state.knowsPrevious && { previous: attempts.map(({ place }) => state.previousOf(place)) }),
+    ...(state.previous && { previous: attempts.map(({ place }) => state.previousOf(place)) }),
   };
   const events = attempts.map(({ delivery }) => delivery.event);
   const hand = () => lane.subscription.handler(events, context);

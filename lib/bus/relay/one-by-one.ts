@@ -68,7 +68,7 @@ function deliver(state: RunState, place: number, mayRunAgain: boolean): Promise<
   };
   try {
     const context = attempt.contextWith(limit);
-    if (state.knowsPrevious) Object.assign(context, { previous: state.previousOf(place) });
+    if (state.previous) Object.assign(context, { previous: state.previousOf(place) });
     const handled = attempt.within(() => handler(attempt.delivery.event, context));
     if (isPromise(handled)) {
       const limited = withinLimit(handled, limit, subscriber.timeoutMs, state.options.time.signal);

@@ -58,8 +58,8 @@ export class RunState {
   isLeft = false;
   /** Whether its lease had ended before it was extended, so that no further handler starts. */
   hasLapsed = false;
-  /** Read for components elsewhere only: handlers in process share the bus's database. */
-  #previous: ReadonlyMap<number, PreviousDelivery> | null = null;
+  /** Read for components elsewhere only: handlers in process share the bus's database. By position. */
+  previous: ReadonlyMap<number, PreviousDelivery> | null = null;
   readonly #beganAt = performance.now();
 
   constructor(lane: ClaimedLane, claimedAtMs: number, options: RunOptions) {
@@ -90,7 +90,7 @@ export class RunState {
    */
   async readPrevious(): Promise<boolean> {
     try {
-      this.#previous = await previousOf(this.options.db, this.lane);
+      this.previous = await previousOf(this.options.db, this.lane);
       return true;
     } catch (error) {
       portionOf(this.options.db).shrinkAfter(error);
@@ -98,13 +98,9 @@ export class RunState {
     }
   }
 
-  get knowsPrevious(): boolean {
-    return this.#previous !== null;
-  }
-
   /** Gives the event before a claimed one in its order. What this run gave up is not in the database yet. */
   previousOf(place: number): PreviousEvent | null {
-    const previous = this.#previous?.get(this.progress.claimed[place]!.position);
+    const previous = this.previous?.get(this.progress.claimed[place]!.position);
     if (!previous) return null;
     const { eventId: id, isDead, position } = previous;
     return { id, wasSkipped: isDead || this.progress.isGivenUp(position) };
