@@ -39,20 +39,18 @@ export async function forgetReplays(on: Executor, of: SubscriptionName): Promise
 }
 
 const FORGET_REPLAYS = `
-  with planned as materialized (
-    select replay_id, position, lane_id from planned_replays join lanes on lanes.id = lane_id
-    where topic = $1::text and subscriber = $2::text
-  ),
-  replay as materialized (
-    select replay_id from paced_replays where replay_id in (select replay_id from planned)
+  with replay as materialized (
+    select replay_id from paced_replays where replay_id in (
+      select replay_id from planned_replays join lanes on lanes.id = lane_id
+      where topic = $1::text and subscriber = $2::text
+    )
     order by replay_id for update
   ),
   forgotten as (
-    delete from planned_replays using planned, replay
-    where planned_replays.replay_id = replay.replay_id
-      and (planned_replays.replay_id, planned_replays.position, planned_replays.lane_id)
-        = (planned.replay_id, planned.position, planned.lane_id)
-    returning planned.replay_id
+    delete from planned_replays using replay, lanes
+    where planned_replays.replay_id = replay.replay_id and lanes.id = lane_id
+      and topic = $1::text and subscriber = $2::text
+    returning replay.replay_id
   )
   update paced_replays set passed_over = passed_over + count
   from (select replay_id, count(*) as count from forgotten group by replay_id) as passed_over_by
