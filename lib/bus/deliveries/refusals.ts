@@ -1,3 +1,5 @@
+import { isTopicName, subscribersOf } from '../catalog/catalog.ts';
+
 /** An operator's action that is not possible as things are. `code` says why, the message what to do. */
 export class NotActedOn extends Error {
   readonly code: Code;
@@ -59,4 +61,15 @@ export function notListed(subscription: string, consequence = 'Nothing was repla
     'no_such_subscription',
     `This release’s catalog does not list ${subscription}: ask a release that does, or list it again. ${consequence}`,
   );
+}
+
+/** @throws NotActedOn `no_such_subscription` when the catalog does not have the topic, or the topic not the subscriber. */
+export function requireListed(
+  { topic, subscriber }: { readonly topic?: string | undefined; readonly subscriber?: string | undefined },
+  consequence?: string,
+): void {
+  if (topic === undefined) return;
+  if (!isTopicName(topic)) throw notListed(`the topic ${topic}`, consequence);
+  if (subscriber !== undefined && !subscribersOf(topic).includes(subscriber))
+    throw notListed(`${subscriber} for ${topic}`, consequence);
 }

@@ -6,10 +6,9 @@ import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database, Transaction } from '../../../platform/db/connect.ts';
 import { driverOf, limitStatements, run } from '../../../platform/db/statement.ts';
 import { MINUTE, sleep } from '../../../platform/time.ts';
-import { subscribersOf } from '../../catalog/catalog.ts';
 import { FAN_OUT_LOCK } from '../locks.ts';
 import { clock } from '../parts.ts';
-import { CountChanged, notListed } from '../refusals.ts';
+import { CountChanged, requireListed } from '../refusals.ts';
 import { releaseLanes } from '../release.ts';
 import type { SubscriptionName } from '../subscription.ts';
 import type { Timing } from './asked.ts';
@@ -71,7 +70,7 @@ export const LOOK_EVERY_MS = 100;
  * @throws NotActedOn `no_such_subscription` when this release's catalog does not list it; CountChanged; BackfillUnderWay.
  */
 export async function backfill(db: Database, request: BackfillRequest): Promise<Backfill> {
-  requireListed(request);
+  requireListed(request, 'Nothing was written.');
   const { id = uuidv7(), perMinute = null, until = Infinity, now } = request;
   const { matched, isKnown } = await open(db, { ...request, id });
   if (isKnown) return { id, matched, written: 0, isEnded: await isEnded(db, id) };
@@ -81,7 +80,7 @@ export async function backfill(db: Database, request: BackfillRequest): Promise<
 
 /** Counts what a backfill would write. Changes nothing. @throws NotActedOn `no_such_subscription` */
 export async function previewBackfill(db: Database, of: Backfilling): Promise<BackfillPreview> {
-  requireListed(of);
+  requireListed(of, 'Nothing was written.');
   return await missingOf(driverOf(db), of);
 }
 
@@ -123,11 +122,6 @@ export async function stopBackfill(db: Database, id: string, by: string, reason:
     await wakeLanes(tx, stopped);
     return true;
   });
-}
-
-function requireListed({ topic, subscriber }: Backfilling): void {
-  if (!subscribersOf(topic).includes(subscriber))
-    throw notListed(`${subscriber} for ${topic}`, 'Nothing was written.');
 }
 
 /** Records the backfill and sets its front, from which on nothing newer is claimed. */

@@ -3,9 +3,8 @@ import { v7 as uuidv7 } from 'uuid';
 import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
-import { isTopicName, subscribersOf } from '../../catalog/catalog.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
-import { CountChanged, NotActedOn, notListed } from '../refusals.ts';
+import { CountChanged, NotActedOn, notListed, requireListed } from '../refusals.ts';
 import { refusingReplays } from '../subscription.ts';
 import { stepReplay } from './paced-replay.ts';
 import { PRUNING, PUT_BACK } from './put-back.ts';
@@ -132,14 +131,6 @@ function requireRunning({ topic, subscriber }: ReplayRequest, attached: readonly
   if (topic === undefined || subscriber === undefined) return;
   if (refusingReplays(attached).includes(`${topic} ${subscriber}`))
     throw refusing(`${subscriber} for ${topic}`);
-}
-
-/** @throws NotActedOn `no_such_subscription` when the catalog does not have the topic, or the topic not the subscriber. */
-export function requireListed({ topic, subscriber }: ReplayRequest): void {
-  if (topic === undefined) return;
-  if (!isTopicName(topic)) throw notListed(`the topic ${topic}`);
-  if (subscriber !== undefined && !subscribersOf(topic).includes(subscriber))
-    throw notListed(`${subscriber} for ${topic}`);
 }
 
 /** @param subscription for example `notifications for payment.captured`. */
