@@ -1,15 +1,21 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+import { neonConfig } from '@neondatabase/serverless';
 import { describe, expect, inject, it, onTestFinished } from 'vitest';
 
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { isAway } from '../../lib/platform/db/away.ts';
 import { connect, migrate } from '../../lib/platform/db/connect.ts';
 import type { Connection } from '../../lib/platform/db/connect.ts';
+import { driverOf, run } from '../../lib/platform/db/statement.ts';
 import { MINUTE } from '../../lib/platform/time.ts';
 import { START, contradictions, deliveriesOf, drain, emitPayments, rows } from '../support/bus.ts';
 import { connectWithNeon } from '../support/neon-tunnel.ts';
-import { createDatabase } from '../support/postgres.ts';
+import { createDatabase, freePort } from '../support/postgres.ts';
 
 const drivers: Readonly<Record<string, () => Promise<Connection>>> = {
   pg: async () => await connect(await createDatabase(inject('postgresUrl'))),
@@ -86,3 +92,29 @@ describe.each(Object.keys(drivers))('through %s', (name) => {
     expect(await contradictions(db)).toEqual([]);
   });
 });
+
+it.for([
+  ['where nobody listens', freePort],
+  ['where a web server answers', refusingPort],
+] as const)('through Neon’s driver the database is away %s', async ([, port]) => {
+  const { db, close } = await connectWithNeon(await createDatabase(inject('postgresUrl')));
+  onTestFinished(close);
+  const address = `127.0.0.1:${await port()}/v2`;
+  neonConfig.wsProxy = () => address;
+  const select = { text: 'select 1', values: [] };
+  const answers = await Promise.allSettled([
+    run(driverOf(db), select),
+    db.transaction((tx) => run(tx, select)),
+  ]);
+  for (const answer of answers) {
+    expect(answer).toMatchObject({ status: 'rejected', reason: { code: '08000' } });
+    expect(isAway((answer as PromiseRejectedResult).reason)).toBe(true);
+  }
+});
+
+async function refusingPort(): Promise<number> {
+  const server = createServer((_, response) => response.writeHead(502).end());
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  return (server.address() as AddressInfo).port;
+}

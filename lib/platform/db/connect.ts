@@ -21,6 +21,7 @@ import { runAgain } from './run-again.ts';
 import { alone, ANSWER_LIMIT_MS, driverOf, run, sendsBy } from './statement.ts';
 import type { Sender, Statement } from './statement.ts';
 import { explained, requireFit } from './surroundings.ts';
+import { failingWithErrors } from './web-socket-errors.ts';
 
 /**
  * A Drizzle database on any of the three drivers. Its `transaction`
@@ -236,7 +237,8 @@ async function neon(url: string, idleMs: number): Promise<Driver> {
       import('drizzle-orm/pg-core'),
     ]);
   // Node gained a WebSocket of its own in version 22.
-  if (!('WebSocket' in globalThis)) neonConfig.webSocketConstructor = (await import('ws')).default;
+  const socket = 'WebSocket' in globalThis ? globalThis.WebSocket : (await import('ws')).default;
+  neonConfig.webSocketConstructor = failingWithErrors(socket);
   const pools = openPools(idleMs, (options) => new NeonPool({ connectionString: url, ...options }));
   const dialect = new PgDialect();
   const db = Object.assign(drizzle({ client: alone(pools.any) }), { $client: pools.any });
