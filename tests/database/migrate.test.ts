@@ -3,7 +3,7 @@ import { expect, vi } from 'vitest';
 
 import { migrate } from '../../lib/platform/db/connect.ts';
 import { test } from '../support/bus-test.ts';
-import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { drainLive, emitPayments, openTransaction, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { runProgram } from '../support/local-server.ts';
 import { PATIENTLY } from '../support/patience.ts';
@@ -50,6 +50,26 @@ test('npm run migrate tries again until a table that is in use is released', asy
     code: 0,
     output: 'A table is in use. Retrying …\nThe tables are up to date.\n',
   });
+});
+
+test('a migration runs again when it is the victim of a deadlock', async ({ bus }) => {
+  const [first, second] = [await openTransaction(bus.url), await openTransaction(bus.url)];
+  const waiters = `select from pg_locks where classid = 7 and objid = 1 and not granted
+    and database = (select oid from pg_database where datname = current_database())`;
+  const areWaiting = async (count: number) =>
+    await expect.poll(() => rows(bus.db, waiters)).toHaveLength(count);
+  await first.client.query('select pg_advisory_xact_lock(7, 1)');
+  const migrating = migrate(bus.db);
+  await areWaiting(1);
+  // Else it could be the victim.
+  await second.client.query(`set local deadlock_timeout = '1min'`);
+  await second.client.query('select from catalog_topics for update');
+  const waiting = second.client.query('select pg_advisory_xact_lock(7, 1)');
+  await areWaiting(2);
+  await first.commit();
+  await waiting;
+  await second.commit();
+  await migrating;
 });
 
 // Of a table that has no primary key and says nothing else, Postgres refuses what a publication would have to send.

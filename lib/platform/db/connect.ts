@@ -157,7 +157,7 @@ export async function migrate(db: Database): Promise<void> {
   const folder = fileURLToPath(new URL('../../../drizzle', import.meta.url));
   // Functions, which never migrate, do not load it.
   const { runMigrations } = await import('./migrations.ts');
-  await driverFor(db).transact((tx) => runMigrations(tx, folder), { limitMs: Infinity });
+  await runAgain(() => driverFor(db).transact((tx) => runMigrations(tx, folder), { limitMs: Infinity }));
 }
 
 /**
