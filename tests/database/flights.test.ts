@@ -1,13 +1,13 @@
 import { sql } from 'drizzle-orm';
 import { integer, pgTable } from 'drizzle-orm/pg-core';
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { connect, transact } from '../../lib/platform/db/connect.ts';
 import type { Connection, Transaction } from '../../lib/platform/db/connect.ts';
 import { TransactionNotBegun } from '../../lib/platform/db/late-begin.ts';
 import { run } from '../../lib/platform/db/statement.ts';
-import { payment, rows } from '../support/bus.ts';
+import { gate, numbers, payment, rows } from '../support/bus.ts';
 import { countFlights } from '../support/flights.ts';
 import type { FlightCounter } from '../support/flights.ts';
 import { connectWithNeon } from '../support/neon-tunnel.ts';
@@ -255,5 +255,21 @@ describe.each(['pg', 'Neon'] as const)("a producer's transaction on %s", (name) 
     expect(await cut).toBe(reason);
     await driver.db.transaction((tx) => write(tx, 2));
     expect(await written()).toEqual([2]);
+  });
+
+  it('does not begin when it is cut off while all connections are taken', async () => {
+    const { opened, open } = gate();
+    const limit = new AbortController();
+    const reason = new Error('out of time');
+    const others = numbers(1, 10).map(() => driver.db.transaction(() => opened));
+    const body = vi.fn<() => Promise<void>>();
+    const cut = transact(driver.db, body, limit.signal).catch((error: unknown) => error);
+    limit.abort(reason);
+    open();
+    expect(await cut).toBe(reason);
+    expect(body).not.toHaveBeenCalled();
+    await Promise.all(others);
+    await driver.db.transaction((tx) => write(tx, 1));
+    expect(await written()).toEqual([1]);
   });
 });

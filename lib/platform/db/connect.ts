@@ -314,6 +314,9 @@ async function pooled<
     async transact(body, { signal, config, onSent, limitMs = ANSWER_LIMIT_MS } = {}) {
       signal?.throwIfAborted();
       const { connection, newTransaction, sender, lost, begin, end } = await take(limitMs);
+      // It may have aborted while all connections were taken.
+      if (signal?.aborted) connection.release();
+      signal?.throwIfAborted();
       const transacted = async () => {
         begin(beginOf(config));
         const tx = newTransaction();
