@@ -4,6 +4,7 @@ import { dismiss } from '../../lib/bus/deliveries/operations/dismiss.ts';
 import { advanceReplays, stepReplay } from '../../lib/bus/deliveries/operations/paced-replay.ts';
 import { advanceRenames, previewRename, rename } from '../../lib/bus/deliveries/operations/rename.ts';
 import type { Renaming } from '../../lib/bus/deliveries/operations/rename.ts';
+import { openRename } from '../../lib/bus/deliveries/operations/rename-open.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { attach, subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
@@ -617,6 +618,61 @@ describe('a renamed subscriber', () => {
 });
 
 describe('a rename', () => {
+  /** Of books to ledger first, and of tomes to accounting, each with more than a call moves at once. */
+  async function twoOpen(bus: Bus): Promise<() => Promise<object[]>> {
+    await emitPayments(bus.db, 1, 1);
+    await fanOut(bus.db);
+    await emitPayments(bus.db, 2, 1500);
+    const list = `subscribers = array_replace(array_replace(subscribers, 'ledger', 'books'), 'accounting', 'tomes')`;
+    await rows(
+      bus.db,
+      `with event as (update events set ${list} where id in (select event_id from awaiting_fan_out))
+       update awaiting_fan_out set ${list}`,
+    );
+    await fanOut(bus.db);
+    const names = { books: 'ledger', tomes: 'accounting' };
+    for (const [from, to] of Object.entries(names))
+      await openRename(
+        bus.db,
+        { from, to, topic: CAPTURED },
+        { by: 'kari', reason: 'renamed', matched: 1499 },
+      );
+    return () => rows(bus.db, 'select renamed_from from backfills where ended_at is null');
+  }
+
+  test('does not wait for another one whose lanes a relay holds', async ({ bus }) => {
+    const open = await twoOpen(bus);
+    await rows(
+      bus.db,
+      `update lanes set lease_token = gen_random_uuid(), leased_until = '2100-01-01', due_at = null
+       where subscriber = 'ledger'`,
+    );
+    const advancing = advanceRenames(other.db, Date.now() + MINUTE);
+    await expect.poll(open).toEqual([{ renamed_from: 'books' }]);
+    await rows(
+      bus.db,
+      `update lanes set lease_token = null, leased_until = null, due_at = now() where subscriber = 'ledger'`,
+    );
+    await advancing;
+    expect(await open()).toEqual([]);
+  });
+
+  test('does not wait for another one that fails', async ({ bus }) => {
+    const open = await twoOpen(bus);
+    await rows(
+      bus.db,
+      `create function refuse_books() returns trigger language plpgsql as $$ begin raise exception 'planted'; end $$`,
+    );
+    await rows(
+      bus.db,
+      `create trigger planted before update on backfills for each row when (new.renamed_from = 'books')
+       execute function refuse_books()`,
+    );
+    await expect(advanceRenames(other.db, Date.now() + MINUTE)).rejects.toThrow('planted');
+    await rows(bus.db, 'drop function refuse_books cascade');
+    expect(await open()).toEqual([{ renamed_from: 'books' }]);
+  });
+
   test('is refused while the catalog lists the former name, for the topic or for any', async ({ bus }) => {
     const how = { by: 'kari', reason: 'renamed', until: Date.now() + MINUTE };
     for (const topic of [CAPTURED, null]) {

@@ -1,6 +1,7 @@
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf } from '../../../platform/db/statement.ts';
 import { nearest } from '../../../platform/nearest.ts';
+import { SECOND } from '../../../platform/time.ts';
 import { subscriberNames, subscribersOf } from '../../catalog/catalog.ts';
 import { NotActedOn } from '../refusals.ts';
 import type { Timing, Word } from './asked.ts';
@@ -93,13 +94,26 @@ export async function rename(
   return renamed;
 }
 
+/** How long a rename is worked on before the next one has its turn. */
+const TURN_MS = 1 * SECOND;
+
 /**
- * Continues the renames that are under way, until this time. Any number of processes may do so.
+ * Continues the renames that are under way, in turns, until this time: none waits for another one whose lanes a relay holds,
+ * or that fails. Any number of processes may do so.
  *
- * @throws the driver's error; what was moved stays.
+ * @throws the driver's error, once the others have had their turns; what was moved stays.
  */
 export async function advanceRenames(db: Database, until: number, now?: Date): Promise<void> {
-  for (const open of await openRenames(db)) await takeOver(db, open, { until, ...(now && { now }) });
+  const failed = new Map<string, unknown>();
+  for (;;) {
+    const open = (await openRenames(db)).filter(({ id }) => !failed.has(id));
+    for (const one of open) {
+      const turn = { until: Math.min(until, Date.now() + TURN_MS), ...(now && { now }) };
+      await takeOver(db, one, turn).catch((error: unknown) => failed.set(one.id, error));
+    }
+    if (open.length === 0 || Date.now() >= until) break;
+  }
+  for (const error of failed.values()) throw error;
 }
 
 /** @throws NotActedOn where the catalog does not list the new name for a topic of the former one. */
