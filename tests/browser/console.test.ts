@@ -217,6 +217,18 @@ describe('an operator in a browser', () => {
     await page.getByRole('button', { name: 'Refresh again' }).click();
     await expect.poll(() => words(page)).toContain('Updated');
     expect(await dot()).toBe(green);
+    // The connection ends within the answer, once.
+    await page.evaluate(`(() => {
+      const { text } = Response.prototype;
+      Response.prototype.text = async () => {
+        Object.assign(Response.prototype, { text });
+        throw new TypeError('network error');
+      };
+    })()`);
+    await page.keyboard.press('r');
+    await expect.poll(() => words(page)).toContain('Not updated: the server did not answer, as of');
+    await page.keyboard.press('r');
+    await expect.poll(() => words(page)).toContain('Updated');
     await page.route('**/platform/event-bus', (route) => route.abort());
     await page.keyboard.press('r');
     await expect.poll(() => words(page)).toContain('Not updated: the server did not answer, as of');

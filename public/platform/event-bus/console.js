@@ -62,9 +62,11 @@ async function refresh(isForced = false) {
   const signal = AbortSignal.timeout(LONGEST_ANSWER_MS);
   const response = await fetch(location.href, { headers: { accept: 'text/html' }, signal }).catch(() => null);
   if (response?.status === 401) return showSignedOut();
-  const fresh = new DOMParser().parseFromString((await response?.text()) ?? '', 'text/html');
+  // The connection may also end within the answer.
+  const text = await response?.text().catch(() => null);
+  const fresh = new DOMParser().parseFromString(text ?? '', 'text/html');
   const away = find('[data-away]', fresh);
-  if (!response?.ok && !away) return showStale('Not updated: the server did not answer');
+  if (!(response?.ok && text) && !away) return showStale('Not updated: the server did not answer');
   if (!find('#navigation', fresh)) return showSignedOut();
   showTimes(fresh);
   document.title = fresh.title;
