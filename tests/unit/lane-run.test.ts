@@ -173,6 +173,24 @@ describe('in a shared lane', () => {
     expect(outcome).toMatchObject({ to: 2, retryAtMs: null });
   });
 
+  it('only the keys whose handlers still run leave once time is up', async () => {
+    const held = gate();
+    let isOver = false;
+    const { noted } = noting(async (position) => {
+      if (position === 2) fail();
+      if (position === 3) await held.opened;
+    });
+    const run = new LaneRun(laneOf(noted, ['a', 'b', 'c']), 0, options({ isOver: () => isOver }));
+    run.start();
+    await sleep(1);
+    isOver = true;
+    const outcome = run.yieldOutcome(false)!;
+    expect(outcome.leaving).toMatchObject([{ key: 'c', position: 3 }]);
+    expect(positionsOf(outcome.delivered)).toEqual([1]);
+    expect(positionsOf(outcome.unfinished)).toEqual([2]);
+    held.open();
+  });
+
   it('nothing is begun or settled once another relay has the lane', async () => {
     const held = gate();
     const { handed, noted } = noting(() => held.opened);

@@ -143,7 +143,7 @@ export class LaneRun {
     if (limits !== null && limits.concurrency !== null) return false;
     if (!this.lane.isShared || this.#isDone || isLeft || underWay.size === 0) return false;
     const longAgo = performance.now() - LONG_MS;
-    return options.isOver() || [...underWay].some(({ beganAt }) => beganAt < longAgo);
+    return options.isOver() || [...underWay.values()].some(({ beganAt }) => beganAt < longAgo);
   }
 
   /** Moves each key whose handler runs to a lane of its own, so that this lane can be released. */
@@ -152,7 +152,7 @@ export class LaneRun {
     const { underWay, options, progress, lease } = this.state;
     this.state.isLeft = true;
     const keepUntilMs = lease.untilMs;
-    this.#successors = Array.from(underWay, ({ attempt, ended }) => {
+    this.#successors = Array.from(underWay, ([attempt, { ended }]) => {
       const { place } = attempt;
       const delivery = progress.claimed[place]!;
       progress.leave(place, { keepUntilMs, neededVersion: null });

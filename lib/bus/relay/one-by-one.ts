@@ -57,10 +57,12 @@ function deliver(state: RunState, place: number, mayRunAgain: boolean): Promise<
   const { handler, subscriber } = state.lane.subscription;
   const limit = new HandlerLimit();
   const record = () => {
+    state.underWay.delete(attempt);
     attempt.deliver();
     return false;
   };
   const fail = (error: unknown) => {
+    state.underWay.delete(attempt);
     const isToRunAgain = mayRunAgain && isConflict(error);
     if (isToRunAgain || state.isAborted) attempt.drop();
     else attempt.fail(error);
@@ -72,21 +74,14 @@ function deliver(state: RunState, place: number, mayRunAgain: boolean): Promise<
     const handled = attempt.within(() => handler(attempt.delivery.event, context));
     if (isPromise(handled)) {
       const limited = withinLimit(handled, limit, subscriber.timeoutMs, state.options.time.signal);
-      return untilRecorded(state, attempt, limited.then(record, fail));
+      const ended = limited.then(record, fail);
+      state.underWay.set(attempt, { beganAt: performance.now(), ended });
+      return ended;
     }
   } catch (error) {
     return fail(error);
   }
   return record();
-}
-
-/** Notes an attempt as under way until its outcome is recorded. */
-async function untilRecorded(state: RunState, attempt: Attempt, ended: Promise<boolean>): Promise<boolean> {
-  const long = { attempt, beganAt: performance.now(), ended };
-  state.underWay.add(long);
-  const isToRunAgain = await ended;
-  state.underWay.delete(long);
-  return isToRunAgain;
 }
 
 /**

@@ -37,12 +37,10 @@ export interface RunOptions {
 /** After this long a lane is released, so that one long backlog leaves room for the others. */
 const SLICE_MS = 5 * SECOND;
 
-/** An attempt whose handler returned a promise. */
-interface LongAttempt {
-  readonly attempt: { readonly place: number; moveTo(state: RunState): void };
-  readonly beganAt: number;
-  /** Resolves when its outcome is recorded. */
-  readonly ended: Promise<unknown>;
+/** An attempt whose handler runs. */
+interface Running {
+  readonly place: number;
+  moveTo(state: RunState): void;
 }
 
 /** A claimed lane during its run: its lease, its progress, and whether a further handler may start. */
@@ -51,7 +49,8 @@ export class RunState {
   readonly options: RunOptions;
   readonly lease: Lease;
   readonly progress: Progress;
-  readonly underWay = new Set<LongAttempt>();
+  /** The attempts whose handlers returned a promise, until their outcomes are recorded, when `ended` resolves. */
+  readonly underWay = new Map<Running, { readonly beganAt: number; readonly ended: Promise<unknown> }>();
   /** Whether the slice ended before the claimed deliveries did: the claim was too large for such slow handlers. */
   isCutShort = false;
   /** Whether no further handler starts, because keys with running handlers have moved to lanes of their own. */
