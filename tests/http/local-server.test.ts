@@ -614,6 +614,7 @@ describe.concurrent('a program of dev/ that cannot do its work says what to do',
       SUBSCRIBER_LEGDER_URL: 'http://localhost:4000',
       SUBSCRIBER_LEGDER_SECRET: `whsec_${Buffer.alloc(32, 3).toString('base64')}`,
       SUBSCRIBER_AUDIT_URL: 'http://localhost:4000',
+      PRODUCER_RESOURCE_SECRET: `whsec_${Buffer.alloc(32, 3).toString('base64')}`,
     });
     expect(code).toBe(1);
     expect(output).toContain('SUBSCRIBER_AUDIT_TOPICS must list the topics to send to SUBSCRIBER_AUDIT_URL');
@@ -621,6 +622,9 @@ describe.concurrent('a program of dev/ that cannot do its work says what to do',
     expect(output).toContain('CHAT_MAX_TOKENS must be a whole number from 1 to 8192');
     expect(output).toContain(
       'SUBSCRIBER_LEGDER_URL must have a subscriber of the catalog in its name, not legder',
+    );
+    expect(output).toContain(
+      'PRODUCER_RESOURCE_SECRET must have a producer of the catalog in its name, not resource (did you mean resources?)',
     );
   });
 

@@ -8,6 +8,7 @@ import { eventTypes, readBody, requireMediaType } from '../../platform/http/body
 import { Problem } from '../../platform/http/problem.ts';
 import { requireAllowed } from '../../platform/http/rate-limit.ts';
 import { validated } from '../../platform/http/validated.ts';
+import { nearest } from '../../platform/nearest.ts';
 import type { Limiter } from '../../platform/rate-limit/limiter.ts';
 import { producerVariable } from '../../platform/remote-producers.ts';
 import { SECOND } from '../../platform/time.ts';
@@ -69,13 +70,24 @@ const producerNames: ReadonlySet<string> = new Set(topics().map(([, { producer }
 /** Setting a secret takes a deployment. */
 const NOT_CONFIGURED_RETRY_SECONDS = 60;
 
-function notConfigured([wrong]: readonly RemoteProducer[]): Error {
-  if (wrong === undefined)
-    return new Problem('events_not_configured', { retryAfterSeconds: NOT_CONFIGURED_RETRY_SECONDS });
-  return new InvalidConfiguration(
-    producerVariable(wrong.name),
-    `must have a producer of the catalog in its name: ${[...producerNames].toSorted().join(', ')}`,
-  );
+function notConfigured(producers: readonly RemoteProducer[]): Error {
+  const [wrong] = unknownProducers(producers);
+  return wrong ?? new Problem('events_not_configured', { retryAfterSeconds: NOT_CONFIGURED_RETRY_SECONDS });
+}
+
+/** Finds the producers with a secret that the catalog does not have. @returns an error for each, with the nearest name. */
+export function unknownProducers(producers: readonly RemoteProducer[]): InvalidConfiguration[] {
+  const known = [...producerNames].toSorted();
+  return producers
+    .filter(({ name }) => !producerNames.has(name))
+    .map(({ name }) => {
+      const meant = nearest(name, known);
+      const suggestion = meant === null ? '' : ` (did you mean ${meant}?)`;
+      return new InvalidConfiguration(
+        producerVariable(name),
+        `must have a producer of the catalog in its name, not ${name}${suggestion}: ${known.join(', ')}`,
+      );
+    });
 }
 
 /**
