@@ -148,14 +148,10 @@ begin
           else least(most_of_lane, tokens / cardinality(ids)) end, at, null, null);
       select sum(json_array_length(one -> 'positions')) into used from json_array_elements(leased -> 'lanes') as one;
       claimed := json_build_object(
-        'lanes', (select json_agg(one) from (
-          select json_array_elements(claimed -> 'lanes') as one union all select json_array_elements(leased -> 'lanes')
-        ) as lane),
-        'events', (select json_agg(one) from (
-          select json_array_elements(case when json_typeof(claimed -> 'events') = 'array' then claimed -> 'events' end) as one
-          union all
-          select json_array_elements(case when json_typeof(leased -> 'events') = 'array' then leased -> 'events' end)
-        ) as event));
+        'lanes', coalesce((claimed -> 'lanes')::jsonb, '[]') || (leased -> 'lanes')::jsonb,
+        -- Null where no lane has any.
+        'events', coalesce(nullif((claimed -> 'events')::jsonb, 'null'), '[]')
+          || coalesce(nullif((leased -> 'events')::jsonb, 'null'), '[]'));
       update subscriber_limits set held = case when concurrency is not null then bound.held || ids else '{}' end,
         taken_until = case when rate_count is not null then bound.taken_until + used * step else taken_until end
       where subscriber_limits.subscriber = limited;

@@ -17,10 +17,7 @@ declare
   place int;
   turn int;
   until timestamptz;
-  tokens uuid[] := '{}';
-  untils timestamptz[] := '{}';
-  held_versions smallint[] := '{}';
-  dues timestamptz[] := '{}';
+  changed lanes[] := '{}';
   leased int[] := '{}';
   homes bigint[] := '{}';
   home_untils timestamptz[] := '{}';
@@ -34,28 +31,26 @@ begin
   for place in 1..cardinality(lane_rows) loop
     lane := lane_rows[place];
     turn := turns[place];
+    lane.tail := greatest(lane.tail, tails[place]);
     if turn is null then
-      tokens := tokens || lane.lease_token;
-      untils := untils || lane.leased_until;
-      held_versions := held_versions || lane.held_version;
-      dues := dues || coalesce(lane.due_at, case when lane.lease_token is null then least(firsts[place], at) end);
+      lane.due_at := coalesce(lane.due_at, case when lane.lease_token is null then least(firsts[place], at) end);
     else
       until := at + leases_ms[turn] * interval '1 millisecond';
-      tokens := tokens || token;
-      untils := untils || until;
-      held_versions := held_versions || versions[turn]::smallint;
-      dues := dues || case when lane.home_id is not null then until end;
+      lane.lease_token := token;
+      lane.leased_until := until;
+      lane.held_version := versions[turn];
+      lane.due_at := case when lane.home_id is not null then until end;
       leased := leased || place;
       if lane.home_id is null then
         homes := homes || lane.id;
         home_untils := home_untils || until;
       end if;
     end if;
+    changed := changed || lane;
   end loop;
-  update lanes set tail = greatest(lanes.tail, changed.tail), lease_token = changed.token, leased_until = changed.until,
-    held_version = changed.held_version, due_at = changed.due
-  from unnest(addresses, tails, tokens, untils, held_versions, dues)
-    as changed(address, tail, token, until, held_version, due)
+  update lanes set tail = changed.tail, lease_token = changed.lease_token, leased_until = changed.leased_until,
+    held_version = changed.held_version, due_at = changed.due_at
+  from unnest(addresses, changed) as changed(address)
   where lanes.ctid = changed.address;
   if cardinality(leased) = 0 then
     return null;

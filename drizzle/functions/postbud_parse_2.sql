@@ -90,6 +90,7 @@ begin
           when coalesce((value #>> '{}') !~ quick_pattern, true) and (value #>> '{}') !~ pattern then coalesce(schema ->> 'message', 'expected a text that matches ' || pattern)
         end
         when is_of = 'number' then case
+          when abs(value::numeric) > 1.7976931348623158e308 then 'numbers beyond a double cannot be stored'
           when value::numeric < least then format('expected at least %s', least)
           when value::numeric > most then format('expected at most %s', most)
           when value::numeric <= above then format('expected more than %s', above)
@@ -98,6 +99,10 @@ begin
           when jsonb_array_length(value) < fewest_items then format('expected at least %s items', fewest_items)
           when jsonb_array_length(value) > most_items then format('expected at most %s items', most_items)
         end
+        -- What no schema names is kept as it is.
+        when schema -> 'additionalProperties' <> 'false'
+            and value @? '$.** ? (@ > 1.7976931348623158e308 || @ < -1.7976931348623158e308)'
+          then 'numbers beyond a double cannot be stored'
       end
       else expected || ', not ' || case when is_of = 'null' then is_of when is_of ~ '^[aeiou]' then 'an ' || is_of else 'a ' || is_of end
     end as problem

@@ -7,8 +7,8 @@
 -- their positions. `delivered_in_ms` has the durations of all rows, and then how often those of each had been replayed at
 -- their claim, as `replays` of `unfinished` says. A delivery that has been replayed since then has another attempt before it:
 -- an earlier call has settled this one. A release that does not say has that go unnoticed.
--- `lane_ids`, `addresses` and `lane_rows` are the locked lanes, and `held` those whose token is still the relay's. With `keeps_more` a lane that
--- has more to deliver is not made due: the caller leases it at once.
+-- `lane_ids`, `addresses` and `lane_rows` are the locked lanes, and `held` those whose token is still the relay's. With
+-- `keeps_more` a lane that has more to deliver is not made due: the caller leases it at once.
 create or replace function postbud_settle_3(
   outcomes postbud_outcome_2[],
   delivered_lanes bigint[], delivered_homes bigint[], delivered_positions text[], delivered_at_ms float8[],
@@ -35,103 +35,37 @@ create or replace function postbud_settle_3(
 declare
   is_all_held constant boolean := cardinality(held) = cardinality(outcomes);
   stretches constant int := cardinality(delivered_lanes);
+  -- What this call has recorded, and no earlier one: the lanes that have delivered, and the attempts that say who is there.
+  answering bigint[];
+  presences jsonb;
+  own lanes;
+  -- An earlier call, whose answer was lost, may have settled lanes that are kept: all of them where this call does not record
+  -- all that it carries, else those that keys leave. What was replayed since then may have moved a head from where that call
+  -- left it to where it was before: it stays there, as where it moved elsewhere. A lane that it let go is not held any more.
+  is_repeated boolean;
+  unsure bigint[] := '{}';
+  has_moved boolean;
   one postbud_outcome_2;
   is_of_key boolean := false;
   is_waiting boolean := false;
-  is_keeping boolean := false;
-  moved postbud_change_1[];
-  is_small boolean := stretches <= 16;
-  delivery record;
-  -- What this call has recorded, and no earlier one: the lanes that have delivered, and the attempts that say who is there.
-  answering bigint[] := '{}';
-  presences jsonb;
-  -- The lanes that an earlier call may have settled, whose answer was lost. What was replayed since then may have moved a head
-  -- from where that call left it to where it was before: it stays there, as where it moved elsewhere.
-  unsure bigint[] := '{}';
-  has_moved boolean;
-  event_ids uuid[] := '{}';
-  opens int[] := '{}';
-  failings int[] := '{}';
-  place int;
-  own lanes;
-  again record;
-  new_head bigint;
   is_kept boolean;
   is_through boolean;
+  place int;
   due timestamptz;
   places tid[] := '{}';
-  heads bigint[] := '{}';
-  tails bigint[] := '{}';
-  carefuls bigint[] := '{}';
-  waits smallint[] := '{}';
-  tokens uuid[] := '{}';
-  untils timestamptz[] := '{}';
-  dues timestamptz[] := '{}';
+  let_go lanes[] := '{}';
   kept bigint[] := '{}';
   keep_to timestamptz;
   kept_until timestamptz;
   -- A run goes by the clock of its claim, which may have stepped back since. No lease is longer; see LONGEST_TIME_LIMIT_MS.
   longest_lease constant timestamptz := at + interval '80 seconds';
 begin
-  foreach one in array outcomes loop
-    is_of_key := is_of_key or one.id <> one.home;
-    is_waiting := is_waiting or one.waits;
-    is_keeping := is_keeping or coalesce(one.keep_until > 0, false);
-  end loop;
   delivered := 0;
   failed := 0;
   waited := 0;
   dead_lettered := 0;
   makes_due := unfinished is not null or leaving is not null;
-  if is_small then
-    for number in 1..stretches loop
-      is_small := is_small and strpos(delivered_positions[number], ',') = 0;
-    end loop;
-  end if;
-  if is_small and stretches > 0 then
-    for delivery in
-      update deliveries set state = 'delivered', attempts = deliveries.attempts + 1, duration_ms = attempt.in_ms,
-        attempted_at = to_timestamp(attempt.at_ms / 1000),
-        delivered_at = to_timestamp((attempt.at_ms + attempt.in_ms) / 1000), next_attempt_at = null
-      from unnest(delivered_lanes, delivered_homes, delivered_positions, delivered_at_ms, delivered_in_ms[:stretches],
-          delivered_in_ms[stretches + 1:])
-        as attempt(lane, home, positions, at_ms, in_ms, replays)
-      where deliveries.lane_id = attempt.home and deliveries.position = trim(attempt.positions, '{}')::bigint
-        and coalesce(deliveries.state in ('pending', 'failing'), false)
-        and deliveries.replays = coalesce(attempt.replays, deliveries.replays)
-        and (is_all_held or attempt.lane = any (held))
-      returning attempt.lane, deliveries.event_id, (deliveries.attempts > 1)::int as was_failing,
-        (deliveries.attempts = 1 and deliveries.replays = 0)::int as first_attempt, deliveries.delivered_at
-    loop
-      delivered := delivered + 1;
-      answering := answering || delivery.lane;
-      own := lane_rows[array_position(lane_ids, delivery.lane)];
-      changes := changes || row(own.topic, own.subscriber, delivery.was_failing - 1, -delivery.was_failing, 0, 1,
-        delivery.first_attempt, 0, delivery.delivered_at, null)::postbud_change_1;
-      place := array_position(event_ids, delivery.event_id);
-      if place is null then
-        event_ids := event_ids || delivery.event_id;
-        opens := opens || 1;
-        failings := failings || delivery.was_failing;
-      else
-        opens[place] := opens[place] + 1;
-        failings[place] := failings[place] + delivery.was_failing;
-      end if;
-    end loop;
-    for delivery in
-      -- In the order of their ids, as below.
-      update events set open = greatest(events.open - change.open, 0),
-        failing = least(greatest(events.failing - change.failing, 0), greatest(events.open - change.open, 0))
-      from (select * from unnest(event_ids, opens, failings) as change(id, open, failing) order by id) as change
-      where events.id = change.id
-      returning events.topic, events.state as becomes, postbud_event_state(
-        events.open + change.open, events.failing + change.failing, events.dead_lettered) as was
-    loop
-      if delivery.was <> delivery.becomes then
-        changes := changes || postbud_event_moved(delivery.topic, delivery.was, delivery.becomes);
-      end if;
-    end loop;
-  elsif stretches > 0 then
+  if stretches > 0 then
     with settled as (
       update deliveries set state = 'delivered', attempts = deliveries.attempts + 1, duration_ms = attempt.in_ms,
         attempted_at = to_timestamp(attempt.at_ms / 1000),
@@ -146,166 +80,120 @@ begin
       returning attempt.lane, deliveries.event_id, (deliveries.attempts > 1)::int as was_failing,
         (deliveries.attempts = 1 and deliveries.replays = 0)::int as first_attempt, deliveries.delivered_at
     ),
-    change as (
-      select event_id, count(*)::int as open, sum(was_failing)::int as failing from settled group by event_id
-    ),
     changed_event as (
-      -- In the order of their ids: two relays that settle deliveries of the same events would otherwise wait for each
-      -- other in a ring. Locking them first would cost a record in the log for each.
       update events set open = greatest(events.open - change.open, 0),
         failing = least(greatest(events.failing - change.failing, 0), greatest(events.open - change.open, 0))
-      from (select * from change order by event_id) as change
+      from (
+        -- In the order of their ids: two relays that settle deliveries of the same events would otherwise wait for each
+        -- other in a ring. Locking them first would cost a record in the log for each.
+        select event_id, count(*)::int as open, sum(was_failing)::int as failing
+        from settled group by event_id order by event_id
+      ) as change
       where events.id = change.event_id
       returning events.topic, events.state as becomes, postbud_event_state(
         events.open + change.open, events.failing + change.failing, events.dead_lettered) as was
     ),
     lane_change as (
-      select lane, count(*)::int as delivered, sum(was_failing)::int as failing,
-        sum(first_attempt)::int as first_attempt, max(delivered_at) as last_delivered_at
+      select lane, count(*)::int as delivered, sum(was_failing)::int as failing, sum(first_attempt)::int as first_attempt,
+        max(delivered_at) as last_at
       from settled group by lane
     )
-    select (select sum(lane_change.delivered) from lane_change),
-      array(
-        select row(topic, subscriber, lane_change.failing - lane_change.delivered, -lane_change.failing, 0,
-          lane_change.delivered, first_attempt, 0, last_delivered_at, null)::postbud_change_1
-        from lane_change join unnest(lane_rows) as lanes
-          on lanes.id = lane
-      ),
-      array(select postbud_event_moved(topic, was, becomes) from changed_event where was <> becomes),
-      array(select lane from lane_change)
-    into delivered, changes, moved, answering;
-    delivered := coalesce(delivered, 0);
-    changes := changes || moved;
-  end if;
-  if is_keeping and stretches > 0 then
-    if is_small then
-      is_keeping := delivered < stretches;
-    else
-      is_keeping := delivered < (select sum(cardinality(positions::bigint[])) from unnest(delivered_positions) as positions);
-    end if;
-    if is_keeping then
-      unsure := held;
-    end if;
+    select coalesce(sum(lane_change.delivered), 0), array_agg(lane),
+      array_agg(row(topic, subscriber, lane_change.failing - lane_change.delivered, -lane_change.failing, 0,
+        lane_change.delivered, first_attempt, 0, last_at, null)::postbud_change_1)
+        || (select array_agg(postbud_event_moved(topic, was, becomes)) from changed_event where was <> becomes)
+    into delivered, answering, changes
+    from lane_change join unnest(lane_rows) as lanes on lanes.id = lane;
   end if;
   if unfinished is not null then
     if unfinished @? '$[*].error_group.rest' then
       unfinished := postbud_bound_groups_1(unfinished);
     end if;
-    declare
-      attempts_of postbud_change_1[];
-      counts record;
-    begin
-      with attempt as materialized (
-        select * from jsonb_to_recordset(unfinished) as attempt(lane bigint, home bigint, position bigint,
+    with attempt as materialized (
+      select attempt.*, lanes.topic, lanes.subscriber
+      from jsonb_to_recordset(unfinished) as attempt(lane bigint, home bigint, position bigint,
           replays int, at timestamptz, duration_ms int, burnt int, next_attempt_at timestamptz, error_group jsonb,
           entry jsonb, halts boolean, presence text, is_probe boolean)
-      ),
-      settled as (
-        update deliveries set attempts = deliveries.attempts + attempt.burnt, attempted_at = attempt.at,
-          duration_ms = attempt.duration_ms, next_attempt_at = attempt.next_attempt_at,
-          state = case when attempt.next_attempt_at is null then 'dead_lettered'
-            when attempt.burnt = 1 then 'failing' else deliveries.state end,
-          dead_lettered_at = case when attempt.next_attempt_at is null
-            then attempt.at + attempt.duration_ms * interval '1 millisecond' end,
-          error_group = attempt.error_group ->> 'key',
-          attempt_log = coalesce(deliveries.attempt_log, '[]')
-            || (attempt.entry || jsonb_build_object('attempt', deliveries.attempts + 1))
-        from attempt
-        where deliveries.lane_id = attempt.home and deliveries.position = attempt.position
-          and coalesce(deliveries.state in ('pending', 'failing'), false)
-          and deliveries.replays = coalesce(attempt.replays, deliveries.replays)
-          and (is_all_held or attempt.lane = any (held))
-          -- Where the lane is kept, an earlier settlement of these outcomes may have recorded it, whose answer was lost. Its
-          -- key has had a lane of its own since then, and perhaps later attempts.
-          and not coalesce(deliveries.attempt_log @> jsonb_build_array(attempt.entry) and (
-            (deliveries.attempt_log -> -1) - 'attempt' = attempt.entry
-            or exists (select from lanes as left_to where left_to.home_id = attempt.lane and held_key = lane_key)
-          ), false)
-        returning attempt.lane, deliveries.position, deliveries.event_id, deliveries.lane_key,
-          deliveries.next_attempt_at, attempt.burnt, attempt.error_group,
-          attempt.home, attempt.halts, attempt.at, attempt.presence, attempt.is_probe, attempt.entry,
-          (attempt.next_attempt_at is null)::int as dead,
-          (deliveries.state = 'failing')::int - (deliveries.attempts > attempt.burnt)::int as failing,
-          case when attempt.burnt = 1 then attempt.at + attempt.duration_ms * interval '1 millisecond' end as failed_at
-      ),
-      change as (
-        select event_id, sum(dead)::int as dead, sum(settled.failing)::int as failing from settled group by event_id
-      ),
-      changed_event as (
-        update events set open = greatest(events.open - change.dead, 0),
-          failing = least(greatest(events.failing + change.failing, 0), greatest(events.open - change.dead, 0)),
-          dead_lettered = events.dead_lettered + change.dead
-        from (select * from change order by event_id) as change
-        where events.id = change.event_id
-        returning events.topic, events.state as becomes, postbud_event_state(
-          events.open + change.dead, events.failing - change.failing, events.dead_lettered - change.dead) as was
-      ),
-      -- A key that waits leaves its shared lane to the others. Its deliveries stay where they are.
-      in_trouble as (
-        insert into lanes (topic, subscriber, slot, held_key, home_id, careful_to, head, tail, due_at)
-        -- What may have ended a relay goes on one by one there.
-        select home.topic, home.subscriber, home.slot, settled.lane_key, home.id,
-          greatest(home.careful_to, outcome.careful_to),
-          -- Moved back since the claim: a replay may have put back what comes first of this key.
-          case when home.head = outcome.head_was then settled.position - (not coalesce(halts, false))::int
-            else least(settled.position - 1, home.head) end,
-          settled.position, case when home.head <> outcome.head_was then postbud_settle_3.at
-            when halts then 'infinity' else settled.next_attempt_at end
-        from settled join unnest(outcomes) as outcome on outcome.id = settled.lane, lateral (
-            select * from lanes where lanes.id >= settled.lane and lanes.id <= settled.lane order by lanes.id desc limit 1
-          ) as home
-        where home.slot is not null and home.home_id is null and (settled.next_attempt_at is not null or halts)
-        order by settled.position
-        on conflict (home_id, held_key) where home_id is not null
-          do update set head = least(lanes.head, excluded.head), careful_to = greatest(lanes.careful_to, excluded.careful_to),
-            -- Where another relay holds it, it is due at the end of that lease.
-            due_at = case when lanes.lease_token is null then excluded.due_at else lanes.due_at end
-      ),
-      halted as (
-        insert into halts (lane_id, position, lane_key, topic, subscriber, halted_at)
-        select home, settled.position, settled.lane_key, topic, subscriber, settled.at
-        from settled join unnest(lane_rows) as lanes
-          on lanes.id = settled.lane
-        where halts
-        on conflict (lane_id, position) do update set halted_at = excluded.halted_at
-      ),
-      dead as (
-        insert into error_groups as known (key, topic, subscriber, kind, message, dead_lettered)
-        select error_group ->> 'key', topic, subscriber, min(error_group ->> 'kind'), min(error_group ->> 'message'),
-          count(*)
-        from settled join unnest(lane_rows) as lanes
-          on lanes.id = settled.lane
-        where settled.dead = 1
-        -- After the events, in the order of their keys.
-          and (select count(*) from changed_event) >= 0
-        group by 1, 2, 3 order by 1
-        on conflict (key) do update set dead_lettered = known.dead_lettered + excluded.dead_lettered
-      )
-      select array(
-          select row(topic, subscriber, (-settled.dead - settled.failing), settled.failing, settled.dead, 0, 0,
-            settled.burnt, null, failed_at)::postbud_change_1
-          from settled join unnest(lane_rows) as lanes
-            on lanes.id = settled.lane
-        ) as changes,
-        array(select postbud_event_moved(topic, was, becomes) from changed_event where was <> becomes) as moved,
-        (select count(*) from settled where dead = 0 and burnt = 1) as failed,
-        (select count(*) from settled where burnt = 0) as waited,
-        (select count(*) from settled where dead = 1) as dead_lettered,
-        (
-          select jsonb_agg(jsonb_build_object('lane', lane, 'home', home, 'position', settled.position, 'entry', entry,
-            'presence', presence, 'is_probe', is_probe))
-          from settled where presence is not null
-        ) as presences
-      into counts;
-      presences := counts.presences;
-      changes := changes || counts.changes || counts.moved;
-      failed := counts.failed;
-      waited := counts.waited;
-      dead_lettered := counts.dead_lettered;
-      if failed + waited + dead_lettered < jsonb_array_length(unfinished) then
-        unsure := held;
-      end if;
-    end;
+        join unnest(lane_rows) as lanes on lanes.id = attempt.lane
+      where is_all_held or attempt.lane = any (held)
+    ),
+    settled as (
+      update deliveries set attempts = deliveries.attempts + attempt.burnt, attempted_at = attempt.at,
+        duration_ms = attempt.duration_ms, next_attempt_at = attempt.next_attempt_at,
+        state = case when attempt.next_attempt_at is null then 'dead_lettered'
+          when attempt.burnt = 1 then 'failing' else deliveries.state end,
+        dead_lettered_at = case when attempt.next_attempt_at is null
+          then attempt.at + attempt.duration_ms * interval '1 millisecond' end,
+        error_group = attempt.error_group ->> 'key',
+        attempt_log = coalesce(deliveries.attempt_log, '[]')
+          || (attempt.entry || jsonb_build_object('attempt', deliveries.attempts + 1))
+      from attempt
+      where deliveries.lane_id = attempt.home and deliveries.position = attempt.position
+        and coalesce(deliveries.state in ('pending', 'failing'), false)
+        and deliveries.replays = coalesce(attempt.replays, deliveries.replays)
+        -- Where the lane is kept, an earlier settlement of these outcomes may have recorded it, whose answer was lost. Its
+        -- key has had a lane of its own since then, and perhaps later attempts.
+        and not coalesce(deliveries.attempt_log @> jsonb_build_array(attempt.entry) and (
+          (deliveries.attempt_log -> -1) - 'attempt' = attempt.entry
+          or exists (select from lanes as left_to where left_to.home_id = attempt.lane and held_key = lane_key)
+        ), false)
+      returning attempt.*, deliveries.event_id, deliveries.lane_key, (attempt.next_attempt_at is null)::int as dead,
+        (deliveries.state = 'failing')::int - (deliveries.attempts > attempt.burnt)::int as failing,
+        case when attempt.burnt = 1 then attempt.at + attempt.duration_ms * interval '1 millisecond' end as failed_at
+    ),
+    changed_event as (
+      update events set open = greatest(events.open - change.dead, 0),
+        failing = least(greatest(events.failing + change.failing, 0), greatest(events.open - change.dead, 0)),
+        dead_lettered = events.dead_lettered + change.dead
+      from (
+        select event_id, sum(dead)::int as dead, sum(failing)::int as failing from settled group by event_id order by event_id
+      ) as change
+      where events.id = change.event_id
+      returning events.topic, events.state as becomes, postbud_event_state(
+        events.open + change.dead, events.failing - change.failing, events.dead_lettered - change.dead) as was
+    ),
+    -- A key that waits leaves its shared lane to the others. Its deliveries stay where they are.
+    in_trouble as (
+      insert into lanes (topic, subscriber, slot, held_key, home_id, careful_to, head, tail, due_at)
+      -- What may have ended a relay goes on one by one there.
+      select home.topic, home.subscriber, home.slot, settled.lane_key, home.id,
+        greatest(home.careful_to, outcome.careful_to),
+        -- Moved back since the claim: a replay may have put back what comes first of this key.
+        case when home.head = outcome.head_was then settled.position - (not coalesce(halts, false))::int
+          else least(settled.position - 1, home.head) end,
+        settled.position, case when home.head <> outcome.head_was then postbud_settle_3.at
+          when halts then 'infinity' else settled.next_attempt_at end
+      from settled join unnest(outcomes) as outcome on outcome.id = settled.lane, lateral (
+          select * from lanes where lanes.id >= settled.lane and lanes.id <= settled.lane order by lanes.id desc limit 1
+        ) as home
+      where home.slot is not null and home.home_id is null and (settled.next_attempt_at is not null or halts)
+      order by settled.position
+      on conflict (home_id, held_key) where home_id is not null
+        do update set head = least(lanes.head, excluded.head), careful_to = greatest(lanes.careful_to, excluded.careful_to),
+          -- Where another relay holds it, it is due at the end of that lease.
+          due_at = case when lanes.lease_token is null then excluded.due_at else lanes.due_at end
+    ),
+    halted as (
+      insert into halts (lane_id, position, lane_key, topic, subscriber, halted_at)
+      select home, settled.position, lane_key, topic, subscriber, settled.at from settled where halts
+      on conflict (lane_id, position) do update set halted_at = excluded.halted_at
+    ),
+    dead as (
+      insert into error_groups as known (key, topic, subscriber, kind, message, dead_lettered)
+      select error_group ->> 'key', topic, subscriber, min(error_group ->> 'kind'), min(error_group ->> 'message'), count(*)
+      from settled
+      -- After the events, in the order of their keys.
+      where settled.dead = 1 and (select count(*) from changed_event) >= 0
+      group by 1, 2, 3 order by 1
+      on conflict (key) do update set dead_lettered = known.dead_lettered + excluded.dead_lettered
+    )
+    select changes
+        || array_agg(row(topic, subscriber, -dead - failing, failing, dead, 0, 0, burnt, null, failed_at)::postbud_change_1)
+        || (select array_agg(postbud_event_moved(topic, was, becomes)) from changed_event where was <> becomes),
+      count(*) filter (where dead = 0 and burnt = 1), count(*) filter (where burnt = 0), count(*) filter (where dead = 1),
+      jsonb_agg(to_jsonb(settled)) filter (where presence is not null)
+    into changes, failed, waited, dead_lettered, presences
+    from settled;
   end if;
   if leaving is not null then
     insert into lanes (topic, subscriber, slot, held_key, home_id, careful_to, head, tail, waits_for_version,
@@ -332,32 +220,27 @@ begin
     select json_agg(json_build_object('id', lanes.id, 'home_id', home_id, 'held_key', held_key)) into left_for
     from unnest(outcomes) as outcome join lanes on home_id = outcome.id and lease_token = outcome.token;
     -- That a key has left does not tell the first call from a later one.
-    unsure := unsure || array(
-      select id from unnest(outcomes) as outcome
-        join jsonb_to_recordset(leaving) as key_leaving(lane bigint) on lane = id
-      where outcome.keep_until is not null
-    );
+    unsure := array(select lane from jsonb_to_recordset(leaving) as key_leaving(lane bigint));
   end if;
   is_bounded := is_bounded or unfinished is not null and exists (select from halts);
-  if is_waiting then
-    perform postbud_record_presence_1(outcomes, held, answering, presences, at);
-  end if;
   if makes_due then
     -- As the statements above left them.
-    again := postbud_lock_lanes_1(lane_ids);
-    lane_ids := again.ids;
-    addresses := again.addresses;
-    lane_rows := again.rows;
+    select * into lane_ids, addresses, lane_rows from postbud_lock_lanes_1(lane_ids);
   end if;
   foreach one in array outcomes loop
     place := array_position(lane_ids, one.id);
     own := lane_rows[place];
     continue when one.token is distinct from own.lease_token;
+    is_of_key := is_of_key or own.home_id is not null;
+    is_waiting := is_waiting or one.waits;
     is_kept := one.keep_until is not null;
+    if is_kept and is_repeated is null then
+      is_repeated := delivered + failed + waited + dead_lettered < coalesce(jsonb_array_length(unfinished), 0)
+        + cardinality(string_to_array(array_to_string(delivered_positions, ','), ','));
+    end if;
     keep_to := least(to_timestamp(one.keep_until / 1000), longest_lease);
     -- Moved back since the claim: a replay put deliveries back, which come first.
-    has_moved := own.head <> one.head_was or one.id = any (unsure);
-    new_head := case when has_moved then own.head else one.head_is end;
+    has_moved := own.head <> one.head_was or is_kept and (is_repeated or one.id = any (unsure));
     is_through := false;
     if own.home_id is not null and not is_kept and one.retry_at is null then
       is_through := not exists (
@@ -404,23 +287,27 @@ begin
       due := at;
     end if;
     makes_due := makes_due or not is_kept and coalesce(due <= at, false);
+    own.head := case when has_moved then own.head else one.head_is end;
+    own.tail := greatest(own.tail, one.head_is);
+    own.careful_to := greatest(own.careful_to, one.careful_to);
+    own.waits_for_version := case when not has_moved then one.waits_for_version end;
+    own.lease_token := case when is_kept then own.lease_token end;
+    own.leased_until := case when is_kept then greatest(own.leased_until, own.due_at, keep_to) end;
+    own.due_at := due;
     places := places || addresses[place];
-    heads := heads || new_head;
-    tails := tails || greatest(own.tail, one.head_is);
-    carefuls := carefuls || greatest(own.careful_to, one.careful_to);
-    waits := waits || case when not has_moved then one.waits_for_version end;
-    tokens := tokens || case when is_kept then own.lease_token end;
-    untils := untils || case when is_kept then greatest(own.leased_until, own.due_at, keep_to) end;
-    dues := dues || due;
+    let_go := let_go || own;
   end loop;
   update lanes set head = let_go.head, tail = let_go.tail, careful_to = let_go.careful_to,
-    waits_for_version = let_go.waits, lease_token = let_go.token, leased_until = let_go.until, due_at = let_go.due
-  from unnest(places, heads, tails, carefuls, waits, tokens, untils, dues)
-    as let_go(address, head, tail, careful_to, waits, token, until, due)
+    waits_for_version = let_go.waits_for_version, lease_token = let_go.lease_token,
+    leased_until = let_go.leased_until, due_at = let_go.due_at
+  from unnest(places, let_go) as let_go(address)
   where lanes.ctid = let_go.address;
   if cardinality(kept) > 0 then
     -- Where the settlement had to wait, all may have looked for relays that died up to then.
     insert into leases values (greatest(kept_until, clock_timestamp()), kept);
+  end if;
+  if is_waiting then
+    perform postbud_record_presence_1(outcomes, held, answering, presences, at);
   end if;
   -- The key is through: what comes for it next goes to its shared lane again.
   if is_of_key then

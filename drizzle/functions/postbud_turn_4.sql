@@ -51,7 +51,8 @@ declare
   held bigint[] := '{}';
   lapsed bigint[] := '{}';
   is_down boolean;
-  has_recovered boolean := false;
+  -- When the latest of the outages that are over ended; null where none is over, or this turn did not look.
+  recovered_last timestamptz;
   is_paused boolean;
   is_bounded boolean;
   is_limited boolean := false;
@@ -109,12 +110,12 @@ begin
   if wanted is not null or is_looking then
     -- After the lanes are locked: who begins a backfill, or halts a lane, locks them too. Whether anything
     -- is due at all is asked first. Lanes of subscribers that are not attached here are due for long.
-    select exists (select from outages where recovered_at is null), exists (select from outages where recovered_at is not null),
+    select exists (select from outages where recovered_at is null), (select max(recovered_at) from outages),
       exists (select from pauses), exists (select from halts) or exists (select from backfills where ended_at is null),
       exists (select from subscriber_limits),
       case when is_looking then (select at from last_pass limit 1) end,
       is_looking and exists (select from lanes where due_at <= now_at order by due_at limit 1)
-    into is_down, has_recovered, is_paused, is_bounded, is_limited, passed_at, is_crowded;
+    into is_down, recovered_last, is_paused, is_bounded, is_limited, passed_at, is_crowded;
   end if;
   if max_lanes > 0 and is_looking then
     -- What operators go by to tell that a relay runs. Once a second is enough, and nobody waits to write it.
@@ -166,7 +167,7 @@ begin
       is_down := exists (select from outages where recovered_at is null);
     end if;
     wanted := lengthened || settled.more;
-    if is_direct and wanted is not null then
+    if wanted is not null then
       -- As the settlement left them.
       locked := postbud_lock_lanes_1(wanted);
     end if;
@@ -175,14 +176,17 @@ begin
     perform postbud_count_2(changes, now_at);
   end if;
   now_at := coalesce(clock, clock_timestamp());
-  if is_direct and wanted is not null then
+  if wanted is not null then
     for place in 1..cardinality(locked.ids) loop
       lane := locked.rows[place];
-      turn := array_position(names, lane.topic || ' ' || lane.subscriber);
       -- An idle lane is due now. Another one is when it was to be looked at.
-      if coalesce(lane.due_at, case when lane.lease_token is not null then lane.leased_until end) > now_at or lane.waits_for_version > versions[turn] then
+      turn := case
+        when is_direct and coalesce(lane.due_at, case when lane.lease_token is not null then lane.leased_until end, now_at) <= now_at
+        then array_position(names, lane.topic || ' ' || lane.subscriber)
+      end;
+      if lane.waits_for_version > versions[turn] then
         turn := null;
-      elsif is_paused or is_down then
+      elsif turn is not null and (is_paused or is_down) then
         -- Asked only here: an expression with a query in it costs a query, whatever else it says.
         turn := case when not exists (
             select from pauses where pauses.subscriber = lane.subscriber and pauses.topic in ('', lane.topic)
@@ -204,20 +208,10 @@ begin
     end if;
     claimed := postbud_lease_1(token, versions, leases_ms, locked.addresses, locked.rows, turns, tails, firsts, null,
       is_bounded, max_deliveries, now_at, placed_at, placed_event);
-  elsif lengthened is not null then
-    update lanes set tail = greatest(lanes.tail, longer.tail),
-      due_at = case when lanes.lease_token is null then coalesce(lanes.due_at, least(longer.first_at, now_at))
-        else lanes.due_at end
-    from (
-      select id, max(tail) as tail, min(first_at) as first_at
-      from unnest(lengthened, fanned.tails, fanned.firsts) as longer(id, tail, first_at) group by id
-    ) as longer, lateral (
-      select ctid as address from lanes where lanes.id >= longer.id and lanes.id <= longer.id order by lanes.id desc limit 1
-    ) as newest
-    where lanes.ctid = newest.address;
   end if;
   if max_lanes > 0 and claimed is null and (is_crowded or not is_direct) then
-    due := postbud_find_due_1(case when is_limited then postbud_unlimited_1(names) else names end, versions, leases_ms, waits, is_down, max_lanes, now_at);
+    due := postbud_find_due_1(case when is_limited then postbud_unlimited_1(names) else names end, versions, leases_ms, waits,
+      is_down, max_lanes, now_at);
     if due.ids is not null then
       has_found_due := true;
       -- In a newer snapshot, now that they are locked, as all that follows.
@@ -251,7 +245,9 @@ begin
   return json_build_object('now', extract(epoch from now_at) * 1000,
     'clock', extract(epoch from coalesce(clock, clock_timestamp())) * 1000, 'fannedOut', fanned_out,
     'isAwaited', is_awaited, 'isMet', is_met, 'isClockBack', is_clock_back,
-    'hasRecovered', has_recovered, 'hasFoundDue', has_found_due, 'memory', case when is_memory_new then memory end, 'settled', settlement,
+    -- An older release reads only the first of these two.
+    'hasRecovered', recovered_last is not null, 'recoveredAtMs', extract(epoch from recovered_last) * 1000,
+    'hasFoundDue', has_found_due, 'memory', case when is_memory_new then memory end, 'settled', settlement,
     'claimed', claimed, 'limitedInMs', limited_in_ms);
 end
 $$;

@@ -1,4 +1,4 @@
-/** A text that cannot be stored, by its dotted path, and why. */
+/** A value that cannot be stored, by its dotted path, and why. */
 interface Issue {
   readonly path: string;
   readonly message: string;
@@ -29,6 +29,9 @@ export function noteUnstorable(value: unknown, path: string[], issues: Issue[]):
     if (isStorable(value)) return;
     issues.push({ path: path.join('.'), message: NOT_STORABLE });
   }
+  // `JSON.stringify` would write null.
+  if (typeof value === 'number' && !Number.isFinite(value))
+    issues.push({ path: path.join('.'), message: 'numbers beyond a double cannot be stored' });
   if (typeof value !== 'object' || value === null) return;
   // Postgres parses JSON recursively, and its stack limit may differ from ours.
   if (path.length > 100) {

@@ -372,8 +372,8 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     changes: [
       {
         file: TURN,
-        from: 'select exists (select from outages where recovered_at is null), exists',
-        to: 'select false, exists',
+        from: 'select exists (select from outages where recovered_at is null), (select',
+        to: 'select false, (select',
       },
     ],
   },

@@ -388,6 +388,37 @@ describe('a settlement that is repeated, because its answer was lost,', () => {
     },
   );
 
+  test('leaves no head of a lane that it lets go before what it has recorded', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 2);
+    await emit(bus.db, 'payment.refunded', payloadOf('payment.refunded'));
+    await drain(bus.db, []);
+    const attached = subscriber('ledger', {
+      'payment.captured': () => undefined,
+      'payment.refunded': () => undefined,
+    });
+    const { lanes } = await turn(bus, attached, START);
+    const [captured, refunded] = lanes.toSorted((one, other) => other.newest - one.newest).toReversed();
+    const kept = deliveredAll(captured!);
+    const outcomes = [
+      outcomeAt(captured!, {
+        to: captured!.newest,
+        keepUntilMs: START + MINUTE,
+        // As if the second had been replayed since.
+        delivered: kept.with(1, { ...kept[1]!, replays: 1 }),
+      }),
+      outcomeAt(refunded!, { to: refunded!.newest, delivered: deliveredAll(refunded!) }),
+    ];
+    const { settled, lanes: claimed } = await turn(bus, attached, START, outcomes);
+    expect(settled).toMatchObject({ delivered: 2 });
+    expect([...claimed, ...(await turn(bus, attached, START)).lanes]).toEqual([]);
+    const known = `select topic, head::int from lanes where subscriber = 'ledger' order by topic`;
+    expect(await rows(bus.db, known)).toEqual([
+      { topic: 'payment.captured', head: captured!.head },
+      { topic: 'payment.refunded', head: refunded!.newest },
+    ]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
   test('leaves a key alone that other relays have handed over since', async ({ bus, ledger }) => {
     await emitPayments(bus.db, 1, 1, { orderingKey: 'waits' });
     await emitPayments(bus.db, 2, 2, { orderingKey: await besides(bus, 'waits') });

@@ -388,6 +388,13 @@ describe('an outage that is over', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
+  /** Drains what is for `bookings`. @returns how many turns that took, and how often it asked for outages to end. */
+  const asking = async (db: Database, bell: Bell) => {
+    vi.mocked(endOutages).mockClear();
+    const { ticks } = await drain(db, [bookings], { bell });
+    return { ticks, times: vi.mocked(endOutages).mock.calls.length };
+  };
+
   test('is asked about once a minute by a process that the subscriber is not attached to', async ({
     bus,
     ledger,
@@ -402,12 +409,11 @@ describe('an outage that is over', () => {
     const bell = new Bell();
     let numbered = 3;
     const asked = async () => {
-      vi.mocked(endOutages).mockClear();
       numbered += 1;
       await emitPayments(bus.db, numbered, numbered);
-      const { ticks } = await drain(bus.db, [bookings], { bell });
+      const { ticks, times } = await asking(bus.db, bell);
       expect(ticks).toBeGreaterThan(1);
-      return vi.mocked(endOutages).mock.calls.length;
+      return times;
     };
     expect(await asked()).toBe(1);
     expect(await asked()).toBe(0);
@@ -421,6 +427,47 @@ describe('an outage that is over', () => {
     await rows(bus.db, `update outages set recovered_at = opened_at, subscriber = 'bookings'`);
     expect(await asked()).toBe(1);
     expect(await known(bus.db)).toEqual([]);
+  });
+
+  test('is not asked about anew after a turn that did not look for outages', async ({
+    bus,
+    ledger,
+    output,
+  }) => {
+    output.text();
+    await emitThree(bus.db);
+    const attached = ledger(() => absent(), WAIT);
+    await over(bus.db, attached);
+    const bell = new Bell();
+    expect(await asking(bus.db, bell)).toMatchObject({ times: 1 });
+    const looks = vi.spyOn(bell.dueLooks, 'take').mockReturnValue(false);
+    expect(await asking(bus.db, bell)).toMatchObject({ times: 0 });
+    looks.mockRestore();
+    await emitPayments(bus.db, 4, 4);
+    expect(await asking(bus.db, bell)).toMatchObject({ times: 0 });
+  });
+
+  test('is ended at once beside another one that only other processes can end', async ({
+    bus,
+    ledger,
+    output,
+  }) => {
+    output.text();
+    await emitThree(bus.db);
+    const attached = ledger(() => absent(), WAIT);
+    await over(bus.db, attached);
+    const bell = new Bell();
+    expect(await asking(bus.db, bell)).toMatchObject({ times: 1 });
+    await rows(
+      bus.db,
+      `insert into outages (subscriber, kind, message, opened_at, next_probe_at, recovered_at)
+       select 'bookings', kind, message, opened_at, next_probe_at, recovered_at + interval '1 second' from outages`,
+    );
+    await emitPayments(bus.db, 4, 4);
+    expect(await asking(bus.db, bell)).toMatchObject({ times: 1 });
+    expect(await known(bus.db)).toEqual([{ subscriber: 'ledger' }]);
+    await emitPayments(bus.db, 5, 5);
+    expect(await asking(bus.db, bell)).toMatchObject({ times: 0 });
   });
 
   test('gives back the attempts in a topic that only another release attaches', async ({

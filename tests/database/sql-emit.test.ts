@@ -243,6 +243,29 @@ describe('a payload that does not fit', () => {
     });
   });
 
+  test.for([
+    ['season.application.submitted', 'hoursPerWeek', 'wishes.0.hoursPerWeek', 'wishes.0.hoursPerWeek'],
+    ['webhook.cardpayments.received', 'amount_received', 'body', 'body.data.object.amount_received'],
+  ] as const)(
+    'is refused with a number beyond a double, by SQL as by emit: %s',
+    async ([topic, field, pathBySql, path], { bus }) => {
+      const withNumber = (number: string) =>
+        JSON.stringify(catalog[topic].example).replace(new RegExp(`(?<="${field}":)[\\d.]+`), number);
+      const emitText = (text: string) =>
+        rows(bus.db, 'select postbud_emit($1, $2::text::jsonb)', [topic, text]);
+      const message = 'numbers beyond a double cannot be stored';
+      for (const beyond of ['1e400', '1.8e308', '179769313486231590'.padEnd(309, '0')]) {
+        await expect(emitText(withNumber(beyond))).rejects.toThrow(`${pathBySql}: ${message}`);
+        const payload = JSON.parse(withNumber(beyond)) as never;
+        await expect(emit(bus.db, topic, payload)).rejects.toMatchObject({
+          issues: [expect.objectContaining({ path })],
+        });
+      }
+      await emitText(withNumber('1.7976931348623157e308'));
+      expect(await rows(bus.db, 'select from events')).toHaveLength(1);
+    },
+  );
+
   test('is refused when there is none, or not an object', async ({ bus, emitBySql }) => {
     await expect(emitBySql('payment.captured', null)).rejects.toThrow('expected an object, not null');
     await expect(rows(bus.db, `select postbud_emit('payment.captured', null)`)).rejects.toThrow(

@@ -163,22 +163,21 @@ type FoundEvent = readonly [
   erased: boolean,
 ];
 
-function readEvent(found: FoundEvent): BusEvent {
-  const [
-    ,
-    id,
-    topic,
-    payload,
-    version,
-    producer,
-    createdAtMs,
-    seq,
-    orderingKey,
-    correlationId,
-    causationId,
-    traceparent,
-    erased,
-  ] = found;
+function readEvent([
+  ,
+  id,
+  topic,
+  payload,
+  version,
+  producer,
+  createdAtMs,
+  seq,
+  orderingKey,
+  correlationId,
+  causationId,
+  traceparent,
+  erased,
+]: FoundEvent): BusEvent {
   // All subscribers of the event share one object, so none of them may change it.
   return deepFreeze({
     id,

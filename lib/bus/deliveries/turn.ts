@@ -48,8 +48,8 @@ export interface Turn {
   readonly isAwaited: boolean;
   /** Whether the `awaited` transactions had all ended when it looked: their commits need no turn of their own. */
   readonly isMet: boolean;
-  /** Whether a subscriber answers again; see `endOutages`. */
-  readonly hasRecovered: boolean;
+  /** When the latest of the outages that are over ended; null where none is, or it did not look. See `endOutages`. */
+  readonly recoveredAtMs: number | null;
   /** Whether the clock was ahead and is back; see `takeBackTimes`. */
   readonly isClockBack: boolean;
   /** Whether it looked at all due lanes and found some, so that there may be more. */

@@ -99,7 +99,8 @@ function timerOf(topic: string, { at, timerKey }: EmitOptions): OutboxEvent['tim
 }
 
 /**
- * Refuses text that Postgres refuses: its error would abort the caller's whole transaction.
+ * Refuses text that Postgres refuses, because its error would abort the caller's whole transaction, and numbers that JSON
+ * does not have.
  *
  * @throws InvalidPayload
  */

@@ -76,16 +76,18 @@ export class DueLooks {
 
 /** When turns that find an outage over ask for its end. */
 export class OutageEnds {
+  #leftAtMs: number | null = null;
   #notBefore = -Infinity;
 
-  /** Whether to ask. @param isAnyOver whether the turn found any outage over, of whatever subscriber. */
-  areDue(isAnyOver: boolean): boolean {
-    if (!isAnyOver) this.#notBefore = -Infinity;
-    return isAnyOver && performance.now() >= this.#notBefore;
+  /** Whether to ask. @param recoveredAtMs as the turn found it. */
+  areDue(recoveredAtMs: number | null): recoveredAtMs is number {
+    if (recoveredAtMs === null) return false;
+    return recoveredAtMs !== this.#leftAtMs || performance.now() >= this.#notBefore;
   }
 
-  /** Notes that only subscribers that are not attached have outages that are over. */
-  leave(): void {
+  /** Notes that only subscribers that are not attached have outages that are over, the last of them since then. */
+  leave(recoveredAtMs: number): void {
+    this.#leftAtMs = recoveredAtMs;
     this.#notBefore = performance.now() + END_EVERY_MS;
   }
 }

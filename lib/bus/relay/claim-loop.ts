@@ -211,16 +211,16 @@ export class ClaimLoop {
    *
    * @returns how many deliveries are due because a subscriber answers again.
    */
-  async #followOutages({ yielded, hasRecovered }: TimedTurn): Promise<number> {
+  async #followOutages({ yielded, recoveredAtMs }: TimedTurn): Promise<number> {
     const { db, subscriptions, time, outageEnds } = this.#relaying;
     const now = time.overriddenNow();
     const isNobodyThere = yielded.some(({ outcome }) => foundNobody(outcome));
     try {
       const outages = isNobodyThere ? await giveBack(db, subscriptions, now) : null;
       this.#runs.noteRetries(yielded, outages?.nextProbes);
-      if (!outageEnds.areDue(hasRecovered)) return 0;
+      if (!outageEnds.areDue(recoveredAtMs)) return 0;
       const freed = await endOutages(db, subscriptions, now);
-      if (freed === null) outageEnds.leave();
+      if (freed === null) outageEnds.leave(recoveredAtMs);
       return freed ?? 0;
     } catch (error) {
       logError('what an outage used up was not given back yet', error);
