@@ -26,7 +26,6 @@ export async function endOutages(
   const values = [now, JSON.stringify(over)];
   return await db.transaction(async (tx) => {
     await limitStatements(tx);
-    // In a statement of its own, so that the snapshot of the next one is no older than the locks.
     await run(tx, { text: LOCK, values });
     const [row] = await run<{ freed: number }>(tx, {
       text: END,

@@ -2,6 +2,7 @@ import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, limitStatements, run } from '../../platform/db/statement.ts';
 import { SECOND } from '../../platform/time.ts';
 import { ABSENT_KINDS } from './outage.ts';
+import { clock, logged } from './parts.ts';
 import { recounted } from './recount.ts';
 import type { Subscription } from './subscription.ts';
 
@@ -70,7 +71,6 @@ async function giveBackAfter(
 ): Promise<string | null> {
   return await db.transaction(async (tx) => {
     await limitStatements(tx);
-    // In a statement of its own, so that the snapshot of the next one is no older than the locks.
     const locked = await run<{ id: string }>(tx, { text: LOCK, values: [of, after] });
     const ids = locked.map(({ id }) => id);
     if (ids.length > 0) {
@@ -97,11 +97,12 @@ const LOCK = `
     and lease_token is null and (home_id is not null or slot is null)
   order by id limit ${CHUNK} for update`;
 
+const NOT_COUNTED = `format('%s not counted: %s was not there',
+          case when burnt.attempts = 1 then '1 attempt' else burnt.attempts || ' attempts' end, subscriber)`;
+
 // The attempts are counted from the last one that was no fault of the outage. The death of a relay says neither.
 const GIVE_BACK = `
-  with clock as materialized (
-    select coalesce($4::text::timestamptz, clock_timestamp()) as now
-  ),
+  with ${clock('$4')},
   first as materialized (
     select lanes.id, lanes.topic, lanes.subscriber, coalesce(home_id, lanes.id) as home, next.position,
       coalesce(began_at, opened_at) - $3::float8 * interval '1 millisecond' as since
@@ -131,10 +132,7 @@ const GIVE_BACK = `
     update deliveries set attempts = deliveries.attempts - burnt.attempts,
       state = case when deliveries.attempts = burnt.attempts then 'pending' else 'failing' end::delivery_state,
       next_attempt_at = least(next_attempt_at, clock.now),
-      attempt_log = attempt_log || jsonb_build_object('attempt', 0, 'at', clock.now, 'durationMs', 0,
-        'outcome', 'returned', 'by', 'postbud', 'reason', format(
-          '%s not counted: %s was not there', case when burnt.attempts = 1 then '1 attempt' else burnt.attempts || ' attempts' end,
-          subscriber))
+      attempt_log = ${logged('returned', { by: `'postbud'`, reason: NOT_COUNTED })}
     from clock, burnt
     where lane_id = home and deliveries.position = burnt.position and burnt.attempts > 0
     returning burnt.id, topic, subscriber, event_id, (deliveries.state = 'pending')::int as healed

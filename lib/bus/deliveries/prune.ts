@@ -74,7 +74,6 @@ interface Batch extends Pruned {
 /** @returns null where another process prunes. */
 async function pruneBatch(options: PruneOptions): Promise<Batch | null> {
   return await within(options, async (tx, values) => {
-    // In a statement of its own, so that the snapshot of the next one is no older than the lock.
     const [lock] = await run<{ is_held: boolean }>(tx, { text: LOCK, values: [] });
     if (!lock!.is_held) return null;
     const [batch] = await run<Batch>(tx, { text: PRUNE, values });
