@@ -197,6 +197,12 @@ describe('docs/http-api.md', () => {
     expect(undocumented).toEqual([]);
   });
 
+  test('explains every reason for which a delivery waits', () => {
+    const { enum: codes } = description.components.schemas.WhyCode;
+    const explained = rows.flatMap((row) => /^\| `(\w+)` \| for /.exec(row)?.[1] ?? []);
+    expect(explained.toSorted()).toEqual(codes.toSorted());
+  });
+
   test('gives every error code its status, and no other code', () => {
     const given = rows.flatMap((row) => {
       const [, status, codes] = /^\| (\d{3}) \|([^|]*)\|/.exec(row) ?? [];
