@@ -236,6 +236,25 @@ describe('an operator in a browser', () => {
     mistakes = [];
   });
 
+  it('a page asks again only when it is answered, however slow the server is', async () => {
+    const page = await newPage();
+    await openConsole(page);
+    let [open, most, answered] = [0, 0, 0];
+    await page.route('**/platform/event-bus', async (route) => {
+      most = Math.max(most, ++open);
+      await new Promise((resolve) => void setTimeout(resolve, 2500));
+      open--;
+      answered++;
+      await route.abort();
+    });
+    await page.evaluate(`document.querySelector('main').dataset.refresh = '1'`);
+    await expect.poll(() => answered).toBeGreaterThan(1);
+    expect(most).toBe(1);
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+    await page.close();
+    mistakes = [];
+  });
+
   it('without script no dot says that a page is fresh', async () => {
     const page = await newPage({ javaScriptEnabled: false });
     await openConsole(page);

@@ -12,6 +12,7 @@ const main = find('main');
 let isPaused = false;
 let isSignedOut = false;
 let wasHeld = false;
+let isAsking = false;
 let fetchedAt = Date.now();
 
 // Refreshing
@@ -127,11 +128,14 @@ setInterval(() => {
   // The page is refreshed as soon as nothing holds it.
   if (wasHeld && !isHeld()) fetchedAt = 0;
   wasHeld = isHeld();
-  if (isPaused) return;
+  // A slow server is not asked again meanwhile, nor does an older answer come after a newer one.
+  if (isPaused || isAsking) return;
   // While someone types, it is asked all the same whether the database is there and how an action goes on.
   // Nobody looks, but the title says how many incidents happen now. A timer may fire a little early.
   const pause = document.hidden ? Math.max(seconds, HIDDEN_SECONDS) : seconds;
-  if (Date.now() - fetchedAt >= pause * 1000 - 100) void refresh();
+  if (Date.now() - fetchedAt < pause * 1000 - 100) return;
+  isAsking = true;
+  void refresh().finally(() => (isAsking = false));
 }, 1000);
 
 // Times
