@@ -124,6 +124,7 @@ describe.for(Object.keys(ledgers))('after a dead letter, a subscription that hal
     await dismissAll(bus.db);
     await drainDays(bus, attached);
     expect(handed).toEqual([1, 2, 4, 5, 6]);
+    expect(await rows(bus.db, 'select from halts')).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 

@@ -12,7 +12,7 @@ export const HALTING = `
 
 /**
  * Selects the same of each subscription with dead letters, but of so many rows of `halts` only: there may be one for each
- * ordering key. Rows that count no more are among them until their lanes are released, so fewer would find nothing.
+ * ordering key. Rows that an older release has left, and that count no more, may be among them.
  */
 export const HALTING_COUNTED = `
     select halts.*, dead.error_group, dead.event_id
