@@ -121,15 +121,15 @@ export class Attempt {
 
   #record(failure: AttemptFailure, durationMs: number, isDoubtful: boolean): void {
     const { delivery, atMs } = this;
-    const { lane } = this.#state;
+    const { lane, options } = this.#state;
     const { kind, message } = failure;
-    const { afterDeadLetter, maxAttempts, outage } = lane.subscription.subscriber;
+    const { name, afterDeadLetter, maxAttempts, outage } = lane.subscription.subscriber;
     const presence = outage === 'wait' ? presenceOf(failure) : null;
     // Nobody was there: that is not the event's fault.
     const waitMs = lane.isProbe && presence === 'absent' ? PROBE_WAIT_MS : failure.waitMs;
     const keptAtMs = waitMs === null ? delivery.keptAttemptAtMs : null;
     const outcome = waitMs === null && keptAtMs === null ? 'failed' : 'waited';
-    if (presence === 'absent') this.#state.noteAbsence(kind);
+    if (presence === 'absent') options.absences.note(name, kind);
     else if (presence === 'present') this.#state.noteAnswer();
     // A subscriber may ask to wait every second for a day, and each wait is logged: one answer says why.
     const isSaid = outcome === 'failed' || keptAtMs !== null || delivery.nextAttemptAtMs === null;
@@ -137,7 +137,7 @@ export class Attempt {
     const backoffMs = failure.isPermanent ? null : waitAfter(delivery.attempts + 1, maxAttempts);
     const delayMs = waitMs ?? backoffMs;
     // A relay that died stopped trying when its lease ran out.
-    const endedAtMs = failure === LEASE_EXPIRED ? atMs : this.#state.options.clock();
+    const endedAtMs = failure === LEASE_EXPIRED ? atMs : options.clock();
     const nextAttemptAtMs = keptAtMs ?? (delayMs === null ? null : endedAtMs + delayMs);
     const errorGroup = nextAttemptAtMs === null ? this.#errorGroup(failure) : null;
     this.#state.progress.fail(

@@ -319,7 +319,6 @@ export class ClaimLoop {
     await handlersThatWaitForNothing();
     const isLooking = !this.#runs.areEnding;
     if (this.#runs.arePaused || (isLooking && this.#isCalled())) return;
-    const { signal } = this.#relaying.time;
     await new Promise<void>((resolve) => {
       const wake = () => {
         clearTimeout(timer);
@@ -329,7 +328,7 @@ export class ClaimLoop {
         resolve();
       };
       const timer = setTimeout(wake, ms);
-      const forget = onAbort(signal, wake);
+      const forget = onAbort(this.#relaying.time.signal, wake);
       if (isLooking) this.wake = wake;
       if (this.#runs.count > 0) void this.#runs.allPause().then(wake);
     });

@@ -117,11 +117,6 @@ export class RunState {
     return time.fits(this.#subscriber.timeoutMs);
   }
 
-  /** Notes that an attempt found nobody there. */
-  noteAbsence(kind: string): void {
-    this.options.absences.note(this.#subscriber.name, kind);
-  }
-
   noteAnswer(): void {
     if (this.#subscriber.outage === 'wait') this.options.absences.forget(this.#subscriber.name);
   }
