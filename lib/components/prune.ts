@@ -10,13 +10,16 @@ import type { Pruned, PruneOptions } from '../bus/deliveries/prune.ts';
  * @throws the driver's error.
  */
 export async function pruneAll(options: PruneOptions): Promise<Pruned> {
-  const pruned = await prune(options);
-  await pruneOlder(options, FORGET_ADDRESSES);
-  // Their alerts go with the next ones (`claimAlerts`).
-  await pruneOlder(options, `delete from incidents where closed_at < ${OLDEST}`);
-  // The event `payment.webhook.unclaimed` has said so.
-  await pruneOlder(options, `delete from webhooks_set_aside where unclaimed_at < ${OLDEST}`);
-  return pruned;
+  try {
+    return await prune(options);
+  } finally {
+    // Also where events are more than a statement gets through in its time.
+    await pruneOlder(options, FORGET_ADDRESSES);
+    // Their alerts go with the next ones (`claimAlerts`).
+    await pruneOlder(options, `delete from incidents where closed_at < ${OLDEST}`);
+    // The event `payment.webhook.unclaimed` has said so.
+    await pruneOlder(options, `delete from webhooks_set_aside where unclaimed_at < ${OLDEST}`);
+  }
 }
 
 const FORGET_ADDRESSES = `

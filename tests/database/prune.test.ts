@@ -93,6 +93,27 @@ describe('pruning', () => {
     expect(await notified()).toEqual([{ email: null }]);
   });
 
+  test('forgets addresses also where events cannot be deleted', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(
+      bus.db,
+      everyone(() => undefined),
+    );
+    await rows(
+      bus.db,
+      `insert into notifications (event_id, topic, email, subject)
+       values (gen_random_uuid(), 'user.signed_up', 'kari@example.no', 'Welcome')`,
+    );
+    await rows(
+      bus.db,
+      `create function keep() returns trigger language plpgsql as $$ begin raise exception 'planted'; end $$`,
+    );
+    await rows(bus.db, 'create trigger planted before delete on events execute function keep()');
+    await expect(pruneIn(bus, 365)).rejects.toThrow('planted');
+    await rows(bus.db, 'drop function keep cascade');
+    expect(await rows(bus.db, 'select email from notifications')).toEqual([{ email: null }]);
+  });
+
   test('deletes incidents 30 days after they were closed, and no open one', async ({ bus }) => {
     const incident = (kind: string, closedDaysAgo: number | null) =>
       rows(
