@@ -302,6 +302,27 @@ describe('an erasure under way', () => {
     ]);
   });
 
+  test('does not wait for another one that fails', async ({ bus: { db } }) => {
+    await rows(
+      db,
+      `create function refuse_step() returns trigger language plpgsql as $$ begin raise exception 'planted'; end $$`,
+    );
+    await rows(
+      db,
+      `create trigger planted before update of state on erasures for each row when (old.requested_by = 'kari')
+       execute function refuse_step()`,
+    );
+    for (const by of ['kari', 'ola']) await erase(db, { subjects: [by], by, reason: 'asked', until: 0 });
+    await expect(advanceErasures(db, Date.now() + MINUTE)).rejects.toThrow('planted');
+    await expect
+      .poll(async () => {
+        await advanceErasures(db, Date.now() + MINUTE);
+        return (await erasures(db)).map(({ state }) => state);
+      })
+      .toEqual(['waiting', 'ended']);
+    await rows(db, 'drop function refuse_step cascade');
+  });
+
   test('erases the error of an attempt that a relay had begun before', async ({ bus: { db } }) => {
     await db.transaction(async (tx) => {
       await emit(tx, 'user.role.revoked', plantedPayload('user.role.revoked'));

@@ -5,6 +5,7 @@ import { erasedEvents, erasures } from '../../../drizzle/schema.ts';
 import type { ErasedName } from '../../../drizzle/schema.ts';
 import { FAN_OUT_LOCK } from '../../bus/deliveries/locks.ts';
 import { EMITTER_LOCKS } from '../../bus/outbox/emitter-locks.ts';
+import { isAway } from '../../platform/db/away.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { limitStatements, run } from '../../platform/db/statement.ts';
 import { MINUTE, sleep } from '../../platform/time.ts';
@@ -114,13 +115,27 @@ interface Erasure {
 
 /** @returns whether a step was taken. */
 async function step(db: Database, id: string | null): Promise<boolean> {
-  return await db.transaction(async (tx) => {
-    await limitStatements(tx, 1 * MINUTE);
-    const [erasure] = await run<Erasure>(tx, { text: LOCK, values: [id] });
-    if (!erasure) return false;
-    await STEPS[erasure.state](tx, erasure);
-    return true;
-  });
+  let erasure: Erasure | undefined;
+  try {
+    return await db.transaction(async (tx) => {
+      await limitStatements(tx, 1 * MINUTE);
+      [erasure] = await run<Erasure>(tx, { text: LOCK, values: [id] });
+      if (!erasure) return false;
+      await STEPS[erasure.state](tx, erasure);
+      return true;
+    });
+  } catch (error) {
+    if (erasure && !isAway(error)) await putOff(db, erasure);
+    throw error;
+  }
+}
+
+/** The one that is due first is taken: one that fails would keep all others waiting. */
+async function putOff(db: Database, { id }: Erasure): Promise<void> {
+  await db
+    .update(erasures)
+    .set({ nextAt: sql`clock_timestamp() + interval '1 minute'` })
+    .where(and(eq(erasures.id, id), isNull(erasures.endedAt)));
 }
 
 const STEPS: Readonly<Record<Erasure['state'], (tx: Transaction, erasure: Erasure) => Promise<void>>> = {
