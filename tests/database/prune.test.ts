@@ -185,6 +185,28 @@ describe('pruning', () => {
     expect(await keys()).toEqual([{ key: 'waits' }]);
   });
 
+  test('deletes halts that an older release has left, and none of a dead letter', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 2);
+    const refuse = () => {
+      throw new PermanentError('no');
+    };
+    const halting = subscriber('ledger', { 'payment.captured': refuse }, { afterDeadLetter: 'halt' });
+    await drain(bus.db, [halting]);
+    const halts = async () => await rows(bus.db, 'select position::int from halts');
+    const standing = await halts();
+    expect(standing).toHaveLength(1);
+    await rows(
+      bus.db,
+      `insert into halts (lane_id, position, topic, subscriber, halted_at)
+       select lane_id, position, 'payment.captured', 'ledger', clock_timestamp() from deliveries
+       where state = 'pending' and lane_id = (select lane_id from halts)`,
+    );
+    await pruneIn(bus, 0);
+    expect(await halts()).toHaveLength(2);
+    await pruneIn(bus, 2);
+    expect(await halts()).toEqual(standing);
+  });
+
   test('deletes webhooks 30 days after they were found unclaimed, and none that waits', async ({ bus }) => {
     const setAside = (intent: string, unclaimedDaysAgo: number | null) =>
       rows(

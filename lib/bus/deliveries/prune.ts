@@ -59,6 +59,7 @@ export async function prune(options: PruneOptions): Promise<Pruned> {
   await pruneOlder(options, PRUNE_ERRORS);
   await pruneOlder(options, PRUNE_KEYS);
   await pruneOlder({ ...options, keepMs: HOURS_KEPT_MS }, PRUNE_HOURS);
+  await pruneOlder({ ...options, keepMs: DAY }, PRUNE_HALTS);
   return total;
 }
 
@@ -176,3 +177,12 @@ const PRUNE_KEYS = `
   ))`;
 
 const PRUNE_HOURS = `delete from throughput where hour < ${OLDEST}`;
+
+// Those of dead letters that an older release dealt with: while there is any halt, claims cost more. One
+// that is made again is of that moment.
+const PRUNE_HALTS = `
+  delete from halts where halted_at < ${OLDEST} and not exists (
+    select from deliveries
+    where deliveries.lane_id = halts.lane_id and deliveries.position = halts.position
+      and state = 'dead_lettered' and dismissed_at is null
+  )`;
