@@ -20,13 +20,15 @@ import { standingUnder } from './standing.ts';
  * @returns whether there was something to end.
  */
 export async function forgetSubscription(tx: Transaction, of: SubscriptionName): Promise<boolean> {
+  const values = [of.topic, of.subscriber];
+  const halts = await run(tx, { text: FORGET_HALTS, values });
   await run(tx, { text: `select pg_advisory_xact_lock(${PRESENCE_LOCK}, 0)`, values: [] });
-  const [row] = await run<{ ended: number }>(tx, { text: FORGET, values: [of.topic, of.subscriber] });
+  const [row] = await run<{ ended: number }>(tx, { text: FORGET, values });
   const isLast =
     topicsOf(of.subscriber).length === 0 && (await standingUnder(tx, of.subscriber, null)).length === 0;
   const isOfAll = and(eq(pauses.subscriber, of.subscriber), eq(pauses.topic, ''));
   const resumed = isLast ? await tx.delete(pauses).where(isOfAll).returning() : [];
-  return row!.ended + resumed.length > 0;
+  return halts.length + row!.ended + resumed.length > 0;
 }
 
 /**
@@ -56,12 +58,12 @@ const FORGET_REPLAYS = `
   from (select replay_id, count(*) as count from forgotten group by replay_id) as passed_over_by
   where paced_replays.replay_id = passed_over_by.replay_id`;
 
+const FORGET_HALTS = `
+  delete from halts where subscriber = $2::text and topic = $1::text returning position`;
+
 const FORGET = `
   with pause as (
     delete from pauses where subscriber = $2::text and topic = $1::text returning 1
-  ),
-  halt as (
-    delete from halts where subscriber = $2::text and topic = $1::text returning 1
   ),
   absence as (
     delete from absences using lanes
@@ -73,4 +75,4 @@ const FORGET = `
     )
     returning 1
   )
-  select ((select count(*) from pause) + (select count(*) from halt) + (select count(*) from outage))::int as ended`;
+  select ((select count(*) from pause) + (select count(*) from outage))::int as ended`;
