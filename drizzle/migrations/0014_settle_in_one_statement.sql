@@ -941,7 +941,7 @@ begin
       is_down := exists (select from outages where recovered_at is null);
     end if;
     wanted := lengthened || settled.more;
-    if wanted is not null then
+    if is_direct and wanted is not null then
       -- As the settlement left them.
       locked := postbud_lock_lanes_1(wanted);
     end if;
@@ -950,12 +950,12 @@ begin
     perform postbud_count_2(changes, now_at);
   end if;
   now_at := coalesce(clock, clock_timestamp());
-  if wanted is not null then
+  if is_direct and wanted is not null then
     for place in 1..cardinality(locked.ids) loop
       lane := locked.rows[place];
       -- An idle lane is due now. Another one is when it was to be looked at.
       turn := case
-        when is_direct and coalesce(lane.due_at, case when lane.lease_token is not null then lane.leased_until end, now_at) <= now_at
+        when coalesce(lane.due_at, case when lane.lease_token is not null then lane.leased_until end, now_at) <= now_at
         then array_position(names, lane.topic || ' ' || lane.subscriber)
       end;
       if lane.waits_for_version > versions[turn] then
@@ -982,6 +982,18 @@ begin
     end if;
     claimed := postbud_lease_1(token, versions, leases_ms, locked.addresses, locked.rows, turns, tails, firsts, null,
       is_bounded, max_deliveries, now_at, placed_at, placed_event);
+  elsif lengthened is not null then
+    -- There may be thousands.
+    update lanes set tail = greatest(lanes.tail, longer.tail),
+      due_at = case when lanes.lease_token is null then coalesce(lanes.due_at, least(longer.first_at, now_at))
+        else lanes.due_at end
+    from (
+      select id, max(tail) as tail, min(first_at) as first_at
+      from unnest(lengthened, fanned.tails, fanned.firsts) as longer(id, tail, first_at) group by id
+    ) as longer, lateral (
+      select ctid as address from lanes where lanes.id >= longer.id and lanes.id <= longer.id order by lanes.id desc limit 1
+    ) as newest
+    where lanes.ctid = newest.address;
   end if;
   if max_lanes > 0 and claimed is null and (is_crowded or not is_direct) then
     due := postbud_find_due_1(case when is_limited then postbud_unlimited_1(names) else names end, versions, leases_ms, waits,
