@@ -33,16 +33,7 @@ const tables = `{${TABLES.join(',')}}`;
  */
 export async function applyGrants(db: Executor): Promise<void> {
   await run(db, { text: 'select postbud_apply_grants_1($1::text::text[])', values: [tables] });
-  const grants = await run<{ text: string }>(db, { text: GRANTS_ON_POSITIONS, values: [] });
-  for (const { text } of grants) await run(db, { text, values: [] });
 }
-
-// The function grants no more than to draw positions. Backfills, renames and the page of an event read how far they are drawn,
-// and after a restart of the server fan-out leaves some of them out.
-const GRANTS_ON_POSITIONS = `
-  select format('grant %s on sequence public.delivery_positions to %I',
-    case may when 'relay' then 'select, update' else 'select' end, rolname) as text
-  from role_grants join pg_roles on rolname = role where may in ('relay', 'read') order by role, may`;
 
 /** Grants a right to a role, or what it has already once more. @param tx a transaction of the role that owns the tables. */
 export async function grantRight(tx: Executor, role: string, { may, producer }: RoleRight): Promise<void> {
@@ -64,10 +55,8 @@ export async function revokeRight(tx: Executor, role: string, right: RoleRight |
            returning role, may, producer`,
     values: [role, right?.may ?? null, right?.producer ?? null],
   });
-  if (revoked.length > 0) {
+  if (revoked.length > 0)
     await run(tx, { text: 'select postbud_withdraw_grants_1($1, $2::text::text[])', values: [role, tables] });
-    await applyGrants(tx);
-  }
   return revoked;
 }
 
