@@ -21,7 +21,7 @@
 //
 // A transactional handler holds rows of its own before it comes to step 2.
 
-/** First half of the key of the fan-out lock. One fan-out at a time, so that positions follow the order of commits. */
+/** First half of the key of the fan-out lock. One fan-out at a time, so that positions follow the order of creation. */
 export const FAN_OUT_LOCK = 0x9058;
 
 /** The same for pruning. A replay holds that lock shared, so that no delivery is replayed while it is deleted. */
