@@ -5,6 +5,7 @@ import { describe, expect } from 'vitest';
 import {
   advanceBackfills,
   backfill,
+  LOOK_EVERY_MS,
   previewBackfill,
   stopBackfill,
 } from '../../lib/bus/deliveries/operations/backfill.ts';
@@ -59,6 +60,15 @@ const emittedWithout = (db: Database, name: string) =>
   );
 
 const emittedWithoutLedger = (db: Database) => emittedWithout(db, 'ledger');
+
+/** As a relay does that has claimed newer deliveries. */
+const holdLanes = (db: Database, name: string) =>
+  rows(
+    db,
+    `update lanes set lease_token = gen_random_uuid(), leased_until = '2100-01-01', due_at = null
+     where subscriber = $1::text and due_at is not null`,
+    [name],
+  );
 
 type KeyOf = (number: number) => string;
 
@@ -284,11 +294,7 @@ describe('a backfill', () => {
     await drainLive(bus.db, []);
     expect(await filled(bus.db, { perMinute: 1 })).toMatchObject({ matched: 30, written: 1 });
     // A relay holds a lane, and so the request itself begins nothing.
-    await rows(
-      bus.db,
-      `update lanes set lease_token = gen_random_uuid(), leased_until = now() + interval '1 minute', due_at = null
-       where subscriber = 'accounting' and due_at is not null`,
-    );
+    await holdLanes(bus.db, 'accounting');
     const behind = await filled(bus.db, { subscriber: 'accounting', until: 0 });
     expect(behind).toMatchObject({ matched: 30, written: 0, isEnded: false });
     await rows(bus.db, 'update lanes set lease_token = null, due_at = now() where lease_token is not null');
@@ -303,6 +309,45 @@ describe('a backfill', () => {
       { subscriber: 'ledger', written: 1, ended: false },
     ]);
     expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('is begun, written and ended by the cron before another one that writes all at once has ended', async ({
+    bus,
+  }) => {
+    await emitBefore(bus, 1, 3500);
+    await emitPayments(bus.db, 3501, 3530);
+    await emittedWithout(bus.db, 'accounting');
+    await emitPayments(bus.db, 3531, 3531);
+    await drainLive(bus.db, []);
+    expect(await filled(bus.db, { until: 0 })).toMatchObject({ written: 1000, isEnded: false });
+    await holdLanes(bus.db, 'accounting');
+    const behind = await filled(bus.db, { subscriber: 'accounting', until: 0 });
+    expect(behind).toMatchObject({ matched: 30, written: 0, isEnded: false });
+    await rows(bus.db, 'update lanes set lease_token = null, due_at = now() where lease_token is not null');
+    await advanceBackfills(bus.db, Date.now() + MINUTE);
+    expect(await rows(bus.db, 'select subscriber, written::int from backfills order by ended_at')).toEqual([
+      { subscriber: 'accounting', written: 30 },
+      { subscriber: 'ledger', written: 3500 },
+    ]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('does not wait for another one whose lanes a relay holds', async ({ bus }) => {
+    await emitBefore(bus, 1, 30);
+    await emitPayments(bus.db, 31, 60);
+    await emittedWithout(bus.db, 'accounting');
+    await emitPayments(bus.db, 61, 61);
+    await drainLive(bus.db, []);
+    await holdLanes(bus.db, 'accounting');
+    await filled(bus.db, { subscriber: 'accounting', until: 0 });
+    await filled(bus.db, { perMinute: 60 });
+    const later = new Date(Date.now() + MINUTE);
+    // The other one is looked at again a little later.
+    expect(await advanceBackfills(bus.db, Date.now() + MINUTE, later)).toBe(LOOK_EVERY_MS);
+    expect(await rows(bus.db, 'select subscriber, written::int from backfills order by written')).toEqual([
+      { subscriber: 'accounting', written: 0 },
+      { subscriber: 'ledger', written: 15 },
+    ]);
   });
 
   test.for([0, 1, 2, 3])(

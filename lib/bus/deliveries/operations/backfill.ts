@@ -1,4 +1,4 @@
-import { and, eq, isNull } from 'drizzle-orm';
+import { and, eq, isNull, sql } from 'drizzle-orm';
 import { v7 as uuidv7 } from 'uuid';
 
 import { backfills, SLOTS } from '../../../../drizzle/schema.ts';
@@ -73,7 +73,8 @@ export async function backfill(db: Database, request: BackfillRequest): Promise<
   requireListed(request, 'Nothing was written.');
   const { id = uuidv7(), perMinute = null, until = Infinity, now } = request;
   const { matched, isKnown } = await open(db, { ...request, id });
-  if (isKnown) return { id, matched, written: 0, isEnded: await isEnded(db, id) };
+  if (isKnown || !(await beginInTime(db, id, until, now)))
+    return { id, matched, written: 0, isEnded: await isEnded(db, id) };
   const { written, isEnded: ended } = await advance(db, { id, perMinute }, until, now);
   return { id, matched, written, isEnded: ended };
 }
@@ -85,27 +86,44 @@ export async function previewBackfill(db: Database, of: Backfilling): Promise<Ba
 }
 
 /**
- * Continues the backfills that are under way, at their pace, until this time. Any number of processes may do so.
+ * Continues the backfills that are under way, at their pace, until this time. They take turns, so none waits for the end of
+ * another one, or for relays that hold the lanes of another one. Any number of processes may do so.
  *
  * @returns in how many milliseconds the next step is due: 0 or less when time was short, null when nothing is under way.
  * @throws the driver's error; what was written stays.
  */
 export async function advanceBackfills(db: Database, until: number, now?: Date): Promise<number | null> {
   for (;;) {
-    const [next] = await run<{ id: string; per_minute: number | null; in_ms: number }>(driverOf(db), {
-      text: NEXT,
-      values: [now?.toISOString() ?? null],
-    });
-    if (!next || next.in_ms > 0 || Date.now() >= until) return next?.in_ms ?? null;
-    await advance(db, { id: next.id, perMinute: next.per_minute }, until, now);
+    const [next] = await run<Next>(driverOf(db), { text: NEXT, values: [now?.toISOString() ?? null] });
+    if (!next || next.inMs > 0 || Date.now() >= until) return next?.inMs ?? null;
+    // A turn is one step.
+    if (next.isBegun || (await beginBackfill(db, next.id, now))) await advance(db, next, 0, now);
+    else await putOff(db, next.id, LOOK_EVERY_MS, now);
   }
 }
 
+interface Next {
+  readonly id: string;
+  readonly perMinute: number | null;
+  readonly isBegun: boolean;
+  /** In how many milliseconds it is due. */
+  readonly inMs: number;
+}
+
 const NEXT = `
-  select id::text, per_minute,
-    ceil(extract(epoch from next_at - coalesce($1::text::timestamptz, clock_timestamp())) * 1000)::float8 as in_ms
+  select id::text, per_minute as "perMinute", begun_at is not null as "isBegun",
+    ceil(extract(epoch from next_at - coalesce($1::text::timestamptz, clock_timestamp())) * 1000)::float8 as "inMs"
   from backfills where ended_at is null and renamed_from is null
-  order by next_at > coalesce($1::text::timestamptz, clock_timestamp()), begun_at is null, next_at limit 1`;
+  order by next_at limit 1`;
+
+/** Lets the others have their turns first. */
+async function putOff(db: Database, id: string, byMs: number, now: Date | undefined): Promise<void> {
+  const at = now ? sql`${now.toISOString()}::timestamptz` : sql`clock_timestamp()`;
+  await db
+    .update(backfills)
+    .set({ nextAt: sql`${at} + ${byMs} * interval '1 millisecond'` })
+    .where(and(eq(backfills.id, id), isNull(backfills.endedAt)));
+}
 
 /**
  * Stops a backfill: what it has not written stays unwritten, and the newer deliveries of the subscription follow.
@@ -156,7 +174,7 @@ async function isEnded(db: Database, id: string): Promise<boolean> {
   return (await db.$count(backfills, and(eq(backfills.id, id), isNull(backfills.endedAt)))) === 0;
 }
 
-/** Writes until all is written, the pace is reached or the time is up. */
+/** Takes steps of a backfill that has begun until all is written, the pace is reached or the time is up: at least one. */
 async function advance(
   db: Database,
   { id, perMinute }: { readonly id: string; readonly perMinute: number | null },
@@ -167,17 +185,26 @@ async function advance(
   const most = perMinute === null ? CHUNK : Math.min(PACED_CHUNK, Math.max(1, Math.ceil(perMinute / 20)));
   let written = 0;
   for (;;) {
-    if (await beginBackfill(db, id, now)) {
-      const step = await stepBackfill(db, id, most, now);
-      written += step.written;
-      const isDone = step.isEnded || (perMinute !== null && !step.isWritten);
-      if (isDone || Date.now() >= until) return { written, isEnded: step.isEnded };
-    } else {
-      const ended = await isEnded(db, id);
-      if (ended || Date.now() + LOOK_EVERY_MS >= until) return { written, isEnded: ended };
-      await sleep(LOOK_EVERY_MS);
-    }
+    const step = await stepBackfill(db, id, most, now);
+    written += step.written;
+    // The newer deliveries wait only for the end.
+    const goesOn = step.isWritten || (perMinute === null && Date.now() < until);
+    if (step.isEnded || !goesOn) return { written, isEnded: step.isEnded };
   }
+}
+
+/** Waits until `beginBackfill` says true. @returns false when it has ended, or relays do not let go of the lanes in time. */
+export async function beginInTime(
+  db: Database,
+  id: string,
+  until: number,
+  now: Date | undefined,
+): Promise<boolean> {
+  while (!(await beginBackfill(db, id, now))) {
+    if ((await isEnded(db, id)) || Date.now() + LOOK_EVERY_MS >= until) return false;
+    await sleep(LOOK_EVERY_MS);
+  }
+  return true;
 }
 
 /**
@@ -185,7 +212,7 @@ async function advance(
  *
  * @returns false while relays hold lanes that they claimed before it was requested.
  */
-export async function beginBackfill(db: Database, id: string, now: Date | undefined): Promise<boolean> {
+async function beginBackfill(db: Database, id: string, now: Date | undefined): Promise<boolean> {
   const [row] = await run<{ is_begun: boolean }>(driverOf(db), {
     text: `select postbud_begin_backfill_1($1::uuid, coalesce($2::text::timestamptz, clock_timestamp())) as is_begun`,
     values: [id, now?.toISOString() ?? null],

@@ -8,7 +8,7 @@ import { groupOf } from '../error-group.ts';
 import { FAN_OUT_LOCK } from '../locks.ts';
 import { logged } from '../parts.ts';
 import type { Timing } from './asked.ts';
-import { beginBackfill, LOOK_EVERY_MS, wakeLanes } from './backfill.ts';
+import { beginInTime, LOOK_EVERY_MS, wakeLanes } from './backfill.ts';
 import { CHUNK } from './dismiss.ts';
 import { forgetReplays, forgetSubscription } from './forget.ts';
 import { FORMER_LANES } from './rename-open.ts';
@@ -29,10 +29,7 @@ export async function takeOver(db: Database, open: OpenRename, { until, now }: T
   const at = now?.toISOString() ?? null;
   const total = { moved: 0, dismissed: 0 };
   // A relay holds a lane of the new name that it claimed before the rename.
-  while (!(await beginBackfill(db, open.id, now))) {
-    if (Date.now() + LOOK_EVERY_MS >= until) return total;
-    await sleep(LOOK_EVERY_MS);
-  }
+  if (!(await beginInTime(db, open.id, until, now))) return total;
   for (;;) {
     await run(driverOf(db), { text: MAKE_LANES, values: [open.topic, open.from, open.to] });
     const done = await db.transaction(async (tx) => await moveChunk(tx, open, at));
