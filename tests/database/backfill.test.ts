@@ -350,6 +350,41 @@ describe('a backfill', () => {
     ]);
   });
 
+  test('does not wait for another one that fails, which is tried again a minute later', async ({ bus }) => {
+    await emitBefore(bus, 1, 30);
+    await emitPayments(bus.db, 31, 60);
+    await emittedWithout(bus.db, 'accounting');
+    await drainLive(bus.db, []);
+    const start = Date.now() + MINUTE;
+    const advanceAt = (seconds: number) =>
+      advanceBackfills(bus.db, Date.now() + MINUTE, new Date(start + seconds * 1000));
+    const written = () => rows(bus.db, 'select subscriber, written::int from backfills order by subscriber');
+    await filled(bus.db, { perMinute: 100, now: new Date(start) });
+    await filled(bus.db, { subscriber: 'accounting', perMinute: 100, now: new Date(start) });
+    await rows(
+      bus.db,
+      `create function refuse_step() returns trigger language plpgsql as $$ begin raise exception 'planted'; end $$`,
+    );
+    await rows(
+      bus.db,
+      `create trigger planted before update of front on backfills for each row when (old.subscriber = 'ledger')
+       execute function refuse_step()`,
+    );
+    await expect(advanceAt(4)).rejects.toThrow('planted');
+    await advanceAt(7);
+    expect(await written()).toEqual([
+      { subscriber: 'accounting', written: 15 },
+      { subscriber: 'ledger', written: 5 },
+    ]);
+    await rows(bus.db, 'drop function refuse_step cascade');
+    await advanceAt(65);
+    await advanceAt(125);
+    expect(await written()).toEqual([
+      { subscriber: 'accounting', written: 30 },
+      { subscriber: 'ledger', written: 30 },
+    ]);
+  });
+
   test.for([0, 1, 2, 3])(
     'whose process died after %s transactions at its end is ended by the cron, and the newer ones follow',
     async (lived, { bus, handed, ledger }) => {

@@ -134,6 +134,35 @@ describe('a paced replay (rule 15)', () => {
     await Promise.all([dying, ...others].map(({ close }) => close()));
   });
 
+  test('does not wait for another one that fails, which is tried again a minute later', async ({ bus }) => {
+    const failing = await paced(bus, 60, { replayId: '019a0000-0000-7000-8000-000000000001' });
+    const other = await paced(bus, 60);
+    const progress = async () =>
+      await Promise.all(
+        [failing, other].map(async ({ replayId }) => {
+          const { replayed, pace } = (await readReplay(bus.db, replayId))!;
+          return replayed + pace!.passedOver;
+        }),
+      );
+    await rows(
+      bus.db,
+      `create function refuse_step() returns trigger language plpgsql as $$ begin raise exception 'planted'; end $$`,
+    );
+    await rows(
+      bus.db,
+      `create trigger planted before update of put_back on paced_replays
+       for each row when (old.replay_id = '${failing.replayId}') execute function refuse_step()`,
+    );
+    await expect(advance(bus, 5 * SECOND)).rejects.toThrow('planted');
+    await advance(bus, 10 * SECOND);
+    expect(await progress()).toEqual([1, 11]);
+    await rows(bus.db, 'drop function refuse_step cascade');
+    await advance(bus, 65 * SECOND);
+    const [failed] = await progress();
+    expect(failed).toBeGreaterThan(1);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
   test('passes over what was replayed, dismissed or pruned meanwhile, and what by then refuses replays', async ({
     bus,
     ledger,

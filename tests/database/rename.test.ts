@@ -584,8 +584,8 @@ describe('a renamed subscriber', () => {
         'select subscriber from planned_replays join lanes on lanes.id = lane_id order by position, lane_id',
       );
     let renaming: Promise<unknown> = Promise.resolve();
-    // A step's last statement is the fourth. The one before has found that all its lanes are locked.
-    const interrupted = before(4, bus.db, async () => {
+    // A step's last statement is the fifth. The one before has found that all its lanes are locked.
+    const interrupted = before(5, bus.db, async () => {
       renaming = renamed(other.db);
       await expect.poll(planned).toEqual([{ subscriber: 'ledger' }, { subscriber: 'notifications' }]);
     });

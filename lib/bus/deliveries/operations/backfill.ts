@@ -2,6 +2,7 @@ import { and, eq, isNull, sql } from 'drizzle-orm';
 import { v7 as uuidv7 } from 'uuid';
 
 import { backfills, SLOTS } from '../../../../drizzle/schema.ts';
+import { isAway } from '../../../platform/db/away.ts';
 import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database, Transaction } from '../../../platform/db/connect.ts';
 import { driverOf, limitStatements, run } from '../../../platform/db/statement.ts';
@@ -87,18 +88,29 @@ export async function previewBackfill(db: Database, of: Backfilling): Promise<Ba
 
 /**
  * Continues the backfills that are under way, at their pace, until this time. They take turns, so none waits for the end of
- * another one, or for relays that hold the lanes of another one. Any number of processes may do so.
+ * another one, or for relays that hold the lanes of another one; and one that fails waits a minute. Any number of processes
+ * may do so.
  *
  * @returns in how many milliseconds the next step is due: 0 or less when time was short, null when nothing is under way.
- * @throws the driver's error; what was written stays.
+ * @throws the driver's error, once the others have had their turns; what was written stays.
  */
 export async function advanceBackfills(db: Database, until: number, now?: Date): Promise<number | null> {
+  const failures: unknown[] = [];
   for (;;) {
     const [next] = await run<Next>(driverOf(db), { text: NEXT, values: [now?.toISOString() ?? null] });
-    if (!next || next.inMs > 0 || Date.now() >= until) return next?.inMs ?? null;
-    // A turn is one step.
-    if (next.isBegun || (await beginBackfill(db, next.id, now))) await advance(db, next, 0, now);
-    else await putOff(db, next.id, LOOK_EVERY_MS, now);
+    if (!next || next.inMs > 0 || Date.now() >= until) {
+      for (const error of failures) throw error;
+      return next?.inMs ?? null;
+    }
+    try {
+      // A turn is one step.
+      if (next.isBegun || (await beginBackfill(db, next.id, now))) await advance(db, next, 0, now);
+      else await putOff(db, next.id, LOOK_EVERY_MS, now);
+    } catch (error) {
+      if (isAway(error)) throw error;
+      failures.push(error);
+      await putOff(db, next.id, 1 * MINUTE, now);
+    }
   }
 }
 
@@ -119,10 +131,13 @@ const NEXT = `
 /** Lets the others have their turns first. */
 async function putOff(db: Database, id: string, byMs: number, now: Date | undefined): Promise<void> {
   const at = now ? sql`${now.toISOString()}::timestamptz` : sql`clock_timestamp()`;
-  await db
-    .update(backfills)
-    .set({ nextAt: sql`${at} + ${byMs} * interval '1 millisecond'` })
-    .where(and(eq(backfills.id, id), isNull(backfills.endedAt)));
+  await db.transaction(async (tx) => {
+    await limitStatements(tx);
+    await tx
+      .update(backfills)
+      .set({ nextAt: sql`${at} + ${byMs} * interval '1 millisecond'` })
+      .where(and(eq(backfills.id, id), isNull(backfills.endedAt)));
+  });
 }
 
 /**

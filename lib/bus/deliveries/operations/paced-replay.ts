@@ -1,5 +1,8 @@
+import { and, eq, isNull, sql } from 'drizzle-orm';
 import { v7 as uuidv7 } from 'uuid';
 
+import { pacedReplays } from '../../../../drizzle/schema.ts';
+import { isAway } from '../../../platform/db/away.ts';
 import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database, Transaction } from '../../../platform/db/connect.ts';
 import { driverOf, limitStatements, run } from '../../../platform/db/statement.ts';
@@ -22,48 +25,93 @@ interface StepOptions extends Pick<Timing, 'now'> {
  * Any number of processes may do so at once: a step locks its replay, and the others take another one. A step is one
  * transaction, so a process that dies leaves the replay as it was before or after it.
  *
+ * One that fails waits a minute, and the others go on.
+ *
  * @returns in how many milliseconds the next step is due: 0 or less when time was short, null when no replay is open.
+ * @throws the driver's error, once the others have taken their steps.
  */
 export async function advanceReplays(
   db: Database,
   { until, ...options }: StepOptions & Timing,
 ): Promise<number | null> {
+  const failures: unknown[] = [];
   for (;;) {
     const [next] = await run<{ in_ms: number | null }>(driverOf(db), {
       text: NEXT,
       values: [options.now?.toISOString() ?? null],
     });
     const inMs = next!.in_ms;
-    if (inMs === null || inMs > 0 || Date.now() >= until) return inMs;
+    const isDue = inMs !== null && inMs <= 0 && Date.now() < until;
+    const step = isDue ? await attemptStep(db, options) : null;
     // Null: another process takes the step that is due.
-    if ((await stepReplay(db, options)) === null) return inMs;
+    if (step === null) {
+      for (const error of failures) throw error;
+      return inMs;
+    }
+    if ('failure' in step) failures.push(step.failure);
   }
 }
 
 /** Puts back the next deliveries of a paced replay. @returns how many; null when none is due that no other process holds. */
 export async function stepReplay(db: Database, options: StepOptions): Promise<number | null> {
+  const step = await attemptStep(db, options);
+  if (step && 'failure' in step) throw step.failure;
+  return step?.putBack ?? null;
+}
+
+type Step = { readonly putBack: number } | { readonly failure: unknown };
+
+/** @returns null as `stepReplay`. Where the step failed, its replay is put off. */
+async function attemptStep(db: Database, options: StepOptions): Promise<Step | null> {
+  const { replayId, now } = options;
+  const at = now?.toISOString() ?? null;
   for (;;) {
-    const putBack = await db.transaction(async (tx) => await takeStep(tx, options));
-    if (putBack !== 'moved') return putBack;
+    let due: DueStep | undefined;
+    try {
+      const putBack = await db.transaction(async (tx) => {
+        await limitStatements(tx);
+        [due] = await run<DueStep>(tx, { text: DUE, values: [at, replayId ?? null] });
+        return due ? await takeStep(tx, due, options) : null;
+      });
+      if (putBack === null) return null;
+      if (putBack !== 'moved') return { putBack };
+    } catch (error) {
+      if (!due || isAway(error)) throw error;
+      await putOff(db, due, now);
+      return { failure: error };
+    }
   }
 }
 
+/** The one that is due first is taken: one that fails would keep all others waiting. */
+async function putOff(db: Database, { id }: DueStep, now: Date | undefined): Promise<void> {
+  const at = now ? sql`${now.toISOString()}::timestamptz` : sql`clock_timestamp()`;
+  await db.transaction(async (tx) => {
+    await limitStatements(tx);
+    await tx
+      .update(pacedReplays)
+      .set({ nextAt: sql`${at} + interval '1 minute'` })
+      .where(and(eq(pacedReplays.replayId, id), isNull(pacedReplays.endedAt)));
+  });
+}
+
 /** @returns `moved` where a rename moved some of the deliveries while this waited for their lanes; nothing is put back then. */
-async function takeStep(tx: Transaction, options: StepOptions): Promise<number | null | 'moved'> {
-  const { attached, replayId, now } = options;
-  const at = now?.toISOString() ?? null;
-  await limitStatements(tx);
-  const [due] = await run<DueStep>(tx, { text: LOCK, values: [at, replayId ?? null] });
-  if (!due) return null;
-  const step = [due.id, due.size];
+async function takeStep(
+  tx: Transaction,
+  { id, size, next_at: nextAt }: DueStep,
+  { attached, now }: StepOptions,
+): Promise<number | 'moved'> {
+  const step = [id, size];
+  const [locked] = await run<{ lanes: string }>(tx, { text: LOCK, values: step });
+  const { lanes } = locked!;
   // In a newer snapshot. From here on no rename moves any of these: it would have to lock the lanes. It may still bring
   // others before them, which are left to the next step.
-  const [found] = await run<{ are_locked: boolean }>(tx, { text: PLANNED, values: [...step, due.lanes] });
+  const [found] = await run<{ are_locked: boolean }>(tx, { text: PLANNED, values: [...step, lanes] });
   if (!found!.are_locked) return 'moved';
   const refusing = JSON.stringify(refusingReplays(attached));
   const [done] = await run<{ put_back: number }>(tx, {
     text: STEP,
-    values: [...step, due.lanes, due.next_at, at, refusing],
+    values: [...step, lanes, nextAt, now?.toISOString() ?? null, refusing],
   });
   const putBack = done!.put_back;
   if (putBack > 0) noteDue(tx);
@@ -90,8 +138,7 @@ export async function stopReplay(
 interface DueStep {
   readonly id: string;
   readonly size: number;
-  /** The locked lanes, in Postgres's notation, as the next. */
-  readonly lanes: string;
+  /** In Postgres's notation. */
   readonly next_at: string;
 }
 
@@ -112,10 +159,10 @@ const STEP_SECONDS = 1;
 const CATCH_UP_SECONDS = 10;
 
 // The replay's row comes before all other locks; see locks.ts.
-const LOCK = `
+const DUE = `
   with ${clock('$1')},
   due as materialized (
-    select replay_id, reached_position, per_minute, now,
+    select replay_id, per_minute, now,
       greatest(next_at, now - ${CATCH_UP_SECONDS} * interval '1 second') as from_at
     from clock, paced_replays
     where ended_at is null and next_at <= now and ($2::text is null or replay_id = $2::text::uuid)
@@ -125,21 +172,8 @@ const LOCK = `
     select due.*, least(${STEP_DELIVERIES}, greatest(1, floor(
       (extract(epoch from now - from_at) + ${STEP_SECONDS}) * per_minute / 60)))::int as size
     from due
-  ),
-  planned as materialized (
-    select lane_id from step, lateral (
-      select lane_id from planned_replays
-      where planned_replays.replay_id = step.replay_id and position >= reached_position
-      order by position, lane_id limit size
-    ) as next
-  ),
-  ${PRUNING},
-  locked as materialized (
-    select lanes.id from pruning, lanes
-    where home_id is null and lanes.id in (select lane_id from planned) order by lanes.id for update of lanes
   )
-  select replay_id::text as id, size, array(select id from locked)::text as lanes,
-    (from_at + size * interval '1 minute' / per_minute)::text as next_at
+  select replay_id::text as id, size, (from_at + size * interval '1 minute' / per_minute)::text as next_at
   from step`;
 
 // What was put back is planned no more. A rename may have moved a delivery to an earlier lane since its event was reached.
@@ -153,6 +187,15 @@ const nextPlanned = (condition = 'true') => `
     ) as next
     where replay_id = $1::text::uuid
   )`;
+
+const LOCK = `
+  with ${nextPlanned()},
+  ${PRUNING},
+  locked as materialized (
+    select lanes.id from pruning, lanes
+    where home_id is null and lanes.id in (select lane_id from planned) order by lanes.id for update of lanes
+  )
+  select array(select id from locked)::text as lanes`;
 
 const PLANNED = `
   with ${nextPlanned()}
