@@ -276,23 +276,29 @@ describe('a halt', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('is over when its delivery is replayed and then skipped', async ({ bus, handed, ledger }) => {
-    let isDown = false;
-    const attached = ledger((number) => number === 1 && (isDown ? fail() : refuse()), {
-      afterDeadLetter: 'halt',
-    });
-    await emitPayments(bus.db, 1, 2);
-    await drain(bus.db, [attached]);
-    isDown = true;
-    const [first] = await deliveryIdsOf(bus.db);
-    await replayed(bus.db, [first!]);
-    await drain(bus.db, [attached], { now: START + HOUR });
-    const now = new Date(START + HOUR + 1);
-    await skip(bus.db, { deliveryId: first!, by: 'kari', reason: 'booked by hand', now });
-    await drain(bus.db, [attached], { now: START + 2 * HOUR });
-    expect(handed).toEqual([1, 1, 2]);
-    expect(await contradictions(bus.db)).toEqual([]);
-  });
+  test.for(['this release', 'an older one'])(
+    'is over when %s replays its delivery, and that is then skipped',
+    async (release, { bus, handed, ledger }) => {
+      let isDown = false;
+      const attached = ledger((number) => number === 1 && (isDown ? fail() : refuse()), {
+        afterDeadLetter: 'halt',
+      });
+      await emitPayments(bus.db, 1, 2);
+      await drain(bus.db, [attached]);
+      isDown = true;
+      const [halt] = await rows<{ row: string }>(bus.db, 'select to_json(halts)::text as row from halts');
+      const [first] = await deliveryIdsOf(bus.db);
+      await replayed(bus.db, [first!]);
+      const leave = 'insert into halts select * from json_populate_record(null::halts, $1::text::json)';
+      if (release === 'an older one') await rows(bus.db, leave, [halt!.row]);
+      await drain(bus.db, [attached], { now: START + HOUR });
+      const now = new Date(START + HOUR + 1);
+      await skip(bus.db, { deliveryId: first!, by: 'kari', reason: 'booked by hand', now });
+      await drain(bus.db, [attached], { now: START + 2 * HOUR });
+      expect(handed).toEqual([1, 1, 2]);
+      expect(await contradictions(bus.db)).toEqual([]);
+    },
+  );
 
   test('ends with the replay: the delivery may die again and halt nothing by then', async ({
     bus,

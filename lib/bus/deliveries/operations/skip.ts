@@ -34,6 +34,10 @@ const SKIP = acting(
     from clock where lane_id = $1::text::bigint and position = $2::text::bigint
     returning replays
   ),
+  -- A replay by an older release leaves the halt, which would count again.
+  halt as (
+    delete from halts where lane_id = $1::text::bigint and position = $2::text::bigint
+  ),
   -- The relay records the health of subscribers, but does not see a skip.
   health as (
     insert into subscriber_health as known (subscriber, topic, period, starts_at, dead_lettered, replays_dead_lettered)
