@@ -1,14 +1,16 @@
+import { generateKeyPair, SignJWT } from 'jose';
 import { describe, expect } from 'vitest';
 
-import { CODE_LIFE_MS, makeSignInCode, takeSignInCode } from '../../lib/console/access/sign-in-code.ts';
+import { CODE_LIFE_MS, makeSignInCode, readSignInCode } from '../../lib/console/access/sign-in-code.ts';
 import { HOME } from '../../lib/console/kit/links.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { FORM, OWN_PAGE } from '../support/operator-console.ts';
 import { operatorFunction } from '../support/operator-function.ts';
-import { operatorSettings, operatorToken } from '../support/operator-token.ts';
+import { operatorClaims, operatorSettings, operatorToken } from '../support/operator-token.ts';
 import { test } from '../support/operator-test.ts';
+import { freePort } from '../support/postgres.ts';
 
 const ORIGIN = 'https://postbud.example';
 
@@ -101,6 +103,27 @@ describe('a sign-in link', () => {
     expect(await rows(bus.db, 'select from sign_in_codes')).toHaveLength(1);
   });
 
+  test('is not used up while the key server is down', async ({ bus }) => {
+    const { privateKey } = await generateKeyPair('RS256');
+    const token = new SignJWT(operatorClaims()).setProtectedHeader({ alg: 'RS256' });
+    const code = await makeSignInCode(bus.db, await token.sign(privateKey));
+    const { issuer, audience, maxAgeSeconds } = operatorSettings;
+    const url = `http://127.0.0.1:${await freePort()}/`;
+    const down = operatorFunction({
+      settings: { issuer, audience, maxAgeSeconds, kind: 'jwks', url },
+      db: () => bus.db,
+    });
+    const answer = await down.fetch(
+      new Request(new URL(`${HOME}/sign-in/code`, ORIGIN), {
+        method: 'POST',
+        headers: { ...OWN_PAGE, ...FORM },
+        body: new URLSearchParams({ code }).toString(),
+      }),
+    );
+    expect([answer.status, answer.headers.get('set-cookie')]).toEqual([503, null]);
+    expect(await rows(bus.db, 'select from sign_in_codes')).toHaveLength(1);
+  });
+
   test('is not used up by a form of another site', async ({ bus }) => {
     const code = codeIn(await linkFor(bus, await operatorToken()));
     const elsewhere = { ...OWN_PAGE, 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' };
@@ -121,7 +144,7 @@ describe('a sign-in link', () => {
       'a-token-that-nobody-may-read',
     ])
       expect(kept).not.toContain(secret);
-    expect(await takeSignInCode(bus.db, code)).toBe('a-token-that-nobody-may-read');
+    expect(await readSignInCode(bus.db, code)).toBe('a-token-that-nobody-may-read');
   });
 
   test('can be made only with a valid token', async ({ bus }) => {

@@ -17,7 +17,7 @@ import type { Answer, PublicRoute, Visit } from '../kit/route.ts';
 import { unsentIn } from '../kit/unsent.ts';
 import { invalidToken, requireScope, SESSION_COOKIE, tokenOf, verifyToken } from './authenticate.ts';
 import { codePage, signInPage } from './page.ts';
-import { CODE_LIFE_MS, makeSignInCode, takeSignInCode } from './sign-in-code.ts';
+import { CODE_LIFE_MS, makeSignInCode, readSignInCode, spendSignInCode } from './sign-in-code.ts';
 import { showingAgain, SIGN_IN_LIMIT_BYTES } from './unsent.ts';
 
 // Operators sign in with a token and out again. A session is the token itself, in a cookie that scripts cannot read.
@@ -303,11 +303,18 @@ async function startSessionByCode({
     const sent = validated(await readContent(request, mediaTypes, CODE_LIMIT_BYTES), z.object({ code }));
     const token = await withDatabase(
       bus,
-      { requestId, isAction: true },
-      async (own) => await takeSignInCode(await own.database(), sent.code),
+      { requestId, isAction: false },
+      async (own) => await readSignInCode(await own.database(), sent.code),
     );
     if (token === null) throw new Problem('sign_in_code_spent');
+    // Before the code is spent: while the key server is down, the link stays good.
     const headers = { 'set-cookie': await sessionCookie(token, settings()) };
+    const isSpent = await withDatabase(
+      bus,
+      { requestId, isAction: true },
+      async (own) => await spendSignInCode(await own.database(), sent.code),
+    );
+    if (!isSpent) throw new Problem('sign_in_code_spent');
     return { json: { next: HOME }, seeOther: HOME, headers };
   } catch (error) {
     return refusal(error, wantsHtml, { next: HOME });

@@ -27,14 +27,20 @@ export async function makeSignInCode(db: Database, token: string): Promise<strin
   return code;
 }
 
-/** Uses a code up. @returns its token; null for a code that was used, is too old, or never was one. */
-export async function takeSignInCode(db: Database, code: string): Promise<string | null> {
-  // Of two at the same time, one finds the row gone.
-  const [taken] = await db
-    .delete(signInCodes)
-    .where(and(eq(signInCodes.hash, derived(code, 'hash', 32)), gt(signInCodes.expiresAt, sql`now()`)))
-    .returning({ sealed: signInCodes.sealed });
-  return taken ? unseal(taken.sealed, code) : null;
+/** Reads a code's token. @returns null for a code that was used, is too old, or never was one. */
+export async function readSignInCode(db: Database, code: string): Promise<string | null> {
+  const [found] = await db.select({ sealed: signInCodes.sealed }).from(signInCodes).where(isUsable(code));
+  return found ? unseal(found.sealed, code) : null;
+}
+
+/** Uses a code up. @returns whether this did: of two at the same time, one finds the row gone. */
+export async function spendSignInCode(db: Database, code: string): Promise<boolean> {
+  const spent = await db.delete(signInCodes).where(isUsable(code)).returning({ hash: signInCodes.hash });
+  return spent.length > 0;
+}
+
+function isUsable(code: string) {
+  return and(eq(signInCodes.hash, derived(code, 'hash', 32)), gt(signInCodes.expiresAt, sql`now()`));
 }
 
 const NONCE_BYTES = 12;
