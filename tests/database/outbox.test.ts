@@ -571,6 +571,23 @@ describe('postbud/outbox', () => {
     await pool.end();
   });
 
+  test('a bus that asks for no pause is not asked again at once', async ({ own, away, url }) => {
+    await recordBooking(own, 'waits');
+    away.answer = () => new Response('busy', { status: 503, headers: { 'retry-after': '0' } });
+    const done = new AbortController();
+    const failedAt: number[] = [];
+    await keepForwarding(own, {
+      url,
+      secret: SECRET,
+      signal: done.signal,
+      onError: () => {
+        if (failedAt.push(performance.now()) === 3) done.abort();
+      },
+    });
+    // Timers may be a little early.
+    expect(failedAt[2]! - failedAt[0]!).toBeGreaterThan(190);
+  });
+
   test('a client that loses its only connection still ends the process, as nothing replaces it', async ({
     own,
     url,

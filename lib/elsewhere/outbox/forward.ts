@@ -74,12 +74,14 @@ export async function keepForwarding(db: Executor, options: KeepForwardingOption
   }
 }
 
+/** A proxy in the bus's place may ask for no pause at all. */
+const SHORTEST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = MINUTE;
 
 function pauseAfter(error: unknown, failures: number): number {
   const asked = error instanceof ForwardFailed ? error.retryAfterMs : null;
   const pauseMs = asked ?? SECOND * 2 ** Math.min(failures - 1, 6);
-  return Math.min(pauseMs, LONGEST_PAUSE_MS);
+  return Math.min(Math.max(pauseMs, SHORTEST_PAUSE_MS), LONGEST_PAUSE_MS);
 }
 
 function report(onError: KeepForwardingOptions['onError'], error: unknown): void {
