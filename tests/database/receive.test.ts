@@ -312,6 +312,26 @@ describe('the answer to an event that is not taken', () => {
     expect(said.mock.calls.flat().join()).not.toContain('kari');
   });
 
+  test('an error is logged with what caused it, also without the personal data of the event', async ({
+    pool,
+  }) => {
+    const said = vi.spyOn(console, 'error').mockReturnValue(undefined);
+    const handlers = {
+      'user.signed_up': () => {
+        const cause = new Error('kari.lunde@example.no is there already');
+        cause.cause = Object.assign(new Error('the outermost one'), { cause });
+        throw new Error(`Failed query: ${'x'.repeat(2000)}`, { cause });
+      },
+    };
+    const answer = receiver({ subscriber: 'intelligence', secrets: SECRET, database: pool, handlers });
+    const event = eventOf<'user.signed_up'>({ id: uuidv7(), topic: 'user.signed_up' });
+    expect((await answer(requestOf(event))).status).toBe(500);
+    expect(said.mock.calls.flat().join()).toMatch(
+      /was not taken: Error: Failed query: x+\nCaused by: Error: \[hidden\] is there already\n/,
+    );
+    expect(said.mock.calls.flat().join()).not.toContain('kari');
+  });
+
   test('a PermanentError is answered 410, with its words but without personal data', async ({ ledger }) => {
     const answer = ledger(() => {
       throw new PermanentError('no account for kari.lunde@example.no');

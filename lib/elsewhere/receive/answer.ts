@@ -74,11 +74,22 @@ export function masked(text: string, { topic, payload, version }: ReceivedEvent)
 /** The bus keeps 2 KiB. */
 const LONGEST_TEXT = 1000;
 
-/** Drizzle wraps a driver's error in one without a code. */
+/** Lists an error and what caused it: Drizzle wraps a driver's error in one that says only which statement failed. */
+export function withCauses(error: unknown): readonly unknown[] {
+  const chain = [error];
+  for (let last = error; last instanceof Error && last.cause !== undefined; last = last.cause) {
+    // Of one that has itself as a cause.
+    if (chain.includes(last.cause)) break;
+    chain.push(last.cause);
+  }
+  return chain;
+}
+
 function isTableMissing(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  if ('code' in error && error.code === '42P01') return error.message.includes('postbud_received');
-  return isTableMissing(error.cause);
+  const coded = withCauses(error).find(
+    (one) => one instanceof Error && 'code' in one && one.code === '42P01',
+  );
+  return coded instanceof Error && coded.message.includes('postbud_received');
 }
 
 function fieldsOf(error: unknown) {

@@ -5,7 +5,7 @@ import type { Subscriber, SubscriberOf, TopicName, TopicsOf } from '../../bus/ca
 import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import { nearest } from '../../platform/nearest.ts';
 import { outliveLostConnections } from '../clients/lost-connections.ts';
-import { answerOf, masked, Refused, refusalOf } from './answer.ts';
+import { answerOf, masked, Refused, refusalOf, withCauses } from './answer.ts';
 import { readEvents } from './event.ts';
 import type { ReceivedEvent } from './event.ts';
 import { RECEIVED_TABLE, remember } from './remember.ts';
@@ -216,9 +216,13 @@ function logGap({ topic, missingId, wasSkipped, event }: GapOf<TopicName>): void
 }
 
 function logError(error: unknown, event: ReceivedEvent): void {
-  const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  const texts = withCauses(error).map((one) => masked(textOf(one), event));
   // oxlint-disable-next-line no-console -- see above
-  console.error(`postbud: ${event.topic} ${event.id} was not taken: ${masked(text, event)}`);
+  console.error(`postbud: ${event.topic} ${event.id} was not taken: ${texts.join('\nCaused by: ')}`);
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
 /** @throws TypeError */
