@@ -17,7 +17,7 @@ import { sampleBacklog } from '../../lib/components/subscriber-health/sample-bac
 import { connect } from '../../lib/platform/db/connect.ts';
 import { DAY, HOUR, MINUTE, SECOND, instantOf } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { START, drain, emitPayments, numbers, rows } from '../support/bus.ts';
+import { START, WAITING, drain, emitPayments, numbers, openTransaction, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, refuse } from '../support/ledger.ts';
 import { relayInProcess } from '../support/relay-process.ts';
@@ -225,6 +225,27 @@ describe('writing', () => {
     await recorder.write();
     expect(await totalOf(bus)).toMatchObject({ delivered: 2 });
     expect((await totalOf(bus)).deliveredIn[bucketOf(100)]).toBe(2);
+  });
+
+  test('that is under way is waited for by the next one, as by the close of the connection', async ({
+    bus,
+  }) => {
+    const recorded = { topic: 'payment.captured', subscriber: 'ledger', unfinished: [] };
+    const ending = await connect(bus.url);
+    const recorder = HealthRecorder.of(ending.db);
+    const lock = await openTransaction(bus.url);
+    await lock.client.query('lock table subscriber_health');
+    recorder.count({ ...recorded, delivered: [attempt] }, Infinity);
+    const first = recorder.write();
+    await expect.poll(async () => (await rows(bus.db, WAITING)).length).toBe(1);
+    let isWritten = false;
+    const second = recorder.write().then(() => (isWritten = true));
+    await rows(bus.db, 'select 1');
+    expect(isWritten).toBe(false);
+    await lock.commit();
+    await Promise.all([first, second]);
+    expect(await totalOf(bus)).toMatchObject({ delivered: 1 });
+    await ending.close();
   });
 
   test('happens at once in a function whose life is about to end', async ({ bus }) => {

@@ -35,6 +35,7 @@ export class HealthRecorder {
   readonly #db: Database;
   #gathered = new Map<string, Tally>();
   #isWriteDue = false;
+  #written = Promise.resolve();
 
   private constructor(db: Database) {
     this.#db = db;
@@ -72,8 +73,16 @@ export class HealthRecorder {
     }
   }
 
-  /** Writes what was gathered. If that fails, it stays for the write after the next attempt. Never rejects. */
+  /**
+   * Writes what was gathered, after a write that is under way. If that fails, it stays for the write after the next attempt.
+   * Never rejects.
+   */
   async write(): Promise<void> {
+    this.#written = this.#written.then(async () => await this.#writeGathered());
+    await this.#written;
+  }
+
+  async #writeGathered(): Promise<void> {
     const tallies = [...this.#gathered.values()];
     this.#gathered = new Map();
     if (tallies.length === 0) return;
