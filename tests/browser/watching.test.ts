@@ -100,6 +100,13 @@ test.for(['Europe/Oslo', 'America/St_Johns'])(
   },
 );
 
+test('an address that ends in a malformed percent sign stops nothing', async ({ at, newPage }) => {
+  const page = await newPage();
+  await page.goto(at('/events#%'));
+  await page.getByRole('heading', { name: 'Events' }).waitFor();
+  await page.evaluate(`location.hash = '%E0%A4'`);
+});
+
 test('the title says how many incidents happen now, and changes with them', async ({ at, db, newPage }) => {
   await emptied(db);
   const page = await newPage();

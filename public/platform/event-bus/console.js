@@ -332,8 +332,17 @@ showTimes(document);
 find('[data-send]')?.requestSubmit();
 
 function openTarget() {
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const target = document.getElementById(decoded(location.hash.slice(1)));
   if (target?.matches('details')) target.open = true;
+}
+
+/** Decodes a text; one that is malformed, as an address may have it, stays as it is. */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 addEventListener('hashchange', openTarget);
 openTarget();
