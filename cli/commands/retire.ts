@@ -53,7 +53,7 @@ async function run(call: Call): Promise<number> {
     nothing: NOTHING,
     preview: () => bus.ask(showRetirePreview, { parameters, query: { topic } }),
     draw({ topics }, { columns, paint, write }) {
-      if (topics.length === 0) return write(`✓ Nothing is left of ${subscriber}.`);
+      if (topics.length === 0) return write(`✓ No deliveries are left of ${subscriber}.`);
       write(paint('bold', titleOf(given, 'retire', subscriber)));
       for (const one of topics) write(wrapTo(columns, `${one.topic}: ${standingWords(one)}`));
     },
@@ -77,7 +77,13 @@ async function run(call: Call): Promise<number> {
       );
     },
     tell(view, { topics }) {
-      if (topics.length === 0) return;
+      const ended = 'dismissed' in view ? view.topics : [];
+      if (topics.length === 0) {
+        // They show up nowhere, so the preview does not have them.
+        const what = `what was left of ${subscriber} without deliveries: halts, a pause, an outage or a backfill`;
+        if (ended.length > 0) writeOutcome(call, true, `Ended ${what}, on ${joinNames(ended)}.`);
+        return;
+      }
       const { left } = dismissedBy(view);
       const rest =
         left === 0 ? '' : ` ${quantity(left, 'event')} not fanned out yet: run it again in a few seconds.`;
