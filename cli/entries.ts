@@ -1,4 +1,5 @@
 import { timeText } from '../lib/console/kit/instants.ts';
+import { moreWords } from './gather.ts';
 import type { Pane } from './terminal.ts';
 import { hang, padTo, wrapTo } from './text.ts';
 import { times } from './times.ts';
@@ -20,7 +21,7 @@ export function writeEntries(pane: Pane, entries: readonly Entry[], now: string,
     const start = `${padTo(timeWidth, timeText(at, now))}  ${pane.paint('bold', padTo(wordWidth, word))}  `;
     pane.write(entryText(start, ' '.repeat(timeWidth + wordWidth + 4), parts, pane));
   }
-  const more = hasMore ? `There are older entries: add --limit ${entries.length * 5}. ` : '';
+  const more = hasMore ? moreWords('There are older entries', entries.length) : '';
   pane.write(`\n${pane.paint('dim', wrapTo(pane.columns, `${more}${times()}`))}`);
 }
 

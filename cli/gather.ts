@@ -3,6 +3,14 @@ import type { Answered, Asked, Bus, Route } from './bus.ts';
 /** The most that one page of an endpoint holds. */
 const PAGE = 100;
 
+/** The most that `--limit` takes. */
+export const MOST = 10_000;
+
+/** Says how to see more than so many entries, where `--limit` allows it. @param fact that there are more. */
+export function moreWords(fact: string, shown: number): string {
+  return shown < MOST ? `${fact}: add --limit ${Math.min(shown * 5, MOST)}. ` : `${fact}. `;
+}
+
 /** Fields that say how far a list reaches: of several pages, those of the last. */
 const REACH: ReadonlySet<string> = new Set(['nextCursor', 'lookedBackTo']);
 

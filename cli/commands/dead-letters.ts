@@ -7,7 +7,7 @@ import type { Call, Command } from '../command.ts';
 import { showDeadLetter } from '../dead-letter.ts';
 import { drawList } from '../draw.ts';
 import { EXIT, misused } from '../failure.ts';
-import { gather } from '../gather.ts';
+import { gather, MOST } from '../gather.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
 import { times } from '../times.ts';
@@ -71,7 +71,7 @@ async function run(call: Call): Promise<number> {
 }
 
 async function list({ given, bus }: Call) {
-  const limit = given.wholeNumber('limit', 1, 10_000) ?? LISTED;
+  const limit = given.wholeNumber('limit', 1, MOST) ?? LISTED;
   const query = {
     topic: given.text('topic'),
     subscriber: given.text('subscriber'),
@@ -96,7 +96,7 @@ function write(view: DeadLetterPage, isFiltered: boolean, pane: Pane): void {
   if (groups.length > 0 && total > 1) pane.write(`\n${drawList(pane, errorList(groups, now))}`);
   pane.write(`\n${drawList(pane, letterList(items, now))}`);
   const rest = total - items.length;
-  const more = rest > 0 ? `${count(rest)} older: add --limit ${Math.min(total, 10_000)}. ` : '';
+  const more = rest > 0 ? `${count(rest)} older: add --limit ${Math.min(total, MOST)}. ` : '';
   const details = `Details: npx postbud dead-letters ${items[0]!.deliveryId}`;
   pane.write(`\n${pane.paint('dim', wrapTo(pane.columns, `${more}${details}. ${times()}`))}`);
 }

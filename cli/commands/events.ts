@@ -4,7 +4,7 @@ import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { drawList } from '../draw.ts';
 import { EXIT } from '../failure.ts';
-import { gather } from '../gather.ts';
+import { gather, moreWords, MOST } from '../gather.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
 import { times } from '../times.ts';
@@ -48,7 +48,7 @@ async function run(call: Call): Promise<number> {
 }
 
 async function list({ given, bus }: Call) {
-  const limit = given.wholeNumber('limit', 1, 10_000) ?? LISTED;
+  const limit = given.wholeNumber('limit', 1, MOST) ?? LISTED;
   const query = {
     q: given.positionals[0],
     topic: given.text('topic'),
@@ -65,7 +65,7 @@ function write(view: EventList, pane: Pane): void {
   if (items.length === 0) pane.write(wrapTo(pane.columns, nothing(view)));
   else {
     pane.write(drawList(pane, itemList(view)));
-    const more = nextCursor === null ? '' : `There are older ones: add --limit ${items.length * 5}. `;
+    const more = nextCursor === null ? '' : moreWords('There are older ones', items.length);
     pane.write(
       `\n${pane.paint('dim', wrapTo(pane.columns, `${more}Details: npx postbud why ${items[0]!.eventId}. ${times()}`))}`,
     );

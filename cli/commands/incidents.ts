@@ -16,6 +16,7 @@ import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { drawList } from '../draw.ts';
 import { EXIT, misused } from '../failure.ts';
+import { gather, MOST, moreWords } from '../gather.ts';
 import { requireIncidentId } from '../incident-id.ts';
 import type { Pane } from '../terminal.ts';
 import { hang, wrapTo } from '../text.ts';
@@ -27,6 +28,13 @@ const FILTERS = {
   subscriber: { value: '<name>', help: 'only this subscriber' },
 };
 
+const LISTED = 50;
+
+const LIST_OPTIONS = {
+  ...FILTERS,
+  limit: { value: '<number>', help: `how many to list at least (default: ${LISTED})` },
+};
+
 export const command: Command = {
   name: 'incidents',
   summary: 'show what goes wrong, one incident for each kind of error',
@@ -35,7 +43,7 @@ export const command: Command = {
     'Lists what happens now (lanes are blocked), then what is owed (dead letters are left), then what closed lately. An incident is one kind of error of one subscriber on one topic, or an outage of a subscriber.',
     'With an id, shows its lanes, its dead letters and how its replay gets on.',
   ],
-  options: FILTERS,
+  options: LIST_OPTIONS,
   examples: [
     ['incidents', 'what goes wrong now'],
     ['incidents 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77', 'one incident, and whether its replay is through'],
@@ -48,7 +56,7 @@ async function run(call: Call): Promise<number> {
   atMost(1, given);
   const [id] = given.positionals;
   if (id === undefined) return await list(call);
-  for (const name of Object.keys(FILTERS)) {
+  for (const name of Object.keys(LIST_OPTIONS)) {
     if (given.text(name) !== undefined) throw misused(`--${name} does not go with the id of one incident.`);
   }
   return await show(call, id);
@@ -62,17 +70,19 @@ async function list(call: Call): Promise<number> {
     subscriber: given.text('subscriber'),
   };
   const { listIncidents } = await import('../../lib/console/incidents/routes.ts');
-  const { json, view } = await bus.ask(listIncidents, { query });
+  const limit = given.wholeNumber('limit', 1, MOST) ?? LISTED;
+  const { json, view } = await gather(bus, listIncidents, { limit, lists: ['items'], query });
   if (isJson) {
     writeJson(call, json);
     return EXIT.ok;
   }
   const { out } = terminal;
-  const { items, happening, owed, generatedAt: now } = view;
+  const { items, happening, owed, nextCursor, generatedAt: now } = view;
   const totals = `${count(happening)} happening now, ${count(owed)} over with dead letters left.`;
   out.write(wrapTo(out.columns, items.length === 0 ? 'No incidents.' : totals));
   for (const incident of items) out.write(summaryOf(incident, now, out));
-  if (items.length > 0) out.write(`\n${out.paint('dim', times())}`);
+  const more = nextCursor === null ? '' : moreWords('There are more', items.length);
+  if (items.length > 0) out.write(`\n${out.paint('dim', wrapTo(out.columns, `${more}${times()}`))}`);
   return EXIT.ok;
 }
 

@@ -7,7 +7,7 @@ import type { Call, Command } from '../command.ts';
 import { whoWords, writeEntries } from '../entries.ts';
 import type { Entry } from '../entries.ts';
 import { EXIT } from '../failure.ts';
-import { gather } from '../gather.ts';
+import { gather, MOST } from '../gather.ts';
 import type { Pane } from '../terminal.ts';
 
 /** A screenful. */
@@ -44,7 +44,7 @@ async function run(call: Call): Promise<number> {
 }
 
 async function list({ given, bus }: Call) {
-  const limit = given.wholeNumber('limit', 1, 10_000) ?? LISTED;
+  const limit = given.wholeNumber('limit', 1, MOST) ?? LISTED;
   const query = Object.fromEntries(Object.keys(FILTERS).map((name) => [name, given.text(name)]));
   const { listReplays } = await import('../../lib/console/replays/routes.ts');
   return await gather(bus, listReplays, { limit, lists: ['replays', 'actions'], query });

@@ -7,7 +7,7 @@ import type { Call, Command } from '../command.ts';
 import { whoWords, writeEntries } from '../entries.ts';
 import type { Entry } from '../entries.ts';
 import { EXIT, misused } from '../failure.ts';
-import { gather } from '../gather.ts';
+import { gather, MOST } from '../gather.ts';
 import { unknownName } from '../nearest.ts';
 import type { Pane } from '../terminal.ts';
 
@@ -73,7 +73,7 @@ async function run(call: Call): Promise<number> {
   if (named === undefined)
     throw misused('The kind of operation is missing.', `Write one of: ${NAMES.join(', ')}.`);
   if (!isKind(named)) throw unknownName('kind of operation', named, NAMES);
-  const { json, view, entries } = await KINDS[named](call, given.wholeNumber('limit', 1, 10_000) ?? LISTED);
+  const { json, view, entries } = await KINDS[named](call, given.wholeNumber('limit', 1, MOST) ?? LISTED);
   if (isJson) writeJson(call, json);
   else write(terminal.out, entries, view);
   return EXIT.ok;

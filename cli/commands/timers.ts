@@ -3,7 +3,7 @@ import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { drawList } from '../draw.ts';
 import { EXIT } from '../failure.ts';
-import { gather } from '../gather.ts';
+import { gather, moreWords, MOST } from '../gather.ts';
 import { wrapTo } from '../text.ts';
 import { times } from '../times.ts';
 
@@ -31,7 +31,7 @@ async function run(call: Call): Promise<number> {
   const { given, terminal, isJson, bus } = call;
   atMost(0, given);
   const { listTimers } = await import('../../lib/console/timers/routes.ts');
-  const limit = given.wholeNumber('limit', 1, 10_000) ?? LISTED;
+  const limit = given.wholeNumber('limit', 1, MOST) ?? LISTED;
   const query = { topic: given.text('topic'), timerKey: given.text('key') };
   const named = { timerKey: '--key' };
   const { json, view } = await gather(bus, listTimers, { limit, lists: ['items'], query, named });
@@ -46,7 +46,7 @@ async function run(call: Call): Promise<number> {
     out.write(isFiltered ? 'No timers match.' : 'No timers are set.');
   } else {
     out.write(drawList(out, timersByTime(view)));
-    const more = nextCursor === null ? '' : `There are later ones: add --limit ${items.length * 5}. `;
+    const more = nextCursor === null ? '' : moreWords('There are later ones', items.length);
     out.write(`\n${out.paint('dim', wrapTo(out.columns, `${more}${times()}`))}`);
   }
   return EXIT.ok;

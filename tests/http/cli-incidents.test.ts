@@ -127,6 +127,52 @@ describe('incidents', () => {
     ]);
   });
 
+  test('retire says what it ended where no deliveries are left', async ({ bus, operators, postbud }) => {
+    await operators.died(1);
+    await rows(bus.db, `update lanes set subscriber = 'postcards' where subscriber = 'accounting'`);
+    await rows(bus.db, `update home_lanes set subscriber = 'postcards' where subscriber = 'accounting'`);
+    await rows(bus.db, `update backlog set subscriber = 'postcards' where subscriber = 'accounting'`);
+    await postbud('retire postcards --reason history --yes');
+    await rows(
+      bus.db,
+      `insert into pauses (subscriber, topic, paused_at, paused_by, reason) values ('postcards', '', now(), 'ola', 'x')`,
+    );
+    const retired = await postbud('retire postcards --reason history --yes');
+    expect([retired.code, retired.err, retired.out]).toEqual([
+      0,
+      '✓ No deliveries are left of postcards.',
+      '✓ Ended what was left of postcards without deliveries: halts, a pause, an outage or a backfill, on payment.captured.',
+    ]);
+    const again = await postbud('retire postcards --reason history --yes');
+    expect([again.code, again.err, again.out]).toEqual([0, '✓ No deliveries are left of postcards.', '']);
+  });
+
+  test('incidents says that there are more than it lists, and lists as many as are asked for', async ({
+    bus,
+    operators,
+    postbud,
+  }) => {
+    await operators.held(1);
+    await postbud('incidents');
+    const fields = await rows<{ names: string }>(
+      bus.db,
+      `select string_agg(quote_ident(column_name), ', ') as names from information_schema.columns
+       where table_name = 'incidents' and column_name not in ('id', 'state', 'closed_at') and is_generated = 'NEVER'`,
+    );
+    const { names } = fields[0]!;
+    await rows(
+      bus.db,
+      `insert into incidents (id, state, closed_at, ${names}) select gen_random_uuid(), 'closed', now(), ${names} from incidents, generate_series(1, 60)`,
+    );
+    const listed = async (command: string) => {
+      const { out } = await postbud(command);
+      const closed = out.split('\n').filter((line) => line.startsWith('✓'));
+      return [closed.length, /There are more: .*?\. /.exec(out)?.[0]];
+    };
+    expect(await listed('incidents')).toEqual([50, 'There are more: add --limit 255. ']);
+    expect(await listed('incidents --limit 255')).toEqual([60, undefined]);
+  });
+
   test('dismiss of an incident leaves what died after its question, and refuses another number', async ({
     operators,
     postbud,

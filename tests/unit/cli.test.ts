@@ -2,6 +2,7 @@ import stringWidth from 'string-width';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 
 import { parse } from '../../cli/arguments.ts';
+import { moreWords } from '../../cli/gather.ts';
 import { commandLine } from '../../cli/main.ts';
 import { facts, table } from '../../cli/table.ts';
 import { paneOf, takesColours } from '../../cli/terminal.ts';
@@ -36,6 +37,14 @@ describe('the name that was probably meant', () => {
   ])('the name meant by %j is %j', (written, meant) => {
     expect(nearest(written, commands)).toBe(meant);
   });
+});
+
+test('a list that goes on says which --limit shows more, as far as --limit goes', () => {
+  expect([20, 3000, 10_000].map((shown) => moreWords('There are more', shown))).toEqual([
+    'There are more: add --limit 100. ',
+    'There are more: add --limit 10000. ',
+    'There are more. ',
+  ]);
 });
 
 describe('a command line', () => {
