@@ -350,6 +350,24 @@ describe('a backfill', () => {
     ]);
   });
 
+  test.for([
+    ['begins', 'lanes'],
+    ['writes', 'events'],
+  ])(
+    'gives up after a limit while somebody holds rows that it needs when it %s: those of %s',
+    async ([act, table], { bus }) => {
+      await emitBefore(bus, 1, 30);
+      await filled(bus.db, { perMinute: 100 });
+      if (act === 'begins') await rows(bus.db, 'update backfills set begun_at = null');
+      const holder = await openTransaction(bus.url);
+      await holder.client.query(`select from ${table} for update`);
+      const advancing = advanceBackfills(bus.db, Date.now() + MINUTE, new Date(Date.now() + MINUTE));
+      await expect(advancing).rejects.toMatchObject({ code: '57014' });
+      expect(await rows(bus.db, WAITING)).toEqual([]);
+      await holder.commit();
+    },
+  );
+
   test('does not wait for another one that fails, which is tried again a minute later', async ({ bus }) => {
     await emitBefore(bus, 1, 30);
     await emitPayments(bus.db, 31, 60);

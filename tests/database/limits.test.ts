@@ -11,12 +11,14 @@ import { MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import {
   START,
+  WAITING,
   contradictions,
   drain,
   drainLive,
   emitPayments,
   gate,
   numbers,
+  openTransaction,
   payment,
   rows,
   storeBacklog,
@@ -311,4 +313,17 @@ test.for<[SubscriberOptions, RegExp]>([
   [{ concurrency: 1.5 }, /not 1\.5/],
 ])('a subscriber with %j is refused', ([options, message]) => {
   expect(() => subscriber('ledger', {}, options)).toThrow(message);
+});
+
+test('limits that somebody holds are given up on after a time, and no statement is left waiting', async ({
+  bus,
+  ledger,
+}) => {
+  await publishLimits(bus.db, [ledger(undefined, { concurrency: 1 })]);
+  const holder = await openTransaction(bus.url);
+  await holder.client.query('select from subscriber_limits for update');
+  const publishing = publishLimits(bus.db, [ledger(undefined, { concurrency: 2 })]);
+  await expect(publishing).rejects.toMatchObject({ code: '57014' });
+  expect(await rows(bus.db, WAITING)).toEqual([]);
+  await holder.commit();
 });

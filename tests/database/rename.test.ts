@@ -514,11 +514,11 @@ describe('a renamed subscriber', () => {
     const slow = new Proxy(bus.db, {
       get(db, name) {
         if (name !== 'transaction') return Reflect.get(db, name) as unknown;
-        return async (body: (tx: unknown) => Promise<{ moved?: number }>) => {
+        return async (body: (tx: unknown) => Promise<{ moved?: number } | undefined>) => {
           if (hasMoved) await goOn.opened;
           return await db.transaction(async (tx) => {
             const done = await body(tx);
-            if (done.moved !== undefined && !hasMoved) {
+            if (done?.moved !== undefined && !hasMoved) {
               hasMoved = true;
               moved.open();
               await go.opened;
@@ -670,6 +670,21 @@ describe('a rename', () => {
     );
     await expect(advanceRenames(other.db, Date.now() + MINUTE)).rejects.toThrow('planted');
     await rows(bus.db, 'drop function refuse_books cascade');
+    expect(await open()).toEqual([{ renamed_from: 'books' }]);
+  });
+
+  test('gives up after a limit while somebody holds a lane, and leaves no statement waiting', async ({
+    bus,
+  }) => {
+    const open = await twoOpen(bus);
+    // It has begun by then.
+    await advanceRenames(other.db, 0);
+    const holder = await openTransaction(bus.url);
+    await holder.client.query(`select from lanes where subscriber = 'books' for update`);
+    const advancing = advanceRenames(other.db, Date.now() + MINUTE);
+    await expect(advancing).rejects.toMatchObject({ code: '57014' });
+    expect(await rows(bus.db, WAITING)).toEqual([]);
+    await holder.commit();
     expect(await open()).toEqual([{ renamed_from: 'books' }]);
   });
 

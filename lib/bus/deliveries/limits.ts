@@ -1,5 +1,5 @@
 import type { Database } from '../../platform/db/connect.ts';
-import { driverOf, run } from '../../platform/db/statement.ts';
+import { limitStatements, run } from '../../platform/db/statement.ts';
 import { onceFor } from '../../platform/once-for.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 
@@ -25,7 +25,10 @@ export async function publishLimits(db: Database, attached: readonly AttachedSub
     const { rate = null, concurrency = null } = limited ?? {};
     return limited ? [{ name, count: rate?.count, ms: rate?.ms, concurrency }] : [];
   });
-  await run(driverOf(db), { text: PUBLISH, values: [JSON.stringify(names), JSON.stringify(limits)] });
+  await db.transaction(async (tx) => {
+    await limitStatements(tx);
+    await run(tx, { text: PUBLISH, values: [JSON.stringify(names), JSON.stringify(limits)] });
+  });
 }
 
 const PUBLISH = `

@@ -228,11 +228,14 @@ export async function beginInTime(
  * @returns false while relays hold lanes that they claimed before it was requested.
  */
 async function beginBackfill(db: Database, id: string, now: Date | undefined): Promise<boolean> {
-  const [row] = await run<{ is_begun: boolean }>(driverOf(db), {
-    text: `select postbud_begin_backfill_1($1::uuid, coalesce($2::text::timestamptz, clock_timestamp())) as is_begun`,
-    values: [id, now?.toISOString() ?? null],
+  return await db.transaction(async (tx) => {
+    await limitStatements(tx);
+    const [row] = await run<{ is_begun: boolean }>(tx, {
+      text: `select postbud_begin_backfill_1($1::uuid, coalesce($2::text::timestamptz, clock_timestamp())) as is_begun`,
+      values: [id, now?.toISOString() ?? null],
+    });
+    return row!.is_begun;
   });
-  return row!.is_begun;
 }
 
 /** What a step has done: it either writes, or ends the backfill when all is written. */
@@ -255,6 +258,7 @@ export async function stepBackfill(
     return of;
   };
   const { written, isEnded: ended } = await db.transaction(async (tx) => {
+    await limitStatements(tx);
     const [step] = await run<{ written: number; isEnded: boolean }>(tx, {
       text: STEP,
       values: [id, most, now?.toISOString() ?? null],

@@ -2,7 +2,7 @@ import { and, eq, gt } from 'drizzle-orm';
 
 import { errorGroups } from '../../../../drizzle/schema.ts';
 import type { Database, Transaction } from '../../../platform/db/connect.ts';
-import { driverOf, run } from '../../../platform/db/statement.ts';
+import { limitStatements, run } from '../../../platform/db/statement.ts';
 import { sleep } from '../../../platform/time.ts';
 import { groupOf } from '../error-group.ts';
 import { FAN_OUT_LOCK } from '../locks.ts';
@@ -31,15 +31,25 @@ export async function takeOver(db: Database, open: OpenRename, { until, now }: T
   // A relay holds a lane of the new name that it claimed before the rename.
   if (!(await beginInTime(db, open.id, until, now))) return total;
   for (;;) {
-    await run(driverOf(db), { text: MAKE_LANES, values: [open.topic, open.from, open.to] });
-    const done = await db.transaction(async (tx) => await moveChunk(tx, open, at));
+    await limited(db, async (tx) => {
+      await run(tx, { text: MAKE_LANES, values: [open.topic, open.from, open.to] });
+    });
+    const done = await limited(db, async (tx) => await moveChunk(tx, open, at));
     total.moved += done.moved;
     total.dismissed += done.dismissed;
     if (done.isHeld) await sleep(LOOK_EVERY_MS);
-    const end = done.isLast ? await db.transaction(async (tx) => await finish(tx, open, now)) : null;
+    const end = done.isLast ? await limited(db, async (tx) => await finish(tx, open, now)) : null;
     total.moved += end?.moved ?? 0;
     if (end?.isOver || Date.now() >= until) return total;
   }
+}
+
+/** Runs a transaction whose statements have a time limit. */
+async function limited<Result>(db: Database, body: (tx: Transaction) => Promise<Result>): Promise<Result> {
+  return await db.transaction(async (tx) => {
+    await limitStatements(tx);
+    return await body(tx);
+  });
 }
 
 interface Chunk extends TakenOver {
