@@ -83,7 +83,8 @@ describe('a limiter whose Redis misbehaves', () => {
       expect((await limited(rest).fetch(call())).status).toBe(200);
       // It answered when the first of its limits had run out.
       expect(warnings()).toHaveLength(1);
-      const limits = timers.mock.calls.flatMap(([, ms = 0]) => (ms >= 100 ? ms : []));
+      // What else waits in this process, for another test's relay perhaps, waits for no round time.
+      const limits = timers.mock.calls.flatMap(([, ms = 0]) => (ms >= 100 && ms % 100 === 0 ? ms : []));
       expect(Math.min(...limits)).toBe(800);
     },
   );
