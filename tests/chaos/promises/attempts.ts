@@ -62,11 +62,10 @@ function* ofItsOwn({ laneId, eventId, limits, calls, versions }: DeliveryHistory
 
 /**
  * A handler that ends its relay's process uses up attempts as well. What it was doing is not known for certain at first:
- * once in each life of a delivery the one ahead of it takes the blame, or nobody. So does each one that an operator puts
- * back ahead of it before its relay's end is noticed.
+ * once in each life of a delivery the one ahead of it takes the blame, or nobody.
  */
 function* byKilling(
-  { laneId, position, eventId, limits, calls, versions }: DeliveryHistory,
+  { laneId, eventId, limits, calls, versions }: DeliveryHistory,
   read: Reading,
 ): Generator<Violation> {
   const { log, replays } = versions.at(-1)!;
@@ -75,19 +74,8 @@ function* byKilling(
   ).length;
   const counted = log.filter(({ kind }) => kind === LAPSED).length;
   if (kills - counted <= 1 + replays) return;
-  const ahead = [...read.deliveries.values()].filter(
-    (other) => other.laneId === laneId && other.position < position,
-  );
-  const blamed = ahead.reduce((sum, other) => sum + lapsesAfterReplay(other), 0);
-  if (kills - counted <= 1 + replays + blamed) return;
   const what = `${limits.name} ended its relay's process ${kills} times, of which ${counted} were recorded`;
   yield { rule: 'attempts', what, about: { laneId, eventId, subscriber: limits.name } };
-}
-
-function lapsesAfterReplay({ versions }: DeliveryHistory): number {
-  const { log } = versions.at(-1)!;
-  const replay = log.findIndex(({ outcome }) => outcome === 'replayed');
-  return replay === -1 ? 0 : log.slice(replay).filter(({ kind }) => kind === LAPSED).length;
 }
 
 /** What is stored as the time of the next attempt. */
