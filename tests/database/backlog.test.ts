@@ -229,6 +229,14 @@ async function rememberedOf(bus: Bus, name: Name): Promise<Counters> {
   return row!;
 }
 
+// The last round's replay may have put one back in front of a failing one after the relays were through.
+const HOLDS_ITS_LANE = `
+  state = 'failing' and not exists (
+    select from deliveries as earlier
+    where (earlier.lane_id, earlier.lane_key) is not distinct from (deliveries.lane_id, deliveries.lane_key)
+      and earlier.position < deliveries.position and earlier.state in ('pending', 'failing')
+  )`;
+
 test('the counters agree with the histories of the deliveries while relays and operators work side by side', async ({
   bus,
 }) => {
@@ -248,7 +256,7 @@ test('the counters agree with the histories of the deliveries while relays and o
     await emitPayments(bus.db, key * 25 + 1, key * 25 + 25, { orderingKey: `key ${key}` });
   for (let round = 0; round < 12; round += 1) {
     const now = START + round * 6 * HOUR;
-    const [hopeless, ...others] = await deliveries(bus, "state = 'failing'");
+    const [hopeless, ...others] = await deliveries(bus, HOLDS_ITS_LANE);
     const asked = { by: 'kari', reason: 'so', now: new Date(now) };
     if (hopeless !== undefined) await skip(bus.db, { ...asked, deliveryId: hopeless });
     // Some of these come too late: a relay has them in hand.
