@@ -1,9 +1,10 @@
--- The next deliveries of a lane, in order, up to its front where there is one.
+-- The next deliveries of a lane, in order, up to its front where there is one. Where the relay that held it died, those that
+-- were put before others under its lease come besides what is asked for, a hundred of them at most: it had not begun them.
 create or replace function postbud_next_batch_1(
   lane lanes, asked int, most_bytes int, is_bounded boolean,
   out positions bigint[], out event_ids uuid[],
   -- Those with an earlier attempt, replay or wait, and those of a backfill; of one that an operator probes, when its next
-  -- attempt is due if this one fails, which then costs nothing.
+  -- attempt is due if this one fails, which then costs nothing; and whether it was put before others under that lease.
   out begun json,
   out is_whole boolean,
   out front bigint
@@ -19,14 +20,24 @@ begin
         select extract(epoch from (attempt_log -> -1 ->> 'keeps')::timestamptz) * 1000 from deliveries
         where deliveries.lane_id = coalesce(lane.home_id, lane.id) and deliveries.position = next.position
           and attempt_log -> -1 ->> 'outcome' = 'probed'
-      ) end))
+      ) end, is_ahead))
       filter (where fits and (attempts > 0 or replays > 0 or next_attempt_at is not null or backfilled)),
     count(*) < asked and coalesce(bool_and(fits), true)
   into positions, event_ids, begun, is_whole
   from (
-    select *, sum(payload_bytes) over (order by next.position) - payload_bytes < most_bytes as fits
-    from postbud_next_2(lane.id, lane.home_id, lane.slot, lane.held_key, lane.head, asked) as next
+    select *, sum(payload_bytes) over (order by next.position) - payload_bytes < most_bytes as fits,
+      count(*) filter (where not is_ahead) over (order by next.position) as number
+    from postbud_next_2(lane.id, lane.home_id, lane.slot, lane.held_key, lane.head,
+        case when lane.lease_token is null then asked else asked + 100 end) as next,
+      lateral (
+        select case when lane.lease_token is null then false else exists (
+          select from deliveries
+          where deliveries.lane_id = coalesce(lane.home_id, lane.id) and deliveries.position = next.position
+            and attempt_log -> -1 ->> 'heldBy' = lane.lease_token::text
+        ) end as is_ahead
+      ) as put
     where front is null or next.position <= front
-  ) as next;
+  ) as next
+  where number <= asked;
 end
 $$;

@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import type { EmitOptions } from '../../lib/bus/outbox/emit.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
@@ -121,6 +122,35 @@ describe('a relay that is killed in the middle of a batch', () => {
       ]);
       expect(stored[1]).toMatchObject({ attempts: 5 });
       expect(stored[1]!.log!.map(({ kind }) => kind)).toEqual(Array(5).fill('lease_expired'));
+      expect(await contradictions(bus.db)).toEqual([]);
+    },
+  );
+
+  test.for<[of: string, options: EmitOptions]>([
+    ['a topic', {}],
+    ['a key', { orderingKey: 'booking 1' }],
+  ])(
+    'has its death laid to what it had begun in the lane of %s, not to what an operator put before it meanwhile',
+    async ([, options], { bus, handed, ledger }) => {
+      await emitPayments(bus.db, 1, 4, options);
+      await relayInProcess({ url: bus.url, now: START, dieAt: 3 });
+      const now = START + LAPSE + MINUTE;
+      expect((await relayInProcess({ url: bus.url, now, dieAt: 3 })).begun).toEqual([1, 2, 3]);
+      const replayed = { topic: 'payment.captured', since: '1d', include: 'all' } as const;
+      expect(await replay(bus.db, replayed, 'kari', new Date(now + SECOND))).toMatchObject({ replayed: 2 });
+
+      expect(await drain(bus.db, [ledger()], { now: now + LAPSE })).toMatchObject({
+        delivered: 2,
+        failed: 1,
+      });
+      expect(handed).toEqual([1, 2]);
+      const lapses = (await deliveriesOf(bus.db, 'ledger')).map(
+        ({ attempts, log }) => `${attempts} ${log?.filter(({ kind }) => kind === 'lease_expired').length}`,
+      );
+      // The first death was laid to the first delivery, before it was replayed.
+      expect(lapses).toEqual(['1 1', '1 0', '1 1', '0 undefined']);
+      expect(await drain(bus.db, [ledger()], { now: now + LAPSE + MINUTE })).toMatchObject({ delivered: 2 });
+      expect(handed).toEqual([1, 2, 3, 4]);
       expect(await contradictions(bus.db)).toEqual([]);
     },
   );

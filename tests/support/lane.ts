@@ -29,6 +29,7 @@ export function laneOf(
     lapsedAtMs: null,
     lapsedVersion: null,
     isWhole: true,
+    leavesOut: false,
     lacksEvent: false,
     isProbe: false,
     unreadable: [],
@@ -55,6 +56,7 @@ export function deliveriesAt(first: number, laid: readonly Laid[]): ClaimedDeliv
       backfilled: false,
       nextAttemptAtMs: null,
       keptAttemptAtMs: null,
+      isAhead: false,
       event,
       ...more,
     };

@@ -32,6 +32,11 @@ export interface ClaimedLane {
   /** Whether `deliveries` reaches the lane's end, or its front. */
   readonly isWhole: boolean;
   /**
+   * Whether deliveries are left out that were put before these while the relay before this one held the lane and died:
+   * these are what that relay had, and nothing more of it is handed over before them.
+   */
+  readonly leavesOut: boolean;
+  /**
    * Whether the only delivery has no event of its topic: somebody wrote or deleted rows by hand. No handler can be given
    * it. Its `event` is a stand-in.
    */
@@ -53,6 +58,8 @@ export interface ClaimedDelivery {
    * milliseconds; null of any other.
    */
   readonly keptAttemptAtMs: number | null;
+  /** Whether it was put before others while the relay before this one held the lane and died. */
+  readonly isAhead: boolean;
   readonly event: BusEvent;
 }
 
@@ -65,7 +72,9 @@ export function readClaim(
   const events = new Map(claimed.events?.map((event) => [event[0], readEvent(event)]));
   return claimed.lanes.map((lane) => {
     const subscription = subscriptions.get(`${lane.topic} ${lane.subscriber}`)!;
-    const found = deliveriesOf(lane, events);
+    const open = deliveriesOf(lane, events);
+    const found = open.filter(({ isAhead }) => !isAhead);
+    const leavesOut = found.length < open.length;
     // A delivery without its event stops what is behind it only until it is settled, by itself.
     const lacking = found.findIndex(({ event }) => event.topic !== lane.topic);
     const lacksEvent = lacking === 0;
@@ -82,14 +91,16 @@ export function readClaim(
       token,
       subscription,
       isShared: lane.is_shared,
-      head: lane.head,
+      // As if it were claimed before they were put there, so that the settlement sees that the head moved.
+      head: lane.head + Number(leavesOut),
       newest: lane.newest,
       isProbe: lane.is_probe,
       lapsedAtMs: lane.lapsed_at,
       lapsedVersion: lane.lapsed_version,
       deliveries: all.slice(0, readable),
       unreadable: all.slice(readable),
-      isWhole: lane.is_whole && newer === -1 && lacking === -1,
+      isWhole: lane.is_whole && !leavesOut && newer === -1 && lacking === -1,
+      leavesOut,
       lacksEvent,
     };
   });
@@ -105,14 +116,14 @@ function deliveriesOf(
 ): ClaimedDelivery[] {
   const earlier = new Map(begun?.map((delivery) => [delivery[0], delivery]));
   return positions.map((position) => {
-    const [, attempts, replays, nextAttemptAtMs, backfilled, keptAttemptAtMs] =
+    const [, attempts, replays, nextAttemptAtMs, backfilled, keptAttemptAtMs, isAhead] =
       earlier.get(position) ?? UNTOUCHED;
     const event = events.get(position) ?? NO_EVENT;
-    return { position, attempts, replays, backfilled, nextAttemptAtMs, keptAttemptAtMs, event };
+    return { position, attempts, replays, backfilled, nextAttemptAtMs, keptAttemptAtMs, isAhead, event };
   });
 }
 
-const UNTOUCHED = [0, 0, 0, null, false, null] as const;
+const UNTOUCHED = [0, 0, 0, null, false, null, false] as const;
 
 /** The answer of `postbud_lease_1`. Times are epoch milliseconds. */
 export interface FoundClaim {
@@ -143,6 +154,7 @@ interface FoundLane {
         next: number | null,
         backfilled: boolean,
         kept: number | null,
+        isAhead: boolean,
       ])[]
     | null;
 }

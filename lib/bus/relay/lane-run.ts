@@ -118,15 +118,15 @@ export class LaneRun {
    * they are claimed one by one until they are settled. If deliveries may have shared a commit, none has failed,
    * because it is unknown which of them killed the relay.
    *
-   * @returns whether there was something to record.
+   * @returns whether the run ends with it.
    */
   #recordLapse(): boolean {
-    const { lapsedAtMs, lapsedVersion, subscription } = this.lane;
+    const { lapsedAtMs, lapsedVersion, leavesOut, subscription } = this.lane;
     const { progress, isAborted } = this.state;
     // This may be a delivery that this release can't read, if the relay that died could.
     const first = progress.claimed[0];
     const wasBegun = first && first.event.version <= (lapsedVersion ?? Infinity);
-    if (!wasBegun || lapsedAtMs === null || isAborted || this.state.isEarly(first)) return false;
+    if (!wasBegun || lapsedAtMs === null || isAborted || this.state.isEarly(first)) return leavesOut;
     progress.carefulTo = progress.claimed.at(-1)!.position;
     const { transactional, sharesCommits, batch } = subscription.subscriber;
     const mayHaveShared = transactional && sharesCommits && batch === null && progress.claimed.length > 1;
@@ -162,6 +162,7 @@ export class LaneRun {
         head: delivery.position - 1,
         newest: delivery.position,
         isWhole: false,
+        leavesOut: false,
         lacksEvent: false,
         lapsedAtMs: null,
         deliveries: [delivery],

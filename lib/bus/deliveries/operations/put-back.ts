@@ -13,6 +13,14 @@ export const PRUNING = `
 const ANSWERS_KEPT = 10;
 
 /**
+ * The lease under which a delivery is put before others. That relay can't have begun it, and so has not died of it; see
+ * `postbud_next_batch_1`.
+ */
+const HELD_BY = `
+            coalesce((select lease_token from lanes where home_id = deliveries.lane_id and held_key = deliveries.lane_key),
+              (select lease_token from lanes where id = deliveries.lane_id))`;
+
+/**
  * The CTEs from `put_back` on, which return deliveries to pending. The transaction holds the lock of pruning and the lanes
  * of the deliveries. A statement that changes the lane of a key in trouble also locks its home, so with the homes locked no
  * such lane is added or deleted.
@@ -34,7 +42,8 @@ export const PUT_BACK = `
         || case when deliveries.state = 'delivered' then jsonb_build_array(jsonb_build_object('attempt', attempts,
           'at', attempted_at, 'durationMs', duration_ms, 'outcome', 'delivered')) else '[]' end
         || jsonb_build_array(jsonb_build_object('attempt', 0, 'at', clock.now, 'durationMs', 0, 'outcome', 'replayed',
-          'replayId', replaying.id, 'by', replaying.operator, 'reason', replaying.reason))
+          'replayId', replaying.id, 'by', replaying.operator, 'reason', replaying.reason,
+          'heldBy', ${HELD_BY}))
     from clock, replaying, chosen
     where deliveries.lane_id = chosen.lane_id and deliveries.position = chosen.position
     returning deliveries.lane_id, deliveries.lane_key, deliveries.position, deliveries.event_id, topic, subscriber,
