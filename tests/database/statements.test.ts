@@ -85,11 +85,13 @@ describe('the statements that a relay sends', () => {
     const url = await createDatabase(inject('postgresUrl'));
     const read = () => rowsRead(url, 'deliveries');
     await onConnectionsOf(url, async (db) => {
+      // Autovacuum's reads are counted too. Also where it is off for a table, it reads each new range of a BRIN index to
+      // summarize it. And after a vacuum in the middle, rows move to other pages, where each is read once more.
+      await rows(db, 'alter table deliveries set (autovacuum_enabled = false)');
+      await rows(db, 'alter index deliveries_event set (autosummarize = off)');
       await storeBacklog(db, 'payment.captured', 9000);
       await drain(db, []);
       await rows(db, 'analyze');
-      // A vacuum in the middle has rows move to other pages, where each is read once more.
-      await rows(db, 'alter table deliveries set (autovacuum_enabled = false)');
     });
     const before = await read();
     await onConnectionsOf(url, async (db) => {
