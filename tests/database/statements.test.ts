@@ -97,8 +97,8 @@ describe('the statements that a relay sends', () => {
     await onConnectionsOf(url, async (db) => {
       expect(await drain(db, [ledger()])).toMatchObject({ delivered: 9000 });
     });
-    // Each is read when it is claimed and when it is settled.
-    expect((await read()) - before).toBeLessThan(9000 * 6);
+    // Each is read when it is claimed and when it is settled; what a slow machine leaves of a claim is claimed once more.
+    expect((await read()) - before).toBeLessThan(9000 * 2.5);
   });
 
   test('read large payloads in portions, and the first of a lane however large it is', async ({ bus }) => {
