@@ -10,11 +10,12 @@
 // 2. rows of `lanes`, all that the transaction changes, by id. A claim skips rows that others have locked;
 // 3. rows of `deliveries` and `halts`, which only the holder of their lane changes;
 // 4. rows of `events`, by id;
-// 5. rows of `backlog`, then of `throughput` (postbud_count_2), then of `error_groups`, each by key;
-// 6. the advisory lock of presence, then rows of `absences` and `outages`. Nothing else waits for it but settlements;
-// 7. rows of `subscriber_health`, by key. Relays write them in a statement that locks nothing else;
-// 8. the record of an operator's action, and of what is set aside, which nobody else changes;
-// 9. rows of `incidents`. Their watcher locks them under an advisory lock of its own, and none of the rows above.
+// 5. rows of `error_groups`, by key;
+// 6. the advisory lock of presence, then rows of `absences` and `outages`;
+// 7. rows of `backlog`, then of `throughput`, each by key (postbud_count_2). Two backends may share them;
+// 8. rows of `subscriber_health`, by key. Relays write them in a statement that locks nothing else;
+// 9. the record of an operator's action, and of what is set aside, which nobody else changes;
+// 10. rows of `incidents`. Their watcher locks them under an advisory lock of its own, and none of the rows above.
 //
 // Where one waits for a lock before the statement that needs it, it does so in a statement of its own: so the snapshot of the
 // next one is no older than the lock, and has what others wrote before they let go of it.

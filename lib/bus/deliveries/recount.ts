@@ -1,6 +1,6 @@
 /**
- * The CTEs from `change` to `ungrouped`, with which a statement that has changed deliveries changes what counts them: their
- * events, the backlog, the hours and the error groups, in the order of locks.ts.
+ * The CTEs from `change` to `regrouped`, with which a statement that has changed deliveries changes what counts them: their
+ * events, the error groups, the backlog and the hours, in the order of locks.ts.
  *
  * They read `changed`, a row for each delivery: event_id, topic, subscriber, error_group (null where that stays as it is),
  * and what it adds to its event's open, failing and dead.
@@ -22,6 +22,12 @@ export const recounted = (at: string) => `
     from locked_event where events.id = locked_event.id
     returning postbud_event_moved(locked_event.topic, was, state) as moved
   ),
+  changed_group as materialized (
+    select key, own.dead from error_groups join (
+      select error_group, sum(dead) as dead from changed where error_group is not null group by error_group
+    ) as own on error_group = key
+    where (select count(*) from changed_event) >= 0 order by key for update of error_groups
+  ),
   counted as materialized (
     select postbud_count_2(array(
       select row(topic, subscriber, sum(open - failing), sum(failing), sum(dead), 0, 0, 0, null, null)::postbud_change_1
@@ -29,15 +35,9 @@ export const recounted = (at: string) => `
       union all
       select moved from changed_event
     ), ${at})::text as done
-    where exists (select from changed)
+    where exists (select from changed) and (select count(*) from changed_group) >= 0
   ),
-  emptied_group as materialized (
-    select key, own.dead from error_groups join (
-      select error_group, sum(dead) as dead from changed where error_group is not null group by error_group
-    ) as own on error_group = key
-    where (select count(done) from counted) >= 0 order by key for update of error_groups
-  ),
-  ungrouped as (
+  regrouped as (
     update error_groups set dead_lettered = dead_lettered + dead
-    from emptied_group where error_groups.key = emptied_group.key
+    from changed_group where error_groups.key = changed_group.key and (select count(done) from counted) >= 0
   )`;

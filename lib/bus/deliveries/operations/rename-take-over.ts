@@ -270,6 +270,18 @@ const MOVE = `
     from locked_event where events.id = locked_event.id
     returning postbud_event_moved(topic, was, state) as moved
   ),
+  grouped as (
+    insert into error_groups as known (key, topic, subscriber, kind, message, dead_lettered)
+    select key, $1::text, subscriber, kind, message, sum(dead) from (
+      select former as key, $2::text as subscriber, kind, message, -1 as dead from chosen join renamed_group on former = error_group
+      union all
+      select renamed_group.key, $3::text, kind, message, 1 from chosen join renamed_group on former = error_group
+      where not is_twin
+    ) as changed
+    where (select count(*) from changed_event) >= 0 group by key, subscriber, kind, message order by key
+    on conflict (key) do update set dead_lettered = known.dead_lettered + excluded.dead_lettered
+    returning 1
+  ),
   -- Not by the function that the settlement calls: for it, a dead letter that is added has died.
   counted as (
     insert into backlog as total (topic, subscriber, shard, pending, failing, dead_lettered)
@@ -279,21 +291,9 @@ const MOVE = `
       select $3::text, open - failing, failing, dead from change where not is_twin
       union all
       select '', (moved).pending, (moved).failing, (moved).dead_lettered from changed_event
-    ) as changed group by subscriber order by subscriber
+    ) as changed where (select count(*) from grouped) >= 0 group by subscriber order by subscriber
     on conflict (topic, subscriber, shard) do update set pending = total.pending + excluded.pending,
       failing = total.failing + excluded.failing, dead_lettered = total.dead_lettered + excluded.dead_lettered
-    returning 1
-  ),
-  grouped as (
-    insert into error_groups as known (key, topic, subscriber, kind, message, dead_lettered)
-    select key, $1::text, subscriber, kind, message, sum(dead) from (
-      select former as key, $2::text as subscriber, kind, message, -1 as dead from chosen join renamed_group on former = error_group
-      union all
-      select renamed_group.key, $3::text, kind, message, 1 from chosen join renamed_group on former = error_group
-      where not is_twin
-    ) as changed
-    where (select count(*) from counted) >= 0 group by key, subscriber, kind, message order by key
-    on conflict (key) do update set dead_lettered = known.dead_lettered + excluded.dead_lettered
   ),
   written as (
     update backfills set written = written + (select count(*) from moved) where id = $4::text::uuid

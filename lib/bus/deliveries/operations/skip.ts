@@ -61,12 +61,12 @@ const SKIP = acting(
     from clock where id = $3::text::bigint
   ),
   changed as materialized (
-    select $11::text::uuid as event_id, $4::text as topic, $5::text as subscriber, null::text as error_group, -1 as open,
+    select $11::text::uuid as event_id, $4::text as topic, $5::text as subscriber, $13::text as error_group, -1 as open,
       -$12::int as failing, 1 as dead
   ),${recounted('(select now from clock)')},
   grouped as (
     insert into error_groups as known (key, topic, subscriber, kind, message, dead_lettered)
-    select $13::text, $4::text, $5::text, $14::text, $15::text, 1 where (select count(done) from counted) >= 0
+    select $13::text, $4::text, $5::text, $14::text, $15::text, 1 from counted where not exists (select from changed_group)
     on conflict (key) do update set dead_lettered = known.dead_lettered + 1
   )`,
 );
