@@ -321,6 +321,21 @@ describe('what a test leaves behind', () => {
     await expectNothingBehind(operators, bus.db);
   });
 
+  test('a test that began while the database’s clock was ahead is ended, and forgotten after a month', async ({
+    bus,
+    operators,
+    receiver,
+  }) => {
+    receiver.behave = answer(500);
+    attach(operators, { accounting: receiver.url });
+    const begun = await start(operators);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
+    await rows(bus.db, "update smoke_tests set started_at = clock_timestamp() + interval '1 year'");
+    await expectNothingBehind(operators, bus.db);
+    await endSmokeTests(bus.db, new Date(Date.now() + 31 * 24 * 60 * MINUTE));
+    expect((await operators.ask(`/smoke/${begun.test!.smokeTestId}`)).status).toBe(404);
+  });
+
   test('a test that is still awaited is left alone', async ({ bus, operators, receiver }) => {
     receiver.behave = answer(500);
     attach(operators, { accounting: receiver.url });
