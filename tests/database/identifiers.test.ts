@@ -176,4 +176,24 @@ describe('pruning', () => {
     await trimIndex(bus.db, 30 * DAY, inAMonth());
     expect(await found(bus, 'old')).toEqual(kept);
   });
+
+  test.for([
+    ['for a week', -8],
+    ['but by a clock that was a year ahead', 365],
+  ] as const)(
+    'a block that nobody has looked at %s is looked at before newer ones',
+    async ([, days], { bus }) => {
+      await pruned(bus, 0);
+      await rows(bus.db, `select setval('delivery_positions', 65536)`);
+      await emitPayments(bus.db, 201, 202, { correlationId: 'newer' });
+      await drain(bus.db, []);
+      await index(bus);
+      const looked = new Date(inAMonth().getTime() + days * DAY).toISOString();
+      await rows(bus.db, 'update event_blocks set trimmed_at = $1 where from_position = 0', [looked]);
+      await trimIndex(bus.db, 30 * DAY, inAMonth());
+      expect(await rows(bus.db, 'select from_position::int, trimmed_at from event_blocks')).toEqual([
+        { from_position: 32768, trimmed_at: null },
+      ]);
+    },
+  );
 });

@@ -14,8 +14,8 @@ import { writeBlock } from './write-block.ts';
 const AGAIN_AFTER_MS = 7 * DAY;
 
 /**
- * Takes pruned events out of the oldest merged block that is past retention: it is deleted when none of its events is
- * left, and written anew when less than half are. One block a call, in a tenth of a second.
+ * Takes pruned events out of the oldest merged block that is past retention and was not looked at lately: it is deleted
+ * when none of its events is left, and written anew when less than half are. One block a call, in a tenth of a second.
  *
  * @param keepMs how long events are kept that every subscriber received.
  * @param now overrides the database's clock in tests.
@@ -56,10 +56,14 @@ const OLDEST = `
   oldest as materialized (
     select event_blocks.from_position - event_blocks.from_position % ${MERGED} as from_position
     from clock, event_blocks, indexed_positions as indexed
-    where (trimmed_at is null or trimmed_at < clock.now - $3::float8 * interval '1 millisecond')
+    -- In the future only by a clock that was ahead.
+    where (
+        trimmed_at between clock.now - $3::float8 * interval '1 millisecond' and clock.now + interval '10 seconds'
+      ) is not true
       and event_blocks.from_position - event_blocks.from_position % ${MERGED} >= indexed.from_position
       and event_blocks.from_position - event_blocks.from_position % ${MERGED} + ${MERGED} <= indexed.to_position
-    order by trimmed_at nulls first, event_blocks.from_position limit 1
+    -- If it is not past retention, no later one is.
+    order by event_blocks.from_position limit 1
   ),
   stored as materialized (
     select encode(substring(event_ids from (16 * slot + 1)::int for 16), 'hex')::uuid as id
