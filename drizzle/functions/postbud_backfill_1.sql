@@ -78,7 +78,8 @@ begin
       moved || row(asked.topic, asked.subscriber, written, 0, 0, 0, 0, 0, null, null)::postbud_change_1, at);
   end if;
   update backfills set front = new_front, written = backfills.written + postbud_backfill_1.written,
-    next_at = case when per_minute is null then at
+    -- Where nothing was written, the others have their turns first.
+    next_at = case when per_minute is null or postbud_backfill_1.written = 0 then at
       -- What it was late for is caught up, but not more than ten seconds of it.
       else greatest(next_at, at - interval '10 seconds')
         + postbud_backfill_1.written * interval '1 minute' / per_minute end

@@ -332,6 +332,32 @@ describe('a backfill', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
+  test('does not wait for another one at a pace that has nothing to write for long', async ({
+    bus,
+    ledger,
+  }) => {
+    await emitBefore(bus, 1, 1);
+    await emitPayments(bus.db, 2, 30);
+    await emittedWithout(bus.db, 'accounting');
+    await emitPayments(bus.db, 31, 31);
+    await drainLive(bus.db, [ledger()]);
+    expect(await filled(bus.db, { perMinute: 20 })).toMatchObject({ matched: 1, written: 1, isEnded: false });
+    await holdLanes(bus.db, 'accounting');
+    await filled(bus.db, { subscriber: 'accounting', until: 0 });
+    await rows(bus.db, 'update lanes set lease_token = null, due_at = now() where lease_token is not null');
+    // It is late, and takes the first turn.
+    await rows(
+      bus.db,
+      `update backfills set next_at = now() - interval '9 seconds' where subscriber = 'ledger'`,
+    );
+    await advanceBackfills(bus.db, Date.now() + MINUTE);
+    expect(await rows(bus.db, 'select subscriber, written::int from backfills order by ended_at')).toEqual([
+      { subscriber: 'accounting', written: 29 },
+      { subscriber: 'ledger', written: 1 },
+    ]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
   test('does not wait for another one whose lanes a relay holds', async ({ bus }) => {
     await emitBefore(bus, 1, 30);
     await emitPayments(bus.db, 31, 60);
