@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { dismissMatching } from '../../lib/console/dismissals/dismiss-matching.ts';
 import { previewDismissal } from '../../lib/console/dismissals/preview.ts';
 import { dismissRequest } from '../../lib/console/dismissals/request.ts';
@@ -68,6 +69,26 @@ describe('a dismissal of all that match', () => {
     await drainLive(bus.db, [ledger(refuse)]);
     expect(await dismissAll(bus.db, { ...pinned, q: 'REFUSED' })).toMatchObject({ dismissed: 2, left: 0 });
     expect(await rows(bus.db, 'select from deliveries where dead_lettered_at is not null')).toHaveLength(1);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('leaves a chosen one alone that was replayed after the preview and died again', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 2);
+    await drainLive(bus.db, [ledger(refuse)]);
+    const deliveryIds = await deliveryIdsOf(bus.db, 'ledger');
+    const { request } = await previewDismissal(bus.db, dismissRequest.parse({ deliveryIds }));
+    const { until } = request;
+    await replay(bus.db, { deliveryIds: [deliveryIds[1]!] }, 'kari');
+    await drainLive(bus.db, [ledger(refuse)]);
+    await expect(dismissAll(bus.db, request)).rejects.toThrow('1 delivery matches, not 2');
+    expect(await dismissAll(bus.db, { deliveryIds, until })).toMatchObject({
+      matched: 1,
+      dismissed: 1,
+      left: 0,
+    });
+    expect(await rows(bus.db, 'select replays from deliveries where dead_lettered_at is not null')).toEqual([
+      { replays: 1 },
+    ]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 

@@ -76,12 +76,12 @@ export async function dismissMatching(
   if (asked.expectedCount !== undefined && asked.expectedCount !== matched)
     throw new CountChanged(asked.expectedCount, matched, 'dismiss');
   const { deliveryIds, group, q } = asked;
-  const chosen = deliveryIds ? { deliveryIds } : { group, words: q || undefined, since: from, until: to };
+  const which = { deliveryIds, group, words: q || undefined, since: from, until: to };
   let dismissed = 0;
-  for (const { topic, subscriber: name } of found.subscriptions)
+  for (const { topic, subscriber } of found.subscriptions)
     dismissed += await dismissDeadLetters(
       db,
-      { topic, subscriber: name, ...chosen },
+      { topic, subscriber, ...which },
       { ...beginDismissal(how), at: found.generatedAt },
     );
   const { matched: left } = await findDeadLetters(db, { ...asked, until: to });

@@ -13,8 +13,8 @@ import type { ActedOn } from './first-of-lane.ts';
 
 /** Dead letters of a subscription: all, or those that everything given here fits. */
 export interface DeadLetters extends SubscriptionName {
-  /** Only these, whatever else is given. */
-  readonly deliveryIds?: readonly string[];
+  /** Only these, whatever their error. */
+  readonly deliveryIds?: readonly string[] | undefined;
   /** The kind of their error, its group, and words of it. */
   readonly kind?: string | null;
   readonly group?: string | undefined;
@@ -123,7 +123,7 @@ export async function dismissDeadLetters(
       const [done] = await run<{ count: number }>(
         tx,
         deliveryIds
-          ? { text: DISMISS_CHOSEN, values }
+          ? { text: DISMISS_CHOSEN, values: [...values, until] }
           : { text: DISMISS, values: [...values, group, words, since, until] },
       );
       await releaseLanes(tx, { topic, subscriber }, dismissing.now);
@@ -200,7 +200,8 @@ const DISMISS_CHOSEN = dismissingOf(`
       join deliveries on lane_id = split_part(id, '-', 1)::bigint and position = split_part(id, '-', 2)::bigint
       join lanes on lanes.id = lane_id
     where topic = $1::text and subscriber = $2::text
-      and (dead_lettered_at <= $4::text::timestamptz or dead_lettered_at is not null and $10::text is not null)
+      and (dead_lettered_at <= least($4::text::timestamptz, $11::text::timestamptz)
+        or dead_lettered_at is not null and $10::text is not null)
     limit ${CHUNK}
   )`);
 
