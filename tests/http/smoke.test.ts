@@ -434,6 +434,23 @@ describe('the test webhook', () => {
     vi.unstubAllEnvs();
   });
 
+  test('none is sent in a test of one subscriber, and its page, the list and the answer say so', async ({
+    operators,
+    edge,
+  }) => {
+    expect(edge.instead).toBeNull();
+    attach(operators);
+    configure('cardpayments', 'stripe');
+    const { json } = await operators.ask('/smoke', { json: { subscriber: 'audit' } });
+    const begun = json as unknown as SmokeTest;
+    expect(begun.test!.origin).toBeNull();
+    expect(webhookOf(begun, 'cardpayments')).toMatchObject({ state: 'not_sent', problem: null });
+    const { text } = await operators.ask(`/smoke/${begun.test!.smokeTestId}`, { accept: BROWSER });
+    expect(text).toContain('none sent');
+    expect(text).not.toContain('sent to');
+    expect((await operators.ask('/smoke-tests')).json['items']).toMatchObject([{ origin: null }]);
+  });
+
   test('an address that nobody listens at is explained', async ({ operators }) => {
     operators.ownUrl = `http://127.0.0.1:${await freePort()}`;
     attach(operators);

@@ -20,7 +20,10 @@ const recordFields = {
   smokeTestId: field(z.uuid(), 'test.id'),
   startedAt: instant('started_at'),
   startedBy: text('started_by'),
-  origin: textOrNull('origin', 'Where the webhooks were sent to; null: nowhere.'),
+  origin: textOrNull(
+    `case when webhooks is distinct from '[]' then origin end`,
+    'Where the webhooks were sent to; null: nowhere.',
+  ),
   subscribers: count('cardinality(subscribers)', 'Subscribers that the test event was for.'),
   arrived: count('coalesce(arrived, 0)', 'Those that have it.'),
   webhooks: count(`coalesce(jsonb_array_length(webhooks), 0)`, 'Webhooks that were sent.'),

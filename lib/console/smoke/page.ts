@@ -34,7 +34,7 @@ export function smokePage(view: SmokeTest, context: PageContext): Html {
     review: start,
     progress: tested(view),
     id: smokeTestId,
-    facts: [['Webhooks', origin === null ? 'sent nowhere' : `sent to ${origin}`]],
+    facts: [['Webhooks', origin === null ? 'none sent' : `sent to ${origin}`]],
   });
 }
 

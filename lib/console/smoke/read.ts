@@ -77,8 +77,9 @@ function subscriptions() {
   );
 }
 
-function testOf({ id, started_at, started_by, origin }: FoundTest) {
-  return { smokeTestId: id, startedAt: instantOf(started_at), startedBy: started_by, origin };
+function testOf({ id, started_at, started_by, origin, webhooks }: FoundTest) {
+  const sentTo = webhooks?.length === 0 ? null : origin;
+  return { smokeTestId: id, startedAt: instantOf(started_at), startedBy: started_by, origin: sentTo };
 }
 
 function relayOf({ now, last_pass: lastPass }: Found, runsHere: boolean): SmokeTest['relay'] {
