@@ -99,6 +99,7 @@ const keyOf = ({ deliveryId, deadLetteredAt }: DeadLetterItem) => `${deliveryId}
 
 /** Tells new outcomes from known ones. A delivery that is tried again has a new one. */
 export class OutcomesSeen {
+  /** Since the floor: a lane that a replay makes due is not listed, and then waits for the same retry as before. */
   #seen: ReadonlySet<string> | null = null;
   /** All older outcomes are known, even unlisted ones. */
   #floor = '';
@@ -107,8 +108,10 @@ export class OutcomesSeen {
   update({ generatedAt: at, items, filters: { limit } }: Tail, first: number): readonly Happening[] {
     const known = this.#seen;
     const fresh = items.filter((item) => item.at >= this.#floor && known?.has(outcomeKey(item)) !== true);
-    this.#seen = new Set(items.map(outcomeKey));
-    if (items.length === limit) this.#floor = items.at(-1)!.at;
+    const oldest = items.length === limit ? items.at(-1)!.at : '';
+    if (oldest > this.#floor) this.#floor = oldest;
+    const all = [...(known ?? []), ...items.map(outcomeKey)];
+    this.#seen = new Set(all.filter((key) => key >= this.#floor));
     const shown = known === null ? fresh.slice(0, first) : fresh;
     const isMore = known !== null && fresh.length === limit;
     return [
@@ -118,7 +121,7 @@ export class OutcomesSeen {
   }
 }
 
-const outcomeKey = ({ deliveryId, at }: TailItem) => `${deliveryId} ${at}`;
+const outcomeKey = ({ deliveryId, at }: TailItem) => `${at} ${deliveryId}`;
 
 /** Remembers the lanes that wait for a retry. */
 export class HeldLanesSeen {

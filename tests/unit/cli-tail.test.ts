@@ -172,6 +172,13 @@ describe('what tail tells', () => {
     );
   });
 
+  test('tail with a filter writes an outcome once, also of a lane that is not listed while a replay goes before it', () => {
+    const seen = new OutcomesSeen();
+    expect(told(seen.update(tail(outcome(2, 20), outcome(1, 10)), 2))).toEqual(['3-1', '3-2']);
+    expect(seen.update(tail(outcome(2, 20)), 2)).toEqual([]);
+    expect(seen.update(tail(outcome(2, 20), outcome(1, 10)), 2)).toEqual([]);
+  });
+
   const lane = (attempts: number): HeldLane => ({
     topic: 'payment.captured',
     subscriber: 'ledger',
