@@ -19,7 +19,11 @@ const KINDS = {
   async replays({ bus }: Call, limit: number) {
     const { listReplays } = await import('../../lib/console/replays/routes.ts');
     const { listedReplays } = await import('../../lib/console/replays/log-page.ts');
-    const answered = await gather(bus, listReplays, { limit, lists: ['replays'] });
+    const answered = await gather(bus, listReplays, {
+      limit,
+      lists: ['replays'],
+      query: { only: 'replays' },
+    });
     return shown(answered, listedReplays(answered.view));
   },
   async backfills({ bus }: Call, limit: number) {

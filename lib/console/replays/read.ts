@@ -157,6 +157,7 @@ export const logQuery = z.object({
   subscriber: z.string().max(100).optional(),
   operator: z.string().trim().max(200).optional().meta({ description: 'The `sub` of the operator’s token.' }),
   since: ago.optional(),
+  only: z.literal('replays').optional().meta({ description: 'Without the other actions.' }),
   limit: shape.pageLimit,
   cursor: cursorOf(z.tuple([z.string().refine(isInstant), z.uuid()])).optional(),
 });
@@ -172,7 +173,7 @@ interface FoundEntry {
 
 /** Reads the operator log page by page, newest first. */
 export async function readOperatorLog(db: Database, query: LogQuery): Promise<OperatorLog> {
-  const { topic, subscriber, operator, since, limit, cursor } = query;
+  const { topic, subscriber, operator, since, only, limit, cursor } = query;
   const [row] = await run<{ generatedAt: string; entries: FoundEntry[] }>(driverOf(db), {
     text: LOG,
     values: [
@@ -183,6 +184,7 @@ export async function readOperatorLog(db: Database, query: LogQuery): Promise<Op
       subscriber ?? null,
       operator || null,
       since === undefined ? null : msOf(since),
+      only ?? null,
     ],
   });
   const { generatedAt, entries } = row!;
@@ -234,7 +236,7 @@ const LOG = `
     ) as acted
     where ($2::text is null or (at, id) < ($2::text::timestamptz, $3::text::uuid)) and at >= clock.since
       and ($6::text is null or operator = $6::text) and ($4::text is null or topic = $4::text)
-      and ($5::text is null or $5::text in (subscriber, renamed_to))
+      and ($5::text is null or $5::text in (subscriber, renamed_to)) and $8::text is null
     order by at desc, id desc limit $1::int
   ),
   entry as (
