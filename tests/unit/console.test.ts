@@ -861,7 +861,7 @@ describe('a replay', () => {
   test('a filtered log says what it shows, and keeps its filters from page to page', () => {
     const log = { generatedAt: NOW, replays: [], actions: [], nextCursor: 'older' };
     const page = logPage(log, contextOf('/replays?subscriber=ledger&cursor=c'));
-    expect(textOf(page)).toContain('Showing only: subscriber ledger. Show all No replays match.');
+    expect(textOf(page)).toContain('Showing only: subscriber ledger. Show all No replays on this page.');
     expect(page.toString()).toContain('/replays?subscriber=ledger"');
     expect(page.toString()).toContain('/replays?subscriber=ledger&amp;cursor=older"');
   });
@@ -883,6 +883,10 @@ describe('a replay', () => {
     expect(textOf(logPage(log, contextOf('/replays')))).toContain(
       'No replays yet Each replay of dead letters is listed here, with its operator, reason and outcome.',
     );
+    expect(textOf(logPage({ ...log, nextCursor: 'older' }, contextOf('/replays')))).toContain(
+      'No replays on this page.',
+    );
+    expect(textOf(logPage(log, contextOf('/replays?topic=payment.captured')))).toContain('No replays match.');
   });
 });
 

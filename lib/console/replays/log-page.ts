@@ -29,11 +29,9 @@ export function logPage(view: OperatorLog, context: PageContext): Html {
 }
 
 function replays(view: OperatorLog, isFiltered: boolean, isOlder: boolean): Html {
-  if (view.replays.length === 0) {
-    if (isFiltered) return card(emptyLine('No replays match.'));
-    return isOlder ? card(emptyLine('No older replays.')) : NO_REPLAYS;
-  }
-  return operationTable(listedReplays(view));
+  if (view.replays.length > 0) return operationTable(listedReplays(view));
+  if (isOlder || view.nextCursor !== null) return card(emptyLine('No replays on this page.'));
+  return isFiltered ? card(emptyLine('No replays match.')) : NO_REPLAYS;
 }
 
 export function listedReplays({ replays: rows, generatedAt: now }: OperatorLog): Listed<ReplayRecord> {
