@@ -1,5 +1,6 @@
 import { afterAll, describe, expect } from 'vitest';
 
+import { repair } from '../../lib/bus/deliveries/operations/repair.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
@@ -438,6 +439,53 @@ describe('an erased event', () => {
     }
     expect(await contradictions(db)).toEqual([]);
     expect((await examine(db)).findings).toEqual([]);
+  });
+});
+
+describe('what was set aside of an erased event', () => {
+  test('loses its keys once it is repaired, and keeps them until then', async ({ bus: { db } }) => {
+    const { id } = await emit(db, 'user.profile.updated', plantedPayload('user.profile.updated'), {
+      orderingKey: PERSON.email,
+    });
+    await rows(db, "update awaiting_fan_out set subscribers = '{audit,NULL}'");
+    const subscribers = ['audit', 'notifications'].map((name) =>
+      attach(name, { 'user.profile.updated': () => undefined }),
+    );
+    await drain(db, subscribers);
+    await rows(
+      db,
+      `insert into set_aside (at, kind, topic, event_id, found)
+       values (now(), 'unfit_timer', 'user.profile.updated', $1::uuid, $2::jsonb)`,
+      [id, JSON.stringify({ error: 'name: expected a string', timerKey: PERSON.email })],
+    );
+    const aside = async () =>
+      await rows<{ id: string; kind: string; key: string | null; has_error: boolean }>(
+        db,
+        `select id::text, kind, coalesce(found ->> 'ordering_key', found ->> 'timerKey') as key, found ? 'error' as has_error
+         from set_aside order by id`,
+      );
+    await erase(db, { subjects: [PERSON.email], ...BY });
+    expect((await erasures(db))[0]).toMatchObject({ events: 1, keys_kept: 1 });
+    const [marker, timer] = await aside();
+    expect([marker, timer]).toMatchObject([
+      { kind: 'unfit_marker', key: PERSON.email },
+      { kind: 'unfit_timer', key: PERSON.email },
+    ]);
+
+    await repair(db, { id: marker!.id, ...BY });
+    await rows(
+      db,
+      "update set_aside set repaired_at = now(), repaired_by = 'postbud' where id = $1::bigint",
+      [timer!.id],
+    );
+    await drain(db, subscribers);
+    await erase(db, { subjects: [PERSON.email, id], ...BY });
+    expect(await aside()).toMatchObject([
+      { key: null, has_error: true },
+      { key: null, has_error: true },
+    ]);
+    expect(await tracesOf(db, [PERSON.email])).toEqual([]);
+    expect(await contradictions(db)).toEqual([]);
   });
 });
 

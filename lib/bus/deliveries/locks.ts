@@ -14,7 +14,8 @@
 // 6. the advisory lock of presence, then rows of `absences` and `outages`;
 // 7. rows of `backlog`, then of `throughput`, each by key (postbud_count_2). Two backends may share them;
 // 8. rows of `subscriber_health`, by key. Relays write them in a statement that locks nothing else;
-// 9. the record of an operator's action, and of what is set aside, which nobody else changes;
+// 9. the record of an operator's action, and of what is set aside, which nobody else changes. An erasure changes
+//    records of what is repaired before step 5: nobody waits for these while holding anything;
 // 10. rows of `incidents`. Their watcher locks them under an advisory lock of its own, and none of the rows above.
 //
 // Where one waits for a lock before the statement that needs it, it does so in a statement of its own: so the snapshot of the

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 
-import { and, eq, gt, inArray, isNotNull } from 'drizzle-orm';
+import { and, eq, gt, inArray, isNotNull, sql } from 'drizzle-orm';
 
-import { erasedEvents, notifications } from '../../../drizzle/schema.ts';
+import { erasedEvents, notifications, setAside } from '../../../drizzle/schema.ts';
 import type { PastAttempt } from '../../../drizzle/schema.ts';
 import { ERASED } from '../../bus/catalog/marks.ts';
 import { overwriteEvents } from '../../bus/deliveries/operations/overwrite-events.ts';
@@ -27,7 +27,7 @@ const CHUNK = 200;
 
 /**
  * Overwrites the personal data of the next events and timers that an erasure has found: in their payloads, in the
- * attempts of their deliveries and in their notifications. To do so again changes nothing.
+ * attempts of their deliveries, in their notifications and in what was set aside of them. To do so again changes nothing.
  *
  * What the payloads had is kept in `erased_events` until the erasure's end, for texts that are written elsewhere.
  *
@@ -64,6 +64,11 @@ export async function eraseEvents(
     .set({ email: null })
     .where(and(isNotNull(notifications.email), inArray(notifications.eventId, ids)))
     .returning({ id: notifications.eventId });
+  // Until it is repaired, its event waits with the same ordering key, and its producer cancels a timer by the other one.
+  await tx
+    .update(setAside)
+    .set({ found: sql`${setAside.found} - 'ordering_key' - 'timerKey'` })
+    .where(and(isNotNull(setAside.repairedAt), inArray(setAside.eventId, ids)));
   return {
     last: ids.length < CHUNK ? null : ids.at(-1)!,
     events: changed.length,
