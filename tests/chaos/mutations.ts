@@ -363,6 +363,12 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
         to: `      and deliveries.state = 'dead_lettered' and deliveries.dismissed_at is null and false
   ))`,
       },
+      {
+        // The lane of a halted key is kept by a check of its own. Without a front it would be claimed and let go without end.
+        file: SETTLE,
+        from: 'and not (is_bounded and exists (',
+        to: 'and not (false and exists (',
+      },
     ],
   },
   {
