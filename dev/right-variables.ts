@@ -1,6 +1,6 @@
 import { EXIT, Failure } from '../cli/failure.ts';
+import { unknownProducers } from '../lib/components/producers.ts';
 import { refusalsOf } from '../lib/components/registry.ts';
-import { unknownProducers } from '../lib/edge/events/take-events.ts';
 import { readConfig, wrongVariables } from '../lib/platform/config.ts';
 
 /** Reports all wrong variables at once. Functions ignore wrong variables that they do not need. @throws Failure */

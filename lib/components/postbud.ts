@@ -14,6 +14,7 @@ import { createLimiter } from '../platform/rate-limit/create-limiter.ts';
 import type { Limiter } from '../platform/rate-limit/limiter.ts';
 import { createVisitors } from '../platform/rate-limit/visitors.ts';
 import type { VisitorLimit, Visitors } from '../platform/rate-limit/visitors.ts';
+import { unknownProducers } from './producers.ts';
 import { refusalsOf, subscribersOf } from './registry.ts';
 import type { Refusal } from './registry.ts';
 import { withSmokeTests } from './smoke-test.ts';
@@ -32,7 +33,7 @@ let visitors: Visitors | undefined;
 export function config(): Config {
   if (read) return read;
   read = readConfig();
-  for (const { variable, message } of wrongVariables())
+  for (const { variable, message } of [...wrongVariables(), ...unknownProducers(read.remoteProducers)])
     log('error', 'an environment variable is invalid; features that need it are off', {
       variable,
       reason: message,

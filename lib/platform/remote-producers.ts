@@ -17,7 +17,7 @@ export function producerVariable(name: string): string {
 /** Reads the producers with a secret. */
 export function remoteProducers(source: Source): RemoteProducer[] {
   return Object.entries(source).flatMap(([variable, value]) => {
-    const name = /^PRODUCER_([A-Z]+)_SECRET$/.exec(variable)?.[1]?.toLowerCase();
+    const name = /^PRODUCER_([A-Z0-9_]+)_SECRET$/.exec(variable)?.[1]?.toLowerCase();
     if (name === undefined || !value?.trim()) return [];
     return [
       {

@@ -7,6 +7,7 @@ import { environmentOf, readable } from '../../lib/platform/environment.ts';
 import type { Endpoint } from '../../lib/platform/http/guarded-endpoint.ts';
 import { OPERATOR_SECRET, operatorToken } from '../support/operator-token.ts';
 import { freePort } from '../support/postgres.ts';
+import { approved, structured } from '../support/posted-events.ts';
 
 const WEBHOOK_SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 const CRON_SECRET = 'a-cron-secret-of-the-tests';
@@ -23,6 +24,7 @@ const names = [
   'identityprovider',
   'cron',
   'kick',
+  'posted-events',
   'overview',
   'dead-letters',
   'events',
@@ -34,11 +36,11 @@ const names = [
 type Name = (typeof names)[number];
 
 const PUBLIC: Name[] = ['chat', 'inquiry'];
-const COUNTED: Name[] = [...PUBLIC, 'sign-in', 'kick'];
+const COUNTED: Name[] = [...PUBLIC, 'sign-in', 'kick', 'posted-events'];
 const WEBHOOKS: Name[] = ['cardpayments', 'walletpayments', 'identityprovider'];
 const BUS: Name[] = ['overview', 'dead-letters', 'events', 'replay', 'console', 'metrics'];
 const OPERATORS: Name[] = [...BUS, 'sign-in'];
-const DATABASE: Name[] = [...WEBHOOKS, 'cron', 'kick', ...BUS];
+const DATABASE: Name[] = [...WEBHOOKS, 'cron', 'kick', 'posted-events', ...BUS];
 
 /** A wrong value for each variable that can have one, and what it stops. Nothing else may answer `misconfigured`. */
 const table: readonly (readonly [variable: string, value: string, stopped: readonly Name[]])[] = [
@@ -49,6 +51,9 @@ const table: readonly (readonly [variable: string, value: string, stopped: reado
   ['RELAY', 'maybe', ['cron', 'kick']],
   ['CRON_SECRET', 'short', ['cron']],
   ['KICK_SECRET', 'short', ['kick']],
+  ['PRODUCER_BOOKINGS_SECRET', 'short', ['posted-events']],
+  ['PRODUCER_BOKINGS_SECRET', WEBHOOK_SECRET, []],
+  ['PRODUCER_CARD_PAYMENTS_SECRET', WEBHOOK_SECRET, []],
   ['CORS_ORIGINS', '*', PUBLIC],
   ['ANTHROPIC_BASE_URL', 'http://127.0.0.1:1', ['chat']],
   ['CHAT_MAX_TOKENS', 'many', ['chat']],
@@ -110,6 +115,7 @@ beforeAll(async () => {
     DATABASE_URL: `postgres://nobody@${nowhere}/none`,
     CRON_SECRET,
     KICK_SECRET: WEBHOOK_SECRET,
+    PRODUCER_BOOKINGS_SECRET: WEBHOOK_SECRET,
     CORS_ORIGINS: 'https://www.example.no',
     ANTHROPIC_API_KEY: 'sk-ant-test',
     ANTHROPIC_BASE_URL: `https://${nowhere}`,
@@ -154,6 +160,8 @@ async function functionOf(name: Name): Promise<Endpoint> {
       return (await import('../../api/cron/relay.ts')).default;
     case 'kick':
       return (await import('../../api/kick.ts')).default;
+    case 'posted-events':
+      return (await import('../../api/events.ts')).default;
     case 'overview':
       return (await import('../../api/platform/event-bus/index.ts')).default;
     case 'events':
@@ -218,6 +226,8 @@ async function requestFor(name: Name): Promise<Request> {
         method: 'POST',
         headers: kickHeaders(),
       });
+    case 'posted-events':
+      return structured(approved('b-1'), WEBHOOK_SECRET);
     case 'overview':
       return get('/platform/event-bus');
     case 'events':

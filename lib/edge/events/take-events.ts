@@ -1,16 +1,15 @@
-import { catalog, isTopicName, topics } from '../../bus/catalog/catalog.ts';
+import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import { InvalidPayload } from '../../bus/outbox/errors.ts';
 import { refusalOf } from '../../bus/outbox/refusal.ts';
-import { InvalidConfiguration, readable } from '../../platform/config.ts';
-import type { RemoteProducer } from '../../platform/config.ts';
+import { producerNames, unknownProducers } from '../../components/producers.ts';
+import { readable } from '../../platform/config.ts';
+import type { InvalidConfiguration, RemoteProducer } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { eventTypes, readBody, requireMediaType } from '../../platform/http/body.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { requireAllowed } from '../../platform/http/rate-limit.ts';
 import { validated } from '../../platform/http/validated.ts';
-import { nearest } from '../../platform/nearest.ts';
 import type { Limiter } from '../../platform/rate-limit/limiter.ts';
-import { producerVariable } from '../../platform/remote-producers.ts';
 import { SECOND } from '../../platform/time.ts';
 import { inTime, unstored } from '../store-limit.ts';
 import { verifyWebhook } from '../webhooks/verify.ts';
@@ -65,29 +64,12 @@ export async function takeEvents(intake: EventsIntake): Promise<Taken> {
   }
 }
 
-const producerNames: ReadonlySet<string> = new Set(topics().map(([, { producer }]) => producer));
-
 /** Setting a secret takes a deployment. */
 const NOT_CONFIGURED_RETRY_SECONDS = 60;
 
 function notConfigured(producers: readonly RemoteProducer[]): Error {
   const [wrong] = unknownProducers(producers);
   return wrong ?? new Problem('events_not_configured', { retryAfterSeconds: NOT_CONFIGURED_RETRY_SECONDS });
-}
-
-/** Finds the producers with a secret that the catalog does not have. @returns an error for each, with the nearest name. */
-export function unknownProducers(producers: readonly RemoteProducer[]): InvalidConfiguration[] {
-  const known = [...producerNames].toSorted();
-  return producers
-    .filter(({ name }) => !producerNames.has(name))
-    .map(({ name }) => {
-      const meant = nearest(name, known);
-      const suggestion = meant === null ? '' : ` (did you mean ${meant}?)`;
-      return new InvalidConfiguration(
-        producerVariable(name),
-        `must have a producer of the catalog in its name, not ${name}${suggestion}: ${known.join(', ')}`,
-      );
-    });
 }
 
 /**
