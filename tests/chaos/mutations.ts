@@ -10,6 +10,7 @@ const TURN = 'drizzle/functions/postbud_turn_4.sql';
 const SETTLE_ALONE = 'drizzle/functions/postbud_settle_alone_3.sql';
 const SETTLE = 'drizzle/functions/postbud_settle_3.sql';
 const PLACE = 'drizzle/functions/postbud_place_2.sql';
+const RESERVE = 'drizzle/functions/postbud_reserve_positions_1.sql';
 const NEXT = 'drizzle/functions/postbud_next_2.sql';
 const FRONT = 'drizzle/functions/postbud_front_1.sql';
 const RELEASE_TIMERS = 'drizzle/functions/postbud_release_timers_1.sql';
@@ -214,6 +215,12 @@ export const MUTATIONS: readonly Mutation[] = [
         from: '      placed := postbud_place_2(marker_ids);',
         // The pauses stand for processes that are preempted here. Without them the race shows in one run of twenty.
         to: '      perform pg_sleep(random() * 0.05); placed := postbud_place_2(marker_ids);',
+      },
+      {
+        // The first two would each insert the one row of this table, and from then on every fan-out would fail.
+        file: RESERVE,
+        from: '  select * into reserved from reserved_positions for update;',
+        to: '  perform pg_advisory_xact_lock(36952, 1); select * into reserved from reserved_positions for update;',
       },
     ],
   },
