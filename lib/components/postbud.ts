@@ -14,7 +14,7 @@ import { createLimiter } from '../platform/rate-limit/create-limiter.ts';
 import type { Limiter } from '../platform/rate-limit/limiter.ts';
 import { createVisitors } from '../platform/rate-limit/visitors.ts';
 import type { VisitorLimit, Visitors } from '../platform/rate-limit/visitors.ts';
-import { unknownProducers } from './producers.ts';
+import { misspeltVariables } from './misspelt-variables.ts';
 import { refusalsOf, subscribersOf } from './registry.ts';
 import type { Refusal } from './registry.ts';
 import { withSmokeTests } from './smoke-test.ts';
@@ -33,11 +33,16 @@ let visitors: Visitors | undefined;
 export function config(): Config {
   if (read) return read;
   read = readConfig();
-  for (const { variable, message } of [...wrongVariables(), ...unknownProducers(read.remoteProducers)])
+  for (const { variable, message } of wrongVariables())
     log('error', 'an environment variable is invalid; features that need it are off', {
       variable,
       reason: message,
     });
+  for (const { variable, message: reason } of misspeltVariables(read.setVariables)) {
+    // Other programs have variables that begin so, too.
+    const level = variable.startsWith('WEBHOOK_') ? 'warn' : 'error';
+    log(level, 'an environment variable is invalid; it has no effect', { variable, reason });
+  }
   const shared = providersWithSharedSecrets(read.webhooks);
   if (shared.length > 0) log('warn', 'webhook providers have a secret in common', { providers: shared });
   return read;

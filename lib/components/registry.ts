@@ -11,7 +11,7 @@ import { journalFor } from './journal.ts';
 import { notificationsBy } from './notifications.ts';
 import { payments } from './payments.ts';
 import { remoteSubscriber } from './remote/remote-subscriber.ts';
-import { requireListed, requireTopics, topicsSentOut } from './sent-out.ts';
+import { requireTopics, topicsSentOut } from './sent-out.ts';
 
 type Settings = Pick<Config, 'remoteSubscribers' | 'database'> &
   Partial<Pick<Config, 'mail' | 'standIns' | 'limits'>>;
@@ -76,13 +76,7 @@ function attachAll(settings: Settings, open: Open): Attachments {
   const all: Attachments = { attached: [], refusals: [] };
   const here = Object.keys(places).filter((name) => placeOf(name) !== 'elsewhere');
   for (const name of new Set([...here, ...remote.keys()]))
-    attachComponent(name, remote.get(name), { settings, open }, all);
-  // A limit of nobody would be a component without its limit.
-  for (const { name, variable } of settings.limits ?? [])
-    readable(
-      () => requireListed(name, variable),
-      (error) => all.refusals.push({ subscriber: name, topics: [], error }),
-    );
+    if (Object.hasOwn(places, name)) attachComponent(name, remote.get(name), { settings, open }, all);
   return all;
 }
 

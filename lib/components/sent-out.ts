@@ -1,4 +1,4 @@
-import { isTopicName, subscriberNames } from '../bus/catalog/catalog.ts';
+import { isTopicName } from '../bus/catalog/catalog.ts';
 import { topicsOf } from '../bus/subscribers/subscriber.ts';
 import { InvalidConfiguration } from '../platform/config.ts';
 import type { RemoteSubscriber } from '../platform/config.ts';
@@ -8,14 +8,13 @@ import { variableOf } from '../platform/remote-subscribers.ts';
 /**
  * Lists the topics of a component that are sent elsewhere: those it names, or else all that the catalog lists it for.
  *
- * @throws InvalidConfiguration for a component that the catalog does not list, or a topic that it does not list it for.
+ * @throws InvalidConfiguration for a topic that the catalog does not list the component for.
  */
 export function topicsSentOut({
   name,
   topics,
 }: Pick<RemoteSubscriber, 'name' | 'topics'>): readonly string[] {
   const listed = topicsOf(name);
-  requireListed(name, variableOf(name, topics === undefined ? 'URL' : 'TOPICS'));
   if (topics === undefined) return listed;
   const wrong = topics.flatMap((topic, index) =>
     listed.includes(topic) ? [] : [wrongTopic(listed, topic, index)],
@@ -25,20 +24,6 @@ export function topicsSentOut({
     variableOf(name, 'TOPICS'),
     `must name topics that the catalog lists for ${name}, for example ${listed[0]}. Please check: ${wrong.join(', ')}`,
   );
-}
-
-/** Requires a component of the catalog. @param variable has its name. @throws InvalidConfiguration with the nearest one. */
-export function requireListed(name: string, variable: string): void {
-  if (topicsOf(name).length > 0) return;
-  throw new InvalidConfiguration(
-    variable,
-    `must have a subscriber of the catalog in its name, not ${name}${suggestionFor(name)}. Subscribers are listed in lib/bus/catalog (docs/joining.md says how to become one): ${subscriberNames().join(', ')}`,
-  );
-}
-
-function suggestionFor(name: string): string {
-  const meant = nearest(name, subscriberNames());
-  return meant === null ? '' : ` (did you mean ${meant}?)`;
 }
 
 /** Says which name is wrong. An unknown name that is near to none is not repeated: it may be a secret. */

@@ -2,7 +2,7 @@ import { environmentOf, InvalidConfiguration, isDeployed, namesUser, readable } 
 import type { Environment, Source } from './environment.ts';
 import { wrongInOrigin } from './origin-pattern.ts';
 import { remoteProducers } from './remote-producers.ts';
-import { limitSettings, remoteSubscribers } from './remote-subscribers.ts';
+import { limitSettings, remoteSubscribers, subscriberVariables } from './remote-subscribers.ts';
 import { SECOND, msOf } from './time.ts';
 import { reconciliationSettings, webhookSettings } from './webhook-settings.ts';
 
@@ -102,6 +102,8 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
     remoteSubscribers: remoteSubscribers(source),
     limits: limitSettings(source),
     remoteProducers: remoteProducers(source),
+    /** The names of all that is set. */
+    setVariables: Object.keys(source).filter((variable) => source[variable]?.trim()),
   };
 }
 
@@ -120,7 +122,7 @@ export function wrongVariables(): InvalidConfiguration[] {
     config.webhooks,
     config.reconciliations,
     ...config.remoteSubscribers,
-    ...config.limits,
+    subscriberVariables(process.env),
     ...config.remoteProducers,
   ];
   const found = new Map<string, InvalidConfiguration>();

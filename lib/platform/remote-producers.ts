@@ -9,15 +9,10 @@ export interface RemoteProducer {
   readonly secrets: readonly string[];
 }
 
-/** Names the variable of a producer's secrets, for example `PRODUCER_BOOKINGS_SECRET`. */
-export function producerVariable(name: string): string {
-  return `PRODUCER_${name.toUpperCase()}_SECRET`;
-}
-
 /** Reads the producers with a secret. */
 export function remoteProducers(source: Source): RemoteProducer[] {
   return Object.entries(source).flatMap(([variable, value]) => {
-    const name = /^PRODUCER_([A-Z0-9_]+)_SECRET$/.exec(variable)?.[1]?.toLowerCase();
+    const name = /^PRODUCER_([A-Z]+)_SECRET$/.exec(variable)?.[1]?.toLowerCase();
     if (name === undefined || !value?.trim()) return [];
     return [
       {

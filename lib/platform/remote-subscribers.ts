@@ -8,6 +8,7 @@ import {
   onOrOff,
   optional,
   parsed,
+  readOnDemand,
   wholeNumber,
 } from './environment.ts';
 import type { Source } from './environment.ts';
@@ -29,10 +30,7 @@ export interface RemoteSubscriber {
 }
 
 /** Names a variable of a component elsewhere, such as `SUBSCRIBER_LEDGER_URL`. */
-export function variableOf(
-  component: string,
-  part: 'URL' | 'SECRET' | 'TOPICS' | 'BATCH' | 'OUTAGE' | 'RATE' | 'CONCURRENCY',
-): string {
+export function variableOf(component: string, part: keyof typeof subscriberParts): string {
   return `SUBSCRIBER_${component.toUpperCase()}_${part}`;
 }
 
@@ -51,14 +49,14 @@ export function remoteSubscribers(source: Source): RemoteSubscriber[] {
       return secretOf(name, source);
     },
     get topics() {
-      return parsed(variableOf(name, 'TOPICS'), topicNames, source);
+      return parsed(variableOf(name, 'TOPICS'), subscriberParts.TOPICS, source);
     },
     get isBatch() {
       const batch = parsed(variableOf(name, 'BATCH'), onOrOff, source);
       return batch && batch === 'on';
     },
     get outage() {
-      return parsed(variableOf(name, 'OUTAGE'), waitOrOff, source);
+      return parsed(variableOf(name, 'OUTAGE'), subscriberParts.OUTAGE, source);
     },
   }));
 }
@@ -66,8 +64,6 @@ export function remoteSubscribers(source: Source): RemoteSubscriber[] {
 /** What limits a component, be it here or elsewhere. Reading a wrong part of it throws. */
 export interface LimitSettings {
   readonly name: string;
-  /** One of the variables that name it. */
-  readonly variable: string;
   /** Such as `600/m`. */
   readonly rate: string | undefined;
   readonly concurrency: number | undefined;
@@ -77,18 +73,25 @@ export interface LimitSettings {
 export function limitSettings(source: Source): LimitSettings[] {
   const named = Object.entries(source).flatMap(([variable, value]) => {
     const name = /^SUBSCRIBER_([A-Z]+)_(?:RATE|CONCURRENCY)$/.exec(variable)?.[1];
-    return name && value?.trim() ? [[name.toLowerCase(), variable] as const] : [];
+    return name && value?.trim() ? [name.toLowerCase()] : [];
   });
-  return Array.from(new Map(named), ([name, variable]) => ({
+  return [...new Set(named)].map((name) => ({
     name,
-    variable,
     get rate() {
-      return parsed(variableOf(name, 'RATE'), rate, source);
+      return parsed(variableOf(name, 'RATE'), subscriberParts.RATE, source);
     },
     get concurrency() {
-      return parsed(variableOf(name, 'CONCURRENCY'), wholeNumber(1, 1000), source);
+      return parsed(variableOf(name, 'CONCURRENCY'), subscriberParts.CONCURRENCY, source);
     },
   }));
+}
+
+/** Reads each variable of a component by itself, also where the others leave it without effect. Reading a wrong one throws. */
+export function subscriberVariables(source: Source): Readonly<Record<string, unknown>> {
+  return readOnDemand(Object.keys(source), (variable) => {
+    const part = /^SUBSCRIBER_[A-Z]+_([A-Z]+)$/.exec(variable)?.[1] ?? '';
+    return parsed(variable, Reflect.get(subscriberParts, part) ?? z.unknown(), source);
+  });
 }
 
 const rate = optional(
@@ -101,8 +104,6 @@ const rate = optional(
     ),
 );
 
-const waitOrOff = oneOf(['wait', 'off']);
-
 const topicNames = optional(
   z
     .string()
@@ -112,6 +113,19 @@ const topicNames = optional(
       'must name topics, separated by spaces or commas, for example booking.approved booking.cancelled',
     ),
 );
+
+const secretMust = 'must be whsec_ and the base64 of 24 to 64 random bytes, the same as at the subscriber';
+
+/** What follows the name of a component in its variables, and what each must be. */
+export const subscriberParts = {
+  URL: httpUrl,
+  SECRET: optional(z.string().regex(SIGNING_SECRET, secretMust)),
+  TOPICS: topicNames,
+  BATCH: onOrOff,
+  OUTAGE: oneOf(['wait', 'off']),
+  RATE: rate,
+  CONCURRENCY: wholeNumber(1, 1000),
+};
 
 function urlOf(name: string, source: Source): string {
   const variable = variableOf(name, 'URL');
@@ -132,10 +146,7 @@ function urlOf(name: string, source: Source): string {
 
 function secretOf(name: string, source: Source): string {
   const variable = variableOf(name, 'SECRET');
-  const secret = source[variable] ?? '';
-  if (SIGNING_SECRET.test(secret)) return secret;
-  throw new InvalidConfiguration(
-    variable,
-    'must be whsec_ and the base64 of 24 to 64 random bytes, the same as at the subscriber',
-  );
+  const secret = parsed(variable, subscriberParts.SECRET, source);
+  if (secret !== undefined) return secret;
+  throw new InvalidConfiguration(variable, secretMust);
 }

@@ -615,16 +615,18 @@ describe.concurrent('a program of dev/ that cannot do its work says what to do',
       SUBSCRIBER_LEGDER_SECRET: `whsec_${Buffer.alloc(32, 3).toString('base64')}`,
       SUBSCRIBER_AUDIT_URL: 'http://localhost:4000',
       PRODUCER_RESOURCE_SECRET: `whsec_${Buffer.alloc(32, 3).toString('base64')}`,
+      WEBHOOK_OF_ANOTHER_PROGRAM: 'https://chat.example.no',
     });
     expect(code).toBe(1);
+    expect(output).not.toContain('WEBHOOK_');
     expect(output).toContain('SUBSCRIBER_AUDIT_TOPICS must list the topics to send to SUBSCRIBER_AUDIT_URL');
     expect(output).toContain('PORT must be a whole number from 0 to 65535');
     expect(output).toContain('CHAT_MAX_TOKENS must be a whole number from 1 to 8192');
     expect(output).toContain(
-      'SUBSCRIBER_LEGDER_URL must have a subscriber of the catalog in its name, not legder',
+      'SUBSCRIBER_LEGDER_URL is not a variable of Postbud (did you mean SUBSCRIBER_LEDGER_URL?)',
     );
     expect(output).toContain(
-      'PRODUCER_RESOURCE_SECRET must have a producer of the catalog in its name, not resource (did you mean resources?)',
+      'PRODUCER_RESOURCE_SECRET is not a variable of Postbud (did you mean PRODUCER_RESOURCES_SECRET?)',
     );
   });
 

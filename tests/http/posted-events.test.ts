@@ -250,7 +250,7 @@ describe('POST /api/events', () => {
         PRODUCER_PAYMENTS_SECRET: undefined,
         PRODUCER_BOKINGS_SECRET: BOOKINGS,
       },
-      'misconfigured',
+      'events_not_configured',
     ],
   ])('without a usable secret (%j) it is a 503', async ([variables, code], { bus }) => {
     const endpoint = await deployed({ DATABASE_URL: bus.url, ...variables });

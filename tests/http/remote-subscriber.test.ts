@@ -7,7 +7,6 @@ import { relay } from '../../lib/bus/relay/relay.ts';
 import { subscribersOf } from '../../lib/components/registry.ts';
 import { cloudEvent } from '../../lib/components/remote/cloud-event.ts';
 import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
-import { topicsSentOut } from '../../lib/components/sent-out.ts';
 import { DAY, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test as busTest } from '../support/bus-test.ts';
 import { deliveriesOf, payloadOf, rows, statesOf } from '../support/bus.ts';
@@ -276,10 +275,4 @@ test('a component with some topics elsewhere is sent those alone, handles the ot
   expect(sent.toSorted()).toEqual(topics);
   // In the order of the topics' names.
   expect(await statesOf(bus.db, 'payments')).toEqual(['delivered', 'pending', 'delivered', 'delivered']);
-});
-
-test('a component that the catalog does not list is refused by the name of its variable', () => {
-  expect(() => topicsSentOut({ name: 'acounting' })).toThrow(
-    'SUBSCRIBER_ACOUNTING_URL must have a subscriber of the catalog in its name, not acounting (did you mean accounting?). Subscribers are listed in lib/bus/catalog (docs/joining.md says how to become one)',
-  );
 });

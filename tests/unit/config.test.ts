@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
 import { topicsOf } from '../../lib/bus/subscribers/subscriber.ts';
+import { misspeltVariables } from '../../lib/components/misspelt-variables.ts';
 import { subscribersOf } from '../../lib/components/registry.ts';
 import {
   providers,
@@ -13,7 +14,8 @@ import type { InvalidConfiguration } from '../../lib/platform/config.ts';
 import { environmentOf } from '../../lib/platform/environment.ts';
 import { logTo } from '../../lib/platform/log.ts';
 
-const OURS = /^(DATABASE_|DATA_DIR$|VERCEL$|VERCEL_ENV$|PORT$|DEMO$|CRON_|OPERATOR_|WEBHOOK_|SUBSCRIBER_)/;
+const OURS =
+  /^(DATABASE_|DATA_DIR$|VERCEL$|VERCEL_ENV$|PORT$|DEMO$|CRON_|OPERATOR_|WEBHOOK_|SUBSCRIBER_|PRODUCER_)/;
 
 beforeEach(() => {
   for (const name of Object.keys(process.env)) if (OURS.test(name)) vi.stubEnv(name, undefined);
@@ -428,7 +430,7 @@ describe('remote subscribers', () => {
     expect(error.message).toContain('must be whsec_ and the base64 of 24 to 64 random bytes');
   });
 
-  test('deliveries to a remote subscriber that is unknown or wrong wait, and the log says why', () => {
+  test('an address of an unknown component attaches nothing, and a wrong one waits and says why', () => {
     const lines: object[] = [];
     logTo((line) => lines.push(line));
     const { remoteSubscribers } = readConfig({
@@ -454,12 +456,6 @@ describe('remote subscribers', () => {
         subscriber: 'audit',
         variable: 'SUBSCRIBER_AUDIT_URL',
       }),
-      expect.objectContaining({
-        subscriber: 'legder',
-        reason: expect.stringContaining(
-          'SUBSCRIBER_LEGDER_URL must have a subscriber of the catalog in its name, not legder',
-        ),
-      }),
     ]);
   });
 
@@ -471,6 +467,36 @@ describe('remote subscribers', () => {
     expect(names({})).toContain('notifications');
     expect(names(mail)).toContain('notifications');
     expect(names({ ...mail, FROM_EMAIL: 'nobody' })).toEqual(['audit', 'identity', 'payments']);
+  });
+});
+
+describe('a misspelt variable', () => {
+  test.each([
+    ['SUBSCRIBER_LEDGER_TOPIC', 'SUBSCRIBER_LEDGER_TOPICS'],
+    ['SUBSCRIBER_LEDGER_CONCURENCY', 'SUBSCRIBER_LEDGER_CONCURRENCY'],
+    ['SUBSCRIBER_LEDGER_RATES', 'SUBSCRIBER_LEDGER_RATE'],
+    ['SUBSCRIBER_LEGER_OUTAGE', 'SUBSCRIBER_LEDGER_OUTAGE'],
+    ['SUBSCRIBER_PAYMENTZ_TOPICS', 'SUBSCRIBER_PAYMENTS_TOPICS'],
+    ['SUBSCRIBER_LEDGER_2_URL', 'SUBSCRIBER_LEDGER_URL'],
+    ['SUBSCRIBER_ledger_URL', 'SUBSCRIBER_LEDGER_URL'],
+    ['PRODUCER_BOKINGS_SECRET', 'PRODUCER_BOOKINGS_SECRET'],
+    ['PRODUCER_BOOKINGS_SECRETS', 'PRODUCER_BOOKINGS_SECRET'],
+    ['WEBHOOK_CARD_PAYMENTS_RECONCILE_KEY', 'WEBHOOK_CARDPAYMENTS_RECONCILE_KEY'],
+    ['WEBHOOK_CARDPAYMENTS_SHEME', 'WEBHOOK_CARDPAYMENTS_SCHEME'],
+  ])('%s is reported with the nearest right one, %s', (variable, meant) => {
+    const { setVariables } = readConfig({ [variable]: SECRET, [meant]: SECRET });
+    const [error, ...others] = misspeltVariables(setVariables);
+    expect(error!.message).toContain(
+      `${variable} is not a variable of Postbud (did you mean ${meant}?). Expected `,
+    );
+    expect(others).toEqual([]);
+  });
+
+  test('that is near to none is reported with the parts and the names that there are', () => {
+    const { setVariables } = readConfig({ WEBHOOK_URL: 'https://chat.example.no', SUBSCRIBER_X_RATE: ' ' });
+    expect(misspeltVariables(setVariables).map(({ message }) => message)).toEqual([
+      'WEBHOOK_URL is not a variable of Postbud. Expected WEBHOOK_<NAME>_ and one of SECRET, SCHEME, RECONCILE_KEY, RECONCILE_URL; <NAME> is one of CARDPAYMENTS, WALLETPAYMENTS, IDENTITYPROVIDER',
+    ]);
   });
 });
 

@@ -23,6 +23,21 @@ test('a webhook secret of two providers is reported once, and not shown', async 
   ]);
 });
 
+test('a misspelt variable is logged once, and with less urgency if it may be of another program', async () => {
+  vi.stubEnv('SUBSCRIBER_LEDGER_TOPIC', 'payment.captured');
+  vi.stubEnv('WEBHOOK_URL', 'https://chat.example.no');
+  const { logTo } = await import('../../lib/platform/log.ts');
+  const lines: object[] = [];
+  logTo((line) => lines.push(line));
+  const { config } = await import('../../lib/components/postbud.ts');
+  config();
+  config();
+  expect(lines).toMatchObject([
+    { level: 'error', variable: 'SUBSCRIBER_LEDGER_TOPIC' },
+    { level: 'warn', variable: 'WEBHOOK_URL' },
+  ]);
+});
+
 test('only relays know that subscribers take smoke tests: their options are not those of the subscribers', async () => {
   vi.stubEnv('VERCEL', '1');
   vi.stubEnv('DATABASE_URL', 'postgres://postbud@db.example.no/postbud');

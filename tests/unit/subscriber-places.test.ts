@@ -201,14 +201,6 @@ describe('a refused address', () => {
     expect(reason).toContain('name 1 (not a topic)');
     expect(reason).not.toContain(SECRET.slice(6));
   });
-
-  test('a list of topics for a component that the catalog does not have is refused by its name', () => {
-    expect(reasons({ SUBSCRIBER_PAYMENTZ_TOPICS: 'booking.approved' })).toEqual([
-      expect.stringContaining(
-        'SUBSCRIBER_PAYMENTZ_TOPICS must have a subscriber of the catalog in its name, not paymentz',
-      ),
-    ]);
-  });
 });
 
 test('whatever the variables say, no topic is handled in two places, and none where its list does not put it', () => {
@@ -259,16 +251,6 @@ describe('the options of a subscription', () => {
       notifications: null,
       payments: { rate: { count: 600, ms: 60_000 }, concurrency: null },
     });
-  });
-
-  test('a limit of a component that the catalog does not list is refused, with the nearest name', () => {
-    const { limits, remoteSubscribers } = readConfig({ SUBSCRIBER_LEGER_RATE: '600/m' });
-    const messages = refusalsOf({ database: { kind: 'none' }, limits, remoteSubscribers }).map(
-      ({ error }) => error.message,
-    );
-    expect(messages).toEqual([
-      expect.stringMatching(/^SUBSCRIBER_LEGER_RATE must have .*, not leger \(did you mean ledger\?\)/),
-    ]);
   });
 
   test('a component elsewhere waits in an outage unless _OUTAGE=off, and one in this process does not', () => {

@@ -93,3 +93,8 @@ export function topics(): [TopicName, TopicRow][] {
 export function subscriberNames(): string[] {
   return [...new Set(topics().flatMap(([, { subscribers }]) => subscribers))].toSorted();
 }
+
+/** Lists every component that produces a topic. */
+export function producerNames(): string[] {
+  return [...new Set(topics().map(([, { producer }]) => producer))].toSorted();
+}

@@ -1,7 +1,6 @@
-import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
+import { catalog, isTopicName, producerNames } from '../../bus/catalog/catalog.ts';
 import { InvalidPayload } from '../../bus/outbox/errors.ts';
 import { refusalOf } from '../../bus/outbox/refusal.ts';
-import { producerNames, unknownProducers } from '../../components/producers.ts';
 import { readable } from '../../platform/config.ts';
 import type { InvalidConfiguration, RemoteProducer } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
@@ -39,8 +38,9 @@ const LIMIT = { name: 'events', limit: 3000, windowMs: 10 * SECOND };
  */
 export async function takeEvents(intake: EventsIntake): Promise<Taken> {
   const { request, producers, limiter, database, requestId } = intake;
-  const known = producers.filter(({ name }) => producerNames.has(name));
-  if (known.length === 0) throw notConfigured(producers);
+  const known = producers.filter(({ name }) => producersListed.has(name));
+  if (known.length === 0)
+    throw new Problem('events_not_configured', { retryAfterSeconds: NOT_CONFIGURED_RETRY_SECONDS });
   const type = requireMediaType(request, eventTypes);
   const bytes = await readBody(request, EVENTS_LIMIT_BYTES);
   const signers = signersOf(request, bytes, known);
@@ -64,13 +64,10 @@ export async function takeEvents(intake: EventsIntake): Promise<Taken> {
   }
 }
 
+const producersListed: ReadonlySet<string> = new Set(producerNames());
+
 /** Setting a secret takes a deployment. */
 const NOT_CONFIGURED_RETRY_SECONDS = 60;
-
-function notConfigured(producers: readonly RemoteProducer[]): Error {
-  const [wrong] = unknownProducers(producers);
-  return wrong ?? new Problem('events_not_configured', { retryAfterSeconds: NOT_CONFIGURED_RETRY_SECONDS });
-}
 
 /**
  * Finds whose secret signed a request: several producers where they share one.
