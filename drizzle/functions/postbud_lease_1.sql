@@ -83,7 +83,7 @@ begin
       found_events := found_events || batch.event_ids;
       found_lanes := found_lanes || json_build_object('id', lane.id, 'home', coalesce(lane.home_id, lane.id),
         'is_shared', lane.slot is not null and lane.home_id is null, 'topic', lane.topic, 'subscriber', lane.subscriber,
-        'head', lane.head, 'newest', coalesce(batch.front, greatest(lane.tail, tails[place])),
+        'head', lane.head + (batch.is_whole is null)::int, 'newest', coalesce(batch.front, greatest(lane.tail, tails[place])),
         'is_probe', coalesce(lane.id = any (probes), false),
         'lapsed_at', case when lane.lease_token is not null then extract(epoch from coalesce(lane.due_at, lane.leased_until)) * 1000 end,
         'lapsed_version', lane.held_version, 'is_whole', batch.is_whole, 'positions', batch.positions, 'begun', batch.begun);

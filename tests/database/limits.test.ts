@@ -1,6 +1,7 @@
 import { describe, expect } from 'vitest';
 
 import { publishLimits } from '../../lib/bus/deliveries/limits.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { relay } from '../../lib/bus/relay/relay.ts';
 import type { RelayReport } from '../../lib/bus/relay/relay.ts';
@@ -91,6 +92,36 @@ describe('a rate', () => {
     await emitPayments(db, 1, 3);
     const { nextRetryAt } = await drain(db, [ledger(undefined, { rate: '6/m' })]);
     expect(nextRetryAt).toBe(START + 10 * SECOND);
+  });
+
+  test('is used up by what is handed over, not by what was replayed into the lane of a relay that died', async ({
+    bus: { db },
+    handed,
+    ledger,
+  }) => {
+    await emitPayments(db, 1, 30);
+    await drain(db, [ledger()]);
+    await emitPayments(db, 31, 31);
+    await drain(db, []);
+    const until = new Date(START + 30 * SECOND).toISOString();
+    await rows(
+      db,
+      `update lanes set lease_token = gen_random_uuid(), leased_until = $1, due_at = $1 where subscriber = 'ledger'`,
+      [until],
+    );
+    const replayed = {
+      topic: 'payment.captured',
+      subscriber: 'ledger',
+      since: '1d',
+      include: 'all',
+    } as const;
+    await replay(db, replayed, 'kari', new Date(START + SECOND));
+    handed.length = 0;
+    const limited = [ledger(undefined, { rate: '10/m' })];
+    const first = await drain(db, limited, { now: START + MINUTE });
+    expect(first).toMatchObject({ failed: 1, nextRetryAt: START + MINUTE + 6 * SECOND });
+    await drain(db, limited, { now: START + MINUTE + 6 * SECOND });
+    expect(handed).toEqual([1]);
   });
 
   test('lets a tenant’s one event pass another’s many, also in the lane that they share, each in order', async ({

@@ -133,4 +133,27 @@ describe('a statement of the bus', () => {
       expect(await contradictions(bus.db)).toEqual([]);
     },
   );
+
+  test('that was planned for single events finds what a dead relay had begun without reading its lane', async ({
+    bus,
+  }) => {
+    await bus.reset();
+    const used = await watch(bus.url);
+    await singles(used, ROUNDS);
+    await storeBacklog(bus.db, 'payment.captured', 5000);
+    await relay({ db: bus.db, subscribers: [], until: Date.now() + 45_000 });
+    const [bookings] = subscribers;
+    await rows(
+      bus.db,
+      `update lanes set lease_token = gen_random_uuid(), leased_until = now(), due_at = now(), careful_to = tail
+       where subscriber = 'bookings' and tail > head`,
+    );
+    used.takeWork();
+    const { failed } = await relay({ db: used.db, subscribers: [bookings!], until: Date.now() + 45_000 });
+    expect(failed).toBe(1);
+    const claims = [...used.takeWork()].filter(([name]) => name.includes('array_agg(next.position'));
+    expect(claims).toHaveLength(1);
+    expect(claims[0]![1].rows).toBeLessThan(2500);
+    await used.close();
+  });
 });

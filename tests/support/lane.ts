@@ -56,7 +56,6 @@ export function deliveriesAt(first: number, laid: readonly Laid[]): ClaimedDeliv
       backfilled: false,
       nextAttemptAtMs: null,
       keptAttemptAtMs: null,
-      isAhead: false,
       event,
       ...more,
     };

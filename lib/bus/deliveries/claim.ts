@@ -58,8 +58,6 @@ export interface ClaimedDelivery {
    * milliseconds; null of any other.
    */
   readonly keptAttemptAtMs: number | null;
-  /** Whether it was put before others while the relay before this one held the lane and died. */
-  readonly isAhead: boolean;
   readonly event: BusEvent;
 }
 
@@ -72,9 +70,7 @@ export function readClaim(
   const events = new Map(claimed.events?.map((event) => [event[0], readEvent(event)]));
   return claimed.lanes.map((lane) => {
     const subscription = subscriptions.get(`${lane.topic} ${lane.subscriber}`)!;
-    const open = deliveriesOf(lane, events);
-    const found = open.filter(({ isAhead }) => !isAhead);
-    const leavesOut = found.length < open.length;
+    const found = deliveriesOf(lane, events);
     // A delivery without its event stops what is behind it only until it is settled, by itself.
     const lacking = found.findIndex(({ event }) => event.topic !== lane.topic);
     const lacksEvent = lacking === 0;
@@ -91,16 +87,15 @@ export function readClaim(
       token,
       subscription,
       isShared: lane.is_shared,
-      // As if it were claimed before they were put there, so that the settlement sees that the head moved.
-      head: lane.head + Number(leavesOut),
+      head: lane.head,
       newest: lane.newest,
       isProbe: lane.is_probe,
       lapsedAtMs: lane.lapsed_at,
       lapsedVersion: lane.lapsed_version,
       deliveries: all.slice(0, readable),
       unreadable: all.slice(readable),
-      isWhole: lane.is_whole && !leavesOut && newer === -1 && lacking === -1,
-      leavesOut,
+      isWhole: lane.is_whole === true && newer === -1 && lacking === -1,
+      leavesOut: lane.is_whole === null,
       lacksEvent,
     };
   });
@@ -116,14 +111,14 @@ function deliveriesOf(
 ): ClaimedDelivery[] {
   const earlier = new Map(begun?.map((delivery) => [delivery[0], delivery]));
   return positions.map((position) => {
-    const [, attempts, replays, nextAttemptAtMs, backfilled, keptAttemptAtMs, isAhead] =
+    const [, attempts, replays, nextAttemptAtMs, backfilled, keptAttemptAtMs] =
       earlier.get(position) ?? UNTOUCHED;
     const event = events.get(position) ?? NO_EVENT;
-    return { position, attempts, replays, backfilled, nextAttemptAtMs, keptAttemptAtMs, isAhead, event };
+    return { position, attempts, replays, backfilled, nextAttemptAtMs, keptAttemptAtMs, event };
   });
 }
 
-const UNTOUCHED = [0, 0, 0, null, false, null, false] as const;
+const UNTOUCHED = [0, 0, 0, null, false, null] as const;
 
 /** The answer of `postbud_lease_1`. Times are epoch milliseconds. */
 export interface FoundClaim {
@@ -143,7 +138,11 @@ interface FoundLane {
   readonly is_probe: boolean;
   readonly lapsed_at: number | null;
   readonly lapsed_version: number | null;
-  readonly is_whole: boolean;
+  /**
+   * Null where deliveries are left out. The head is another than the lane's then, as if these had been claimed before
+   * those were put there, so that the settlement sees that it moved.
+   */
+  readonly is_whole: boolean | null;
   readonly positions: readonly number[];
   /** Those with an earlier attempt, replay or wait, and those of a backfill. */
   readonly begun:
@@ -154,7 +153,6 @@ interface FoundLane {
         next: number | null,
         backfilled: boolean,
         kept: number | null,
-        isAhead: boolean,
       ])[]
     | null;
 }
