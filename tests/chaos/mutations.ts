@@ -217,10 +217,10 @@ export const MUTATIONS: readonly Mutation[] = [
         to: '      perform pg_sleep(random() * 0.05); placed := postbud_place_2(marker_ids);',
       },
       {
-        // The first two would each insert the one row of this table, and from then on every fan-out would fail.
+        // The first two each insert the one row of this table, and with both of them every fan-out would fail.
         file: RESERVE,
-        from: '  select * into reserved from reserved_positions for update;',
-        to: '  perform pg_advisory_xact_lock(36952, 1); select * into reserved from reserved_positions for update;',
+        from: '    returning until into reserved.until;',
+        to: '    where ctid = (select ctid from reserved_positions limit 1) returning until into reserved.until;',
       },
     ],
   },
