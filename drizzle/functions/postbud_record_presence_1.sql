@@ -22,17 +22,19 @@ begin
     return;
   end if;
   perform pg_advisory_xact_lock(36961, 0);
-  select array_agg(distinct subscriber order by subscriber) into answering
-  from unnest(outcomes) as outcome join lanes on lanes.id = outcome.id
-  where outcome.waits and outcome.id = any (held) and (
-    outcome.id = any (delivered_lanes) or exists (
-      select from jsonb_to_recordset(unfinished) as attempt(lane bigint, presence text)
-      where attempt.lane = outcome.id and presence = 'present'
-    )
-  );
-  if answering is not null then
-    delete from absences where subscriber = any (answering);
-    update outages set recovered_at = at where subscriber = any (answering) and recovered_at is null;
+  if exists (select from absences) or exists (select from outages where recovered_at is null) then
+    select array_agg(distinct subscriber order by subscriber) into answering
+    from unnest(outcomes) as outcome join lanes on lanes.id = outcome.id
+    where outcome.waits and outcome.id = any (held) and (
+      outcome.id = any (delivered_lanes) or exists (
+        select from jsonb_to_recordset(unfinished) as attempt(lane bigint, presence text)
+        where attempt.lane = outcome.id and presence = 'present'
+      )
+    );
+    if answering is not null then
+      delete from absences where subscriber = any (answering);
+      update outages set recovered_at = at where subscriber = any (answering) and recovered_at is null;
+    end if;
   end if;
   if has_absent then
     with absent as materialized (

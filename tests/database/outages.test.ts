@@ -102,23 +102,6 @@ describe('an outage', () => {
     expect(await outages(bus.db)).toEqual([]);
   });
 
-  test('is not opened by failures of a claim in which the subscriber answered others', async ({
-    bus,
-    ledger,
-  }) => {
-    const keys = await rows<{ key: string }>(
-      bus.db,
-      `select 'booking ' || number as key from generate_series(1, 100) as number
-       where postbud_slot('booking ' || number) = postbud_slot('booking 1') order by number limit 4`,
-    );
-    const attached = ledger((number) => number !== 3 && absent(), WAIT);
-    await emitKeys(bus.db, 1, 3, (number) => keys[number - 1]!.key);
-    await drain(bus.db, [attached]);
-    await emitKeys(bus.db, 4, 4, (number) => keys[number - 1]!.key);
-    await drain(bus.db, [attached]);
-    expect(await outages(bus.db)).toEqual([]);
-  });
-
   test('is not opened where the subscription does not wait', async ({ bus, ledger }) => {
     await emitKeys(bus.db, 1, 5, (number) => `booking ${number}`);
     await drain(bus.db, [ledger(() => absent())]);

@@ -11,7 +11,8 @@ const CHUNK = 1000;
 
 /**
  * An outage counts from the first failure since its subscriber answered last. A settlement that has answers too counts no
- * failure: those of the same claim are older than the first that is counted, by some seconds, or by a handler's time limit.
+ * failure where some were known: those of the same claim are older than the first that is counted, by some seconds, or by
+ * a handler's time limit. Where none was known it counts them, so that an outage is known before their retries.
  * Less than the shortest wait for a retry, so that no lane is given back an attempt before these.
  */
 const SLACK_MS = 30 * SECOND;
