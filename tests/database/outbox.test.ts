@@ -264,13 +264,22 @@ describe('postbud/outbox', () => {
     await record(client, 'booking.approved', approved('first'), { dedupeKey: 'first' });
   const commit: Step = async (client) => await client.query('commit');
 
-  /** Whether a forwarder has read the locks since. */
+  /**
+   * Whether a forwarder has read the locks since. Where it may send up to some place it reads the events right after them,
+   * on the same connection. Asked on a connection of its own: the pool's could be the forwarder's, whose last query this
+   * would be then.
+   */
   const looked = async (own: pg.Pool, since: string) => {
-    const { rowCount } = await own.query(
-      `select from pg_stat_activity where query like '%from pg_locks%' and pid <> pg_backend_pid()
-         and query_start > $1::timestamptz and state = 'idle' and datname = current_database()`,
+    const client = new pg.Client(own.options);
+    await client.connect();
+    const { rowCount } = await client.query(
+      `select from pg_stat_activity
+       where (query like '%from pg_locks%' or query like '%from postbud_outbox where place <=%')
+         and pid <> pg_backend_pid() and query_start > $1::timestamptz + interval '100 milliseconds'
+         and state = 'idle' and datname = current_database()`,
       [since],
     );
+    await client.end();
     return rowCount! > 0;
   };
   const timeOf = async (own: pg.Pool) =>
