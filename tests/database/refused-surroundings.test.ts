@@ -172,12 +172,19 @@ describe('the doctor', () => {
   });
 });
 
-test('a style of dates other than ISO is refused by npm run migrate in one sentence', async () => {
+test.for<[what: string, setting: string[], told: string]>([
+  [
+    'a style of dates other than ISO',
+    [inThisDatabase("datestyle = ''SQL, DMY''")],
+    "DATABASE_URL must lead to a role whose DateStyle is ISO, not SQL, DMY: alter role postgres set datestyle = 'ISO, MDY'\n",
+  ],
+  [
+    'a bus in another schema',
+    ['alter schema public rename to bus', inThisDatabase('search_path = bus')],
+    'DATABASE_URL must lead to the event bus’s tables in the schema public; they are in the schema bus: alter schema bus rename to public\n',
+  ],
+])('%s is refused by npm run migrate in one sentence', async ([, statements, told]) => {
   const at = await ourTables();
-  await opened(at, inThisDatabase("datestyle = ''SQL, DMY''"));
-  expect(await runProgram('dev/migrate.ts', { DATABASE_URL: at })).toEqual({
-    code: 3,
-    output:
-      "DATABASE_URL must lead to a role whose DateStyle is ISO, not SQL, DMY: alter role postgres set datestyle = 'ISO, MDY'\n",
-  });
+  await opened(at, ...statements);
+  expect(await runProgram('dev/migrate.ts', { DATABASE_URL: at })).toEqual({ code: 3, output: told });
 });

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 
 import pg from 'pg';
-import { describe, expect } from 'vitest';
+import { describe, expect, inject, onTestFinished } from 'vitest';
 
 import { backfill } from '../../lib/bus/deliveries/operations/backfill.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
-import { emit } from '../../lib/bus/outbox/emit.ts';
+import { cancelTimer, emit } from '../../lib/bus/outbox/emit.ts';
 import { outboxEvent } from '../../lib/bus/outbox/record.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { indexEvents } from '../../lib/components/identifiers/index-events.ts';
@@ -30,6 +30,7 @@ import {
   statesOf,
 } from '../support/bus.ts';
 import { refuse } from '../support/ledger.ts';
+import { createEmptyDatabase } from '../support/postgres.ts';
 import { createRole, grant } from '../support/roles.ts';
 import type { Role } from '../support/roles.ts';
 
@@ -159,6 +160,24 @@ describe('a role that was granted the topics of bookings', () => {
   });
 });
 
+/** A schema with names of ours, and with types and operators of Postgres. */
+const HOSTILE = `
+  create schema hostile;
+  grant usage on schema hostile to public;
+  create domain hostile.jsonb as int;
+  create domain hostile.text as int;
+  create domain hostile.timestamptz as int;
+  create domain hostile.float8 as int;
+  create table hostile.events (id int);
+  create table hostile.timers (id int);
+  create function hostile.postbud_emit(topic pg_catalog.text, payload pg_catalog.jsonb) returns uuid
+    language sql return gen_random_uuid();
+  create function hostile.postbud_cancel_timer(topic pg_catalog.text, timer_key pg_catalog.text) returns boolean
+    language sql return false;
+  create function hostile.never(timestamp with time zone, interval) returns timestamp with time zone
+    language sql return 'infinity'::timestamp with time zone;
+  create operator hostile.+ (leftarg = timestamp with time zone, rightarg = interval, function = hostile.never)`;
+
 describe('emit of the package, with such a role', () => {
   const emitting = async (role: Role, ...[topic, payload, options]: Parameters<typeof outboxEvent>) => {
     const client = new pg.Client(role.url);
@@ -191,6 +210,50 @@ describe('emit of the package, with such a role', () => {
     );
     expect(stored).toHaveLength(ids.length);
     for (const index of [0, 2, 4]) expect(stored[index + 1]).toEqual(stored[index]);
+  });
+
+  test.for([
+    ['that is empty', "''"],
+    ['whose first schema has names of ours', 'hostile, public'],
+    ['whose first schema has names of Postgres, too', 'hostile, pg_catalog, public'],
+  ])(
+    'records and cancels whatever the search path is, also one %s',
+    async ([, searchPath], { bus, roles }) => {
+      await rows(bus.db, HOSTILE);
+      onTestFinished(async () => void (await rows(bus.db, 'drop schema hostile cascade')));
+      const client = new pg.Client(roles.bookings.url);
+      await client.connect();
+      onTestFinished(() => client.end());
+      await client.query(`set search_path = ${searchPath}`);
+      await client.query('begin');
+      const id = await store(client, outboxEvent('booking.approved', approved));
+      const later = outboxEvent('booking.approved', approved, { at: '24h', timerKey: 'b-1' });
+      const timerId = await store(client, later);
+      await client.query('commit');
+      expect(await rows(bus.db, 'select id::text from events')).toEqual([{ id }]);
+      const inADay = "due_at - set_at between interval '23 hours' and interval '25 hours' as in_a_day";
+      expect(await rows(bus.db, `select id::text, ${inADay} from timers`)).toEqual([
+        { id: timerId, in_a_day: true },
+      ]);
+      await client.query('begin');
+      expect(await cancelTimer(client, 'booking.approved', 'b-1')).toBe(true);
+      await client.query('commit');
+      expect(await rows(bus.db, 'select from timers')).toEqual([]);
+    },
+  );
+
+  test('says that a database without the function is not the bus’s', async () => {
+    const client = new pg.Client(await createEmptyDatabase(inject('postgresUrl')));
+    await client.connect();
+    onTestFinished(() => client.end());
+    for (const statement of ['begin', 'rollback; drop schema public; begin']) {
+      await client.query(statement);
+      const stored = store(client, outboxEvent('booking.approved', approved));
+      await expect(stored).rejects.toThrow('connect to the database of the bus');
+    }
+    await client.query('rollback; begin');
+    const cancelled = cancelTimer(client, 'booking.approved', 'b-1');
+    await expect(cancelled).rejects.toThrow('connect to the database of the bus');
   });
 
   test('is recorded once under a dedupe key', async ({ bus, roles }) => {

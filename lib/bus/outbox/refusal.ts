@@ -29,3 +29,21 @@ export function refusalOf(
       return new NotYourTopic(topic, said, { cause: error });
   }
 }
+
+/**
+ * Finds what to throw when a call of `postbud_emit` or `postbud_cancel_timer` has failed: what the function said, that the
+ * database has no such function, or else the database's error.
+ */
+export function callErrorOf(topic: string, error: unknown): unknown {
+  const said = refusalOf(topic, error);
+  if (said !== undefined) return said;
+  for (let cause = error; cause instanceof Error; cause = cause.cause)
+    if ('code' in cause && NO_FUNCTION.has(cause.code)) return new Error(NO_BUS, { cause: error });
+  return error;
+}
+
+/** An unknown function or schema. */
+const NO_FUNCTION: ReadonlySet<unknown> = new Set(['42883', '3F000']);
+
+const NO_BUS =
+  'the event bus is not in the schema public of this database, or is of an older release: connect to the database of the bus, and run npm run migrate there first. A service with a database of its own records its events by postbud/outbox';

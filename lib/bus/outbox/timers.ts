@@ -4,7 +4,7 @@ import { run } from '../../platform/db/statement.ts';
 import { isTopicName } from '../catalog/catalog.ts';
 import type { TopicName } from '../catalog/catalog.ts';
 import { UnknownTopic } from './errors.ts';
-import { refusalOf } from './refusal.ts';
+import { callErrorOf } from './refusal.ts';
 
 /**
  * Cancels the timer that `emit` has set for a topic with this key, in the caller's transaction.
@@ -19,11 +19,11 @@ export async function cancelTimer(tx: Transaction, topic: TopicName, timerKey: s
   if (!isTopicName(topic)) throw new UnknownTopic(topic);
   try {
     const [row] = await run<{ cancelled: boolean }>(tx, {
-      text: 'select postbud_cancel_timer($1::text, $2::text) as cancelled',
+      text: 'select public.postbud_cancel_timer($1::pg_catalog.text, $2::pg_catalog.text) as cancelled',
       values: [topic, timerKey],
     });
     return row!.cancelled;
   } catch (error) {
-    throw refusalOf(topic, error) ?? error;
+    throw callErrorOf(topic, error);
   }
 }

@@ -1,5 +1,5 @@
 import type { OutboxEvent } from '../../bus/outbox/record.ts';
-import { refusalOf } from '../../bus/outbox/refusal.ts';
+import { callErrorOf } from '../../bus/outbox/refusal.ts';
 import { noteDue } from '../../platform/db/commits.ts';
 import { run } from '../../platform/db/statement.ts';
 import type { Executor } from '../../platform/db/statement.ts';
@@ -36,12 +36,15 @@ export async function store(tx: Executor, event: OutboxEvent): Promise<string> {
     noteDue(tx);
     return row!.id;
   } catch (error) {
-    throw refusalOf(event.topic, error) ?? error;
+    throw callErrorOf(event.topic, error);
   }
 }
 
+// With every schema, whatever the caller's search path is. The clock alone has none: in `postbud/testing` it is the test's.
 const CALL = `
-  select postbud_emit($1::text, $2::text::jsonb, ordering_key => $3::text, dedupe_key => $4::text,
-    correlation_id => $5::text, causation_id => $6::text, traceparent => $7::text, version => $8::text::int,
-    at => coalesce($9::text::timestamptz, clock_timestamp() + $10::text::float8 * interval '1 millisecond'),
-    timer_key => $11::text)::text as id`;
+  select public.postbud_emit($1::pg_catalog.text, $2::pg_catalog.text::pg_catalog.jsonb,
+    ordering_key => $3::pg_catalog.text, dedupe_key => $4::pg_catalog.text, correlation_id => $5::pg_catalog.text,
+    causation_id => $6::pg_catalog.text, traceparent => $7::pg_catalog.text, version => $8::pg_catalog.text::int,
+    at => coalesce($9::pg_catalog.timestamptz, clock_timestamp() operator(pg_catalog.+)
+      ($10::pg_catalog.float8 operator(pg_catalog.*) interval '1 millisecond')),
+    timer_key => $11::pg_catalog.text)::pg_catalog.text as id`;

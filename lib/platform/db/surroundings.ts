@@ -30,7 +30,7 @@ export interface Surroundings {
 /** The oldest version that the tests run on. */
 const OLDEST_VERSION = 15;
 
-/** Drizzle writes the names of types and sequences with their schema. */
+/** Drizzle writes the names of types and sequences with their schema, and producers elsewhere those of functions. */
 const SCHEMA = 'public';
 
 /** @throws InvalidConfiguration in one sentence, when the database cannot keep the promises of the event bus. */
@@ -84,6 +84,9 @@ function mustOf({
   const [own] = schemas;
   if (foundIn !== null && eventsIn !== null && eventsIn !== foundIn)
     return `must lead to the event bus’s own table events, in the schema ${foundIn}; the search path finds another one first, in the schema ${eventsIn}: alter role ${role} set search_path = ${foundIn}`;
+  // The functions of the database have the schema in their own search path, and producers call them by it.
+  if (own !== undefined && !schemas.includes(SCHEMA))
+    return `must lead to the event bus’s tables in the schema ${SCHEMA}; they are in the schema ${own}: alter schema ${own} rename to ${SCHEMA}`;
   if (own !== undefined && foundIn === null)
     return `must lead to the event bus’s tables; they are in the schema ${own}, but the search path is ${searchPath}: alter role ${role} set search_path = ${own}`;
   if (own === undefined && eventsIn !== null)
