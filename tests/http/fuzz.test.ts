@@ -8,6 +8,7 @@ import { startMessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import type { MessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
 import type { SendGridStandIn } from '../../dev/stand-ins/sendgrid.ts';
+import { TRAP } from '../../lib/edge/inquiry/inquiry-request.ts';
 import type { Endpoint } from '../../lib/platform/http/guarded-endpoint.ts';
 import { isArtefact } from '../support/artefact.ts';
 import { createDatabase } from '../support/postgres.ts';
@@ -281,7 +282,7 @@ const inquiryFields = [
   'message',
   'source',
   'contextSummary',
-  'website',
+  TRAP,
   'redirect',
 ];
 

@@ -13,6 +13,7 @@ import { handleInquiry } from '../../lib/edge/inquiry/handle-inquiry.ts';
 import type { Inquiry } from '../../lib/edge/inquiry/handle-inquiry.ts';
 import { OnceAcrossProcesses } from '../../lib/edge/inquiry/once-across-processes.ts';
 import { OncePerProcess } from '../../lib/edge/inquiry/once.ts';
+import { TRAP } from '../../lib/edge/inquiry/inquiry-request.ts';
 import { inquiryRoute } from '../../lib/edge/inquiry/route.ts';
 import type { MailSettings } from '../../lib/platform/config.ts';
 import { guardedEndpoint } from '../../lib/platform/http/guarded-endpoint.ts';
@@ -182,10 +183,15 @@ describe('an inquiry', () => {
     expect(sendgrid.mails).toEqual([]);
   });
 
-  test('an inquiry with its honeypot filled is answered like any other and not sent', async () => {
-    const { status, text } = await inquiryFunction()({ ...body, website: 'https://spam.example' });
+  test('an inquiry that falls into the trap is answered like any other and not mailed', async () => {
+    const { status, text } = await inquiryFunction()({ ...body, [TRAP]: 'https://spam.example' });
     expect([status, text]).toEqual([200, '{"ok":true}']);
     expect(sendgrid.mails).toEqual([]);
+  });
+
+  test('an inquiry of an older page, whose field website a browser has filled in, is mailed', async () => {
+    expect((await inquiryFunction()({ ...body, website: 'https://www.example.no' })).status).toBe(200);
+    expect(sendgrid.mails).toHaveLength(1);
   });
 
   test('a valid inquiry is refused while no mail is configured', async () => {
@@ -483,8 +489,8 @@ describe('a form', () => {
     expect(text).toContain('Skjemaet kan ikke brukes herfra');
   });
 
-  test('a form with its honeypot filled goes on like any other', async () => {
-    const answer = await inquiryFunction()(form({ website: 'x', redirect: `${SITE}/takk` }));
+  test('a form that falls into the trap goes on like any other', async () => {
+    const answer = await inquiryFunction()(form({ [TRAP]: 'x', redirect: `${SITE}/takk` }));
     expect(answer.status).toBe(303);
     expect(sendgrid.mails).toEqual([]);
   });

@@ -16,6 +16,7 @@ import type { MessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import { startRedisRest } from '../../dev/stand-ins/redis-rest.ts';
 import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
 import type { ReceivedMail, SendGridStandIn } from '../../dev/stand-ins/sendgrid.ts';
+import { TRAP } from '../../lib/edge/inquiry/inquiry-request.ts';
 import { freePort } from '../support/postgres.ts';
 import { redisServerPath, startRedis } from '../support/redis.ts';
 
@@ -212,7 +213,7 @@ describe('the form for inquiries', () => {
     );
   });
 
-  test('repeated, invalid and honeypot inquiries cost the day nothing', async () => {
+  test('repeated, invalid and trapped inquiries cost the day nothing', async () => {
     const post = await start('inquiry', { INQUIRY_DAILY_BUDGET: '2', INQUIRY_RATE_PER_10_MINUTES: '50' });
     const first = another();
     await post('192.0.2.1', first, { 'idempotency-key': 'k' });
@@ -220,7 +221,7 @@ describe('the form for inquiries', () => {
       const again = await post('192.0.2.1', first, { 'idempotency-key': key });
       expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, 'true']);
     }
-    expect((await post('192.0.2.2', { ...another(), website: 'https://spam.example' })).status).toBe(200);
+    expect((await post('192.0.2.2', { ...another(), [TRAP]: 'https://spam.example' })).status).toBe(200);
     expect((await post('192.0.2.3', {})).status).toBe(400);
     expect((await post('192.0.2.4', another())).status).toBe(200);
     expect((await post('192.0.2.5', another())).code).toBe('rate_limited');

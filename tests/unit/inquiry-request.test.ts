@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { inquiryRequest, sourceKind } from '../../lib/edge/inquiry/inquiry-request.ts';
+import { inquiryRequest, sourceKind, TRAP } from '../../lib/edge/inquiry/inquiry-request.ts';
 
 const inquiry = {
   name: 'Kari Nordmann',
@@ -159,5 +159,12 @@ describe('the fields of an inquiry', () => {
 
   test('unknown fields of an inquiry are dropped', () => {
     expect(inquiryRequest.parse({ ...inquiry, bcc: 'x@example.no' })).not.toHaveProperty('bcc');
+  });
+
+  test('the trap has no name that browsers and password managers fill in', () => {
+    // Words by which Chromium, Firefox and password managers know a field, also inside of longer names.
+    expect(TRAP).not.toMatch(
+      /name|navn|mail|url|web|site|home|page|link|tel|phone|fax|mobil|addr|street|city|zip|post|state|country|land|comp|org|firm|user|login|pass|card|cc|code|kode|pin|otp|birth|date|title|search/i,
+    );
   });
 });

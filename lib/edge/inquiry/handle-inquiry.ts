@@ -11,7 +11,7 @@ import { isForm, sentAnswer } from './form-answers.ts';
 import { recordMailed } from './inquiry-event.ts';
 import type { InquiryEvent } from './inquiry-event.ts';
 import { inquiryMail } from './inquiry-mail.ts';
-import { sourceKind } from './inquiry-request.ts';
+import { sourceKind, TRAP } from './inquiry-request.ts';
 import { KeyReused } from './once.ts';
 import type { Once } from './once.ts';
 
@@ -40,8 +40,8 @@ export interface Inquiry extends Omit<InquiryEvent, 'inquiryId'> {
  *   `email_unreachable`
  */
 export async function handleInquiry(inquiry: Inquiry): Promise<Response> {
-  if (inquiry.body.website !== undefined) {
-    log('info', 'inquiry dropped: the honeypot was filled', { requestId: inquiry.requestId });
+  if (inquiry.body[TRAP] !== undefined) {
+    log('info', 'inquiry dropped: the trap was filled in', { requestId: inquiry.requestId });
     return success(inquiry, false);
   }
   const settings = requireMail(inquiry.mail);
@@ -63,7 +63,7 @@ function requireMail(settings: MailSettings | undefined): MailSettings {
 /** @returns whether another request has sent it, or is sending it. */
 async function sendOnce(inquiry: Inquiry, settings: MailSettings): Promise<boolean> {
   const { request, visitor, sent } = inquiry;
-  const { website: _website, redirect: _redirect, ...fields } = inquiry.body;
+  const { [TRAP]: _trap, redirect: _redirect, ...fields } = inquiry.body;
   const fingerprint = digest(JSON.stringify(fields));
   const sameBody = {
     key: digest('body', visitor, fingerprint),

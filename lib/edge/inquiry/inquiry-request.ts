@@ -80,6 +80,12 @@ const source = required(80)
     description: 'The page or dialogue that sends the inquiry.',
   });
 
+/**
+ * The field that only programs fill in. Its name says nothing, because browsers and password managers fill in fields whose
+ * names they know: as `website` it caught people.
+ */
+export const TRAP = 'felt_q7x2';
+
 /** The body of `POST /api/inquiry`. */
 export const inquiryRequest = z.object({
   name: required(120),
@@ -96,8 +102,8 @@ export const inquiryRequest = z.object({
   contextSummary: optional(8000, longText).meta({
     description: 'The visitor’s conversation with the chatbot.',
   }),
-  website: optional(64 * 1024, singleLine).meta({
-    description: 'A honeypot. Leave it empty: people do not see this field, programs that fill in forms do.',
+  [TRAP]: optional(64 * 1024, singleLine).meta({
+    description: 'A trap. Leave it empty: people do not see this field, programs that fill in forms do.',
   }),
   redirect: optional(2000, singleLine).meta({
     description: 'The page to redirect the visitor of a form to.',
