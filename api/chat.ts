@@ -1,11 +1,10 @@
 import { waitUntil } from '@vercel/functions';
 
-import { config, limiter, perVisitor } from '../lib/components/postbud.ts';
+import { config, perVisitor } from '../lib/components/postbud.ts';
 import { chatLimits } from '../lib/edge/chat/chat-limits.ts';
 import { handleChat } from '../lib/edge/chat/handle-chat.ts';
 import { chatRoute } from '../lib/edge/chat/route.ts';
 import { endpoint } from '../lib/platform/http/endpoint.ts';
-import { takeBudget } from '../lib/platform/http/rate-limit.ts';
 
 export default endpoint(chatRoute, {
   cors: () => config().cors,
@@ -17,6 +16,6 @@ export default endpoint(chatRoute, {
       body,
       settings: config().chat,
       waitUntil,
-      takeBudget: () => takeBudget(limiter(), 'chat-budget', config().rates.chatDailyBudget, visit),
+      takeBudget: () => visit.takeBudget('chat', config().rates.chatDailyBudget),
     }),
 });

@@ -1,13 +1,12 @@
 import { waitUntil } from '@vercel/functions';
 
-import { config, database, hasDatabase, limiter, perVisitor } from '../lib/components/postbud.ts';
+import { config, database, hasDatabase, perVisitor } from '../lib/components/postbud.ts';
 import { createOnce } from '../lib/edge/inquiry/create-once.ts';
 import { problemForVisitor } from '../lib/edge/inquiry/form-answers.ts';
 import { handleInquiry } from '../lib/edge/inquiry/handle-inquiry.ts';
 import { inquiryLimits } from '../lib/edge/inquiry/inquiry-limits.ts';
 import { inquiryRoute } from '../lib/edge/inquiry/route.ts';
 import { endpoint } from '../lib/platform/http/endpoint.ts';
-import { takeBudget } from '../lib/platform/http/rate-limit.ts';
 
 const sent = createOnce(() => config().redis);
 
@@ -23,7 +22,7 @@ export default endpoint(inquiryRoute, {
       visitor,
       sent,
       waitUntil,
-      takeBudget: () => takeBudget(limiter(), 'inquiry-budget', config().rates.inquiryDailyBudget, visit),
+      takeBudget: () => visit.takeBudget('inquiry', config().rates.inquiryDailyBudget),
       mail: config().mail,
       cors: config().cors,
       database: hasDatabase() ? database : undefined,

@@ -6,9 +6,13 @@ import type { Fault, MessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import { GUARD, REFUSAL } from '../../lib/edge/chat/guard.ts';
 import { handleChat } from '../../lib/edge/chat/handle-chat.ts';
 import type { Chat } from '../../lib/edge/chat/handle-chat.ts';
+import { chatRoute } from '../../lib/edge/chat/route.ts';
+import { endpoint } from '../../lib/platform/http/endpoint.ts';
 import { Problem, problemResponse } from '../../lib/platform/http/problem.ts';
 import { logTo } from '../../lib/platform/log.ts';
 import type { LogLine } from '../../lib/platform/log.ts';
+import { MemoryLimiter } from '../../lib/platform/rate-limit/memory.ts';
+import { createVisitors } from '../../lib/platform/rate-limit/visitors.ts';
 import { isArtefact } from '../support/artefact.ts';
 import { holdTimer, skipPauses } from '../support/waits.ts';
 
@@ -229,6 +233,46 @@ describe.each(modes)('an answer (%s)', (mode) => {
     expect([answer.status, answer.code]).toEqual([429, 'rate_limited']);
     expect(api.requests).toHaveLength(0);
   });
+});
+
+describe('the length of a question', () => {
+  const TEXTS_LIMIT = 64 * 1024;
+  const role = 'user' as const;
+
+  test('texts of 64 KiB in UTF-8 are answered, and of a byte more refused with 413 before the key is looked for', async () => {
+    const said = (bytes: number) => ({
+      system: 'ø'.repeat(4000),
+      messages: [{ role, content: 'x'.repeat(bytes) }],
+    });
+    expect((await ask({ body: said(TEXTS_LIMIT - 8000) })).status).toBe(200);
+    const refused = await ask({ body: said(TEXTS_LIMIT - 7999), settings: { apiKey: '' } });
+    expect([refused.status, refused.code]).toEqual([413, 'body_too_large']);
+    expect(api.requests).toHaveLength(1);
+  });
+
+  test.each([
+    ['8,000 emoji escaped as JSON', 200, { system: String.raw`\ud83d\ude00`.repeat(8000) }],
+    ['128 KiB of spaces around its texts', 413, { space: ' '.repeat(128 * 1024) }],
+  ])(
+    'a body with %s is answered %i',
+    async (_, status, { system = 'Hei', space = '' }: Record<string, string>) => {
+      const { fetch } = endpoint(chatRoute, {
+        cors: () => 'any',
+        visitorLimits: () => ({
+          limiter: new MemoryLimiter(),
+          visitors: createVisitors({ isBehindPlatform: true }),
+          limits: [],
+        }),
+        handle: async (_request, context) => await respond({ body: context.body }),
+      });
+      const sent = new Request('https://postbud.example/api/chat', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: `{${space}"system":"${system}","messages":[{"role":"user","content":"Hei"}]}`,
+      });
+      expect((await fetch(sent)).status).toBe(status);
+    },
+  );
 });
 
 test('a stream is a sequence of deltas and then done, with no-store', async () => {

@@ -7,7 +7,6 @@ import { InvalidConfiguration } from '../../lib/platform/config.ts';
 import { guardedEndpoint } from '../../lib/platform/http/guarded-endpoint.ts';
 import type { Endpoint } from '../../lib/platform/http/guarded-endpoint.ts';
 import { Problem } from '../../lib/platform/http/problem.ts';
-import { takeBudget } from '../../lib/platform/http/rate-limit.ts';
 import { MemoryLimiter } from '../../lib/platform/rate-limit/memory.ts';
 import { createVisitors } from '../../lib/platform/rate-limit/visitors.ts';
 import { MINUTE } from '../../lib/platform/time.ts';
@@ -33,10 +32,10 @@ function guarded({ forms = false, limit = 3, budget = 100 } = {}) {
     cors: () => ({ origins: [SITE], anyLocalhost: false }),
     body: { schema, limitBytes: 64, forms },
     visitorLimits: () => ({ limiter, visitors, limits: [{ name: 'chat-min', limit, windowMs: MINUTE }] }),
-    handle: async (_, { body, visitor, requestId }) => {
+    handle: async (_, { body, visitor, visit, requestId }) => {
       seen.push({ body, visitor, requestId });
       if (body.name === 'unconfigured') throw new Problem('chat_not_configured');
-      await takeBudget(limiter, 'chat-budget', budget);
+      await visit.takeBudget('chat', budget);
       if (body.name === 'rejected') throw new Problem('provider_rejected');
       return Response.json({ text: `Hei, ${body.name}.` });
     },
@@ -231,7 +230,9 @@ describe('a visitor', () => {
     const response = await fetch(call({ headers: { 'x-forwarded-for': '198.51.100.1' } }));
     expect(response.status).toBe(429);
     expect(response.headers.get('ratelimit')).toBe('"chat-budget";r=0;t=43182');
-    expect(response.headers.get('ratelimit-policy')).toBe('"chat-budget";q=1;w=86400');
+    expect(response.headers.get('ratelimit-policy')).toBe(
+      '"chat-network";q=1;w=86400, "chat-budget";q=1;w=86400',
+    );
     expect(response.headers.get('retry-after')).toBe('43182');
     expect(response.headers.get('access-control-allow-origin')).toBe(SITE);
   });

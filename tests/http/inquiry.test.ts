@@ -17,6 +17,7 @@ import { TRAP } from '../../lib/edge/inquiry/inquiry-request.ts';
 import { inquiryRoute } from '../../lib/edge/inquiry/route.ts';
 import type { MailSettings } from '../../lib/platform/config.ts';
 import { guardedEndpoint } from '../../lib/platform/http/guarded-endpoint.ts';
+import { Problem } from '../../lib/platform/http/problem.ts';
 import { logTo } from '../../lib/platform/log.ts';
 import { sendMail } from '../../lib/platform/mail/send-mail.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
@@ -671,6 +672,23 @@ test('the deployed function mails an inquiry and emits its event', async () => {
   expect(await refused.text()).toContain('<h1>Vent litt</h1>');
   expect(sendgrid.mails).toHaveLength(1);
 });
+
+test.each([
+  ['visitor', 61, 'Det har kommet mange henvendelser herfra. Prøv igjen om 61 sekunder.'],
+  ['network', 421, 'Det har kommet mange henvendelser fra nettet du bruker. Prøv igjen om 8 minutter.'],
+  ['service', 61_200, 'Vi har fått for mange henvendelser. Prøv igjen om 17 timer, klokka 01:00.'],
+] as const)(
+  'the page for a form that a limit of the %s refused says whose limit it was and when it opens, in %i seconds',
+  async (scope, retryAfterSeconds, words) => {
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.UTC(2026, 10, 21, 7) });
+    onTestFinished(() => void vi.useRealTimers());
+    const form = new Request('https://api.example.no/', { method: 'POST', body: new URLSearchParams(body) });
+    const problem = new Problem('rate_limited', { detail: 'In English.', scope, retryAfterSeconds });
+    const page = problemForVisitor(problem, 'req_1', form);
+    expect([page.status, page.headers.get('retry-after')]).toEqual([429, `${retryAfterSeconds}`]);
+    expect(await page.text()).toContain(`<p>${words}</p>`);
+  },
+);
 
 describe('the stand-in', () => {
   test('the mail stand-in shows its mails, each in a sandbox', async () => {

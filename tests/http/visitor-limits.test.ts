@@ -56,7 +56,9 @@ afterEach(() => {
 
 interface Answer {
   readonly status: number;
-  readonly code: string | undefined;
+  readonly code?: string;
+  readonly scope?: string;
+  readonly detail?: string;
   readonly headers: Headers;
 }
 
@@ -91,8 +93,8 @@ async function start(name: 'chat' | 'inquiry', variables: Record<string, string>
       body: JSON.stringify(body),
     });
     const response = await endpoint.fetch(request);
-    const { code } = (await response.json()) as { code?: string };
-    return { status: response.status, code, headers: response.headers };
+    const problem = (await response.json()) as Pick<Answer, 'code' | 'scope' | 'detail'>;
+    return { ...problem, status: response.status, headers: response.headers };
   };
 }
 
@@ -106,54 +108,64 @@ const allowed = (answers: readonly Answer[]) => answers.filter(({ status }) => s
 const ofHousehold = (index: number) => `2001:db8:1:${(0x2_00 + index).toString(16)}::1`;
 const ofCompany = (index: number) => `2001:db8:1:${(index * 0x1_00).toString(16)}::1`;
 
-describe('the chat', () => {
-  const variables = { CHAT_RATE_PER_MINUTE: '100', CHAT_RATE_PER_DAY: '4', CHAT_DAILY_BUDGET: '40' };
+/** The i-th address of a /24, and an address of the i-th /24. */
+const ofSubnet = (index: number) => `198.51.100.${index}`;
+const ofAnySubnet = (index: number) => `10.0.${index}.7`;
 
-  async function askFrom(addresses: readonly string[], each: number) {
+describe('the chat', () => {
+  async function ask(variables: Record<string, string>, addressOf: (index: number) => string, calls: number) {
     const post = await start('chat', variables);
     const answers: Answer[] = [];
-    for (const address of addresses)
-      for (let call = 0; call < each; call++) answers.push(await post(address, question));
+    for (let call = 0; call < calls; call++) answers.push(await post(addressOf(call), question));
     return { post, answers };
   }
 
-  test('a /56 network has a fifth of the chat’s day, so that five /64 networks cannot use it up', async () => {
-    const { post, answers } = await askFrom([0, 1, 2, 3, 4].map(ofHousehold), 4);
-    expect(allowed(answers)).toBe(8);
-    expect(answers.at(-1)?.headers.get('ratelimit')).toBe('"chat-day-56";r=0;t=43200');
+  test.each([
+    ['/24', ofSubnet],
+    ['/48', ofCompany],
+  ])('the 75 addresses of a %s network have 75 calls of the day’s 1,500', async (_, addressOf) => {
+    const { post, answers } = await ask({}, (index) => addressOf(index % 80), 160);
+    expect(allowed(answers)).toBe(75);
+    expect(answers.at(-1)).toMatchObject({ status: 429, code: 'rate_limited', scope: 'network' });
+    expect(answers.at(-1)?.headers.get('ratelimit')).toBe('"chat-network";r=0;t=43200');
     expect(answers.at(-1)?.headers.get('retry-after')).toBe('43200');
-    expect((await post('198.51.100.1', question)).status).toBe(200);
+    expect((await post('203.0.113.1', question)).status).toBe(200);
     expect((await post('2001:db8:2::1', question)).status).toBe(200);
   });
 
-  test('a /48 network has a quarter of the chat’s day', async () => {
-    const { post, answers } = await askFrom(
-      Array.from({ length: 30 }, (_, index) => ofCompany(index)),
-      3,
-    );
-    expect(allowed(answers)).toBe(10);
-    expect(answers.at(-1)?.headers.get('ratelimit')).toBe('"chat-day-48";r=0;t=43200');
-    expect((await post('198.51.100.1', question)).status).toBe(200);
+  test('it takes twenty networks to use up the chat’s day', async () => {
+    const { answers } = await ask({ CHAT_DAILY_BUDGET: '40' }, (index) => ofAnySubnet(index % 21), 63);
+    expect(allowed(answers)).toBe(40);
+    expect(answers.at(-1)).toMatchObject({ scope: 'service' });
   });
 
-  test('only callers from IPv6 are told of the limits of wider networks', async () => {
-    const post = await start('chat', variables);
-    const policyOf = async (address: string) =>
-      (await post(address, question)).headers.get('ratelimit-policy');
-    expect(await policyOf('2001:db8:9::1')).toBe(
-      '"chat-min";q=100;w=60, "chat-day";q=4;w=86400, "chat-day-56";q=8;w=86400, "chat-day-48";q=10;w=86400',
-    );
-    expect(await policyOf('192.0.2.9')).toBe('"chat-min";q=100;w=60, "chat-day";q=4;w=86400');
-    expect(await policyOf('::ffff:192.0.2.9')).toBe('"chat-min";q=100;w=60, "chat-day";q=4;w=86400');
+  test.skipIf(!redisServerPath)('instances with one Redis count a network together', async () => {
+    const server = await startRedis();
+    const rest = await startRedisRest(server.port);
+    try {
+      const redis = { UPSTASH_REDIS_REST_URL: rest.url, UPSTASH_REDIS_REST_TOKEN: rest.token };
+      const variables = { ...redis, CHAT_DAILY_BUDGET: '60' };
+      const first = await ask(variables, ofSubnet, 2);
+      const { post, answers } = await ask(variables, ofSubnet, 2);
+      expect([...first.answers, ...answers].map(({ status }) => status)).toEqual([200, 200, 200, 429]);
+      expect(answers.at(-1)).toMatchObject({ scope: 'network' });
+      expect((await post('203.0.113.1', question)).status).toBe(200);
+    } finally {
+      await rest.stop();
+      await server.stop();
+    }
+  });
+
+  test('an invalid question costs a network nothing of its day', async () => {
+    const { post, answers } = await ask({ CHAT_DAILY_BUDGET: '20' }, () => '2001:db8:9::1', 0);
+    for (let call = 0; call < 3; call++) expect((await post('192.0.2.1', {})).status).toBe(400);
+    expect([(await post('192.0.2.2', question)).status, answers.length]).toEqual([200, 0]);
   });
 
   test('a chat without a model costs a network nothing of its day', async () => {
     const nowhere = `https://127.0.0.1:${await freePort()}`;
-    const post = await start('chat', { ...variables, ANTHROPIC_BASE_URL: nowhere });
-    for (let index = 0; index < 20; index++) {
-      const { code, headers } = await post(ofHousehold(index), question);
-      expect([code, headers.get('ratelimit')]).toEqual(['provider_unreachable', '"chat-day";r=3;t=43200']);
-    }
+    const { answers } = await ask({ CHAT_DAILY_BUDGET: '40', ANTHROPIC_BASE_URL: nowhere }, ofHousehold, 20);
+    expect(new Set(answers.map(({ code }) => code))).toEqual(new Set(['provider_unreachable']));
   });
 });
 
@@ -172,36 +184,38 @@ describe('the form for inquiries', () => {
     expect((await post('2001:db8:2::1', another())).status).toBe(200);
   });
 
-  test('a visitor has a tenth of the day’s inquiries, and a network at most a quarter', async () => {
-    const post = await start('inquiry', { INQUIRY_DAILY_BUDGET: '120' });
-    const sendFrom = async (addressOf: (index: number) => string) => {
-      let sent = 0;
-      for (let turn = 0; turn < 8; turn++) {
-        vi.setSystemTime(NOON + turn * 600_000);
-        const answers = [];
-        for (let index = 0; index < 5; index++) answers.push(await post(addressOf(index), another()));
-        sent += allowed(answers);
-      }
-      return sent;
-    };
-    expect(await sendFrom(() => '192.0.2.7')).toBe(12);
-    expect(await sendFrom(ofHousehold)).toBe(24);
-    expect(await sendFrom((index) => ofCompany(index + 10))).toBe(6);
+  test('the people of a town hall behind one address have 25 inquiries a day, and no other network loses one', async () => {
+    const post = await start('inquiry');
+    const answers: Answer[] = [];
+    for (let turn = 0; turn < 7; turn++) {
+      vi.setSystemTime(NOON + turn * 600_000);
+      for (let index = 0; index < 5; index++) answers.push(await post('192.0.2.7', another()));
+    }
+    expect(allowed(answers)).toBe(25);
+    expect(answers.at(-1)).toMatchObject({
+      scope: 'network',
+      detail:
+        'Too many calls from your network: 25 are allowed in a day. Try again in 11 hours, at midnight UTC.',
+    });
+    expect((await post('192.0.2.8', another())).status).toBe(429);
+    expect((await post('198.51.100.1', another())).status).toBe(200);
   });
 
   test('no more mails are sent in a day than INQUIRY_DAILY_BUDGET, over all visitors', async () => {
     const post = await start('inquiry', { INQUIRY_DAILY_BUDGET: '5' });
     const answers = await Promise.all(
-      Array.from({ length: 30 }, (_, index) => post(`192.0.2.${index}`, another())),
+      Array.from({ length: 30 }, (_, index) => post(ofAnySubnet(index), another())),
     );
     expect([allowed(answers), sendgrid.mails.length]).toEqual([5, 5]);
     const refused = answers.find(({ status }) => status !== 200)!;
     expect([refused.status, refused.code]).toEqual([429, 'rate_limited']);
     expect(refused.headers.get('ratelimit')).toBe('"inquiry-budget";r=0;t=43200');
-    expect(refused.headers.get('ratelimit-policy')).toBe('"inquiry-budget";q=5;w=86400');
+    expect(refused.headers.get('ratelimit-policy')).toBe(
+      '"inquiry-network";q=1;w=86400, "inquiry-budget";q=5;w=86400',
+    );
     expect(refused.headers.get('retry-after')).toBe('43200');
     vi.setSystemTime(NOON + 43_200_000);
-    expect((await post('192.0.2.99', another())).status).toBe(200);
+    expect((await post(ofAnySubnet(99), another())).status).toBe(200);
   });
 
   test('the budget of inquiries is 500 mails a day by default', async () => {
@@ -216,17 +230,17 @@ describe('the form for inquiries', () => {
   test('repeated, invalid and trapped inquiries cost the day nothing', async () => {
     const post = await start('inquiry', { INQUIRY_DAILY_BUDGET: '2', INQUIRY_RATE_PER_10_MINUTES: '50' });
     const first = another();
-    await post('192.0.2.1', first, { 'idempotency-key': 'k' });
+    await post('192.0.1.7', first, { 'idempotency-key': 'k' });
     for (const key of ['k', 'another', '']) {
-      const again = await post('192.0.2.1', first, { 'idempotency-key': key });
+      const again = await post('192.0.1.7', first, { 'idempotency-key': key });
       expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, 'true']);
     }
-    expect((await post('192.0.2.2', { ...another(), [TRAP]: 'https://spam.example' })).status).toBe(200);
-    expect((await post('192.0.2.3', {})).status).toBe(400);
-    expect((await post('192.0.2.4', another())).status).toBe(200);
-    expect((await post('192.0.2.5', another())).code).toBe('rate_limited');
+    expect((await post('192.0.2.7', { ...another(), [TRAP]: 'https://spam.example' })).status).toBe(200);
+    expect((await post('192.0.3.7', {})).status).toBe(400);
+    expect((await post('192.0.4.7', another())).status).toBe(200);
+    expect((await post('192.0.5.7', another())).code).toBe('rate_limited');
     // It is answered from memory: it needs no mail.
-    expect((await post('192.0.2.1', first)).status).toBe(200);
+    expect((await post('192.0.1.7', first)).status).toBe(200);
     expect(sendgrid.mails).toHaveLength(2);
   });
 
@@ -242,7 +256,8 @@ describe('the form for inquiries', () => {
     sendgrid.behave(behaviours);
     expect((await post('192.0.2.1', another())).status).toBe(502);
     sendgrid.behave([]);
-    expect((await post('192.0.2.2', another())).status).toBe(isGivenBack ? 200 : 429);
+    expect((await post('192.0.2.1', another())).status).toBe(isGivenBack ? 200 : 429);
+    expect((await post('198.51.100.1', another())).status).toBe(429);
   });
 
   test('an unreachable mail provider costs the day nothing', async () => {

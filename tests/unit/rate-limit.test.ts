@@ -2,7 +2,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 
 import { startRedisRest } from '../../dev/stand-ins/redis-rest.ts';
 import type { RedisRest } from '../../dev/stand-ins/redis-rest.ts';
-import { rateLimitHeaders, requireAllowed, takeBudget } from '../../lib/platform/http/rate-limit.ts';
+import { rateLimitHeaders, requireAllowed } from '../../lib/platform/http/rate-limit.ts';
+import { countVisit } from '../../lib/platform/http/visit.ts';
 import { createLimiter } from '../../lib/platform/rate-limit/create-limiter.ts';
 import type { Count, Limit, Limiter } from '../../lib/platform/rate-limit/limiter.ts';
 import { MemoryLimiter } from '../../lib/platform/rate-limit/memory.ts';
@@ -227,9 +228,9 @@ describe('a limiter in memory', () => {
 
     test('the budget of all is remembered, however many keys call', async () => {
       const limiter = new MemoryLimiter({ keysKept: 3 });
-      await takeBudget(limiter, 'budget', 1);
+      await takeBudget(limiter, '192.0.2.7', 1);
       for (let visitor = 0; visitor < 100; visitor++) await taken(limiter, `${visitor}`);
-      await expect(takeBudget(limiter, 'budget', 1)).rejects.toMatchObject({ status: 429 });
+      await expect(takeBudget(limiter, '198.51.100.7', 1)).rejects.toMatchObject({ scope: 'service' });
     });
   });
 });
@@ -406,19 +407,20 @@ describe('the key of a visitor', () => {
       '2001:db8:1:ffff::1',
       '2001:db8:2::1',
     ].map(at);
-    expect(Object.keys(here!)).toEqual(['48', '56', 'own']);
+    expect(Object.keys(here!)).toEqual(['48', '56', 'own', 'share']);
     for (const key of Object.values(here!)) expect(key).toMatch(/^[A-Za-z0-9_-]{43}$/);
     expect(new Set(Object.values(here!)).size).toBe(3);
+    expect(here!.share).toBe(here![48]);
     expect([neighbour![56] === here![56], neighbour![48] === here![48]]).toEqual([true, true]);
     expect([sameCustomer![56] === here![56], sameCustomer![48] === here![48]]).toEqual([false, true]);
     expect([other![56] === here![56], other![48] === here![48]]).toEqual([false, false]);
-    expect(Object.keys(at('192.0.2.7'))).toEqual(['own']);
+    expect(Object.keys(at('192.0.2.7'))).toEqual(['own', 'share']);
   });
 });
 
 describe('the networks of an address', () => {
   test.each([
-    ['192.0.2.7', '192.0.2.7'],
+    ['192.0.2.7', '192.0.2.7', '192.0.2.0/24'],
     ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64', '2001:db8:1::/56', '2001:db8:1::/48'],
     ['2001:db8:1:2ff:ffff:ffff:ffff:ffff', '2001:db8:1:2ff::/64', '2001:db8:1:200::/56', '2001:db8:1::/48'],
     ['2001:0DB8:0001:0002::', '2001:db8:1:2::/64', '2001:db8:1::/56', '2001:db8:1::/48'],
@@ -428,12 +430,13 @@ describe('the networks of an address', () => {
     ['::1', '::/64', '::/56', '::/48'],
     ['::', '::/64', '::/56', '::/48'],
     ['fe80::1%eth0', 'fe80::/64', 'fe80::/56', 'fe80::/48'],
-    ['::ffff:192.0.2.7', '192.0.2.7'],
-    ['::FFFF:c000:207', '192.0.2.7'],
-    ['0:0:0:0:0:ffff:192.0.2.7', '192.0.2.7'],
-    ['64:ff9b::192.0.2.7', '192.0.2.7'],
-    ['::ffff:0:192.0.2.7', '192.0.2.7'],
-    ['2002:c000:207:1::1', '192.0.2.7'],
+    ['::ffff:192.0.2.7', '192.0.2.7', '192.0.2.0/24'],
+    ['::FFFF:c000:207', '192.0.2.7', '192.0.2.0/24'],
+    ['0:0:0:0:0:ffff:192.0.2.7', '192.0.2.7', '192.0.2.0/24'],
+    ['64:ff9b::192.0.2.7', '192.0.2.7', '192.0.2.0/24'],
+    ['::ffff:0:192.0.2.7', '192.0.2.7', '192.0.2.0/24'],
+    ['2002:c000:207:1::1', '192.0.2.7', '192.0.2.0/24'],
+    ['198.51.100.255', '198.51.100.255', '198.51.100.0/24'],
     ['', 'local'],
     ['unknown', 'local'],
     ['192.0.2.7:4711', 'local'],
@@ -443,7 +446,8 @@ describe('the networks of an address', () => {
     ['0x7f.1', 'local'],
     ['1::2::3', 'local'],
   ])('the networks of %j are %s, %s and %s', (address, own, wide?: string, wider?: string) => {
-    expect(networksOf(address)).toEqual({ own, ...(wide && { 56: wide, 48: wider }) });
+    const wideOnes = wider === undefined ? {} : { 56: wide, 48: wider };
+    expect(networksOf(address)).toEqual({ own, share: wider ?? wide ?? 'local', ...wideOnes });
   });
 });
 
@@ -499,28 +503,54 @@ describe('the budget of a day', () => {
   test('the budget of a day is one for all, and starts anew at midnight UTC', async () => {
     let now = NOON + 0.5;
     const limiter = new MemoryLimiter({ now: () => now });
-    for (let call = 1; call <= 2; call++) await takeBudget(limiter, 'chat-budget', 2);
-    await expect(takeBudget(limiter, 'chat-budget', 2)).rejects.toMatchObject({
+    for (const address of ['192.0.2.7', '198.51.100.7']) await takeBudget(limiter, address, 2);
+    await expect(takeBudget(limiter, '203.0.113.7', 2)).rejects.toMatchObject({
       status: 429,
       code: 'rate_limited',
+      scope: 'service',
+      detail: 'All visitors together have used up the day’s 2 calls. Try again in 12 hours, at midnight UTC.',
       headers: {
         'retry-after': '43200',
-        'ratelimit-policy': '"chat-budget";q=2;w=86400',
+        'ratelimit-policy': '"chat-network";q=1;w=86400, "chat-budget";q=2;w=86400',
         ratelimit: '"chat-budget";r=0;t=43200',
       },
     });
     now = NOON + DAY / 2;
-    await expect(takeBudget(limiter, 'chat-budget', 2)).resolves.toBeTruthy();
+    await expect(takeBudget(limiter, '203.0.113.7', 2)).resolves.toBeTruthy();
   });
 
-  test('a call given back is in the budget again', async () => {
+  test.each([
+    [1, 1],
+    [39, 1],
+    [40, 2],
+    [500, 25],
+    [1500, 75],
+  ])('of a budget of %d calls a network has %d, and a visitor of it is told so', async (perDay, share) => {
+    const limiter = new MemoryLimiter({ now: () => NOON + 1000 });
+    for (let call = 0; call < share; call++) await takeBudget(limiter, `192.0.2.${call}`, perDay);
+    const refusal = `${share} ${share === 1 ? 'is' : 'are'} allowed in a day`;
+    await expect(takeBudget(limiter, '192.0.2.255', perDay)).rejects.toMatchObject({
+      status: 429,
+      scope: 'network',
+      detail: `Too many calls from your network: ${refusal}. Try again in 12 hours, at midnight UTC.`,
+      headers: { ratelimit: '"chat-network";r=0;t=43199', 'retry-after': '43199' },
+    });
+  });
+
+  test('a call given back is in the budget and in its network’s share again', async () => {
     const limiter = new MemoryLimiter({ now: () => NOON });
-    const [first] = [
-      await takeBudget(limiter, 'chat-budget', 2),
-      await takeBudget(limiter, 'chat-budget', 2),
-    ];
+    const first = await takeBudget(limiter, '192.0.2.7', 2);
+    await takeBudget(limiter, '198.51.100.7', 2);
     await first.giveBack();
-    await takeBudget(limiter, 'chat-budget', 2);
-    await expect(takeBudget(limiter, 'chat-budget', 2)).rejects.toMatchObject({ status: 429 });
+    await takeBudget(limiter, '192.0.2.8', 2);
+    await expect(takeBudget(limiter, '203.0.113.7', 2)).rejects.toMatchObject({ scope: 'service' });
   });
 });
+
+/** Counts a call of a visitor that has no other limit. */
+async function takeBudget(limiter: Limiter, address: string, perDay: number) {
+  const visitors = createVisitors({ isBehindPlatform: true, secret: 'a-token' });
+  const request = new Request('https://postbud.example/a', { headers: { 'x-forwarded-for': address } });
+  const visit = await countVisit({ limiter, visitors, limits: [] }, request, new Headers());
+  return await visit.takeBudget('chat', perDay);
+}

@@ -1,6 +1,6 @@
 import type { Config } from '../../platform/config.ts';
 import { Problem } from '../../platform/http/problem.ts';
-import type { Budgeted } from '../../platform/http/rate-limit.ts';
+import type { Budgeted } from '../../platform/http/visit.ts';
 import { SECOND } from '../../platform/time.ts';
 import { answerWhole } from './answer.ts';
 import type { ChatRequest } from './chat-request.ts';
@@ -33,9 +33,11 @@ const DEADLINE_MS = 20 * SECOND;
  * The deadline covers everything, and a caller that hangs up closes the provider's connection. Every call leaves one
  * log line, without content. A call that reached no model does not count against the budget.
  *
- * @throws Problem 503 `chat_not_configured`, 429, then 502 `provider_…`, without the provider's words.
+ * @throws Problem 413 `body_too_large`, 503 `chat_not_configured`, 429, then 502 `provider_…`, without the provider's
+ *   words.
  */
 export async function handleChat(chat: Chat): Promise<Response> {
+  requireAffordable(chat.body);
   const settings = requireKey(chat.settings);
   const budgeted = await chat.takeBudget();
   const { request, requestId, body, deadlineMs = DEADLINE_MS } = chat;
@@ -44,6 +46,18 @@ export async function handleChat(chat: Chat): Promise<Response> {
   // The platform ends this function when its caller hangs up, and the line and the budget come after that.
   chat.waitUntil(Promise.allSettled([answering, call.ended]));
   return await answering;
+}
+
+/** The longest texts of a request, which bound what a call costs. In bytes of UTF-8, however JSON has escaped them. */
+const TEXTS_LIMIT_BYTES = 64 * 1024;
+
+function requireAffordable({ system, messages }: ChatRequest): void {
+  const texts = [system, ...messages.map(({ content }) => content)];
+  const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+  if (bytes <= TEXTS_LIMIT_BYTES) return;
+  throw new Problem('body_too_large', {
+    detail: `system and the messages are ${bytes} bytes long together, and ${TEXTS_LIMIT_BYTES} are allowed. Leave out the oldest messages.`,
+  });
 }
 
 /** The owner must set a key. */

@@ -7,6 +7,7 @@ import type { Cors } from '../../platform/http/cors.ts';
 import { problemResponse } from '../../platform/http/problem.ts';
 import type { Problem } from '../../platform/http/problem.ts';
 import { html } from '../../platform/markup.ts';
+import { HOUR, SECOND } from '../../platform/time.ts';
 
 /** Whether a page without script sent the request: its visitor sees the answer itself. */
 export function isForm(request: Request): boolean {
@@ -39,7 +40,7 @@ export function problemForVisitor(problem: Problem, requestId: string, request: 
   if (!isForm(request)) return problemResponse(problem, requestId);
   const { status, code, headers, issues = [] } = problem;
   const errors = issues.map((issue) => `${LABELS[issue.path] ?? 'Skjemaet'} ${complaint(issue.code)}.`);
-  const [title, advice] = EXPLANATIONS[code] ?? UNKNOWN;
+  const [title, advice] = code === 'rate_limited' ? limitWords(problem) : (EXPLANATIONS[code] ?? UNKNOWN);
   return page(status, title, [advice], { errors, requestId, headers });
 }
 
@@ -76,7 +77,6 @@ const UNKNOWN = ['Noe gikk galt', 'Gå tilbake og prøv igjen om litt.'] as cons
 const EXPLANATIONS: Readonly<Record<string, readonly [title: string, advice: string]>> = {
   __proto__: null!,
   validation_failed: ['Noe mangler i skjemaet', 'Gå tilbake og rett opp dette:'],
-  rate_limited: ['Vent litt', 'Det har kommet mange henvendelser herfra. Prøv igjen om noen minutter.'],
   body_too_large: ['Henvendelsen er for lang', 'Gå tilbake og kort den ned.'],
   email_failed: ['Henvendelsen ble ikke sendt', 'Feilen er hos oss. Gå tilbake og prøv igjen om litt.'],
   email_unreachable: ['Henvendelsen ble ikke sendt', 'Feilen er hos oss. Gå tilbake og prøv igjen om litt.'],
@@ -84,6 +84,33 @@ const EXPLANATIONS: Readonly<Record<string, readonly [title: string, advice: str
   email_not_configured: ['Skjemaet er ikke i bruk', 'Ta kontakt med oss på en annen måte.'],
   origin_not_allowed: ['Skjemaet kan ikke brukes herfra', 'Gå til nettstedet vårt og prøv igjen der.'],
 };
+
+/** Says whose limit was reached, and when it opens. */
+function limitWords({ scope, headers }: Problem): readonly [title: string, advice: string] {
+  const opens = opensWords(Number(headers['retry-after']));
+  switch (scope) {
+    case 'service':
+      return ['Skjemaet er stengt for i dag', `Vi har fått for mange henvendelser. Prøv igjen ${opens}.`];
+    case 'network':
+      return ['Vent litt', `Det har kommet mange henvendelser fra nettet du bruker. Prøv igjen ${opens}.`];
+    default:
+      return ['Vent litt', `Det har kommet mange henvendelser herfra. Prøv igjen ${opens}.`];
+  }
+}
+
+/** Says how long to wait, and from one hour on until which time of the day in Norway. */
+function opensWords(seconds: number): string {
+  if (seconds < 120) return `om ${seconds} ${seconds === 1 ? 'sekund' : 'sekunder'}`;
+  if (seconds < HOUR / SECOND) return `om ${Math.ceil(seconds / 60)} minutter`;
+  const hours = Math.round((seconds * SECOND) / HOUR);
+  return `om ${hours} ${hours === 1 ? 'time' : 'timer'}, klokka ${CLOCK.format(Date.now() + seconds * SECOND)}`;
+}
+
+const CLOCK = new Intl.DateTimeFormat('nb-NO', {
+  timeZone: 'Europe/Oslo',
+  hour: '2-digit',
+  minute: '2-digit',
+});
 
 const STYLE = `
   :root { color-scheme: light dark; }

@@ -3,7 +3,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import type { MailSettings } from '../../platform/config.ts';
 import type { Cors } from '../../platform/http/cors.ts';
 import { Problem } from '../../platform/http/problem.ts';
-import type { Budgeted } from '../../platform/http/rate-limit.ts';
+import type { Budgeted } from '../../platform/http/visit.ts';
 import { log } from '../../platform/log.ts';
 import { MailNotSent, sendMail } from '../../platform/mail/send-mail.ts';
 import { MINUTE, SECOND } from '../../platform/time.ts';

@@ -179,7 +179,9 @@ function requireMethod(allowed: readonly string[], method: string): void {
 const UNCOUNTED: Visit = {
   visitor: '',
   giveBackInvalid: async () => undefined,
-  giveBackPart: async () => undefined,
+  takeBudget: async () => {
+    throw new Error('an endpoint without limits of its visitors has no budget');
+  },
 };
 
 /** @throws Problem as `validate` does, once the visit is given back. */

@@ -197,7 +197,10 @@ export const problemCodes = {
     detail: 'This Idempotency-Key was sent with another body before. Send a new key with a new body.',
   },
 
-  rate_limited: { status: 429, example: 'Too many calls. Try again in 41 seconds.' },
+  rate_limited: {
+    status: 429,
+    example: 'Too many calls: 20 are allowed in a minute. Try again in 41 seconds.',
+  },
 
   internal_error: {
     status: 500,

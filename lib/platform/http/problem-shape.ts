@@ -9,6 +9,10 @@ export const problem = z
     code: z.string().meta({ description: 'Stable; programs act on it.' }),
     detail: z.string().meta({ description: 'Says what is wrong and what to do about it, for developers.' }),
     requestId: z.string().meta({ description: 'Names the request in our logs. The same as X-Request-Id.' }),
+    scope: z.enum(['visitor', 'network', 'service']).optional().meta({
+      description:
+        'With `rate_limited`: whose limit was reached, the visitor’s own, that of all visitors of one network, or that of all visitors together.',
+    }),
     issues: z
       .array(
         z

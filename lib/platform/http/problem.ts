@@ -12,7 +12,12 @@ export interface ProblemOptions extends ErrorOptions {
   readonly issues?: readonly Issue[];
   /** Its name in logs and counters, where the caller must not learn the reason. */
   readonly reason?: string;
+  /** Whose limit was reached. */
+  readonly scope?: ProblemScope | undefined;
 }
+
+/** Whose limit a call has reached: the visitor's own, its network's, or that of all visitors together. */
+export type ProblemScope = 'visitor' | 'network' | 'service';
 
 type DetailedOptions = ProblemOptions & { readonly detail: string };
 
@@ -25,6 +30,7 @@ export class Problem extends Error {
   readonly headers: Readonly<Record<string, string>>;
   readonly issues: readonly Issue[] | undefined;
   readonly reason: string;
+  readonly scope: ProblemScope | undefined;
 
   /** A code whose detail depends on the request needs one here. */
   constructor(code: PlainProblemCode, options?: ProblemOptions);
@@ -36,6 +42,7 @@ export class Problem extends Error {
       retryAfterSeconds,
       issues,
       reason = code,
+      scope,
       ...rest
     } = options;
     super(detail, rest);
@@ -49,6 +56,7 @@ export class Problem extends Error {
     };
     this.issues = issues;
     this.reason = reason;
+    this.scope = scope;
   }
 }
 
@@ -58,9 +66,9 @@ export class Problem extends Error {
  * @see https://www.rfc-editor.org/rfc/rfc9457
  */
 export function problemResponse(problem: Problem, requestId: string): Response {
-  const { status, code, detail, issues } = problem;
+  const { status, code, detail, scope, issues } = problem;
   const title = STATUS_CODES[status];
-  const body = { type: 'about:blank', title, status, code, detail, requestId, issues };
+  const body = { type: 'about:blank', title, status, code, detail, requestId, scope, issues };
   return new Response(JSON.stringify(body), {
     status,
     headers: {

@@ -1,5 +1,5 @@
-import type { Count, Limit, Limiter, Verdict } from '../rate-limit/limiter.ts';
-import { DAY, SECOND } from '../time.ts';
+import type { Count, Limit, Verdict } from '../rate-limit/limiter.ts';
+import { DAY, HOUR, MINUTE, SECOND } from '../time.ts';
 import { Problem } from './problem.ts';
 
 /**
@@ -21,44 +21,57 @@ export function rateLimitHeaders(
   };
 }
 
-/** @throws Problem `rate_limited` when a limit refused the call. */
+/** @throws Problem `rate_limited` when a limit refused the call: whose limit it is, and when it opens. */
 export function requireAllowed(limits: readonly Limit[], verdict: Verdict): void {
   const pressing = mostPressing(verdict);
   if (verdict.isAllowed || !pressing) return;
   const seconds = secondsUntilReset(pressing);
+  // Windows of a day end at midnight UTC, all of them.
+  const at = pressing.limit.windowMs === DAY ? ', at midnight UTC' : '';
   throw new Problem('rate_limited', {
-    detail: `Too many calls. Try again in ${seconds} ${seconds === 1 ? 'second' : 'seconds'}.`,
+    detail: `${refusalWords(pressing.limit)} Try again in ${waitWords(seconds)}${at}.`,
     headers: rateLimitHeaders(limits, verdict),
     retryAfterSeconds: seconds,
     reason: pressing.limit.name,
+    scope: pressing.limit.covers,
   });
 }
 
-/** One call that was counted against a day's budget. */
-export interface Budgeted {
-  /** Uncounts a call that was not made after all. Never rejects. */
-  giveBack(): Promise<unknown>;
+function refusalWords({ limit, windowMs, covers }: Limit): string {
+  const most = `${limit} ${limit === 1 ? 'is' : 'are'} allowed in ${windowWords(windowMs)}`;
+  switch (covers) {
+    case 'service':
+      return `All visitors together have used up the day’s ${limit} calls.`;
+    case 'network':
+      return `Too many calls from your network: ${most}.`;
+    default:
+      return `Too many calls: ${most}.`;
+  }
 }
 
-/**
- * Counts one call against the budget that all visitors share for a day (UTC).
- *
- * @param perDay calls a day.
- * @param visit of a network with its own part of the budget, which `giveBack` uncounts too.
- * @throws Problem 429 `rate_limited`
- */
-export async function takeBudget(
-  limiter: Limiter,
-  name: string,
-  perDay: number,
-  visit?: { giveBackPart(): Promise<void> },
-): Promise<Budgeted> {
-  const limit = { name, limit: perDay, windowMs: DAY };
-  const verdict = await limiter.take([{ key: 'everyone', limit }]);
-  requireAllowed([limit], verdict);
-  return {
-    giveBack: () => Promise.all([...verdict.counts.map((count) => count.giveBack()), visit?.giveBackPart()]),
-  };
+function windowWords(ms: number): string {
+  const [unit, name] = (
+    [
+      [DAY, 'day'],
+      [HOUR, 'hour'],
+      [MINUTE, 'minute'],
+    ] as const
+  ).find(([length]) => ms % length === 0) ?? [SECOND, 'second'];
+  return ms === unit ? `${name === 'hour' ? 'an' : 'a'} ${name}` : `${ms / unit} ${name}s`;
+}
+
+/** Rounded up, so that nobody comes too early: `41 seconds`, `7 minutes`, `16 hours and 40 minutes`. */
+function waitWords(seconds: number): string {
+  if (seconds < 120) return quantity(seconds, 'second');
+  const minutes = Math.ceil(seconds / 60);
+  if (minutes < 120) return quantity(minutes, 'minute');
+  const rest = minutes % 60;
+  const hours = quantity(Math.floor(minutes / 60), 'hour');
+  return rest === 0 ? hours : `${hours} and ${quantity(rest, 'minute')}`;
+}
+
+function quantity(number: number, unit: string): string {
+  return `${number} ${unit}${number === 1 ? '' : 's'}`;
 }
 
 /** The limit that refused, or else the one with the fewest calls left; of equals, the one with the longest window. */

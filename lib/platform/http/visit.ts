@@ -1,5 +1,6 @@
 import type { Limiter, Verdict } from '../rate-limit/limiter.ts';
 import type { VisitorLimit, Visitors } from '../rate-limit/visitors.ts';
+import { DAY } from '../time.ts';
 import { rateLimitHeaders, requireAllowed } from './rate-limit.ts';
 
 /** The limits of one visitor, and the limiter that counts them. */
@@ -17,11 +18,24 @@ export interface Visit {
   /** Uncounts an invalid request in the limits that count only valid ones. Never rejects. */
   giveBackInvalid(): Promise<void>;
   /**
-   * Uncounts a request in the limits of parts of the day's budget, when it was given back to the budget itself. Never
-   * rejects.
+   * Counts the request against a budget that all visitors share for a day (UTC), and first against the share of it that
+   * the visitor's network may use.
+   *
+   * @param name of the limits: `chat` makes `chat-network` and `chat-budget`.
+   * @param perDay calls a day.
+   * @throws Problem 429 `rate_limited`
    */
-  giveBackPart(): Promise<void>;
+  takeBudget(name: string, perDay: number): Promise<Budgeted>;
 }
+
+/** One call that was counted against a day's budget. */
+export interface Budgeted {
+  /** Uncounts a call that was not made after all, for its network too. Never rejects. */
+  giveBack(): Promise<unknown>;
+}
+
+/** How many networks, a /24 of IPv4 or a /48 of IPv6, it takes to use up a day's budget: each may use a twentieth. */
+const SHARES = 20;
 
 /**
  * Counts a request against the limits of its visitor.
@@ -37,10 +51,12 @@ export async function countVisit(
   request: Request,
   headers: Headers,
 ): Promise<Visit> {
-  const { own, ...networks } = visitors.keysOf(request);
+  const { own, share, ...networks } = visitors.keysOf(request);
   const takings = limits.flatMap((limit) => {
-    const key = limit.network === undefined ? own : networks[limit.network];
-    return key === undefined ? [] : [{ key, limit }];
+    const { network } = limit;
+    const key = network === undefined ? own : networks[network];
+    const covers = network === undefined ? ('visitor' as const) : ('network' as const);
+    return key === undefined ? [] : [{ key, limit: { ...limit, covers } }];
   });
   const applied = takings.map(({ limit }) => limit);
   const writeHeaders = (known: Verdict) => {
@@ -49,15 +65,35 @@ export async function countVisit(
   const verdict = await limiter.take(takings);
   writeHeaders(verdict);
   requireAllowed(applied, verdict);
-  const giveBack = async (isToGiveBack: (limit: VisitorLimit) => boolean | undefined) => {
-    const counts = verdict.counts.map(async (count, index) =>
-      isToGiveBack(applied[index]!) ? await count.giveBack() : count,
-    );
-    writeHeaders({ ...verdict, counts: await Promise.all(counts) });
-  };
   return {
     visitor: own,
-    giveBackInvalid: () => giveBack(({ onlyValid }) => onlyValid),
-    giveBackPart: () => giveBack(({ partOfBudget }) => partOfBudget),
+    async giveBackInvalid() {
+      const counts = verdict.counts.map(async (count, index) =>
+        applied[index]!.onlyValid ? await count.giveBack() : count,
+      );
+      writeHeaders({ ...verdict, counts: await Promise.all(counts) });
+    },
+    takeBudget: (name, perDay) => takeBudget(limiter, share, name, perDay),
   };
+}
+
+async function takeBudget(limiter: Limiter, share: string, name: string, perDay: number): Promise<Budgeted> {
+  const day = { windowMs: DAY };
+  const ofNetwork = { ...day, name: `${name}-network`, limit: shareOf(perDay), covers: 'network' } as const;
+  const ofAll = { ...day, name: `${name}-budget`, limit: perDay, covers: 'service' } as const;
+  // In this order, so that what a network has no share for does not touch the budget, not even until it is given back.
+  const verdict = await limiter.take([
+    { key: share, limit: ofNetwork },
+    { key: 'everyone', limit: ofAll },
+  ]);
+  const giveBack = () => Promise.all(verdict.counts.map((count) => count.giveBack()));
+  // A call that the budget refused does not count for its network either.
+  if (!verdict.isAllowed) await giveBack();
+  requireAllowed([ofNetwork, ofAll], verdict);
+  return { giveBack };
+}
+
+/** Rounded down, and one call at least. */
+function shareOf(perDay: number): number {
+  return Math.max(1, Math.floor(perDay / SHARES));
 }

@@ -4,6 +4,8 @@ export interface Limit {
   readonly name: string;
   readonly limit: number;
   readonly windowMs: number;
+  /** Whose calls it counts, for the words of a refusal. If left out, those of a program that identifies itself. */
+  readonly covers?: 'visitor' | 'network' | 'service';
 }
 
 /** A call to count against a limit. */

@@ -10,22 +10,23 @@ export interface VisitorLimit extends Limit {
   readonly network?: 56 | 48;
   /** Counts only requests that are valid. */
   readonly onlyValid?: boolean;
-  /** Limits a part of a day's budget, and counts only calls that the budget counts. */
-  readonly partOfBudget?: boolean;
 }
 
 /** Names visitors without keeping their addresses. */
 export interface Visitors {
   /** @returns keys that stand for the caller: the same for each call, on every instance with the same secret. */
-  keysOf(request: Request): VisitorKeys;
+  keysOf(request: Request): VisitorNetworks;
 }
 
-interface VisitorKeys {
+/** A visitor and the networks around it, or the keys of these. */
+interface VisitorNetworks {
   /** The visitor: an IPv4 address, or the /64 of an IPv6 address. */
   readonly own: string;
   /** The wider networks of an IPv6 address; an IPv4 address has none. */
   readonly 56?: string;
   readonly 48?: string;
+  /** The network that has a share of each day's budget: the /24 of an IPv4 address, the /48 of an IPv6 address. */
+  readonly share: string;
 }
 
 export interface VisitorsOptions {
@@ -41,8 +42,12 @@ export function createVisitors({ isBehindPlatform, secret }: VisitorsOptions): V
   return {
     keysOf(request) {
       const address = isBehindPlatform ? forwardedAddress(request.headers) : socketAddress(request);
-      const { own, ...wider } = networksOf(address);
-      return { own: keyOf(own), ...('56' in wider && { 56: keyOf(wider[56]), 48: keyOf(wider[48]) }) };
+      const { own, share, 56: household, 48: customer } = networksOf(address);
+      return {
+        own: keyOf(own),
+        share: keyOf(share),
+        ...(household && customer && { 56: keyOf(household), 48: keyOf(customer) }),
+      };
     },
   };
 }
@@ -60,27 +65,30 @@ function socketAddress(request: Request & { readonly ip?: unknown }): string {
 /** The key that all callers without a known address share. */
 const LOCAL = 'local';
 
-type Networks = { readonly own: string } | { readonly own: string; readonly 56: string; readonly 48: string };
-
 /**
  * Finds the networks of an address. One IPv6 household has a whole /64 and could call from a new address each time; one
  * customer has up to a /48, which is 65,536 of those.
  *
- * @returns as `own` an IPv4 address, also of one written as IPv6; the /64 of an IPv6 address; else `local`.
+ * @returns as `own` an IPv4 address, also of one written as IPv6; the /64 of an IPv6 address; else `local`. As `share`
+ *   the /24 or /48 around it, which is about the smallest network that is announced on the internet by itself.
  * @see https://www.rfc-editor.org/rfc/rfc6177#section-2 for the networks of customers
  */
-export function networksOf(address: string): Networks {
+export function networksOf(address: string): VisitorNetworks {
   // The library also parses forms such as `0x7f.1`, which occur in URLs but never as a caller's address.
-  if (ipaddr.IPv4.isValidFourPartDecimal(address)) return { own: address };
-  if (!ipaddr.IPv6.isValid(address)) return { own: LOCAL };
+  if (ipaddr.IPv4.isValidFourPartDecimal(address)) return ofIPv4(address);
+  if (!ipaddr.IPv6.isValid(address)) return { own: LOCAL, share: LOCAL };
   const parsed = ipaddr.IPv6.parse(address);
   const embedded = embeddedIPv4(parsed);
-  if (embedded) return { own: embedded };
+  if (embedded) return ofIPv4(embedded);
   // Without its zone, which names an interface of this machine.
   const plain = new ipaddr.IPv6(parsed.parts).toString();
   const network = (bits: number) =>
     `${ipaddr.IPv6.networkAddressFromCIDR(`${plain}/${bits}`).toString()}/${bits}`;
-  return { own: network(64), 56: network(56), 48: network(48) };
+  return { own: network(64), 56: network(56), 48: network(48), share: network(48) };
+}
+
+function ofIPv4(address: string): VisitorNetworks {
+  return { own: address, share: `${ipaddr.IPv4.networkAddressFromCIDR(`${address}/24`).toString()}/24` };
 }
 
 /** The IPv4 address that an IPv6 address stands for: mapped (RFC 4291), of a translator (RFC 6145, 6052), or of 6to4. */
