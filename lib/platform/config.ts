@@ -1,6 +1,6 @@
 import { environmentOf, InvalidConfiguration, isDeployed, namesUser, readable } from './environment.ts';
 import type { Environment, Source } from './environment.ts';
-import { wrongInOrigin } from './origin-pattern.ts';
+import { readOrigin } from './origin-pattern.ts';
 import { remoteProducers } from './remote-producers.ts';
 import { limitSettings, remoteSubscribers, subscriberVariables } from './remote-subscribers.ts';
 import { SECOND, msOf } from './time.ts';
@@ -175,12 +175,15 @@ function corsOrigins(env: Environment): {
   readonly origins: readonly string[];
   readonly anyLocalhost: boolean;
 } {
-  const origins = (env.CORS_ORIGINS ?? '')
+  const entries = (env.CORS_ORIGINS ?? '')
     .split(',')
-    .map((origin) => origin.trim())
+    .map((entry) => entry.trim())
     .filter(Boolean);
-  const wrong = origins.map(wrongInOrigin).find((must) => must !== undefined);
-  if (wrong !== undefined) throw new InvalidConfiguration('CORS_ORIGINS', wrong);
+  const origins = entries.map((entry, index) => {
+    const read = readOrigin(entry, index + 1);
+    if ('wrong' in read) throw new InvalidConfiguration('CORS_ORIGINS', read.wrong);
+    return read.origin;
+  });
   return { origins, anyLocalhost: env.CORS_ORIGINS === undefined && env.VERCEL !== '1' };
 }
 

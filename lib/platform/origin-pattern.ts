@@ -2,24 +2,52 @@ import { createRequire } from 'node:module';
 
 import type * as Tldts from 'tldts';
 
-/** Scheme, host and port. One label of the host may be a star, or have one in it. */
-const PATTERN = /^https?:\/\/(?<host>[a-z0-9*-]+(?:\.[a-z0-9*-]+)*)(?::\d{1,5})?$/;
+const ORIGINS =
+  'must be origins separated by commas, for example https://www.example.no,https://*.preview.example.no';
+
+/** An entry of `CORS_ORIGINS` as browsers write its origin; one label of its host may have a star. */
+type Entry = { readonly origin: string } | { readonly wrong: string };
 
 /**
- * Checks an entry of `CORS_ORIGINS`.
+ * Reads an entry of `CORS_ORIGINS` in any spelling: capitals, a default port, a slash at the end, letters such as `æ`.
  *
  * A star may match only names that the site's owner gives out. Under a public suffix, such as `co.uk` or `vercel.app`,
  * anybody can register a name, and only the Public Suffix List knows which suffixes are public.
  *
- * @returns undefined for a valid entry, else what the variable must be.
+ * @param place of the entry in the list, from 1. What is no origin is not repeated: it may be a secret.
+ * @returns the origin, or what the variable must be.
+ * @see https://url.spec.whatwg.org/#concept-url-origin
  * @see https://publicsuffix.org/
  */
-export function wrongInOrigin(entry: string): string | undefined {
-  const { host } = PATTERN.exec(entry)?.groups ?? {};
-  if (host === undefined || entry.split('*').length > 2) {
-    return 'must be origins separated by commas, for example https://www.example.no,https://*.preview.example.no';
+export function readOrigin(entry: string, place: number): Entry {
+  const isWeb = /^https?:\/\/[^\s/\\]+[^\s\\]*$/i.test(entry);
+  if (!isWeb || !URL.canParse(entry)) return { wrong: `${ORIGINS}: ${faultOf(entry, place)}` };
+  const { origin, href, hostname } = new URL(entry);
+  if (href !== `${origin}/`) {
+    return { wrong: `${ORIGINS}: entry ${place} is longer than an origin. Write ${origin}` };
   }
-  if (!host.includes('*')) return undefined;
+  if (!hostname.includes('*')) return { origin };
+  if (!ONE_STAR.test(hostname)) {
+    return { wrong: `${ORIGINS}: ${origin} may have one star, in a label of a to z, digits and hyphens` };
+  }
+  return ofStrangers(hostname, origin) ?? { origin };
+}
+
+/** Without a dot at the end. A label with other letters would be encoded together with its star. */
+const ONE_STAR = /^(?:[\w-]+\.)*(?!xn--)[\w-]*\*[\w-]*(?:\.[\w-]+)*$/;
+
+function faultOf(entry: string, place: number): string {
+  if (entry === '*') return 'a star alone would let every page call';
+  if (entry === 'null') return 'null is the origin of every page that hides its own';
+  const [, scheme] = /^([a-z][a-z0-9+.-]*):\/\//i.exec(entry) ?? [];
+  if (scheme === undefined) return `entry ${place} begins with neither https:// nor http://`;
+  return /^https?$/i.test(scheme)
+    ? `entry ${place} has no valid host or port`
+    : `entry ${place} begins with ${scheme}://, not with https:// or http://`;
+}
+
+/** @returns what is wrong with a star that strangers' names could match. */
+function ofStrangers(host: string, origin: string): Entry | undefined {
   const { publicSuffix, isPrivate } = suffixList().parse(host.replace('*', 'x'), {
     allowPrivateDomains: true,
   });
@@ -31,7 +59,9 @@ export function wrongInOrigin(entry: string): string | undefined {
   const isOwnersName = behindStar === suffix.length && /\*[^.]/.test(host);
   if (isPrivate && isOwnersName) return undefined;
   const example = isPrivate ? `https://site-*-team.${publicSuffix}` : 'https://*.preview.example.no';
-  return `must have a name of your own behind a star, for example ${example}: ${entry} lets the pages of strangers call`;
+  return {
+    wrong: `must have a name of your own behind a star, for example ${example}: ${origin} lets the pages of strangers call`,
+  };
 }
 
 /**

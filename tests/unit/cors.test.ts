@@ -90,6 +90,60 @@ describe('an origin', () => {
   });
 });
 
+describe('a listed origin in another spelling', () => {
+  test.each([
+    ['https://www.site.no:443', SITE],
+    ['HTTPS://WWW.Site.no', SITE],
+    ['https://www.site.no/', SITE],
+    [' Https://www.site.no:0443/ ', SITE],
+    ['http://intranet:80/', 'http://intranet'],
+    ['https://bærum.kommune.no', 'https://xn--brum-voa.kommune.no'],
+    ['https://BÆRUM.kommune.no/', 'https://xn--brum-voa.kommune.no'],
+    ['https://XN--brum-voa.kommune.no', 'https://xn--brum-voa.kommune.no'],
+    ['https://*.Preview.bærum.kommune.no:443/', 'https://pr-17.preview.xn--brum-voa.kommune.no'],
+    ['http://[2001:DB8:0:0::1]:80', 'http://[2001:db8::1]'],
+    ['http://127.1:8080', 'http://127.0.0.1:8080'],
+  ])('the entry %s lists the origin that browsers write %s', async (entry, origin) => {
+    await expectAllowed(withCors({ CORS_ORIGINS: `https://other.no,${entry}` }), origin);
+  });
+
+  test.each([
+    ['*', 'a star alone would let every page call'],
+    ['null', 'null is the origin of every page that hides its own'],
+    ['www.site.no', 'entry 2 begins with neither https:// nor http://'],
+    ['localhost:3000', 'entry 2 begins with neither https:// nor http://'],
+    ['//www.site.no', 'entry 2 begins with neither https:// nor http://'],
+    ['https:www.site.no', 'entry 2 begins with neither https:// nor http://'],
+    ['ftp://www.site.no', 'entry 2 begins with ftp://, not with https:// or http://'],
+    ['https://', 'entry 2 has no valid host or port'],
+    ['https:///www.site.no', 'entry 2 has no valid host or port'],
+    ['https://www.site.no:99999', 'entry 2 has no valid host or port'],
+    ['https://www.site.no:*', 'entry 2 has no valid host or port'],
+    ['https://www.site.no https://site.no', 'entry 2 has no valid host or port'],
+    ['https://10.0.*.1', 'entry 2 has no valid host or port'],
+    ['https://www.site.no/kontakt', 'entry 2 is longer than an origin. Write https://www.site.no'],
+    ['https://www.site.no/?key=1', 'entry 2 is longer than an origin. Write https://www.site.no'],
+    ['https://www.site.no#top', 'entry 2 is longer than an origin. Write https://www.site.no'],
+    ['https://kari:secret@www.site.no', 'entry 2 is longer than an origin. Write https://www.site.no'],
+    [
+      'https://*.*.site.no',
+      'https://*.*.site.no may have one star, in a label of a to z, digits and hyphens',
+    ],
+    [
+      'https://bærum-*.site.no',
+      'https://xn--brum-*-pua.site.no may have one star, in a label of a to z, digits and hyphens',
+    ],
+    ['https://*.no.', 'https://*.no. may have one star, in a label of a to z, digits and hyphens'],
+  ])('the entry %s, which is no origin, is refused', (entry, reason) => {
+    expect(() => readConfig({ CORS_ORIGINS: `${SITE},${entry}` }).cors).toThrow(
+      expect.objectContaining({
+        variable: 'CORS_ORIGINS',
+        message: `CORS_ORIGINS must be origins separated by commas, for example https://www.example.no,https://*.preview.example.no: ${reason}`,
+      }),
+    );
+  });
+});
+
 describe('a star in a listed origin', () => {
   const preview = withCors({ CORS_ORIGINS: 'https://*.preview.site.no,https://www.*.site.org:8443' });
 
