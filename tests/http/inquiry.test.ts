@@ -103,7 +103,7 @@ function inquiryFunction(parts: Partial<Inquiry> = {}) {
       }),
   });
   return async (sentBody: object | string, headers: Record<string, string> = {}) => {
-    const isForm = sentBody instanceof URLSearchParams;
+    const isForm = sentBody instanceof URLSearchParams || sentBody instanceof FormData;
     const request = new Request('https://api.example.no/api/inquiry', {
       method: 'POST',
       body: typeof sentBody === 'string' || isForm ? sentBody : JSON.stringify(sentBody),
@@ -489,6 +489,138 @@ describe('a form', () => {
     expect(status).toBe(403);
     expect(text).toContain('Skjemaet kan ikke brukes herfra');
   });
+
+  const multipart = (fields: Record<string, string | Blob> = {}) => {
+    const data = new FormData();
+    for (const [name, value] of Object.entries({ ...body, ...fields })) data.append(name, value);
+    return data;
+  };
+  const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
+  const NAVIGATES = { accept: BROWSER, 'sec-fetch-mode': 'navigate' };
+  const FETCHES = { accept: '*/*', 'sec-fetch-mode': 'cors' };
+
+  test.each<[sent: string, headers: Record<string, string>, type: 'text/html' | 'application/json']>([
+    ['a page without script', NAVIGATES, 'text/html'],
+    ['an old browser without script', { accept: BROWSER }, 'text/html'],
+    ['a browser that accepts anything', { accept: '*/*', 'sec-fetch-mode': 'navigate' }, 'text/html'],
+    ['a program that says nothing', {}, 'text/html'],
+    ['a script that asks for a page', { accept: 'text/html', 'sec-fetch-mode': 'cors' }, 'text/html'],
+    ['fetch', FETCHES, 'application/json'],
+    ['a script that asks for JSON', { ...FETCHES, accept: 'application/json' }, 'application/json'],
+    ['axios', { ...FETCHES, accept: 'application/json, text/plain, */*' }, 'application/json'],
+    ['jQuery', { accept: 'application/json, text/javascript, */*; q=0.01' }, 'application/json'],
+    ['curl', { accept: '*/*' }, 'application/json'],
+  ])(
+    'a form from %s with the headers %j is answered, also with its errors, as %s',
+    async (_, headers, type) => {
+      for (const sent of [form, multipart]) {
+        sendgrid.behave([]);
+        const post = inquiryFunction();
+        const asked = { ...headers, origin: SITE };
+        const taken = await post(sent(), asked);
+        expect([taken.status, taken.headers.get('content-type')?.split(';')[0]]).toEqual([200, type]);
+        const wrong = await post(sent({ name: '' }), asked);
+        const problemType = type === 'text/html' ? type : 'application/problem+json';
+        expect([wrong.status, wrong.headers.get('content-type')?.split(';')[0]]).toEqual([400, problemType]);
+        const next = await post(sent({ redirect: '/takk', topic: 'Neste' }), asked);
+        expect(next.status).toBe(type === 'text/html' ? 303 : 200);
+      }
+    },
+  );
+
+  test('JSON is answered as a page to those who ask for one', async () => {
+    const answer = await inquiryFunction()(body, { accept: 'text/html' });
+    expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
+  });
+
+  test('a FormData has each field once, the last, and fields of the page’s own are ignored', async () => {
+    const sent = multipart({ message: 'Blåbær\r\nog 🫐' });
+    sent.append('topic', 'Siste');
+    sent.append('__proto__', 'x');
+    sent.append('samtykke', 'ja');
+    expect((await inquiryFunction()(sent, FETCHES)).text).toBe('{"ok":true}');
+    expect(sendgrid.mails[0]?.subject).toContain('Siste');
+    expect(sendgrid.mails[0]?.content[0]?.value).toMatch(/> Blåbær\n> og 🫐/);
+  });
+
+  test('a file field that its visitor left alone is no file', async () => {
+    const sent = multipart();
+    sent.append('vedlegg', new File([], '', { type: 'application/octet-stream' }));
+    expect((await inquiryFunction()(sent, FETCHES)).status).toBe(200);
+  });
+
+  test.each([
+    ['a file', new File(['x'], 'kart.pdf', { type: 'application/pdf' })],
+    ['an empty file with a name', new File([], 'tom.txt')],
+    ['a blob', new Blob(['x'])],
+  ])('a form with %s is refused by the name of its field', async (_, file) => {
+    const { status, text } = await inquiryFunction()(multipart({ name: file, email: '' }), FETCHES);
+    expect([status, JSON.parse(text)]).toMatchObject([
+      400,
+      {
+        code: 'validation_failed',
+        issues: [
+          { path: 'name', pointer: '/name', code: 'file_not_allowed' },
+          { path: 'name', code: 'invalid_type' },
+          { path: 'email' },
+        ],
+      },
+    ]);
+    const page = await inquiryFunction()(multipart({ vedlegg: file }), NAVIGATES);
+    expect([page.status, sendgrid.mails]).toEqual([400, []]);
+    expect(page.text).toContain('<li>Skjemaet tar ikke imot filer.</li>');
+  });
+
+  test.each([
+    ['without a boundary', 'multipart/form-data', '--x--'],
+    ['with another boundary', 'multipart/form-data; boundary=y', '--x--\r\n'],
+    [
+      'that ends early',
+      'multipart/form-data; boundary=x',
+      '--x\r\nContent-Disposition: form-data; name="name"\r\n\r\nKa',
+    ],
+    ['that is JSON', 'multipart/form-data; boundary=x', '{}'],
+  ])('a multipart body %s is refused as no form', async (_, type, sent) => {
+    const { status, text } = await inquiryFunction()(sent, { ...FETCHES, 'content-type': type });
+    expect([status, JSON.parse(text).issues]).toMatchObject([400, [{ path: '', code: 'invalid_form' }]]);
+  });
+
+  test('a multipart body in another charset is refused', async () => {
+    const headers = { ...FETCHES, 'content-type': 'multipart/form-data; boundary=x; charset=latin1' };
+    expect((await inquiryFunction()('--x--', headers)).status).toBe(415);
+  });
+
+  test.each([
+    ['a form that navigates', form, NAVIGATES, 200],
+    ['a form with files’ type that navigates', multipart, NAVIGATES, 200],
+    ['a form of an old browser', form, { accept: BROWSER }, 200],
+    ['a form that a script sends', multipart, FETCHES, 403],
+    ['JSON', () => body, FETCHES, 403],
+    ['JSON that asks for a page', () => body, NAVIGATES, 403],
+  ])(
+    '%s from a page that hides its origin is let through or refused, unreadable for the page',
+    async (...row) => {
+      const [, sent, headers, status] = row;
+      const answer = await inquiryFunction()(sent(), { ...headers, origin: 'null' });
+      expect([answer.status, answer.headers.get('vary')]).toEqual([status, 'Origin']);
+      expect(answer.headers.get('access-control-allow-origin')).toBeNull();
+    },
+  );
+
+  test.each([
+    [`${SITE}/takk`, 303],
+    ['/takk', 200],
+    ['https://evil.example/', 200],
+  ])(
+    'the form of a page that hides its origin with the redirect %s is answered %i',
+    async (redirect, status) => {
+      const { status: answeredWith } = await inquiryFunction()(form({ redirect }), {
+        ...NAVIGATES,
+        origin: 'null',
+      });
+      expect(answeredWith).toBe(status);
+    },
+  );
 
   test('a form that falls into the trap goes on like any other', async () => {
     const answer = await inquiryFunction()(form({ [TRAP]: 'x', redirect: `${SITE}/takk` }));

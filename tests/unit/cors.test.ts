@@ -323,6 +323,23 @@ describe('a preflight', () => {
     });
     expect(handle).not.toHaveBeenCalled();
   });
+
+  test.each([
+    [
+      'content-type,sentry-trace,baggage,traceparent,x-requested-with,cache-control',
+      'content-type, sentry-trace, baggage, traceparent, x-requested-with, cache-control',
+    ],
+    [' X-Datadog-Trace-Id ,, newrelic', 'X-Datadog-Trace-Id, newrelic'],
+    ['x:y, x y, æ, "x", x/y, traceparent', 'traceparent'],
+    ['', 'Content-Type, Idempotency-Key, X-Request-Id'],
+  ])('a preflight that names the headers %j is granted %j', async (named, allowed) => {
+    const headers = new Headers({ origin: SITE, 'access-control-request-method': 'POST' });
+    headers.set('access-control-request-headers', Buffer.from(named).toString('latin1'));
+    const request = new Request('https://postbud.example/api/chat', { method: 'OPTIONS', headers });
+    const response = await withCors({ CORS_ORIGINS: SITE }).fetch(request);
+    expect(response.headers.get('access-control-allow-headers')).toBe(allowed);
+    expect(response.headers.get('access-control-allow-credentials')).toBeNull();
+  });
 });
 
 describe('every answer to a listed origin', () => {
@@ -355,7 +372,7 @@ describe('every answer to a listed origin', () => {
         'Origin',
       ]);
       expect(response.headers.get('access-control-expose-headers')).toBe(
-        'Retry-After, RateLimit, RateLimit-Policy, X-Request-Id',
+        'Retry-After, RateLimit, RateLimit-Policy, X-Request-Id, Idempotent-Replayed',
       );
       expect(response.headers.get('access-control-allow-credentials')).toBeNull();
     },

@@ -4,24 +4,21 @@ import { raw } from 'hono/html';
 
 import { corsHeaders } from '../../platform/http/cors.ts';
 import type { Cors } from '../../platform/http/cors.ts';
+import { wantsPage } from '../../platform/http/negotiate.ts';
 import { problemResponse } from '../../platform/http/problem.ts';
 import type { Problem } from '../../platform/http/problem.ts';
 import { html } from '../../platform/markup.ts';
 import { HOUR, SECOND } from '../../platform/time.ts';
 
-/** Whether a page without script sent the request: its visitor sees the answer itself. */
-export function isForm(request: Request): boolean {
-  return /^application\/x-www-form-urlencoded *(;|$)/i.test(request.headers.get('content-type') ?? '');
-}
-
 /**
- * Answers a form whose inquiry was sent.
+ * Answers a page without script whose inquiry was sent.
  *
- * @param wanted the page's `redirect`; a path is relative to the page's origin.
+ * @param wanted the page's `redirect`; a path is relative to the page's origin, unless the page hides it.
  * @returns 303 to it if its origin is allowed, else a page that confirms the inquiry.
  */
 export function sentAnswer(request: Request, wanted: string | undefined, cors: Cors): Response {
-  const base = request.headers.get('origin') ?? undefined;
+  const origin = request.headers.get('origin') ?? 'null';
+  const base = origin === 'null' ? undefined : origin;
   const target = wanted !== undefined && URL.canParse(wanted, base) ? new URL(wanted, base) : undefined;
   if (target && /^https?:$/.test(target.protocol) && isAllowed(cors, target.origin)) {
     return new Response(null, { status: 303, headers: { location: target.href } });
@@ -35,13 +32,15 @@ function isAllowed(cors: Cors, origin: string): boolean {
   return headers['access-control-allow-origin'] === origin;
 }
 
-/** Writes a problem as a page for the visitor, if a form was sent. */
+/** Writes a problem as a page for a visitor who sees the answer itself. */
 export function problemForVisitor(problem: Problem, requestId: string, request: Request): Response {
-  if (!isForm(request)) return problemResponse(problem, requestId);
+  if (!wantsPage(request)) return problemResponse(problem, requestId);
   const { status, code, headers, issues = [] } = problem;
-  const errors = issues.map((issue) => `${LABELS[issue.path] ?? 'Skjemaet'} ${complaint(issue.code)}.`);
+  const errors = new Set(
+    issues.map((issue) => `${LABELS[issue.path] ?? 'Skjemaet'} ${complaint(issue.code)}.`),
+  );
   const [title, advice] = code === 'rate_limited' ? limitWords(problem) : (EXPLANATIONS[code] ?? UNKNOWN);
-  return page(status, title, [advice], { errors, requestId, headers });
+  return page(status, title, [advice], { errors: [...errors], requestId, headers });
 }
 
 const LABELS: Readonly<Record<string, string>> = {
@@ -67,6 +66,8 @@ function complaint(code: string): string {
       return 'er for lang';
     case 'invalid_email':
       return 'er ikke en e-postadresse';
+    case 'file_not_allowed':
+      return 'tar ikke imot filer';
     default:
       return 'er ikke riktig fylt ut';
   }

@@ -2,12 +2,13 @@ import { createHash, randomUUID } from 'node:crypto';
 
 import type { MailSettings } from '../../platform/config.ts';
 import type { Cors } from '../../platform/http/cors.ts';
+import { wantsPage } from '../../platform/http/negotiate.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import type { Budgeted } from '../../platform/http/visit.ts';
 import { log } from '../../platform/log.ts';
 import { MailNotSent, sendMail } from '../../platform/mail/send-mail.ts';
 import { MINUTE, SECOND } from '../../platform/time.ts';
-import { isForm, sentAnswer } from './form-answers.ts';
+import { sentAnswer } from './form-answers.ts';
 import { recordMailed } from './inquiry-event.ts';
 import type { InquiryEvent } from './inquiry-event.ts';
 import { inquiryMail } from './inquiry-mail.ts';
@@ -106,7 +107,9 @@ async function send(inquiry: Inquiry, settings: MailSettings): Promise<void> {
 }
 
 function success({ request, body, cors }: Inquiry, isReplay: boolean): Response {
-  const response = isForm(request) ? sentAnswer(request, body.redirect, cors) : Response.json({ ok: true });
+  const response = wantsPage(request)
+    ? sentAnswer(request, body.redirect, cors)
+    : Response.json({ ok: true });
   if (isReplay) response.headers.set('idempotent-replayed', 'true');
   return response;
 }

@@ -25,7 +25,7 @@ export const inquiryRoute = {
   tag: 'Inquiry',
   summary: 'Send an inquiry to the administrator',
   description:
-    'Answers once the mail provider has accepted the mail. An inquiry is sent once for each `Idempotency-Key`, and once for the same content from the same visitor within 10 minutes. An invalid request counts as a try, not as an inquiry. A form from a page without script is answered with a 303 to its `redirect` if that has an allowed origin, else with a page. Texts are trimmed before they are measured; optional fields may be empty.',
+    'Answers once the mail provider has accepted the mail. An inquiry is sent once for each `Idempotency-Key`, and once for the same content from the same visitor within 10 minutes. An invalid request counts as a try, not as an inquiry. A form from a page without script is answered with a 303 to its `redirect` if that has an allowed origin, else with a page; whoever prefers `application/json` gets JSON. Texts are trimmed before they are measured; optional fields may be empty.',
   access: 'anyone',
   cors: 'listed',
   isLimited: true,

@@ -4,9 +4,20 @@ import { Problem } from './problem.ts';
 
 /** The media types of bodies: JSON, and the form of a page without script. */
 export const mediaTypes = ['application/json', 'application/x-www-form-urlencoded'] as const;
+/** Of `FormData` too. */
+export const publicTypes = [...mediaTypes, 'multipart/form-data'] as const;
 /** Of CloudEvents, one or several. */
 export const eventTypes = ['application/cloudevents+json', 'application/cloudevents-batch+json'] as const;
-export type MediaType = (typeof mediaTypes)[number] | (typeof eventTypes)[number];
+export type MediaType = (typeof publicTypes)[number] | (typeof eventTypes)[number];
+
+/** Whether the body is declared as a form. */
+export function isForm({ headers }: Request): boolean {
+  return isFormType(parseMediaType(headers.get('content-type') ?? '')?.essence);
+}
+
+export function isFormType(essence: string | undefined): boolean {
+  return essence === 'application/x-www-form-urlencoded' || essence === 'multipart/form-data';
+}
 
 /** Requires a body that is declared as JSON in UTF-8. @throws Problem 415 `unsupported_media_type` */
 export function requireJson(request: Request): void {

@@ -6,7 +6,7 @@ import { InvalidConfiguration } from '../config.ts';
 import { FUNCTION_LIFE_MS, withinLife } from '../lifetime.ts';
 import { log, logError } from '../log.ts';
 import { inRequestSpan } from '../telemetry/request.ts';
-import { mediaTypes } from './body.ts';
+import { publicTypes } from './body.ts';
 import { corsHeaders, preflightResponse, requireOrigin } from './cors.ts';
 import type { Cors } from './cors.ts';
 import { Problem, problemResponse } from './problem.ts';
@@ -61,7 +61,7 @@ interface BodyDeclaration<Body> {
   readonly schema: z.ZodType<Body>;
   /** The longest accepted body, as sent. */
   readonly limitBytes: number;
-  /** Also accepts `application/x-www-form-urlencoded`, as an object of strings. */
+  /** Also accepts `application/x-www-form-urlencoded` and `multipart/form-data`, as an object of strings. */
   readonly forms?: boolean;
 }
 
@@ -136,15 +136,15 @@ async function answer<Body>(
       for (const [name, value] of Object.entries(corsHeaders(cors, request))) guarded.set(name, value);
     declaration.guard?.(request);
     requireMethod(methods, request.method);
-    if (request.method === 'OPTIONS') return preflightResponse(methods);
-    if (cors) requireOrigin(cors, request);
+    if (request.method === 'OPTIONS') return preflightResponse(methods, request);
+    if (cors) requireOrigin(cors, request, declaration.body?.forms);
     if (!declaration.body) {
       const visit = visitorLimits ? await countVisit(visitorLimits(), request, guarded) : UNCOUNTED;
       const { visitor } = visit;
       return await declaration.handle(request, { requestId, visitor, visit, body: undefined });
     }
     const { schema, limitBytes, forms } = declaration.body;
-    const content = await readContent(request, forms ? mediaTypes : ['application/json'], limitBytes);
+    const content = await readContent(request, forms ? publicTypes : ['application/json'], limitBytes);
     const visit = visitorLimits ? await countVisit(visitorLimits(), request, guarded) : UNCOUNTED;
     const body = await validOf(visit, () => validated(content, schema));
     return await declaration.handle(request, { requestId, visitor: visit.visitor, visit, body });

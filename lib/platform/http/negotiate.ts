@@ -1,5 +1,6 @@
 import { MIMEType } from 'node:util';
 
+import { isForm } from './body.ts';
 import { Problem } from './problem.ts';
 
 /**
@@ -11,6 +12,20 @@ import { Problem } from './problem.ts';
 export function wantsHtml(headers: Headers): boolean {
   const { html, json } = qualitiesOf(headers);
   return html > json;
+}
+
+/**
+ * Whether a visitor sees the answer itself, since a page sent its form without script. A script that sends a form gets
+ * JSON, unless it asks for a page: `fetch` accepts anything, a browser that follows a form prefers `text/html`.
+ *
+ * @see https://www.w3.org/TR/fetch-metadata/#sec-fetch-mode-header
+ */
+export function wantsPage(request: Request): boolean {
+  const { headers } = request;
+  const { html, json } = qualitiesOf(headers);
+  if (html !== json) return html > json;
+  const mode = headers.get('sec-fetch-mode') ?? (headers.has('accept') ? 'cors' : 'navigate');
+  return mode === 'navigate' && isForm(request);
 }
 
 /** Whether the caller prefers a file of comma-separated values to a page and to JSON. */

@@ -61,7 +61,7 @@ interface Body {
   readonly schema: z.ZodType;
   /** Whether a request may come without one. */
   readonly isOptional?: boolean;
-  /** Whether forms are accepted in addition to JSON. */
+  /** Whether forms are accepted in addition to JSON; of `multipart/form-data` too, where other pages may call. */
   readonly forms?: boolean;
   /** The media types in place of JSON, each with its shape. */
   readonly byType?: Readonly<Record<string, z.ZodType>>;
@@ -116,6 +116,7 @@ export const JSON_TYPE = 'application/json';
 export const HTML_TYPE = 'text/html';
 export const CSV_TYPE = 'text/csv';
 export const FORM_TYPE = 'application/x-www-form-urlencoded';
+export const MULTIPART_TYPE = 'multipart/form-data';
 export const PROBLEM_TYPE = 'application/problem+json';
 
 /** A successful answer. */

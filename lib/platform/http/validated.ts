@@ -1,6 +1,6 @@
 import type * as z from 'zod';
 
-import { readBody, requireMediaType } from './body.ts';
+import { isFormType, readBody, requireMediaType } from './body.ts';
 import type { MediaType } from './body.ts';
 import type { Issue } from './problem-codes.ts';
 import { Problem } from './problem.ts';
@@ -9,6 +9,14 @@ import { Problem } from './problem.ts';
 export interface Content {
   readonly type: MediaType;
   readonly bytes: Uint8Array;
+  /** The fields of a form, or the problem of one that cannot be read. */
+  readonly form?: Form | Problem;
+}
+
+interface Form {
+  readonly texts: Readonly<Record<string, string>>;
+  /** An issue for each file: no form may bring one. */
+  readonly files: readonly Issue[];
 }
 
 /**
@@ -31,7 +39,10 @@ export async function readContent(
   limitBytes: number,
 ): Promise<Content> {
   const type = requireMediaType(request, taken);
-  return { type, bytes: await readBody(request, limitBytes) };
+  const bytes = await readBody(request, limitBytes);
+  return isFormType(type)
+    ? { type, bytes, form: await parseForm(bytes, request.headers.get('content-type') ?? '') }
+    : { type, bytes };
 }
 
 /**
@@ -39,20 +50,25 @@ export async function readContent(
  *
  * @throws Problem 400 `validation_failed` with an issue for every wrong field.
  */
-export function validated<Value>({ type, bytes }: Content, schema: z.ZodType<Value>): Value {
-  const isForm = type === 'application/x-www-form-urlencoded';
-  return requireValid(isForm ? parseForm(bytes) : parseJson(bytes), schema);
+export function validated<Value>({ bytes, form }: Content, schema: z.ZodType<Value>): Value {
+  if (form instanceof Problem) throw form;
+  return form ? requireValid(form.texts, schema, form.files) : requireValid(parseJson(bytes), schema);
 }
 
 /**
  * Checks a value from outside, such as a query's fields, against a schema.
  *
+ * @param known issues that were found before.
  * @throws Problem 400 `validation_failed` with an issue for every wrong field.
  */
-export function requireValid<Value>(value: unknown, schema: z.ZodType<Value>): Value {
+export function requireValid<Value>(
+  value: unknown,
+  schema: z.ZodType<Value>,
+  known: readonly Issue[] = [],
+): Value {
   const parsed = schema.safeParse(value, { error: inWords });
-  if (parsed.success) return parsed.data;
-  throw invalid(parsed.error.issues.map(issueOf));
+  if (parsed.success && known.length === 0) return parsed.data;
+  throw invalid([...known, ...(parsed.error?.issues.map(issueOf) ?? [])]);
 }
 
 /** Says what was expected and what was given, where the schema has no message of its own. */
@@ -105,9 +121,33 @@ function got(value: unknown): string {
   return Number.isNaN(value) || written.length > LONGEST_GIVEN ? '' : `, got ${written}`;
 }
 
-/** Invalid UTF-8 becomes replacement characters, percent-encoded or not, as the URL standard has it. */
-function parseForm(bytes: Uint8Array): Record<string, string> {
-  return Object.fromEntries(new URLSearchParams(new TextDecoder().decode(bytes)));
+/**
+ * Parses a form as browsers write it. Invalid UTF-8 becomes replacement characters, percent-encoded or not.
+ *
+ * @param type the whole header, with the boundary of a multipart body.
+ * @see https://fetch.spec.whatwg.org/#dom-body-formdata
+ */
+async function parseForm(bytes: Uint8Array, type: string): Promise<Form | Problem> {
+  let fields: FormData;
+  try {
+    fields = await new Response(bytes.slice(), { headers: { 'content-type': type } }).formData();
+  } catch {
+    const message = 'expected a form as browsers send it';
+    return invalid([{ path: '', pointer: '', code: 'invalid_form', message }]);
+  }
+  const texts = [...fields].filter((field): field is [string, string] => typeof field[1] === 'string');
+  const files = [...fields].flatMap(([name, value]) => (isFile(value) ? [fileIssue(name)] : []));
+  return { texts: Object.fromEntries(texts), files };
+}
+
+/** A browser sends an empty file without a name for a field that its visitor left alone. */
+function isFile(value: string | File): boolean {
+  return typeof value !== 'string' && (value.size > 0 || value.name !== '');
+}
+
+function fileIssue(name: string): Issue {
+  const message = 'expected a text, got a file: this endpoint takes no files';
+  return { path: name, pointer: pointerOf([name]), code: 'file_not_allowed', message };
 }
 
 function parseJson(bytes: Uint8Array): unknown {
@@ -127,8 +167,13 @@ function issueOf(issue: z.core.$ZodIssue): Issue {
   const steps = issue.path.map(String);
   return {
     path: steps.join('.'),
-    pointer: steps.map((step) => `/${step.replaceAll('~', '~0').replaceAll('/', '~1')}`).join(''),
+    pointer: pointerOf(steps),
     code: issue.code === 'invalid_format' ? `invalid_${issue.format}` : issue.code,
     message: issue.message,
   };
+}
+
+/** @see https://www.rfc-editor.org/rfc/rfc6901 */
+function pointerOf(steps: readonly string[]): string {
+  return steps.map((step) => `/${step.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 }

@@ -4,7 +4,7 @@ import * as z from 'zod';
 
 import { headers } from '../answer-headers.ts';
 import type { HeaderName } from '../answer-headers.ts';
-import { FORM_TYPE, HTML_TYPE, JSON_TYPE, PROBLEM_TYPE } from '../operation.ts';
+import { FORM_TYPE, HTML_TYPE, JSON_TYPE, MULTIPART_TYPE, PROBLEM_TYPE } from '../operation.ts';
 import type { Access, Answer, EventStream, Example, Operation, Parameter } from '../operation.ts';
 import { problemCodes } from '../problem-codes.ts';
 import type { ProblemCode } from '../problem-codes.ts';
@@ -88,7 +88,13 @@ export class OperationWriter {
     };
     return {
       required: !isOptional,
-      content: { ...Object.fromEntries(content), ...(form && { [FORM_TYPE]: form }) },
+      content: {
+        ...Object.fromEntries(content),
+        ...(form && {
+          [FORM_TYPE]: form,
+          ...(operation.cors && { [MULTIPART_TYPE]: { schema: form.schema } }),
+        }),
+      },
       'x-limit-bytes': limitBytes,
     };
   }
