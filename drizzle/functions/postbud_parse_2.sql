@@ -4,7 +4,7 @@
 -- list costs a few statements for each field of its items, and not a call for each item.
 --
 -- `given` is null where there is nothing to check. `parsed` are the values without the fields that their schema does not
--- name, as `emit` stores them; null if all stay as they are. `places`, `paths` and `problems` say which values (counted
+-- name and with instants at `+00:00` written with `Z`, as `emit` stores them; null if all stay as they are. `places`, `paths` and `problems` say which values (counted
 -- from 1) do not fit, where in them (`lines.0.amountMinor`) and why. No problem repeats a value, which may be personal.
 create or replace function postbud_parse_2(
   schema jsonb, given jsonb[], out parsed jsonb[], out places int[], out paths text[], out problems text[]
@@ -32,6 +32,8 @@ declare
   has_failed boolean[];
   remaining jsonb[] := given;
   is_first boolean := true;
+  -- No other pattern ends so.
+  is_instant boolean := coalesce(schema ->> 'quickPattern' like '%Z$', false);
   place int;
   part record;
   found record;
@@ -71,6 +73,16 @@ begin
       remaining := array(select case when failed then value end from unnest(remaining, has_failed) as tried(value, failed));
     end loop;
     return;
+  end if;
+
+  if is_instant and exists (
+    select from unnest(given) as spelt(value) where jsonb_typeof(value) = 'string' and value #>> '{}' ~ '[+-]00:00$')
+  then
+    given := array(
+      select case jsonb_typeof(value)
+        when 'string' then to_jsonb(regexp_replace(value #>> '{}', '[+-]00:00$', 'Z')) else value end
+      from unnest(given) with ordinality as spelt(value, nth) order by nth);
+    parsed := given;
   end if;
 
   select coalesce(array_agg(checked.place) filter (where problem is not null), '{}'),

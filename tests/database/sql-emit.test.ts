@@ -81,6 +81,28 @@ describe('an event emitted by SQL', () => {
     }
   });
 
+  test('has its instants at +00:00 stored in UTC, as emit does, wherever in a payload they are', async ({
+    bus,
+    emitBySql,
+  }) => {
+    const elsewhere = (payload: unknown) =>
+      JSON.parse(JSON.stringify(payload).replaceAll(/(T[\d:.]+)Z"/g, '$1+00:00"')) as never;
+    const sent = topics().filter(
+      // A provider's body is kept as it came.
+      ([topic, { example }]) =>
+        !topic.startsWith('webhook.') && JSON.stringify(example) !== JSON.stringify(elsewhere(example)),
+    );
+    expect(sent.length).toBeGreaterThan(50);
+    for (const [topic, { example }] of sent) {
+      await emit(bus.db, topic, elsewhere(example));
+      await emitBySql(topic, elsewhere(example));
+      const stored = await rows<{ payload: unknown }>(bus.db, 'select payload from events where topic = $1', [
+        topic,
+      ]);
+      expect(stored, topic).toEqual([{ payload: example }, { payload: example }]);
+    }
+  });
+
   test('is delivered, in one order with those of emit', async ({ bus, emitBySql, ledger, handed }) => {
     for (let number = 1; number <= 20; number += 2) {
       await emit(bus.db, 'payment.captured', payment(number));

@@ -90,7 +90,7 @@ describe('lib/bus/README.md', () => {
       .filter((path) => path.endsWith('.ts') && !path.startsWith('catalog/'))
       .map((path) => `lib/bus/${path}`);
     const forOthers =
-      /_(?:emit|record_posted_\d+|cancel_timer_once_\d+|require_emitter_\d+|parse_\d+|edits_\d+|refuse_payload_\d+|(?:add|sum)_\d+|(?:apply|withdraw)_grants_\d+)\.sql$/;
+      /_(?:emit|record_posted_\d+|differing_(?:use|fact)_\d+|cancel_timer_once_\d+|require_emitter_\d+|parse_\d+|edits_\d+|refuse_payload_\d+|(?:add|sum)_\d+|(?:apply|withdraw)_grants_\d+)\.sql$/;
     const functions = readdirSync(new URL('drizzle/functions/', root))
       .filter((name) => !forOthers.test(name))
       .map((name) => `drizzle/functions/${name}`);

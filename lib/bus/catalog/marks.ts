@@ -120,7 +120,8 @@ function isWrapper(schema: z.core.$ZodType): schema is Wrapper {
 const CLOSED_FORMATS: ReadonlySet<string> = new Set(['date', 'datetime', 'time', 'duration', 'uuid', 'guid']);
 
 function isClosed(schema: z.core.$ZodType): boolean {
-  if (schema instanceof z.ZodStringFormat) return CLOSED_FORMATS.has(schema.format ?? '');
+  if (schema instanceof z.ZodStringFormat || schema instanceof z.ZodString)
+    return CLOSED_FORMATS.has(schema.format ?? '');
   return (
     schema instanceof z.ZodEnum ||
     schema instanceof z.ZodLiteral ||

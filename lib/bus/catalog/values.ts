@@ -1,7 +1,13 @@
 import * as z from 'zod';
 
-/** An instant as an ISO 8601 string in UTC, as events carry it. */
-export const instant = z.iso.datetime();
+/**
+ * An instant as an ISO 8601 string in UTC, as events carry it. The offset `+00:00` is written with `Z`: one instant has one
+ * spelling for subscribers and searches, whatever its producer's language writes.
+ */
+export const instant = z
+  .string()
+  .overwrite((text) => text.replace(/[+-]00:00$/, 'Z'))
+  .check(z.iso.datetime('expected an instant of UTC, for example 2026-02-21T09:30:00Z'));
 
 /** A calendar day, `YYYY-MM-DD`. */
 export const day = z.iso.date();

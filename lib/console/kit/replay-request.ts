@@ -23,9 +23,9 @@ const agoOrInstant = z
   .string(AGO_OR_INSTANT)
   .refine((text) => isAgo(text) || isInstant(text), AGO_OR_INSTANT);
 
-/** Whether a text is an instant in UTC that the database accepts. */
+/** Whether a text is an instant, with its offset, that the database accepts. */
 export function isInstant(text: string): boolean {
-  return z.iso.datetime().safeParse(text).success && Date.parse(text) >= 0;
+  return z.iso.datetime({ offset: true }).safeParse(text).success && Date.parse(text) >= 0;
 }
 
 function isAgo(text: string): boolean {

@@ -8,13 +8,17 @@ import { answered, JSON_TYPE, refused } from '../../platform/http/operation.ts';
 import type { Operation } from '../../platform/http/operation.ts';
 import { nearest } from '../../platform/nearest.ts';
 import { isStorable, NOT_STORABLE, unstorable } from '../../platform/storable.ts';
+import { dedupeKeyOf, SOURCE } from './source.ts';
 
-const LENGTH = 'expected 1 to 255 characters';
+const MOST_CHARACTERS = 255;
+const LENGTH = `expected 1 to ${MOST_CHARACTERS} characters`;
 
 const storable = z.string().refine(isStorable, NOT_STORABLE);
 
 /** What is kept in a column of its own, and looked up. */
-const key = storable.min(1, LENGTH).max(255, LENGTH);
+const key = storable.min(1, LENGTH).max(MOST_CHARACTERS, LENGTH);
+
+const orderingKey = storable.max(MOST_CHARACTERS, `expected at most ${MOST_CHARACTERS} characters`);
 
 const topicNames = topics().map(([name]) => name);
 
@@ -41,9 +45,17 @@ export const cloudEvent = z
     specversion: z.literal('1.0', 'expected 1.0'),
     id: key.meta({
       description:
-        'The producer’s own id of the event. The same again, of the same `type`, is a duplicate for as long as the first one is kept.',
+        'The producer’s own id of the event. The same again from the same `source` and of the same `type` is a duplicate for as long as the first one is kept, and `conflicting_duplicate` with other data.',
     }),
-    source: z.string().meta({ description: 'The producer, by its name in the catalog.' }),
+    source: key
+      .regex(
+        SOURCE,
+        'expected the producer’s name or a URI that ends in it, for example bookings or https://bookings.example.no/bookings',
+      )
+      .meta({
+        description:
+          'The producer, by its name in the catalog, or a URI reference whose last part, behind `/`, `:` or `#`, is that name.',
+      }),
     type: topic.meta({ description: 'A topic of the catalog, such as `booking.approved`.' }),
     datacontenttype: storable
       .regex(/^application\/(?:[\w.+-]+\+)?json\b/i, 'expected application/json')
@@ -56,10 +68,11 @@ export const cloudEvent = z
       .positive()
       .optional()
       .meta({ description: 'The payload’s version. By default the newest one that fits.' }),
-    orderingkey: storable.max(255, 'expected at most 255 characters').optional().meta({
+    partitionkey: orderingKey.optional().meta({
       description:
         'Narrows the order to the topic’s events with the same key; an empty one is the order of the whole topic. By default the topic’s own.',
     }),
+    orderingkey: orderingKey.optional().meta({ description: 'Another name for `partitionkey`.' }),
     correlationid: key.optional(),
     causationid: key.optional(),
     traceparent: key.optional(),
@@ -72,7 +85,20 @@ export const cloudEvent = z
     }),
   })
   .superRefine((event, context) => {
-    const { type, data, schemaversion, timerkey } = event;
+    const { type, data, schemaversion, timerkey, partitionkey = '', orderingkey = partitionkey } = event;
+    if (event.partitionkey !== undefined && orderingkey !== partitionkey)
+      context.addIssue({
+        code: 'custom',
+        path: ['orderingkey'],
+        message: 'expected the same as partitionkey, whose other name it is: send one of them',
+      });
+    const ownKey = dedupeKeyOf(event);
+    if (ownKey !== event.id && ownKey.length > MOST_CHARACTERS)
+      context.addIssue({
+        code: 'custom',
+        path: ['id'],
+        message: `expected at most ${MOST_CHARACTERS} characters together with source`,
+      });
     if (timerkey === undefined ? event.at === NEVER : event.at === undefined)
       context.addIssue({
         code: 'custom',
@@ -161,6 +187,14 @@ const EVENT_TYPE = 'application/cloudevents+json';
 const BATCH_TYPE = 'application/cloudevents-batch+json';
 const signed = { 'webhook-id': 'msg_01J9ZK3V7Q' };
 
+/** Of an event in binary mode, whose attributes are headers. */
+const payload = z.unknown().meta({ description: 'The payload of an event in binary mode.' });
+
+const { data: _data, data_base64: _base64, datacontenttype: _type, ...inHeaders } = cloudEvent.shape;
+
+/** The attributes that are headers in binary mode, where `content-type` is the type of the data. */
+export const attributes: Readonly<Record<string, z.ZodType>> = inHeaders;
+
 export const eventsRoute = {
   id: 'postEvents',
   method: 'post',
@@ -168,7 +202,7 @@ export const eventsRoute = {
   tag: 'Event bus',
   summary: 'Record events of a producer elsewhere',
   description:
-    'For producers without this database. Takes one CloudEvent, or a batch of at most 100, and records all of them or none. Answers 200 once they are recorded, also for duplicates; after 429, 5xx or no answer, send the same request again. It is signed by Standard Webhooks with a secret of PRODUCER_<NAME>_SECRET, of which the timestamp may be off by 300 seconds.',
+    'For producers without this database. Takes one CloudEvent, as `application/cloudevents+json` or in binary mode (its attributes as `ce-` headers, its data as `application/json`), or a batch of at most 100, and records all of them or none. Answers 200 once they are recorded, also for duplicates; after 429, 5xx or no answer, send the same request again. It is signed by Standard Webhooks with a secret of PRODUCER_<NAME>_SECRET, of which the timestamp may be off by 300 seconds.',
   access: 'producer',
   parameters: [
     { in: 'header', name: 'webhook-id', description: 'The request’s own id.', schema: z.string().max(255) },
@@ -178,10 +212,16 @@ export const eventsRoute = {
       description: 'The time of signing, in Unix seconds.',
       schema: z.string().regex(/^\d+$/),
     },
+    ...Object.entries(attributes).map(([name, schema]) => ({
+      in: 'header' as const,
+      name: `ce-${name}`,
+      description: `\`${name}\` in binary mode, percent-encoded.`,
+      schema: schema.optional(),
+    })),
   ],
   body: {
     schema: z.union([cloudEvent, eventBatch]),
-    byType: { [EVENT_TYPE]: cloudEvent, [BATCH_TYPE]: eventBatch },
+    byType: { [EVENT_TYPE]: cloudEvent, [BATCH_TYPE]: eventBatch, [JSON_TYPE]: payload },
     limitBytes: EVENTS_LIMIT_BYTES,
   },
   answers: [{ status: 200, description: 'The events are recorded.', content: { [JSON_TYPE]: taken } }],
@@ -190,6 +230,7 @@ export const eventsRoute = {
     'incomplete_body',
     'invalid_signature',
     'not_your_topic',
+    'conflicting_duplicate',
     'body_too_large',
     'unsupported_media_type',
     'unsupported_encoding',
@@ -219,6 +260,43 @@ export const eventsRoute = {
             id: 'bookings-48214-approved',
             eventId: '019c7f40-2b7d-7e10-8a6b-0d4f5e6a7b90',
             duplicate: false,
+          },
+        ],
+      }),
+    },
+    'in-binary-mode': {
+      summary: 'One event in binary mode',
+      parameters: {
+        ...signed,
+        'ce-specversion': '1.0',
+        'ce-id': 'bookings-48215-approved',
+        'ce-source': 'https://bookings.example.no/bookings',
+        'ce-type': APPROVED.type,
+      },
+      type: JSON_TYPE,
+      json: APPROVED.data,
+      answer: answered({
+        events: [
+          {
+            id: 'bookings-48215-approved',
+            eventId: '019c7f40-3c11-7d45-9b1f-5a6c7d8e9f01',
+            duplicate: false,
+          },
+        ],
+      }),
+    },
+    'an-id-of-another-fact': {
+      summary: 'With the id of another fact',
+      parameters: signed,
+      type: EVENT_TYPE,
+      json: { ...APPROVED, data: { ...APPROVED.data, bookingId: 'bkg_other' } },
+      answer: refused('conflicting_duplicate', {
+        issues: [
+          {
+            path: 'id',
+            pointer: '/id',
+            code: 'conflicting_duplicate',
+            message: 'expected an id of its own: the event recorded for it differs in data',
           },
         ],
       }),

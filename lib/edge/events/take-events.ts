@@ -1,20 +1,24 @@
+import * as z from 'zod';
+
 import { catalog, isTopicName, producerNames } from '../../bus/catalog/catalog.ts';
 import { InvalidPayload } from '../../bus/outbox/errors.ts';
 import { refusalOf } from '../../bus/outbox/refusal.ts';
 import { readable } from '../../platform/config.ts';
 import type { InvalidConfiguration, RemoteProducer } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
-import { eventTypes, readBody, requireMediaType } from '../../platform/http/body.ts';
+import { readBody } from '../../platform/http/body.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { requireAllowed } from '../../platform/http/rate-limit.ts';
-import { validated } from '../../platform/http/validated.ts';
 import type { Limiter } from '../../platform/rate-limit/limiter.ts';
 import { SECOND } from '../../platform/time.ts';
 import { inTime, unstored } from '../store-limit.ts';
 import { verifyWebhook } from '../webhooks/verify.ts';
+import { eventsIn, modeOf } from './modes.ts';
+import type { Mode } from './modes.ts';
 import { recordAll } from './record.ts';
-import { EVENTS_LIMIT_BYTES, cloudEvent, eventBatch } from './route.ts';
+import { EVENTS_LIMIT_BYTES } from './route.ts';
 import type { ProducedEvent, Taken } from './route.ts';
+import { producerOf } from './source.ts';
 
 export interface EventsIntake {
   readonly request: Request;
@@ -33,28 +37,26 @@ const LIMIT = { name: 'events', limit: 3000, windowMs: 10 * SECOND };
  * the relay looks at once. When it resolves, they are recorded. After `database_unavailable` they may be; sent again, they
  * are duplicates then. After any other error nothing is recorded.
  *
- * @throws Problem 503 `events_not_configured`, 415, 413, 401, 429, 400, 403, in this order of checks: a forged request
- *   uses up nothing of a producer's limit; 503 `database_unavailable` after five seconds at the latest.
+ * @throws Problem 503 `events_not_configured`, 415, 413, 401, 429, 400, 403, 409, in this order of checks: a forged
+ *   request uses up nothing of a producer's limit; 503 `database_unavailable` after five seconds at the latest.
  */
 export async function takeEvents(intake: EventsIntake): Promise<Taken> {
   const { request, producers, limiter, database, requestId } = intake;
   const known = producers.filter(({ name }) => producersListed.has(name));
   if (known.length === 0)
     throw new Problem('events_not_configured', { retryAfterSeconds: NOT_CONFIGURED_RETRY_SECONDS });
-  const type = requireMediaType(request, eventTypes);
+  const mode = modeOf(request);
   const bytes = await readBody(request, EVENTS_LIMIT_BYTES);
   const signers = signersOf(request, bytes, known);
   requireAllowed([LIMIT], await limiter().take([{ key: signers[0]!, limit: LIMIT }]));
-  const events =
-    type === 'application/cloudevents+json'
-      ? [validated({ type, bytes }, cloudEvent)]
-      : validated({ type, bytes }, eventBatch);
+  const events = eventsIn(mode, request, bytes);
   for (const event of events) requireOwn(event, signers);
   try {
     return { events: await inTime(database().then((db) => recordAll(db, events))) };
   } catch (error) {
     throw (
       refusedByDatabase(error) ??
+      conflictIn(error, mode) ??
       unstored(error, {
         message: 'events were not recorded',
         fields: { producer: signers[0], events: events.length, requestId },
@@ -102,13 +104,15 @@ function signersOf(
 
 /** @throws Problem 403 */
 function requireOwn({ source, type }: ProducedEvent, signers: readonly string[]): void {
-  if (!signers.includes(source)) {
-    const detail = `The request is signed by ${signers.join(' or ')}, not by the source of its events. Send source: ${signers.join(' or ')}.`;
+  const sender = producerOf(source);
+  if (!signers.includes(sender)) {
+    const [signer] = signers;
+    const detail = `The request is signed by ${signers.join(' or ')}, not by the source of its events. Send source: ${signers.join(' or ')}. A URI that ends in it will do too, such as https://${signer}.example.no/${signer}.`;
     throw new Problem('not_your_topic', { detail });
   }
   const producer = isTopicName(type) ? catalog[type].producer : null;
-  if (producer !== source)
-    throw new Problem('not_your_topic', { detail: `${type} is a topic of ${producer}, not of ${source}.` });
+  if (producer !== sender)
+    throw new Problem('not_your_topic', { detail: `${type} is a topic of ${producer}, not of ${sender}.` });
 }
 
 /** Says what the database, which has the schemas of earlier versions, found wrong. */
@@ -122,3 +126,24 @@ function refusedByDatabase(error: unknown): Problem | undefined {
   });
   return new Problem('validation_failed', { detail: refusal.message, issues, cause: error });
 }
+
+/** Says which event has the source and the id of another fact. */
+function conflictIn(error: unknown, mode: Mode): Problem | undefined {
+  const { data } = conflict.safeParse(error);
+  if (data === undefined) return undefined;
+  const { place, differing } = found.parse(JSON.parse(data.detail));
+  const steps = mode === 'batch' ? [place, 'id'] : ['id'];
+  const message = `expected an id of its own: the event recorded for it differs in ${differing}`;
+  const issue = {
+    path: steps.join('.'),
+    pointer: `/${steps.join('/')}`,
+    code: 'conflicting_duplicate',
+    message,
+  };
+  return new Problem('conflicting_duplicate', { issues: [issue], cause: error });
+}
+
+/** An error of `postbud_record_posted_2`, as the drivers have it. */
+const conflict = z.object({ code: z.literal('PB006'), detail: z.string() });
+
+const found = z.object({ place: z.number(), differing: z.string() });

@@ -125,9 +125,10 @@ A server's document says in \`x-subscription\` where it handles each subscriptio
 const POSTED_DESCRIPTION =
   `The events of a producer, as it posts them to \`POST /api/events\`: one CloudEvent 1.0, or at most 100 as
 \`application/cloudevents-batch+json\`, signed by Standard Webhooks. All events of a request are recorded, in its order,
-or none. After 429, 5xx or no answer send the same request again: an \`id\` that is known of the same \`type\` is a
-duplicate. \`data\` is the topic's payload. \`x-personal-data\` marks personal data. If only events with the same value in
-a field are ordered, \`x-ordered-by\` names that field.`.replaceAll('\n', ' ');
+or none. After 429, 5xx or no answer send the same request again: an \`id\` that is known of the same \`source\` and
+\`type\` is a duplicate, and 409 \`conflicting_duplicate\` with other data. \`data\` is the topic's payload.
+\`x-personal-data\` marks personal data. If only events with the same value in a field are ordered, \`x-ordered-by\`
+names that field.`.replaceAll('\n', ' ');
 
 const SECURITY = [{ $ref: '#/components/securitySchemes/standardWebhooks' }];
 

@@ -78,7 +78,7 @@ export async function post(bus: Bus, events: readonly Recorded[], signal?: Abort
     throw new ForwardFailed(`url: expected the answer of a bus, got ${status}: ${said}`, { status });
   }
   // Of one event; those before it can go, and it is then the first.
-  if (status === 400 || status === 403 || status === 413) {
+  if (status === 400 || status === 403 || status === 409 || status === 413) {
     if (events.length > 1) return await post(bus, events.slice(0, fitting(answer, events.length)), signal);
     const { topic, id } = events[0]!;
     throw new ForwardFailed(`the bus refused ${topic} ${id} with ${status}: ${said}`, {

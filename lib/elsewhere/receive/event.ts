@@ -76,7 +76,7 @@ const cloudEvent = z
     id: uuid,
     source: z.string(),
     type: z.string().min(1),
-    time: z.iso.datetime(),
+    time: z.iso.datetime({ offset: true }),
     sequence: z.string().regex(/^\d+$/),
     schemaversion: z.int().positive(),
     correlationid: z.string(),

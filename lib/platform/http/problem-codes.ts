@@ -88,6 +88,11 @@ export const problemCodes = {
       'This is available as HTML and as JSON. Send Accept: text/html or Accept: application/json, or leave the header out.',
   },
 
+  conflicting_duplicate: {
+    status: 409,
+    detail:
+      'The source and id of an event are those of another fact, which was recorded before. Nothing of this request was recorded. Give each event an id of its own.',
+  },
   count_changed: {
     status: 409,
     example: '12 deliveries match, not 10: check them again before you replay.',

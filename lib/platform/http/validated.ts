@@ -158,7 +158,8 @@ function parseJson(bytes: Uint8Array): unknown {
   }
 }
 
-function invalid(issues: readonly Issue[]): Problem {
+/** Makes the problem that lists what is wrong with a request. */
+export function invalid(issues: readonly Issue[]): Problem {
   const detail = issues.map(({ path, message }) => `${path || 'body'}: ${message}`).join('; ');
   return new Problem('validation_failed', { detail, issues });
 }
