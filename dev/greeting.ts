@@ -4,7 +4,6 @@ import { dataDir } from '../cli/local-server.ts';
 import { paneOf } from '../cli/terminal.ts';
 import { hang, padTo, wrapTo } from '../cli/text.ts';
 import { config, subscribers } from '../lib/components/postbud.ts';
-import { providers } from '../lib/platform/config.ts';
 import type { StandIns } from './stand-ins.ts';
 
 /**
@@ -20,7 +19,12 @@ export function greeting(
   const services = [
     ['database', databaseWords()],
     ['relay', relayWords()],
-    ['webhooks', `POST ${providers.map((provider) => `/webhooks/${provider}`).join(', ')}`],
+    [
+      'webhooks',
+      `POST ${Object.keys(config().webhooks)
+        .map((endpoint) => `/webhooks/${endpoint}`)
+        .join(', ')}`,
+    ],
     ['cron', 'GET /api/cron/relay'],
     ['operators', 'GET /platform/event-bus and the pages below it'],
     ['chat', `POST /api/chat, ${chatWords(standIns)}`],

@@ -31,7 +31,7 @@ export function partnersOf(url: () => string): Endpoint {
     methods: ['POST'],
     handle: async (request) => {
       const { provider, id, body, isForged } = await readValidated(request, demoWebhook, 64 * 1024);
-      const settings = readConfig().webhooks[provider];
+      const settings = readConfig().webhooks[provider]!;
       const secret = signingSecret(settings);
       const variable = `WEBHOOK_${provider.toUpperCase()}_SECRET`;
       if (secret === undefined)

@@ -44,8 +44,8 @@ async function run(call: Call): Promise<number> {
   const { given, bus, isJson, terminal } = call;
   atMost(0, given);
   const provider = given.text('provider');
-  const { senders } = await import('../../lib/console/webhooks/query.ts');
-  if (provider !== undefined && !senders.some((name) => name === provider))
+  const { isSender, senders } = await import('../../lib/console/webhooks/query.ts');
+  if (provider !== undefined && !isSender(provider))
     throw unknownName('provider', provider, senders, `The providers are ${senders.join(', ')}.`);
   const { listWebhooks } = await import('../../lib/console/webhooks/routes.ts');
   const id = given.text('id');

@@ -2,7 +2,7 @@ import { getDeadline, waitUntil } from '@vercel/functions';
 
 import { createKick } from '../bus/relay/kick.ts';
 import type { AttachedSubscriber } from '../bus/subscribers/subscriber.ts';
-import { providersWithSharedSecrets, readConfig, readable, wrongVariables } from '../platform/config.ts';
+import { endpointsWithSharedSecrets, readConfig, readable, wrongVariables } from '../platform/config.ts';
 import type { Config } from '../platform/config.ts';
 import { onDue, reportDue } from '../platform/db/commits.ts';
 import { connect } from '../platform/db/connect.ts';
@@ -43,8 +43,8 @@ export function config(): Config {
     const level = variable.startsWith('WEBHOOK_') ? 'warn' : 'error';
     log(level, 'an environment variable is invalid; it has no effect', { variable, reason });
   }
-  const shared = providersWithSharedSecrets(read.webhooks);
-  if (shared.length > 0) log('warn', 'webhook providers have a secret in common', { providers: shared });
+  const shared = endpointsWithSharedSecrets(read.webhooks);
+  if (shared.length > 0) log('warn', 'webhook endpoints have a secret in common', { endpoints: shared });
   return read;
 }
 

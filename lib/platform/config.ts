@@ -1,4 +1,11 @@
-import { environmentOf, InvalidConfiguration, isDeployed, namesUser, readable } from './environment.ts';
+import {
+  environmentOf,
+  InvalidConfiguration,
+  isDeployed,
+  namesUser,
+  readable,
+  setIn,
+} from './environment.ts';
 import type { Environment, Source } from './environment.ts';
 import { readOrigin } from './origin-pattern.ts';
 import { remoteProducers } from './remote-producers.ts';
@@ -9,7 +16,17 @@ import { reconciliationSettings, webhookSettings } from './webhook-settings.ts';
 export { InvalidConfiguration, readable } from './environment.ts';
 export type { RemoteProducer } from './remote-producers.ts';
 export type { RemoteSubscriber } from './remote-subscribers.ts';
-export { isAskable, providers, providersWithSharedSecrets, schemes } from './webhook-settings.ts';
+export {
+  endpointsWithSharedSecrets,
+  isAskable,
+  providerOf,
+  providers,
+  reconciledAs,
+  schemes,
+  webhookEndpoints,
+  webhookParts,
+  webhookVariable,
+} from './webhook-settings.ts';
 export type { Provider, ReconciliationSettings, Scheme } from './webhook-settings.ts';
 
 /** The parsed environment. */
@@ -102,8 +119,7 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
     remoteSubscribers: remoteSubscribers(source),
     limits: limitSettings(source),
     remoteProducers: remoteProducers(source),
-    /** The names of all that is set. */
-    setVariables: Object.keys(source).filter((variable) => source[variable]?.trim()),
+    setVariables: setIn(source),
   };
 }
 

@@ -178,6 +178,11 @@ export function parsed<Schema extends z.ZodType>(
   return data;
 }
 
+/** The names of all that is set. */
+export function setIn(source: Source): string[] {
+  return Object.keys(source).filter((variable) => source[variable]?.trim());
+}
+
 /** Whether this is a function on Vercel, not a developer's server. */
 export function isDeployed({ VERCEL }: Source): boolean {
   return VERCEL === '1';

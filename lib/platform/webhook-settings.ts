@@ -9,21 +9,53 @@ import {
   parsed,
   readable,
   readOnDemand,
+  setIn,
 } from './environment.ts';
 import type { Source } from './environment.ts';
 
 /**
  * The outside senders of webhooks. A name here is its endpoint, `/webhooks/<provider>`, its variables,
- * `WEBHOOK_<PROVIDER>_SECRET` and `_SCHEME`, and its topic, `webhook.<provider>.received`, which the catalog holds.
+ * `WEBHOOK_<PROVIDER>_SECRET` and so on, and its topic, `webhook.<provider>.received`, which the catalog holds.
+ *
+ * A further account of a provider is an endpoint of its own, such as `cardpayments_2`, with its own variables. Its
+ * webhooks are of the same topic.
  */
 export const providers = ['cardpayments', 'walletpayments', 'identityprovider'] as const;
 export type Provider = (typeof providers)[number];
+
+/** How the variables of an endpoint end: `WEBHOOK_CARDPAYMENTS_SECRET`, `WEBHOOK_CARDPAYMENTS_2_SECRET`. */
+export const webhookParts = ['SECRET', 'SCHEME', 'RECONCILE_KEY', 'RECONCILE_URL'] as const;
+type WebhookPart = (typeof webhookParts)[number];
+
+/** Names a variable of an endpoint. */
+export function webhookVariable(endpoint: string, part: WebhookPart): string {
+  return `WEBHOOK_${endpoint.toUpperCase()}_${part}`;
+}
+
+/** Finds the provider of an endpoint; undefined for a name that is none. Further accounts are numbered from 2 to 99. */
+export function providerOf(endpoint: string): Provider | undefined {
+  const name = endpoint.replace(/_(?:[2-9]|[1-9]\d)$/, '');
+  return providers.find((provider) => provider === name);
+}
+
+/** Lists the endpoints: one of each provider, and one of each further account that a variable is set for. */
+export function webhookEndpoints(setVariables: readonly string[]): readonly string[] {
+  const named = setVariables.flatMap((variable) => {
+    const part = webhookParts.find((end) => variable.endsWith(`_${end}`));
+    const name = variable.slice('WEBHOOK_'.length, -(part?.length ?? 0) - 1).toLowerCase();
+    return part && variable === webhookVariable(name, part) && providerOf(name) ? [name] : [];
+  });
+  return providers.flatMap((provider) => {
+    const further = named.filter((name) => name !== provider && providerOf(name) === provider);
+    return [provider, ...[...new Set(further)].toSorted()];
+  });
+}
 
 /** The ways to sign webhooks; `lib/platform/schemes` implements each. */
 export const schemes = ['standard', 'stripe', 'vipps', 'criipto', 'github-style'] as const;
 export type Scheme = (typeof schemes)[number];
 
-/** How a provider's webhooks are verified. */
+/** How the webhooks of an endpoint are verified. */
 export interface WebhookSettings {
   readonly scheme: Scheme;
   /** Several during a rotation; empty if the endpoint is not configured. */
@@ -33,27 +65,29 @@ export interface WebhookSettings {
 const secrets = optional(z.string().transform((value) => value.split(/\s+/).filter(Boolean)));
 const scheme = oneOf(schemes);
 
-/** Reads how each provider's webhooks are verified. Reading a wrong one throws. */
-export function webhookSettings(source: Source): Readonly<Record<Provider, WebhookSettings>> {
-  return readOnDemand(providers, (provider) => {
-    const prefix = `WEBHOOK_${provider.toUpperCase()}`;
-    return {
-      secrets: parsed(`${prefix}_SECRET`, secrets, source) ?? [],
-      scheme: parsed(`${prefix}_SCHEME`, scheme, source) ?? 'standard',
-    };
-  });
+/** Settings by the name of the endpoint. */
+export type ByEndpoint<Settings> = Readonly<Record<string, Settings>>;
+
+/** Reads how the webhooks of each endpoint are verified. Reading a wrong one throws. */
+export function webhookSettings(source: Source): ByEndpoint<WebhookSettings> {
+  return readOnDemand(webhookEndpoints(setIn(source)), (endpoint) => ({
+    secrets: parsed(webhookVariable(endpoint, 'SECRET'), secrets, source) ?? [],
+    scheme: schemeOf(endpoint, source),
+  }));
+}
+
+function schemeOf(endpoint: string, source: Source): Scheme {
+  return parsed(webhookVariable(endpoint, 'SCHEME'), scheme, source) ?? 'standard';
 }
 
 /**
- * Finds the providers that share both a secret and a scheme with another one. Both endpoints work, but a request signed
- * for one also passes at the other, which is seldom intended.
+ * Finds the endpoints that share both a secret and a scheme with another one. Both work, but a request signed for one
+ * also passes at the other, which is seldom intended.
  */
-export function providersWithSharedSecrets(
-  settings: Readonly<Record<Provider, WebhookSettings>>,
-): Provider[] {
-  const usable = providers.flatMap((provider) => {
-    const own = readable(() => settings[provider]);
-    return own ? [{ provider, ...own }] : [];
+export function endpointsWithSharedSecrets(settings: ByEndpoint<WebhookSettings>): string[] {
+  const usable = Object.keys(settings).flatMap((endpoint) => {
+    const own = readable(() => settings[endpoint]);
+    return own ? [{ endpoint, ...own }] : [];
   });
   return usable
     .filter((own) =>
@@ -64,7 +98,7 @@ export function providersWithSharedSecrets(
           other.secrets.some((secret) => own.secrets.includes(secret)),
       ),
     )
-    .map(({ provider }) => provider);
+    .map(({ endpoint }) => endpoint);
 }
 
 /** How a provider is asked for the webhooks that never came. */
@@ -88,9 +122,19 @@ const askable: Partial<Record<Provider, 'stripe' | 'vipps'>> = {
   walletpayments: 'vipps',
 };
 
-/** Whether a provider can be asked for webhooks that never came. */
-export function isAskable(provider: Provider): boolean {
-  return askable[provider] !== undefined;
+/** Names the row of `reconciliations` of an endpoint. All sales units of Vipps share one: nothing says of which a payment is. */
+export function reconciledAs(endpoint: string): string {
+  return apiAskedFor(endpoint) === 'vipps' ? providerOf(endpoint)! : endpoint;
+}
+
+/** Whether the provider of an endpoint can be asked for webhooks that never came. */
+export function isAskable(endpoint: string): boolean {
+  return apiAskedFor(endpoint) !== undefined;
+}
+
+function apiAskedFor(endpoint: string): 'stripe' | 'vipps' | undefined {
+  const provider = providerOf(endpoint);
+  return provider && askable[provider];
 }
 
 const ADDRESSES = { stripe: 'https://api.stripe.com', vipps: 'https://api.vipps.no' };
@@ -109,20 +153,18 @@ const vippsKey = z
   );
 
 /** Reads who is asked for the webhooks that never came; undefined where nobody is. Reading a wrong one throws. */
-export function reconciliationSettings(
-  source: Source,
-): Readonly<Record<Provider, ReconciliationSettings | undefined>> {
-  return readOnDemand(providers, (provider) => {
-    const prefix = `WEBHOOK_${provider.toUpperCase()}`;
-    const variable = `${prefix}_RECONCILE_KEY`;
+export function reconciliationSettings(source: Source): ByEndpoint<ReconciliationSettings | undefined> {
+  return readOnDemand(webhookEndpoints(setIn(source)), (endpoint) => {
+    const variable = webhookVariable(endpoint, 'RECONCILE_KEY');
+    const addressVariable = webhookVariable(endpoint, 'RECONCILE_URL');
     const secret = parsed(variable, key, source);
-    const address = parsed(`${prefix}_RECONCILE_URL`, httpUrl, source);
+    const address = parsed(addressVariable, httpUrl, source);
     if (secret === undefined) {
       if (address === undefined) return undefined;
-      throw new InvalidConfiguration(variable, `must be set when ${prefix}_RECONCILE_URL is`);
+      throw new InvalidConfiguration(variable, `must be set when ${addressVariable} is`);
     }
-    const api = apiOf(provider, parsed(`${prefix}_SCHEME`, scheme, source) ?? 'standard');
-    const url = addressOf(`${prefix}_RECONCILE_URL`, address ?? ADDRESSES[api]);
+    const api = apiOf(endpoint, schemeOf(endpoint, source));
+    const url = addressOf(addressVariable, address ?? ADDRESSES[api]);
     if (api === 'stripe') return { api, url, key: parsed(variable, stripeKey, source) };
     const [clientId, clientSecret, subscriptionKey, merchantSerialNumber] = parsed(
       variable,
@@ -141,18 +183,18 @@ export function reconciliationSettings(
 }
 
 /** @throws InvalidConfiguration for a provider, or a scheme, that cannot be asked. */
-function apiOf(provider: Provider, used: Scheme): 'stripe' | 'vipps' {
-  const prefix = `WEBHOOK_${provider.toUpperCase()}`;
-  const api = askable[provider];
+function apiOf(endpoint: string, used: Scheme): 'stripe' | 'vipps' {
+  const variable = webhookVariable(endpoint, 'RECONCILE_KEY');
+  const api = apiAskedFor(endpoint);
   if (api === undefined)
     throw new InvalidConfiguration(
-      `${prefix}_RECONCILE_KEY`,
+      variable,
       'must not be set: only cardpayments with the scheme stripe and walletpayments with the scheme vipps can be asked for webhooks that never came',
     );
   if (api === used) return api;
   throw new InvalidConfiguration(
-    `${prefix}_RECONCILE_KEY`,
-    `must not be set with the scheme ${used}: of ${provider}, only webhooks of the scheme ${api} can be asked for. Set ${prefix}_SCHEME=${api}, or remove the key`,
+    variable,
+    `must not be set with the scheme ${used}: of ${endpoint}, only webhooks of the scheme ${api} can be asked for. Set ${webhookVariable(endpoint, 'SCHEME')}=${api}, or remove the key`,
   );
 }
 

@@ -20,6 +20,7 @@ import { CANARY, secretsOf, sign } from '../support/webhook-senders.ts';
 const standard = { scheme: 'standard', secrets: [secretsOf.standard[0]] } as const;
 const settings: Config['webhooks'] = {
   cardpayments: standard,
+  cardpayments_2: standard,
   walletpayments: standard,
   identityprovider: { scheme: 'criipto', secrets: [] },
 };
@@ -75,6 +76,34 @@ describe('the receipts of webhooks', () => {
     expect((await list(bus, { provider: 'walletpayments' })).receipts.items).toMatchObject([
       { providerEventId: 'evt_2' },
     ]);
+  });
+
+  test('of two accounts of a provider are told apart, also where their ids are equal', async ({ bus }) => {
+    for (const provider of ['cardpayments', 'cardpayments_2']) await receive(bus, { id: 'evt_1', provider });
+    await receive(bus, { id: 'evt_2' });
+    await drainLive(bus.db, everyone);
+    await receive(bus, { id: 'evt_3', provider: 'cardpayments_2' });
+    await receive(bus, { id: 'evt_1', provider: 'cardpayments_2' });
+    const received = async (query: Record<string, unknown>) =>
+      (await list(bus, query)).receipts.items.map(
+        ({ provider, providerEventId, duplicates }) => `${provider} ${providerEventId} ${duplicates}`,
+      );
+    const second = ['cardpayments_2 evt_3 0', 'cardpayments_2 evt_1 1'];
+    expect(await received({})).toEqual([
+      second[0],
+      'cardpayments evt_2 0',
+      second[1],
+      'cardpayments evt_1 0',
+    ]);
+    expect(await received({ provider: 'cardpayments_2' })).toEqual(second);
+    expect(await received({ id: 'evt_1' })).toEqual([second[1], 'cardpayments evt_1 0']);
+    const { providers } = await list(bus, { provider: 'cardpayments_2' });
+    expect(providers).toMatchObject([{ provider: 'cardpayments_2', endpoint: 'configured' }]);
+    const [event] = await rows<{ at: Date }>(
+      bus.db,
+      `select created_at as at from events where payload ->> 'eventId' = 'evt_3'`,
+    );
+    expect(new Date(providers[0]!.lastReceivedAt!)).toEqual(event!.at);
   });
 
   test('that wait for fan-out are listed first, and no page misses or repeats one when they are fanned out meanwhile', async ({
@@ -294,6 +323,7 @@ test('The providers are listed with their endpoint: configured, not configured, 
   );
   expect(providers).toMatchObject([
     { provider: 'cardpayments', endpoint: 'configured', lastReceivedAt: expect.any(String) },
+    { provider: 'cardpayments_2', endpoint: 'configured', lastReceivedAt: null },
     { provider: 'walletpayments', endpoint: 'misconfigured', lastReceivedAt: null },
     { provider: 'identityprovider', endpoint: 'not_configured', scheme: 'criipto' },
   ]);
@@ -319,7 +349,7 @@ test('The page and its answer show no body, and a wrong query says what would be
   const { status, json } = await operators.ask('/webhooks?provider=stripe');
   expect([status, json['detail']]).toEqual([
     400,
-    'provider: expected one of cardpayments, walletpayments, identityprovider, unknown',
+    'provider: expected one of cardpayments, walletpayments, identityprovider, unknown, or a further account such as cardpayments_2',
   ]);
 });
 

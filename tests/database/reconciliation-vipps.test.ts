@@ -54,6 +54,32 @@ describe('Vipps', () => {
     expect(logsAsked(story)).toBe(3);
   });
 
+  test('with two sales units asks both about each payment, and takes its log in for the endpoint of its own', async ({
+    story,
+  }) => {
+    const { walletpayments } = story.apis.settings;
+    const other = { ...walletpayments!, merchantSerialNumber: '654321' } as typeof walletpayments;
+    await intend(story, 'wallet-of-654321');
+    await intend(story, 'wallet-of-123456');
+    const [one, two] = ['wallet-of-654321', 'wallet-of-123456'].map((id) => story.log(id, 'CAPTURED', 900));
+    await story.reconcile({ ...NOBODY, walletpayments, walletpayments_2: other });
+    expect(await story.receipts()).toEqual([
+      `walletpayments CAPTURED:wallet-of-123456:${two!.pspReference}`,
+      `walletpayments_2 CAPTURED:wallet-of-654321:${one!.pspReference}`,
+    ]);
+  });
+
+  test('with the wrong key of one sales unit asks the other, and says so', async ({ story }) => {
+    const { walletpayments } = story.apis.settings;
+    const wrong = { ...walletpayments!, clientId: 'of-nobody' } as typeof walletpayments;
+    await pay(story, 1);
+    await story.reconcile({ ...NOBODY, walletpayments: wrong, walletpayments_2: walletpayments });
+    expect(await story.receipts()).toMatchObject([expect.stringContaining('walletpayments_2 CAPTURED:')]);
+    expect(await story.progress('walletpayments')).toMatchObject({
+      error: 'one of 2 sales units: answered 401: it does not accept the key',
+    });
+  });
+
   test('finds the refund of a captured payment within a week', async ({ story }) => {
     await intend(story, 'wallet-captured');
     await story.send(story.log('wallet-captured', 'AUTHORIZED', 900));

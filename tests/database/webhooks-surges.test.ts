@@ -76,14 +76,17 @@ describe('webhook.rejections.surged', () => {
     expect(await look(bus)).toHaveLength(emitted);
   });
 
-  test('counts and names each provider and reason apart', async ({ bus }) => {
+  test('counts and names each endpoint and reason apart', async ({ bus }) => {
     await refuse(bus, 19, { reason: 'missing_header' });
     await refuse(bus, 19, { provider: 'walletpayments' });
     expect(await look(bus)).toEqual([]);
     await refuse(bus, 1, { reason: 'missing_header' });
     await refuse(bus, 1, { provider: 'walletpayments' });
+    await refuse(bus, 19, { provider: 'cardpayments_2' });
+    await refuse(bus, 1, { provider: 'cardpayments_2' });
     expect(await look(bus)).toEqual([
       `cardpayments missing_header ${TODAY} 20`,
+      `cardpayments_2 signature_mismatch ${TODAY} 20`,
       `walletpayments signature_mismatch ${TODAY} 20`,
     ]);
   });

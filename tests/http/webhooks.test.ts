@@ -10,7 +10,7 @@ import { receiveWebhook } from '../../lib/edge/webhooks/receive.ts';
 import { Rejections } from '../../lib/edge/webhooks/rejections.ts';
 import { webhookRoute } from '../../lib/edge/webhooks/route.ts';
 import { providers, schemes } from '../../lib/platform/config.ts';
-import type { Config, Provider, Scheme } from '../../lib/platform/config.ts';
+import type { Config, Scheme } from '../../lib/platform/config.ts';
 import { onDue } from '../../lib/platform/db/commits.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
@@ -65,7 +65,12 @@ describe.each(schemes)('a webhook under %s', (scheme) => {
       topic: 'webhook.cardpayments.received',
       producer: 'http',
       open: 1,
-      payload: { eventId: json.eventId, eventType: expect.any(String), body: JSON.parse(body.toString()) },
+      payload: {
+        eventId: json.eventId,
+        eventType: expect.any(String),
+        endpoint: 'cardpayments',
+        body: JSON.parse(body.toString()),
+      },
     });
     expect(await postbud.receipts()).toMatchObject([
       {
@@ -233,6 +238,8 @@ describe('the checks before the signature', () => {
     'extra/cardpayments',
     'cardpayments;a=1',
     'cardpayments.json',
+    'cardpayments_2',
+    'cardpayments-2',
     ' cardpayments',
     'unknown?provider=cardpayments',
     '',
@@ -382,6 +389,29 @@ describe('the same event id', () => {
     ]);
     expect(postbud.lines()).toContainEqual(
       expect.objectContaining({ level: 'warn', provider: 'cardpayments', eventId: 'msg_1' }),
+    );
+  });
+
+  test('one event id from two accounts of a provider is two events of one topic, each with its endpoint', async ({
+    postbud,
+  }) => {
+    for (const provider of ['cardpayments', 'cardpayments_2']) {
+      const target = postbud.intake({ provider });
+      const posted = { ...signed('standard'), path: `/webhooks/${provider}?provider=${provider}` };
+      expect((await postbud.post(target, posted)).json).toMatchObject({ duplicate: false, eventId: 'msg_1' });
+      expect((await postbud.post(target, posted)).json).toMatchObject({ duplicate: true, eventId: 'msg_1' });
+    }
+    const from = (endpoint: string) => ({ topic: 'webhook.cardpayments.received', payload: { endpoint } });
+    expect(await postbud.events()).toMatchObject([from('cardpayments'), from('cardpayments_2')]);
+    expect(await postbud.receipts()).toMatchObject([
+      { provider: 'cardpayments', duplicates: 1 },
+      { provider: 'cardpayments_2', duplicates: 1 },
+    ]);
+    const target = postbud.intake({ provider: 'cardpayments_2', secrets: [secretsOf.standard[1]] });
+    const foreign = { ...signed('standard', { id: 'msg_2' }), path: '/webhooks/cardpayments_2' };
+    expect(await postbud.post(target, foreign)).toMatchObject({ status: 401 });
+    expect(postbud.lines()).toContainEqual(
+      expect.objectContaining({ message: 'webhook refused', provider: 'cardpayments_2' }),
     );
   });
 
@@ -547,7 +577,8 @@ function signed(scheme: Scheme, { body = bodyOf(), ...signing }: Partial<Signing
 }
 
 interface IntakeOptions {
-  readonly provider?: Provider;
+  /** The endpoint's name. */
+  readonly provider?: string;
   readonly scheme?: Scheme;
   readonly secrets?: readonly string[];
   readonly database?: () => Promise<Database>;
@@ -590,9 +621,9 @@ class Postbud {
     const database = vi.fn(options.database ?? (async () => this.#db));
     const rejections = new Rejections(database);
     this.#counters.push(rejections);
-    const none = { scheme: 'standard', secrets: [] } satisfies Config['webhooks'][Provider];
+    const none = { scheme: 'standard', secrets: [] } satisfies Config['webhooks'][string];
     const unset = { cardpayments: none, walletpayments: none, identityprovider: none };
-    const settings = { ...unset, [provider]: { scheme, secrets } };
+    const settings: Config['webhooks'] = { ...unset, [provider]: { scheme, secrets } };
     const { fetch } = endpoint(webhookRoute, {
       handle: async (request, { requestId }) =>
         Response.json(await receiveWebhook({ request, requestId, settings, database, rejections, now })),

@@ -44,6 +44,9 @@ const [CLIENT, CLIENT_SECRET, SUBSCRIPTION, MSN] = [
   '123456',
 ];
 
+/** Another sales unit with the same keys. Payments whose reference ends in it are its own. */
+const OTHER_MSN = '654321';
+
 /**
  * Plays the APIs of Stripe and Vipps MobilePay that a reconciliation asks, from ledgers that tests write.
  *
@@ -158,11 +161,13 @@ export class ProviderApis {
     const isKnown =
       headers.authorization === `Bearer ${this.#bearer()}` &&
       headers['ocp-apim-subscription-key'] === SUBSCRIPTION &&
-      headers['merchant-serial-number'] === MSN;
+      [MSN, OTHER_MSN].some((known) => known === headers['merchant-serial-number']);
     if (!isKnown) return refuse(response, 401, 'Unauthorized');
-    const [, reference] = /^\/epayment\/v1\/payments\/([^/]+)\/events$/.exec(path) ?? [];
-    const log = this.vipps.get(decodeURIComponent(reference ?? ''));
-    if (!log) return refuse(response, 404, 'Payment not found');
+    const [, encoded] = /^\/epayment\/v1\/payments\/([^/]+)\/events$/.exec(path) ?? [];
+    const reference = decodeURIComponent(encoded ?? '');
+    const log = this.vipps.get(reference);
+    const unit = reference.endsWith(OTHER_MSN) ? OTHER_MSN : MSN;
+    if (!log || headers['merchant-serial-number'] !== unit) return refuse(response, 404, 'Payment not found');
     json(response, log);
   }
 

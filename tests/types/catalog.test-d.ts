@@ -40,6 +40,7 @@ test('a payload has the fields of its topic’s schema', () => {
   expectTypeOf<Payload<'webhook.cardpayments.received'>>().toEqualTypeOf<{
     eventId: string;
     eventType: string | null;
+    endpoint?: string | undefined;
     body: { [field: string]: unknown };
   }>();
   expectTypeOf<PayloadInput<'cron.daily.06_00'>>().toEqualTypeOf<{ day: string; scheduledFor: string }>();

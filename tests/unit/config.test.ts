@@ -5,7 +5,7 @@ import { misspeltVariables } from '../../lib/components/misspelt-variables.ts';
 import { subscribersOf } from '../../lib/components/registry.ts';
 import {
   providers,
-  providersWithSharedSecrets,
+  endpointsWithSharedSecrets,
   readable,
   readConfig,
   wrongVariables,
@@ -212,7 +212,7 @@ describe('asking for webhooks that never came', () => {
     expect(message).toContain(should);
     expect(message).not.toContain('kanarifugl');
     // The endpoint goes on receiving what does come.
-    expect(readConfig(source).webhooks[provider].secrets).toEqual([]);
+    expect(readConfig(source).webhooks[provider]!.secrets).toEqual([]);
   });
 });
 
@@ -270,9 +270,31 @@ describe('webhooks', () => {
     expect(webhooks.cardpayments).toEqual({ scheme: 'stripe', secrets: ['new-secret', 'old-secret'] });
   });
 
-  test('two webhook providers that share a secret and a scheme are found', () => {
+  test('two accounts of a provider are two endpoints, each with variables of its own', () => {
+    const { webhooks, reconciliations } = readConfig({
+      WEBHOOK_CARDPAYMENTS_SECRET: 'secret-of-oslo',
+      WEBHOOK_CARDPAYMENTS_2_SECRET: 'secret-of-bergen',
+      WEBHOOK_CARDPAYMENTS_2_SCHEME: 'stripe',
+      WEBHOOK_CARDPAYMENTS_2_RECONCILE_KEY: 'rk_live_bergen',
+      WEBHOOK_WALLETPAYMENTS_12_SCHEME: 'vipps',
+      WEBHOOK_WALLETPAYMENTS_13_SECRET: ' ',
+    });
+    expect(Object.keys(webhooks)).toEqual([
+      'cardpayments',
+      'cardpayments_2',
+      'walletpayments',
+      'walletpayments_12',
+      'identityprovider',
+    ]);
+    expect(webhooks['cardpayments']).toEqual({ scheme: 'standard', secrets: ['secret-of-oslo'] });
+    expect(webhooks['cardpayments_2']).toEqual({ scheme: 'stripe', secrets: ['secret-of-bergen'] });
+    expect(reconciliations['cardpayments']).toBeUndefined();
+    expect(reconciliations['cardpayments_2']).toMatchObject({ key: 'rk_live_bergen' });
+  });
+
+  test('two endpoints that share a secret and a scheme are found', () => {
     const shared = (environment: Record<string, string>) =>
-      providersWithSharedSecrets(readConfig(environment).webhooks);
+      endpointsWithSharedSecrets(readConfig(environment).webhooks);
     const both = {
       WEBHOOK_CARDPAYMENTS_SECRET: 'first-secret shared-secret',
       WEBHOOK_IDENTITYPROVIDER_SECRET: 'shared-secret',
@@ -483,6 +505,10 @@ describe('a misspelt variable', () => {
     ['PRODUCER_BOOKINGS_SECRETS', 'PRODUCER_BOOKINGS_SECRET'],
     ['WEBHOOK_CARD_PAYMENTS_RECONCILE_KEY', 'WEBHOOK_CARDPAYMENTS_RECONCILE_KEY'],
     ['WEBHOOK_CARDPAYMENTS_SHEME', 'WEBHOOK_CARDPAYMENTS_SCHEME'],
+    ['WEBHOOK_CARDPAYMENTS_2_SECRTE', 'WEBHOOK_CARDPAYMENTS_2_SECRET'],
+    ['WEBHOOK_CARDPAYMENTS_02_SECRET', 'WEBHOOK_CARDPAYMENTS_SECRET'],
+    ['WEBHOOK_CARDPAYMENTS_1_SECRET', 'WEBHOOK_CARDPAYMENTS_SECRET'],
+    ['WEBHOOK_CARDPAYMENTS__SECRET', 'WEBHOOK_CARDPAYMENTS_SECRET'],
   ])('%s is reported with the nearest right one, %s', (variable, meant) => {
     const { setVariables } = readConfig({ [variable]: SECRET, [meant]: SECRET });
     const [error, ...others] = misspeltVariables(setVariables);
@@ -495,7 +521,7 @@ describe('a misspelt variable', () => {
   test('that is near to none is reported with the parts and the names that there are', () => {
     const { setVariables } = readConfig({ WEBHOOK_URL: 'https://chat.example.no', SUBSCRIBER_X_RATE: ' ' });
     expect(misspeltVariables(setVariables).map(({ message }) => message)).toEqual([
-      'WEBHOOK_URL is not a variable of Postbud. Expected WEBHOOK_<NAME>_ and one of SECRET, SCHEME, RECONCILE_KEY, RECONCILE_URL; <NAME> is one of CARDPAYMENTS, WALLETPAYMENTS, IDENTITYPROVIDER',
+      'WEBHOOK_URL is not a variable of Postbud. Expected WEBHOOK_<NAME>_ and one of SECRET, SCHEME, RECONCILE_KEY, RECONCILE_URL; <NAME> is one of CARDPAYMENTS, WALLETPAYMENTS, IDENTITYPROVIDER, with _2 to _99 for further accounts, such as CARDPAYMENTS_2',
     ]);
   });
 });

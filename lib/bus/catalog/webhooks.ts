@@ -2,12 +2,21 @@ import * as z from 'zod';
 import { topic } from './topic.ts';
 import { code, count, id, instant, personal } from './values.ts';
 
-const provider = z.enum(['cardpayments', 'walletpayments', 'identityprovider']);
+/** A provider's name, or that of a further account, such as `cardpayments_2`: a new one changes no payload. */
+const endpoint = code(z.string().min(1));
+
+const surged = { reason: code(z.string().min(1)), rejected: count, fromAt: instant, untilAt: instant };
+const rotated = { rotatedBy: id, rotatedAt: instant, oldValidUntil: instant };
+
+/** The providers of the first versions of payloads. */
+const firstProviders = z.enum(['cardpayments', 'walletpayments', 'identityprovider']);
 
 /** A provider's webhook. The body is kept whole: only the subscriber knows its shape. */
 const received = z.object({
   eventId: id,
   eventType: code(z.string()).nullable(),
+  /** The endpoint that it came by. Releases before 1.2 wrote none: each provider had one. */
+  endpoint: endpoint.optional(),
   body: personal(z.looseObject({})),
 });
 
@@ -36,6 +45,7 @@ export const webhooks = {
     example: {
       eventId: 'evt_1QxK2mCaptured',
       eventType: 'payment_intent.succeeded',
+      endpoint: 'cardpayments',
       body: {
         id: 'evt_1QxK2mCaptured',
         object: 'event',
@@ -64,6 +74,7 @@ export const webhooks = {
     example: {
       eventId: 'REFUNDED:bkg-48190-1:10026640221',
       eventType: 'REFUNDED',
+      endpoint: 'walletpayments',
       body: {
         msn: '123456',
         reference: 'bkg-48190-1',
@@ -88,6 +99,7 @@ export const webhooks = {
     example: {
       eventId: 'idp_01J9ZK3V7Q',
       eventType: 'login.succeeded',
+      endpoint: 'identityprovider',
       body: {
         type: 'login.succeeded',
         data: {
@@ -103,16 +115,11 @@ export const webhooks = {
     producer: 'http',
     subscribers: ['support', 'audit'],
     description:
-      "The refusals of a provider's webhooks for one reason reached 20 (then 200, 2,000 and so on) in a UTC day, and three times the daily mean of the week before.",
-    version: 1,
+      "The refusals of an endpoint's webhooks for one reason reached 20 (then 200, 2,000 and so on) in a UTC day, and three times the daily mean of the week before.",
+    version: 2,
+    earlier: { 1: z.object({ provider: firstProviders, ...surged }) },
     // From the day's midnight until the last refusal that was counted.
-    payload: z.object({
-      provider,
-      reason: code(z.string().min(1)),
-      rejected: count,
-      fromAt: instant,
-      untilAt: instant,
-    }),
+    payload: z.object({ provider: endpoint, ...surged }),
     example: {
       provider: 'cardpayments',
       reason: 'signature_mismatch',
@@ -125,9 +132,10 @@ export const webhooks = {
   'webhook.secret.rotated': topic({
     producer: 'http',
     subscribers: ['audit'],
-    description: "A provider's signing secret was rotated; the secret itself is not in the event.",
-    version: 1,
-    payload: z.object({ provider, rotatedBy: id, rotatedAt: instant, oldValidUntil: instant }),
+    description: "An endpoint's signing secret was rotated; the secret itself is not in the event.",
+    version: 2,
+    earlier: { 1: z.object({ provider: firstProviders, ...rotated }) },
+    payload: z.object({ provider: endpoint, ...rotated }),
     example: {
       provider: 'walletpayments',
       rotatedBy: 'usr_9',

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import type { TestWebhook } from '../../../drizzle/schema.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Refusal } from '../../components/registry.ts';
-import type { AlertSettings, OperatorSettings, Provider } from '../../platform/config.ts';
+import type { AlertSettings, OperatorSettings } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { mediaTypes } from '../../platform/http/body.ts';
 import type { Answer as DescribedAnswer, Example, Operation, Scope } from '../../platform/http/operation.ts';
@@ -34,16 +34,17 @@ export interface Bus {
   readonly ownUrl: (asked: URL) => string | null;
   /** Sends the webhooks of smoke tests. */
   readonly testWebhooks: () => {
-    readonly canSign: (provider: Provider) => boolean;
+    readonly canSign: (provider: string) => boolean;
     readonly send: (tested: {
-      readonly provider: Provider;
+      readonly provider: string;
       readonly origin: string;
       readonly smokeTestId: string;
     }) => Promise<TestWebhook>;
   };
-  /** Whether each provider's webhooks can be verified, and how. */
+  /** Whether the webhooks of each endpoint can be verified, and how. */
   readonly webhooks: () => readonly {
-    readonly provider: Provider;
+    /** The endpoint's name. */
+    readonly provider: string;
     readonly endpoint: 'configured' | 'not_configured' | 'misconfigured';
     readonly scheme: string | null;
     /** Whether it is asked for webhooks that never came; null if it cannot be. */

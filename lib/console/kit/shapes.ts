@@ -41,6 +41,11 @@ export const errorGroup = z
   .string()
   .meta({ description: 'Identifies the dead letters of one subscription that failed in the same way.' });
 
+/** A webhook endpoint. */
+export const endpointName = z.string().meta({
+  description: 'The endpoint: a provider, or a further account of it, such as `cardpayments_2`.',
+});
+
 /** Any subscriber: stored deliveries may be of one that this release’s catalog no longer lists. */
 export const subscriberName = z
   .string()

@@ -3,6 +3,7 @@ import type { Database } from '../../platform/db/connect.ts';
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import type { State } from '../kit/shapes.ts';
+import { ENDPOINT } from '../webhooks/fields.ts';
 
 /** The statement's result. Times are epoch milliseconds. */
 export interface Found {
@@ -148,6 +149,7 @@ const RECEIPTS = `
     select id from events
     where id > (lpad(to_hex((receipt.ms - 10000)::bigint), 12, '0') || repeat('0', 20))::uuid
       and id < (lpad(to_hex((receipt.ms + 5000)::bigint), 12, '0') || repeat('0', 20))::uuid
-      and topic = 'webhook.' || receipt.provider || '.received' and payload ->> 'eventId' = receipt.event_id
+      and topic = 'webhook.' || regexp_replace(receipt.provider, '_\\d+$', '') || '.received'
+      and payload ->> 'eventId' = receipt.event_id and ${ENDPOINT} = receipt.provider
     limit 1
   ) as event on true`;

@@ -3,6 +3,7 @@ import { topics as catalogTopics, subscriberNames } from '../../bus/catalog/cata
 import { saidIn } from '../../platform/said.ts';
 import { topicsOf } from '../../bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
+import { providerOf, webhookVariable } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { variableOf } from '../../platform/remote-subscribers.ts';
 import { instantOf, instantOrNull, MINUTE, SECOND } from '../../platform/time.ts';
@@ -126,7 +127,7 @@ function webhookOf(reading: Reading, endpoint: ReturnType<Bus['webhooks']>[numbe
   const receipt = receipts.find((one) => one.provider === provider);
   const none = { provider, scheme: endpoint.scheme, status: null, durationMs: null, receiptStored: false };
   const unsent = { ...none, eventId: null, deliveries: [], problem: null };
-  const variable = `WEBHOOK_${provider.toUpperCase()}_SECRET`;
+  const variable = webhookVariable(provider, 'SECRET');
   if (sent === undefined) {
     if (state === 'not_configured') return { ...unsent, scheme: null, state, problem: `set ${variable}` };
     if (state === 'misconfigured')
@@ -142,7 +143,7 @@ function webhookOf(reading: Reading, endpoint: ReturnType<Bus['webhooks']>[numbe
       ? { ...unsent, state: 'failed', problem: NO_ADDRESS }
       : { ...unsent, state: 'not_sent' };
   }
-  const topic = `webhook.${provider}.received`;
+  const topic = `webhook.${providerOf(provider)}.received`;
   const eventId = receipt?.event_id ?? null;
   const deliveries = eventId === null ? [] : deliveriesOf(reading, topic, eventId);
   return {

@@ -1,6 +1,5 @@
 import * as z from 'zod';
 
-import { providers } from '../../platform/config.ts';
 import * as shape from '../kit/shapes.ts';
 
 const milliseconds = z.int().nonnegative();
@@ -21,7 +20,7 @@ const subscriberState = z.enum([...arrival.options, 'not_sent', 'paused', 'unatt
 
 const webhook = z
   .object({
-    provider: z.enum(providers),
+    provider: shape.endpointName,
     scheme: z.string().nullable(),
     state: webhookState,
     status: z.int().nullable().meta({ description: 'The status of the endpoint’s answer.' }),

@@ -66,7 +66,7 @@ export function deliveredAfterMs({ deliveries }: SmokeWebhook): number | null {
 /** What the test came to, in one sentence, with the names of what did not arrive. */
 export function outcomeWords({ test, webhooks, subscribers }: SmokeTest): string {
   const sent = [
-    ...webhooks.map(({ provider, state }) => ({ name: provider as string, state })),
+    ...webhooks.map(({ provider, state }) => ({ name: provider, state })),
     ...subscribers.map(({ subscriber, state }) => ({ name: subscriber, state })),
   ].filter(({ state }) => IS_SENT.has(state));
   const missing = sent.filter(({ state }) => state !== 'arrived').map(({ name }) => name);

@@ -1,6 +1,5 @@
 import * as z from 'zod';
 
-import { providers } from '../../platform/config.ts';
 import { computed, field, instant, instantOrNull, shapesOf } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
 
@@ -54,7 +53,7 @@ export const sentFields = {
 
 const provider = z
   .object({
-    provider: z.enum(providers),
+    provider: shape.endpointName,
     endpoint: z.enum(['configured', 'not_configured', 'misconfigured']).meta({
       description: 'Whether the endpoint has a usable secret; without one it refuses every webhook with 503.',
     }),
@@ -66,9 +65,12 @@ const provider = z
   })
   .meta({ id: 'WebhookProvider' });
 
+/** The endpoint that an event's webhook came by. Events of releases before 1.2 do not say. */
+export const ENDPOINT = "coalesce(payload ->> 'endpoint', split_part(topic, '.', 2))";
+
 /** Of a receipt `receipt` and its event `event`: of either there may be none, but not of both. */
 export const receiptFields = {
-  provider: field(z.enum(providers), "split_part(topic, '.', 2)"),
+  provider: field(shape.endpointName, `coalesce(receipt.provider, ${ENDPOINT})`),
   providerEventId: field(providerEventId, "coalesce(receipt.event_id, payload ->> 'eventId')"),
   eventType: field(z.string().nullable(), "coalesce(receipt.event_type, payload ->> 'eventType')"),
   receivedAt: instant('coalesce(receipt.received_at, event.created_at)'),
@@ -98,7 +100,7 @@ const receipt = z.object(shapesOf(receiptFields)).meta({ id: 'ReceivedWebhook' }
 
 const refused = {
   provider: field(
-    z.string().meta({ description: 'A provider, or `unknown` for a request to an address of no provider.' }),
+    z.string().meta({ description: 'An endpoint, or `unknown` for a request to an address of none.' }),
     'provider',
   ),
   reason: field(z.string(), 'reason'),
@@ -120,7 +122,7 @@ const refusalsByReason = z
 
 const setAside = z
   .object({
-    provider: z.enum(providers),
+    provider: z.string(),
     providerEventId,
     eventId: z.uuid(),
     intentId: z.string(),

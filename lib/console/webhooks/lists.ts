@@ -1,3 +1,4 @@
+import { webhookVariable } from '../../platform/config.ts';
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { below, inConsole, link, mono, say, statePhrase, styled, whenAndAgo } from '../kit/document.ts';
@@ -54,7 +55,7 @@ export function providerList({ providers, generatedAt: now }: WebhookPage): List
 }
 
 function endpointPhrase({ provider, endpoint, scheme }: WebhookProvider): Phrase {
-  const variable = `WEBHOOK_${provider.toUpperCase()}_SECRET`;
+  const variable = webhookVariable(provider, 'SECRET');
   if (endpoint === 'configured') return fine(endpoint, `signed by the scheme ${scheme}`);
   if (endpoint === 'not_configured')
     return troubled('not configured', html`Every webhook is refused with 503: set <code>${variable}</code>.`);

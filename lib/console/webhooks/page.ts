@@ -35,13 +35,14 @@ export function webhooksPage(view: WebhookPage, context: PageContext): Html {
 
 const SELECTED = html`selected`;
 
-function filterForm({ filters }: WebhookPage): Html {
+function filterForm(view: WebhookPage): Html {
+  const { filters } = view;
   return html`<form class="filters bar" method="get" action="${webhooksPath()}">
     <label class="f">
       Provider
       <select name="provider">
         <option value="">All providers</option>
-        ${senders.map(
+        ${sendersIn(view).map(
           (name) =>
             html`<option value="${name}" ${name === filters.provider && SELECTED}>
               ${senderName(name)}
@@ -60,6 +61,12 @@ function filterForm({ filters }: WebhookPage): Html {
       html`<a class="btn quiet" href="${webhooksPath()}">Clear</a>`
     }
   </form>`;
+}
+
+/** With the further accounts that the page shows. */
+function sendersIn({ filters, providers, refusals }: WebhookPage): readonly string[] {
+  const shown = [...providers, ...refusals.byReason].map(({ provider }) => provider);
+  return [...new Set([...senders, ...shown, ...(filters.provider === null ? [] : [filters.provider])])];
 }
 
 function providersSection(view: WebhookPage): Html | null {

@@ -1,4 +1,3 @@
-import type { Provider } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { jsonOf } from '../kit/fields.ts';
@@ -8,11 +7,8 @@ import { topicOf } from './received.ts';
 
 type Sent = Row<typeof sentFields>;
 
-/** Finds when each provider's newest webhook was received, and how many of its webhooks are set aside. */
-export async function findProviders(
-  db: Database,
-  of: readonly Provider[],
-): Promise<ReadonlyMap<string, Sent>> {
+/** Finds when each endpoint's newest webhook was received, and how many of its webhooks are set aside. */
+export async function findProviders(db: Database, of: readonly string[]): Promise<ReadonlyMap<string, Sent>> {
   const topics = of.map((provider) => ({ provider, topic: topicOf(provider) }));
   const found = await run<{ provider: string; sent: Sent }>(driverOf(db), {
     text: PROVIDERS,
@@ -20,6 +16,11 @@ export async function findProviders(
   });
   return new Map(found.map(({ provider, sent }) => [provider, sent]));
 }
+
+/** So many of the newest webhooks of a provider are searched for one of an account. */
+const LOOKED_AT = 1000;
+
+const OF_SENDER = `coalesce(payload ->> 'endpoint', split_part(events.topic, '.', 2)) = sender.provider`;
 
 const PROVIDERS = `
   select provider, ${jsonOf(sentFields)} as sent
@@ -31,12 +32,15 @@ const PROVIDERS = `
       ) as counted
     ) as set_aside on true
     left join lateral (
-      select created_at from awaiting_fan_out
-      where awaiting_fan_out.topic = sender.topic order by created_at desc limit 1
+      select awaiting_fan_out.created_at from awaiting_fan_out join events on id = event_id
+      where awaiting_fan_out.topic = sender.topic and ${OF_SENDER}
+      order by awaiting_fan_out.created_at desc limit 1
     ) as waiting on true
     left join lateral (
-      select created_at from lanes, lateral (
-        select event_id, position from deliveries where lane_id = lanes.id order by position desc limit 1
-      ) as newest join events on id = event_id
+      select newest.created_at from lanes, lateral (
+        select events.created_at, position from (
+          select event_id, position from deliveries where lane_id = lanes.id order by position desc limit ${LOOKED_AT}
+        ) as delivered join events on id = event_id where ${OF_SENDER} order by position desc limit 1
+      ) as newest
       where lanes.topic = sender.topic and home_id is null order by position desc limit 1
     ) as fanned_out on true`;

@@ -1,12 +1,17 @@
 import * as z from 'zod';
 
 import { isInstant } from '../kit/replay-request.ts';
-import { providers } from '../../platform/config.ts';
+import { providerOf, providers } from '../../platform/config.ts';
 import { cursorOf } from '../kit/cursor.ts';
 import * as shape from '../kit/shapes.ts';
 
-/** Every sender whose refusals are counted: `unknown` is whoever called an address of no provider. */
+/** The senders whose refusals are counted, without further accounts: `unknown` called an address of no endpoint. */
 export const senders = [...providers, 'unknown'] as const;
+
+/** Whether webhooks can be listed by this name. */
+export function isSender(name: string): boolean {
+  return name === 'unknown' || providerOf(name) !== undefined;
+}
 
 const digits = z.string().regex(/^\d{1,18}$/);
 const instant = z.string().refine(isInstant);
@@ -31,8 +36,12 @@ export type PagedList = z.output<typeof cursorShape>['list'];
 /** The query of the list of webhooks. */
 export const webhookQuery = z.object({
   provider: z
-    .enum(senders, `expected one of ${senders.join(', ')}`)
-    .meta({ description: 'Only this provider; `unknown` for requests to an address of no provider.' })
+    .string()
+    .refine(isSender, `expected one of ${senders.join(', ')}, or a further account such as cardpayments_2`)
+    .meta({
+      description:
+        'Only this endpoint: a provider, or a further account such as `cardpayments_2`; `unknown` for requests to an address of no endpoint.',
+    })
     .optional(),
   id: z
     .string()

@@ -1,4 +1,5 @@
 import { reconciliations } from '../../../drizzle/schema.ts';
+import { reconciledAs } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';
 import { writeCursor } from '../kit/cursor.ts';
@@ -47,7 +48,7 @@ export async function readWebhooks(
           .reduce((sum, { today }) => sum + today, 0),
         reconciliation: reconciliationOf(
           endpoint.reconciliation,
-          reconciled.find((one) => one.provider === name),
+          reconciled.find((one) => one.provider === reconciledAs(name)),
         ),
       };
     }),

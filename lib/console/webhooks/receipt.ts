@@ -1,9 +1,8 @@
-import type { Provider } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { SECOND } from '../../platform/time.ts';
 import { jsonOf } from '../kit/fields.ts';
-import { receiptFields } from './fields.ts';
+import { ENDPOINT, receiptFields } from './fields.ts';
 import type { WebhookReceipt } from './fields.ts';
 import type { Placed } from './query.ts';
 import { topicOf } from './received.ts';
@@ -15,7 +14,7 @@ const AFTER_MS = 5 * SECOND;
 /** Finds the receipts of one webhook by the provider's id, however old, each with its event if that is still kept. */
 export async function findReceipt(
   db: Database,
-  from: readonly Provider[],
+  from: readonly string[],
   id: string,
 ): Promise<readonly Placed<WebhookReceipt>[]> {
   const topics = from.map((provider) => ({ provider, topic: topicOf(provider) }));
@@ -39,6 +38,7 @@ const RECEIPT = `
     where id > (lpad(to_hex((received_ms - $3::float8)::bigint), 12, '0') || repeat('0', 20))::uuid
       and id < (lpad(to_hex((received_ms + $4::float8)::bigint), 12, '0') || repeat('0', 20))::uuid
       and events.topic = receipt.topic and payload ->> 'eventId' = receipt.event_id
+      and ${ENDPOINT} = receipt.provider
     limit 1
   ) as event on true
   order by received_at desc, provider`;

@@ -1,14 +1,14 @@
-import type { Provider } from '../../platform/config.ts';
+import { providerOf } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { jsonOf } from '../kit/fields.ts';
-import { receiptFields } from './fields.ts';
+import { ENDPOINT, receiptFields } from './fields.ts';
 import type { WebhookReceipt } from './fields.ts';
 import { placeIn } from './query.ts';
 import type { Placed, WebhookQuery } from './query.ts';
 
 /**
- * Finds the newest receipts of some providers, with one more than requested if there is one.
+ * Finds the newest receipts of some endpoints, with one more than requested if there is one.
  *
  * Receipts have no order: they are kept forever, under the provider's id. Their events have one, which fan-out wrote,
  * so this reads the newest deliveries of the webhooks' topics and looks up the receipt of each. It costs the intake no
@@ -16,19 +16,32 @@ import type { Placed, WebhookQuery } from './query.ts';
  */
 export async function findReceived(
   db: Database,
-  from: readonly Provider[],
+  from: readonly string[],
   query: WebhookQuery,
 ): Promise<readonly Placed<WebhookReceipt>[]> {
   const { position = null, at = null, seq = null, next = null } = placeIn('receipts', query);
   return await run<Placed<WebhookReceipt>>(driverOf(db), {
     text: RECEIVED,
-    values: [JSON.stringify(from.map(topicOf)), position, at, seq, query.limit + 1, next],
+    values: [
+      JSON.stringify([...new Set(from.map(topicOf))]),
+      position,
+      at,
+      seq,
+      query.limit + 1,
+      next,
+      query.provider ?? null,
+    ],
   });
 }
 
-export function topicOf(provider: Provider): string {
-  return `webhook.${provider}.received`;
+export function topicOf(endpoint: string): string {
+  return `webhook.${providerOf(endpoint)}.received`;
 }
+
+/** Leaves out the events of other accounts on the same topic, where one is asked for. */
+const OF_ENDPOINT = `($7::text is null or (
+  select ${ENDPOINT} = $7::text from events where id = event_id
+))`;
 
 const RECEIVED = `
   with topic as materialized (
@@ -45,7 +58,7 @@ const RECEIVED = `
   waiting as (
     select newest.* from cursor, topic, lateral (
       select event_id, null::bigint as position, created_at, seq from awaiting_fan_out
-      where topic = name and cursor.position is null and (created_at, seq) < (cursor.at, cursor.seq)
+      where topic = name and ${OF_ENDPOINT} and cursor.position is null and (created_at, seq) < (cursor.at, cursor.seq)
       order by created_at desc, seq desc limit $5::int
     ) as newest
   ),
@@ -53,7 +66,7 @@ const RECEIVED = `
   fanned_out as (
     select event_id, max(newest.position) as position from cursor, lane, lateral (
       select event_id, deliveries.position from deliveries
-      where lane_id = lane.id and deliveries.position < coalesce(cursor.position, 9223372036854775807)
+      where lane_id = lane.id and ${OF_ENDPOINT} and deliveries.position < coalesce(cursor.position, 9223372036854775807)
         and (cursor.at = 'infinity' or deliveries.position < cursor.next or (
           select (created_at, events.seq) < (cursor.at, cursor.seq) from events where id = event_id
         ))
@@ -77,5 +90,5 @@ const RECEIVED = `
     end as place
   from cursor, page join events as event on event.id = page.event_id
     left join webhook_receipts as receipt
-      on receipt.provider = split_part(topic, '.', 2) and receipt.event_id = payload ->> 'eventId'
+      on receipt.provider = ${ENDPOINT} and receipt.event_id = payload ->> 'eventId'
   order by page.position desc nulls first, page.created_at desc, page.seq desc`;

@@ -1,3 +1,4 @@
+import { webhookVariable } from '../../platform/config.ts';
 import { html } from '../../platform/markup.ts';
 import { inConsole, say } from '../kit/document.ts';
 import type { List, Phrase } from '../kit/document.ts';
@@ -56,7 +57,7 @@ function errorPhrase({ lastError, failures }: Reconciliation, now: string): Phra
 /** Whether it is asked, and in a browser what follows. */
 function settingPhrase({ provider, reconciliation }: Asked, now: string): Phrase {
   const { setting, failures, nextAt } = reconciliation;
-  const variable = `WEBHOOK_${provider.toUpperCase()}_RECONCILE_KEY`;
+  const variable = webhookVariable(provider, 'RECONCILE_KEY');
   if (setting === 'off')
     return say`${muted('off')}${inConsole(
       html`<span class="s">A webhook that is lost stays lost. To ask, set <code>${variable}</code>.</span>`,

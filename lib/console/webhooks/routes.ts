@@ -109,8 +109,8 @@ export const listWebhooks = operatorRoute({
       parameters: { provider: 'postcards' },
       answer: invalid(
         'provider',
-        'invalid_value',
-        'expected one of cardpayments, walletpayments, identityprovider, unknown',
+        'custom',
+        'expected one of cardpayments, walletpayments, identityprovider, unknown, or a further account such as cardpayments_2',
       ),
     },
   },

@@ -2,7 +2,6 @@ import { and, desc, inArray, isNull, sql } from 'drizzle-orm';
 
 import { webhooksSetAside } from '../../../drizzle/schema.ts';
 import { UNCLAIMED_AFTER_MS } from '../../components/payments/set-aside.ts';
-import type { Provider } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { instantOf } from '../../platform/time.ts';
 import type { WebhookSetAside } from './fields.ts';
@@ -12,7 +11,7 @@ import type { Placed, WebhookQuery } from './query.ts';
 /** Finds the webhooks that were set aside and still wait, newest first, with one more than requested if there is one. */
 export async function findSetAside(
   db: Database,
-  from: readonly Provider[],
+  from: readonly string[],
   query: WebhookQuery,
 ): Promise<readonly Placed<WebhookSetAside>[]> {
   const { at: lastAt, eventId: lastId } = placeIn('setAside', query);

@@ -1,10 +1,11 @@
-import { isAskable, providers, readable } from '../../platform/config.ts';
-import type { Config, Provider, Scheme } from '../../platform/config.ts';
+import { isAskable, readable } from '../../platform/config.ts';
+import type { Config, Scheme } from '../../platform/config.ts';
 import { isUsableSecret } from './verify.ts';
 
-/** A provider's endpoint, as an operator sees it. */
+/** A webhook endpoint, as an operator sees it. */
 export interface WebhookEndpoint {
-  readonly provider: Provider;
+  /** The endpoint's name: a provider's, or that of a further account of it. */
+  readonly provider: string;
   /** Without a usable secret an endpoint refuses every webhook with 503. */
   readonly endpoint: 'configured' | 'not_configured' | 'misconfigured';
   /** Null if the variable is wrong. */
@@ -13,12 +14,12 @@ export interface WebhookEndpoint {
   readonly reconciliation: 'on' | 'off' | 'misconfigured' | null;
 }
 
-/** Tells of each provider whether its endpoint has a usable secret. */
+/** Tells of each endpoint whether it has a usable secret. */
 export function endpointsOf({
   webhooks,
   reconciliations,
 }: Pick<Config, 'webhooks' | 'reconciliations'>): readonly WebhookEndpoint[] {
-  return providers.map((provider) => {
+  return Object.keys(webhooks).map((provider) => {
     const reconciliation = reconciliationOf(provider, reconciliations);
     const own = readable(() => webhooks[provider]);
     if (!own) return { provider, endpoint: 'misconfigured', scheme: null, reconciliation };
@@ -31,7 +32,7 @@ export function endpointsOf({
 }
 
 function reconciliationOf(
-  provider: Provider,
+  provider: string,
   settings: Config['reconciliations'],
 ): WebhookEndpoint['reconciliation'] {
   let isWrong = false;

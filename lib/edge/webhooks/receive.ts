@@ -1,12 +1,13 @@
 import { outboxEvent } from '../../bus/outbox/record.ts';
 import type { OutboxEvent } from '../../bus/outbox/record.ts';
-import { providers } from '../../platform/config.ts';
-import type { Config, Provider } from '../../platform/config.ts';
+import { providerOf } from '../../platform/config.ts';
+import type { Config } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { readBody, requireJson } from '../../platform/http/body.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { log } from '../../platform/log.ts';
 import { inSendSpan } from '../../platform/telemetry/event.ts';
+import type { WebhookSettings } from '../../platform/webhook-settings.ts';
 import { inTime, unstored } from '../store-limit.ts';
 import { parseWebhookBody } from './body.ts';
 import type { Rejections } from './rejections.ts';
@@ -40,10 +41,10 @@ export interface WebhookIntake {
 export async function receiveWebhook(intake: WebhookIntake): Promise<Received> {
   const webhook = await admit(intake);
   const { isNew, isSameBody } = await store(intake, webhook);
-  const { provider, eventId } = webhook;
+  const { endpoint, eventId } = webhook;
   if (!isSameBody) {
     log('warn', 'a webhook was repeated with another body', {
-      provider,
+      provider: endpoint,
       eventId,
       requestId: intake.requestId,
     });
@@ -54,17 +55,20 @@ export async function receiveWebhook(intake: WebhookIntake): Promise<Received> {
 /** Runs all checks. A refusal is counted and leaves a log line. @throws Problem */
 async function admit(intake: WebhookIntake): Promise<Webhook> {
   const { request, requestId, rejections } = intake;
-  const provider = providerOf(request.url);
+  const endpoint = endpointIn(request.url);
+  const provider = providerOf(endpoint);
+  const isKnown = provider !== undefined && Object.hasOwn(intake.settings, endpoint);
   let bodyLength: number | null = null;
   try {
-    if (!provider) throw new Problem('unknown_provider');
-    const signing = requireSecret(intake.settings[provider]);
+    if (!isKnown) throw new Problem('unknown_provider');
+    const signing = requireSecret(intake.settings[endpoint]!);
     requireJson(request);
     const bytes = await readBody(request, webhookRoute.body.limitBytes);
     bodyLength = bytes.length;
-    const event = verify(intake, signing, bytes, provider);
+    const event = verify(intake, signing, bytes, endpoint);
     const body = parse(bytes);
     return {
+      endpoint,
       provider,
       body,
       bodySha256: sha256(bytes),
@@ -73,9 +77,10 @@ async function admit(intake: WebhookIntake): Promise<Webhook> {
     };
   } catch (error) {
     if (error instanceof Problem) {
-      rejections.count(provider ?? 'unknown', error.reason);
+      const refusing = isKnown ? endpoint : 'unknown';
+      rejections.count(refusing, error.reason);
       log('warn', 'webhook refused', {
-        provider: provider ?? 'unknown',
+        provider: refusing,
         reason: error.reason,
         bodyLength,
         requestId,
@@ -85,17 +90,16 @@ async function admit(intake: WebhookIntake): Promise<Webhook> {
   }
 }
 
-/** Reads the provider from the path. Ignores the query, which the caller controls, and decodes nothing. */
-function providerOf(url: string): Provider | undefined {
-  const [, segment] = /^(?:\/api)?\/webhooks\/([^/]+)$/.exec(new URL(url).pathname) ?? [];
-  return providers.find((provider) => provider === segment);
+/** Reads the endpoint's name from the path. Ignores the query, which the caller controls, and decodes nothing. */
+function endpointIn(url: string): string {
+  return /^(?:\/api)?\/webhooks\/([^/]+)$/.exec(new URL(url).pathname)?.[1] ?? '';
 }
 
 /** Setting a secret takes a deployment. */
 const NOT_CONFIGURED_RETRY_SECONDS = 60;
 
 /** Requires a usable secret: anyone can compute an HMAC with an empty key. @throws Problem 503 */
-function requireSecret(settings: Config['webhooks'][Provider]): Config['webhooks'][Provider] {
+function requireSecret(settings: WebhookSettings): WebhookSettings {
   if (settings.secrets.some((secret) => isUsableSecret(settings.scheme, secret))) return settings;
   throw new Problem('webhook_not_configured', { retryAfterSeconds: NOT_CONFIGURED_RETRY_SECONDS });
 }
@@ -103,11 +107,11 @@ function requireSecret(settings: Config['webhooks'][Provider]): Config['webhooks
 /** @throws Problem 401, the same for all reasons, so that a forger learns nothing. */
 function verify(
   { request, now = Date.now() / 1000 }: WebhookIntake,
-  { scheme, secrets }: Config['webhooks'][Provider],
+  { scheme, secrets }: WebhookSettings,
   body: Uint8Array,
-  provider: Provider,
+  endpoint: string,
 ) {
-  const url = signedUrl(request.url, provider);
+  const url = signedUrl(request.url, endpoint);
   const verification = verifyWebhook(scheme, { secrets, headers: request.headers, body, url, now });
   if (verification.ok) return verification;
   throw new Problem('invalid_signature', { reason: verification.reason });
@@ -119,10 +123,10 @@ function verify(
  *
  * Edits the query as text, because parsing and writing it again could change its spelling.
  */
-function signedUrl(received: string, provider: Provider): string {
+function signedUrl(received: string, endpoint: string): string {
   const { origin, pathname, search } = new URL(received);
   const parameters = search.slice(1).split('&');
-  const added = parameters.lastIndexOf(`provider=${provider}`);
+  const added = parameters.lastIndexOf(`provider=${endpoint}`);
   if (added === -1) return received;
   const own = parameters.toSpliced(added, 1).join('&');
   return own ? `${origin}${pathname}?${own}` : `${origin}${pathname}`;
@@ -141,7 +145,7 @@ function requireId({ eventId }: { readonly eventId: string | null }): string {
 
 /** @throws Problem 503 when the database fails or does not answer in time */
 async function store(intake: WebhookIntake, webhook: Webhook): Promise<Stored> {
-  const { provider, eventId } = webhook;
+  const { endpoint, eventId } = webhook;
   const topic = topicOf(webhook);
   try {
     return await inSendSpan(topic, async (sent) => {
@@ -151,7 +155,7 @@ async function store(intake: WebhookIntake, webhook: Webhook): Promise<Stored> {
       return stored;
     });
   } catch (error) {
-    const fields = { provider, eventId, requestId: intake.requestId };
+    const fields = { provider: endpoint, eventId, requestId: intake.requestId };
     throw unstored(error, {
       message: 'a webhook was not stored',
       fields,

@@ -1,13 +1,12 @@
 import { waitUntil } from '@vercel/functions';
 
-import type { Provider } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { logError } from '../../platform/log.ts';
 import { SECOND } from '../../platform/time.ts';
 
 /**
- * Counts refused webhooks by provider and reason, and notes when the newest were refused.
+ * Counts refused webhooks by endpoint and reason, and notes when the newest were refused.
  *
  * Anyone can cause a refusal, so counting one costs no query: counts are kept in memory and written in one statement,
  * at most every ten seconds and after the answers. A flood therefore writes as many rows as a few refusals do. Counts
@@ -24,8 +23,8 @@ export class Rejections {
     this.#database = database;
   }
 
-  /** Counts one rejection; returns at once and never throws. @param provider `unknown` for an unknown one. */
-  count(provider: Provider | 'unknown', reason: string): void {
+  /** Counts one rejection; returns at once and never throws. @param provider the endpoint's name, or `unknown`. */
+  count(provider: string, reason: string): void {
     this.#add({ provider, reason, count: 1, recentMs: [Date.now()] });
     if (this.#isFlushDue) return;
     this.#isFlushDue = true;

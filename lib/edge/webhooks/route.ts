@@ -36,7 +36,12 @@ export const webhookRoute = {
     'Answers 200 once the event is stored, also for a duplicate. Send the event again after any other answer. The headers are those of Standard Webhooks, the default scheme. WEBHOOK_<PROVIDER>_SCHEME selects another: `stripe` signs in Stripe-Signature, `vipps` in Authorization, `criipto` in X-Criipto-Signature, `github-style` in X-Hub-Signature-256. The timestamp may be off by 300 seconds. Unknown event types are stored and ignored.',
   access: 'provider',
   parameters: [
-    { in: 'path', name: 'provider', schema: z.enum(providers) },
+    {
+      in: 'path',
+      name: 'provider',
+      description: 'The provider, or a further account of it, such as `cardpayments_2`.',
+      schema: z.string().regex(new RegExp(`^(?:${providers.join('|')})(?:_\\d{1,2})?$`)),
+    },
     { in: 'header', name: 'webhook-id', description: 'The event’s id.', schema: z.string().max(255) },
     {
       in: 'header',

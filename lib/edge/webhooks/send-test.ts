@@ -2,14 +2,15 @@ import * as z from 'zod';
 
 import type { TestWebhook } from '../../../drizzle/schema.ts';
 import { readable } from '../../platform/config.ts';
-import type { Config, Provider } from '../../platform/config.ts';
+import type { Config } from '../../platform/config.ts';
 import { SECOND } from '../../platform/time.ts';
 import type { WebhookSettings } from '../../platform/webhook-settings.ts';
 import { sign } from './sign.ts';
 import { isUsableSecret } from './verify.ts';
 
 interface TestedEndpoint {
-  readonly provider: Provider;
+  /** The endpoint's name. */
+  readonly provider: string;
   /** Of the deployment itself, never an address that a caller named: the request is signed. */
   readonly origin: string;
   readonly smokeTestId: string;
@@ -23,8 +24,8 @@ const LIMIT_MS = 10 * SECOND;
 
 /** Signs test webhooks as the providers of a deployment do. */
 export interface TestSender {
-  /** Whether the provider has a secret to sign with: a public key only verifies. */
-  readonly canSign: (provider: Provider) => boolean;
+  /** Whether the endpoint has a secret to sign with: a public key only verifies. */
+  readonly canSign: (provider: string) => boolean;
   readonly send: (tested: TestedEndpoint) => Promise<TestWebhook>;
 }
 
@@ -34,7 +35,7 @@ export function testSender(settings: Config['webhooks']): TestSender {
       const own = readable(() => settings[provider]);
       return own !== undefined && signingSecret(own) !== undefined;
     },
-    send: async (tested) => await sendTestWebhook(tested, settings[tested.provider]),
+    send: async (tested) => await sendTestWebhook(tested, settings[tested.provider]!),
   };
 }
 

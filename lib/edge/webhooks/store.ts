@@ -10,6 +10,8 @@ import { SECOND } from '../../platform/time.ts';
 
 /** A provider's event with a body that can be stored: from a verified webhook, or from the provider's API. */
 export interface Webhook {
+  /** The name of the endpoint that it came by: the provider's, or that of a further account of it. */
+  readonly endpoint: string;
   readonly provider: Provider;
   readonly eventId: string;
   readonly eventType: string | null;
@@ -29,8 +31,8 @@ export function topicOf({ provider }: Pick<Webhook, 'provider'>) {
 }
 
 /** The payload of a webhook's event. */
-export function payloadOf({ eventId, eventType, body }: Webhook) {
-  return { eventId, eventType, body };
+export function payloadOf({ eventId, eventType, endpoint, body }: Webhook) {
+  return { eventId, eventType, endpoint, body };
 }
 
 export function sha256(bytes: Uint8Array | string): string {
@@ -48,11 +50,11 @@ export function sha256(bytes: Uint8Array | string): string {
  */
 export async function storeWebhook(
   db: Database,
-  { provider, eventId, eventType, bodySha256 }: Webhook,
+  { endpoint, eventId, eventType, bodySha256 }: Webhook,
   event: OutboxEvent,
   isReconciled = false,
 ): Promise<Stored> {
-  const statement = receiveWebhook(event, [provider, eventId, eventType, bodySha256, isReconciled]);
+  const statement = receiveWebhook(event, [endpoint, eventId, eventType, bodySha256, isReconciled]);
   const [stored] = await run<Stored>(driverOf(db), statement);
   if (stored?.isNew) noteDue(db);
   return stored ?? { isNew: false, isSameBody: true };

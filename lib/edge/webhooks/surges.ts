@@ -1,12 +1,11 @@
 import { emit } from '../../bus/outbox/emit.ts';
 import { providers } from '../../platform/config.ts';
-import type { Provider } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { limitStatements, run } from '../../platform/db/statement.ts';
 import { log } from '../../platform/log.ts';
 
 /**
- * Emits `webhook.rejections.surged` when the refusals of a provider's webhooks for one reason surge: on one UTC day
+ * Emits `webhook.rejections.surged` when the refusals of an endpoint's webhooks for one reason surge: on one UTC day
  * they reach 20, 200, 2,000 and so on, and three times the daily mean of the seven days before.
  *
  * Refusals are counted by the day, and 20 of them indicate a wrong secret even if a provider sends only ten webhooks an
@@ -16,8 +15,8 @@ import { log } from '../../platform/log.ts';
  * Each step emits exactly once, no matter how often and from where this is called: provider, reason, day and step are
  * the event's dedupe key. A missed call is made up for by the next one, until the end of the next day.
  *
- * Callers can cause refusals but choose neither providers nor reasons, of which there are some fifty pairs, and each
- * further event of a pair takes ten times the requests.
+ * Callers can cause refusals but choose neither endpoints nor reasons, of which there are some fifty pairs, and each
+ * further event of a pair takes ten times the requests. Requests to an address of no endpoint are not among them.
  *
  * @param now overrides the database's clock in tests.
  * @returns the dedupe keys of the surges found, in order; another caller may have emitted them just before.
@@ -27,7 +26,7 @@ export async function emitSurges(db: Database, now?: Date): Promise<string[]> {
     await limitStatements(tx);
     const found = await run<Surge>(tx, {
       text: FIND_SURGES,
-      values: [JSON.stringify(providers), now?.toISOString() ?? null],
+      values: [now?.toISOString() ?? null, JSON.stringify(providers)],
     });
     for (const { dedupeKey, provider, reason, rejected, fromMs, untilMs } of found) {
       const fromAt = new Date(fromMs).toISOString();
@@ -45,7 +44,7 @@ export async function emitSurges(db: Database, now?: Date): Promise<string[]> {
 
 interface Surge {
   readonly dedupeKey: string;
-  readonly provider: Provider;
+  readonly provider: string;
   readonly reason: string;
   readonly rejected: number;
   /** Midnight UTC, when the day began. */
@@ -66,13 +65,13 @@ const TIMES_THE_MEAN = 3;
  */
 const FIND_SURGES = `
   with clock as (
-    select (coalesce($2::timestamptz, clock_timestamp()) at time zone 'utc')::date as today
+    select (coalesce($1::timestamptz, clock_timestamp()) at time zone 'utc')::date as today
   ),
   counted as (
     select provider, reason, day, count, last_at, coalesce(sum(count) over week_before, 0) as week_before
     from clock, webhook_rejections
     where day between today - 8 and today
-      and provider in (select jsonb_array_elements_text($1::text::jsonb))
+      and regexp_replace(provider, '_\\d+$', '') in (select jsonb_array_elements_text($2::text::jsonb))
     window week_before as (
       partition by provider, reason order by day range between '7 days' preceding and '1 day' preceding
     )

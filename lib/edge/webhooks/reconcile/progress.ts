@@ -1,14 +1,14 @@
 import { and, eq, sql } from 'drizzle-orm';
 
 import { reconciliations } from '../../../../drizzle/schema.ts';
-import type { Provider } from '../../../platform/config.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
 import { HOUR, SECOND } from '../../../platform/time.ts';
 
-/** The right to take one step of a provider's reconciliation, and how far it is. Times are epoch milliseconds. */
+/** The right to take one step of a reconciliation, and how far it is. Times are epoch milliseconds. */
 export interface Claim {
-  readonly provider: Provider;
+  /** The endpoint whose account is asked. */
+  readonly provider: string;
   readonly step: number;
   /** The database's clock. */
   readonly now: number;
@@ -51,10 +51,10 @@ const LONGEST_WAIT_MS = LONGEST_RETRY_AFTER_MS + GIVEN_UP_AFTER_MS;
 /** Finds which of these providers are due, or have never been asked. */
 export async function dueProviders(
   db: Database,
-  providers: readonly Provider[],
+  providers: readonly string[],
   now?: Date,
-): Promise<readonly Provider[]> {
-  const due = await run<{ provider: Provider }>(driverOf(db), {
+): Promise<readonly string[]> {
+  const due = await run<{ provider: string }>(driverOf(db), {
     text: `
       select provider from jsonb_array_elements_text($1::text::jsonb) as asked (provider)
         left join reconciliations using (provider)
@@ -67,7 +67,7 @@ export async function dueProviders(
 }
 
 /** Claims the next step. @returns null when it is not due: another process has taken it. */
-export async function claimStep(db: Database, provider: Provider, now?: Date): Promise<Claim | null> {
+export async function claimStep(db: Database, provider: string, now?: Date): Promise<Claim | null> {
   const [claimed] = await run<Row>(driverOf(db), {
     text: CLAIM,
     values: [provider, now?.toISOString() ?? null, GIVEN_UP_AFTER_MS, LONGEST_WAIT_MS],
@@ -155,5 +155,5 @@ export async function failStep(
 const foundBy = (count: number, at: Date) =>
   count > 0 ? { found: sql`${reconciliations.found} + ${count}`, foundAt: at } : {};
 
-const isStep = (provider: Provider, step: number) =>
+const isStep = (provider: string, step: number) =>
   and(eq(reconciliations.provider, provider), eq(reconciliations.step, step));

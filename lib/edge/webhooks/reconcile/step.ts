@@ -1,7 +1,7 @@
 import pLimit from 'p-limit';
 import pTimeout from 'p-timeout';
 
-import { providers, readable } from '../../../platform/config.ts';
+import { providerOf, readable, reconciledAs } from '../../../platform/config.ts';
 import type { Config, Provider, ReconciliationSettings } from '../../../platform/config.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { log } from '../../../platform/log.ts';
@@ -12,9 +12,10 @@ import { claimStep, dueProviders, endStep, failStep, LONGEST_RETRY_AFTER_MS } fr
 import type { Claim, Progress } from './progress.ts';
 import { ProviderFailed } from './provider-api.ts';
 import { planWalk, undeliveredEvents } from './stripe.ts';
+import type { StripeSettings } from './stripe.ts';
 import { takeIn } from './take-in.ts';
 import { accessToken, paymentLog } from './vipps.ts';
-import type { PaymentLog } from './vipps.ts';
+import type { PaymentLog, VippsSettings } from './vipps.ts';
 
 export interface Reconciling {
   readonly settings: Config['reconciliations'];
@@ -26,9 +27,10 @@ export interface Reconciling {
 }
 
 /**
- * Asks the providers that are due for webhooks that never came, a step of each, and takes in what it finds.
+ * Asks the providers that are due for webhooks that never came, a step of each account, and takes in what it finds.
+ * Sales units of Vipps are asked in one step: nothing says of which of them a payment is.
  *
- * The data flows one way: a claim on the provider's row, which gives one process a minute → one page of Stripe's
+ * The data flows one way: a claim on the account's row, which gives one process a minute → one page of Stripe's
  * undelivered events, or the logs of some intents at Vipps → those without a receipt → the statement that records a
  * webhook, marked as reconciled → how far it is, with the claim's number. A process that dies, or is overtaken, has
  * recorded events but no progress; the next step finds the same events and knows them by their receipts.
@@ -42,26 +44,32 @@ export interface Reconciling {
 export async function reconcile(db: Database, options: Reconciling): Promise<number | null> {
   const { settings, now } = options;
   // A wrong variable has been logged when the process started.
-  const asked = providers.flatMap((provider) => {
-    const own = readable(() => settings[provider]);
-    return own ? [{ provider, own }] : [];
-  });
-  if (asked.length === 0) return null;
-  const due = await dueProviders(
-    db,
-    asked.map(({ provider }) => provider),
-    now,
-  );
+  const asked = new Map<string, Account[]>();
+  for (const endpoint of Object.keys(settings)) {
+    const [provider, own] = [providerOf(endpoint), readable(() => settings[endpoint])];
+    if (!provider || !own) continue;
+    const name = reconciledAs(endpoint);
+    asked.set(name, [...(asked.get(name) ?? []), { endpoint, provider, settings: own }]);
+  }
+  if (asked.size === 0) return null;
+  const due = await dueProviders(db, [...asked.keys()], now);
   const steps = await Promise.allSettled(
-    asked.map(async ({ provider, own }) => {
-      const claim = due.includes(provider) ? await claimStep(db, provider, now) : null;
-      return claim && (await takeStep(db, claim, own, options));
+    Array.from(asked, async ([name, accounts]) => {
+      const claim = due.includes(name) ? await claimStep(db, name, now) : null;
+      return claim && (await takeStep(db, claim, accounts, options));
     }),
   );
   const failed = steps.find((step) => step.status === 'rejected');
   if (failed) throw failed.reason;
   const waits = steps.flatMap((step) => (step.status === 'fulfilled' ? (step.value ?? []) : []));
   return waits.length === 0 ? null : Math.min(...waits);
+}
+
+/** An account at a provider, by the endpoint of its webhooks. */
+interface Account<Settings = ReconciliationSettings> {
+  readonly endpoint: string;
+  readonly provider: Provider;
+  readonly settings: Settings;
 }
 
 /**
@@ -82,26 +90,28 @@ const STEP_LIMIT_MS = 15 * SECOND;
 async function takeStep(
   db: Database,
   claim: Claim,
-  settings: ReconciliationSettings,
+  accounts: readonly Account[],
   { types, signal }: Reconciling,
 ): Promise<number> {
-  const { provider } = claim;
+  const { provider: name } = claim;
+  const provider = providerOf(name)!;
   const counted = { found: 0 };
   const step: Step = {
     db,
     claim,
+    provider,
     types: types[provider] ?? [],
     signal: AbortSignal.any([AbortSignal.timeout(REQUESTS_LIMIT_MS), ...(signal ? [signal] : [])]),
     onFound: () => (counted.found += 1),
   };
   try {
-    const progress = await pTimeout(
-      settings.api === 'stripe' ? walkOn(step, settings) : askAround(step, settings),
-      { milliseconds: STEP_LIMIT_MS, message: new StepOverdue() },
-    );
+    const progress = await pTimeout(takeStepAt(step, accounts), {
+      milliseconds: STEP_LIMIT_MS,
+      message: new StepOverdue(),
+    });
     await endStep(db, claim, { ...progress, found: counted.found });
     if (progress.error !== null)
-      log('warn', 'a provider was asked in part', { provider, reason: progress.error });
+      log('warn', 'a provider was asked in part', { provider: name, reason: progress.error });
     return progress.waitMs;
   } catch (error) {
     if (signal?.aborted) throw error;
@@ -114,16 +124,18 @@ async function takeStep(
       isCursorLost: !isOurs && (error.status === 400 || error.status === 404),
     });
     if (isOurs) throw error;
-    log('warn', 'a provider could not be asked for webhooks', { provider, reason: error.message });
+    log('warn', 'a provider could not be asked for webhooks', { provider: name, reason: error.message });
     return waitMs;
   } finally {
-    if (counted.found > 0) log('info', 'webhooks that had not come were found', { provider, ...counted });
+    if (counted.found > 0)
+      log('info', 'webhooks that had not come were found', { provider: name, ...counted });
   }
 }
 
 interface Step {
   readonly db: Database;
   readonly claim: Claim;
+  readonly provider: Provider;
   readonly types: readonly string[];
   readonly signal: AbortSignal;
   readonly onFound: () => void;
@@ -131,10 +143,19 @@ interface Step {
 
 type Outcome = Omit<Progress, 'found'>;
 
+async function takeStepAt(step: Step, accounts: readonly Account[]): Promise<Outcome> {
+  const salesUnits: Account<VippsSettings>[] = [];
+  for (const { settings, ...account } of accounts) {
+    if (settings.api === 'stripe') return await walkOn(step, { ...account, settings });
+    salesUnits.push({ ...account, settings });
+  }
+  return await askAround(step, salesUnits);
+}
+
 /** Takes in one page of Stripe's undelivered events. */
 async function walkOn(
   { db, claim, types, signal, onFound }: Step,
-  settings: Extract<ReconciliationSettings, { api: 'stripe' }>,
+  { settings, ...account }: Account<StripeSettings>,
 ): Promise<Outcome> {
   const walk = claim.walk ?? planWalk(claim.checkedUntil, claim.now - ON_ITS_WAY_MS);
   const { events, next } = await undeliveredEvents(
@@ -143,7 +164,7 @@ async function walkOn(
     { types, isShort: claim.failures > 0 },
     signal,
   );
-  const unusable = await takeIn(db, claim.provider, events, onFound);
+  const unusable = await takeIn(db, account, events, onFound);
   const error = unusable === 0 ? null : `${unusable} of ${events.length} events cannot be stored`;
   if (next !== null) return { walk: { ...walk, cursor: next }, checkedUntil: null, error, waitMs: 0 };
   return { walk: null, checkedUntil: walk.until, error, waitMs: EVERY_MS };
@@ -156,24 +177,23 @@ const AT_ONCE = 4;
 /** The wait between steps while more intents are due. */
 const PACE_MS = 10 * SECOND;
 
-/** Takes in the logs of the intents that are due. */
+/** Takes in the logs of the intents that are due, each from the sales unit that knows it. */
 async function askAround(
-  { db, claim, types, signal, onFound }: Step,
-  settings: Extract<ReconciliationSettings, { api: 'vipps' }>,
+  { db, claim, provider, types, signal, onFound }: Step,
+  salesUnits: readonly Account<VippsSettings>[],
 ): Promise<Outcome> {
-  const { provider, now } = claim;
+  const { now } = claim;
   const intents = await dueIntents(db, provider, { now, limit: INTENTS });
   const done = { walk: null, checkedUntil: null };
   if (intents.length === 0) return { ...done, error: null, waitMs: EVERY_MS };
-  const token = await accessToken(settings, signal);
+  const entered = await Promise.all(
+    salesUnits.map(async (unit) => ({ unit, ...(await outcomeOf(accessToken(unit.settings, signal))) })),
+  );
+  const shut = entered.find(({ failed }) => failed)?.failed ?? null;
+  if (shut && entered.every(({ failed }) => failed)) throw shut;
   const limit = pLimit(AT_ONCE);
   const asked = await Promise.all(
-    intents.map((intent) =>
-      limit(async () => {
-        const about = { token, reference: intent.id, names: types };
-        return { intent, ...(await outcomeOf(paymentLog(settings, about, signal))) };
-      }),
-    ),
+    intents.map((intent) => limit(async () => ({ intent, ...(await outcomeOf(logOf(intent))) }))),
   );
   const answers = new Map<string, Answer>();
   const failures: ProviderFailed[] = [];
@@ -182,28 +202,42 @@ async function askAround(
       failures.push(failed);
       if (failed.isMomentary) answers.set(intent.id, 'soon');
     } else if (found && !agrees(found, intent)) failures.push(new LogsDisagree());
-    else answers.set(intent.id, found ? await answerIn(found) : 'open');
+    else answers.set(intent.id, found ? await answerIn(found) : shut ? 'soon' : 'open');
   }
   const isOutage = failures.length === intents.length || failures.some(isOfAll);
   // An intent whose log cannot be read must not be asked about before all others again and again.
   for (const { id } of intents) if (!answers.has(id)) answers.set(id, isOutage ? 'soon' : 'open');
   await planAsking(db, answers, now);
   if (isOutage) throw failures.find(isOfAll) ?? failures[0]!;
-  const error =
+  const inPart =
     failures.length === 0
       ? null
       : `${failures.length} of ${intents.length} payments: ${failures[0]!.message}`;
+  const error = shut ? `one of ${salesUnits.length} sales units: ${shut.message}` : inPart;
   return { ...done, error, waitMs: intents.length === INTENTS ? PACE_MS : EVERY_MS };
 
-  async function answerIn({ events, isOver }: PaymentLog): Promise<Answer> {
+  async function logOf({ id: reference }: AskedIntent): Promise<FoundLog | null> {
+    for (const { unit, found: token } of entered) {
+      const about = token !== null && { token, reference, names: types };
+      const found = about && (await paymentLog(unit.settings, about, signal));
+      if (found) return { ...found, unit };
+    }
+    return null;
+  }
+
+  async function answerIn({ events, isOver, unit }: FoundLog): Promise<Answer> {
     const arrived = events.filter(({ at }) => !(at > now - ON_ITS_WAY_MS));
-    await takeIn(db, provider, arrived, onFound);
+    await takeIn(db, unit, arrived, onFound);
     if (arrived.length < events.length) return 'soon';
     return isOver ? 'over' : 'open';
   }
 }
 
-async function outcomeOf(asking: Promise<PaymentLog | null>) {
+interface FoundLog extends PaymentLog {
+  readonly unit: Account<VippsSettings>;
+}
+
+async function outcomeOf<Found>(asking: Promise<Found>) {
   try {
     return { found: await asking, failed: null };
   } catch (error) {

@@ -7,6 +7,8 @@ import type { Walk } from './progress.ts';
 import { askProvider, unreadable } from './provider-api.ts';
 import type { FoundEvent } from './take-in.ts';
 
+export type StripeSettings = Extract<ReconciliationSettings, { api: 'stripe' }>;
+
 /** One page of Stripe's events. */
 export interface StripePage {
   /** Oldest first. */
@@ -48,7 +50,7 @@ const SHORT_PAGE = 10;
  * @see https://docs.stripe.com/webhooks/process-undelivered-events
  */
 export async function undeliveredEvents(
-  { url, key }: Extract<ReconciliationSettings, { api: 'stripe' }>,
+  { url, key }: StripeSettings,
   walk: Walk,
   { types, isShort }: { readonly types: readonly string[]; readonly isShort: boolean },
   signal: AbortSignal,

@@ -2,7 +2,6 @@ import { and, eq, inArray } from 'drizzle-orm';
 
 import { webhookReceipts } from '../../../../drizzle/schema.ts';
 import { outboxEvent } from '../../../bus/outbox/record.ts';
-import type { Provider } from '../../../platform/config.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { inSendSpan } from '../../../platform/telemetry/event.ts';
 import { parseWebhookBody } from '../body.ts';
@@ -26,14 +25,14 @@ export interface FoundEvent {
  */
 export async function takeIn(
   db: Database,
-  provider: Provider,
+  from: Pick<Webhook, 'endpoint' | 'provider'>,
   events: readonly FoundEvent[],
   onFound: () => void,
 ): Promise<number> {
-  const usable = events.flatMap((event) => webhookOf(provider, event) ?? []);
+  const usable = events.flatMap((event) => webhookOf(from, event) ?? []);
   const known = await knownIds(
     db,
-    provider,
+    from.endpoint,
     usable.map(({ eventId }) => eventId),
   );
   for (const webhook of usable) {
@@ -43,11 +42,14 @@ export async function takeIn(
 }
 
 /** @returns null for an event that the endpoint would refuse, too. */
-function webhookOf(provider: Provider, { eventId, eventType, body }: FoundEvent): Webhook | null {
+function webhookOf(
+  { endpoint, provider }: Pick<Webhook, 'endpoint' | 'provider'>,
+  { eventId, eventType, body }: FoundEvent,
+): Webhook | null {
   const text = JSON.stringify(body, refusable);
   const parsed = parseWebhookBody(Buffer.from(text));
   if (!parsed.ok || eventId === null) return null;
-  return { provider, eventId, eventType, body: parsed.body, bodySha256: sha256(text) };
+  return { endpoint, provider, eventId, eventType, body: parsed.body, bodySha256: sha256(text) };
 }
 
 /** `JSON.stringify` would write null for a number that was changed; U+0000 is refused, as the number in a webhook is. */
@@ -58,7 +60,7 @@ function refusable(_name: string, value: unknown): unknown {
 /** Finds those that have a receipt, so that what is found again and again costs one query. */
 async function knownIds(
   db: Database,
-  provider: Provider,
+  endpoint: string,
   ids: readonly string[],
 ): Promise<ReadonlySet<string>> {
   if (ids.length === 0) return new Set();
@@ -66,7 +68,7 @@ async function knownIds(
   const known = await db
     .select({ eventId })
     .from(webhookReceipts)
-    .where(and(eq(webhookReceipts.provider, provider), inArray(eventId, [...ids])));
+    .where(and(eq(webhookReceipts.provider, endpoint), inArray(eventId, [...ids])));
   return new Set(known.map((one) => one.eventId));
 }
 

@@ -7,7 +7,7 @@ import { VERSION } from '../../../platform/version.ts';
 import { askProvider, ProviderFailed, unreadable } from './provider-api.ts';
 import type { FoundEvent } from './take-in.ts';
 
-type VippsSettings = Extract<ReconciliationSettings, { api: 'vipps' }>;
+export type VippsSettings = Extract<ReconciliationSettings, { api: 'vipps' }>;
 
 /** A payment's log. */
 export interface PaymentLog {
