@@ -1,3 +1,5 @@
+import { AbstractChat, DefaultChatTransport } from 'ai';
+import type { ChatInit, ChatState, UIMessage } from 'ai';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 
 import chat from '../../api/chat.ts';
@@ -67,7 +69,7 @@ interface Answer {
   readonly events: readonly (readonly [name: string, fields: { text?: string; code?: string }])[];
 }
 
-type Asked = Partial<Omit<Chat, 'settings' | 'request'>> & {
+type Asked = Partial<Omit<Chat, 'settings'>> & {
   readonly mode?: Mode;
   /** That of the mode when left out. */
   readonly accept?: string;
@@ -209,11 +211,19 @@ describe.each(modes)('an answer (%s)', (mode) => {
     expect(saidIn(answer).endsWith(REFUSAL)).toBe(true);
   });
 
-  test('an answer that used up its tokens is sent as it is', async () => {
+  test('an answer that used up its tokens is sent as it is, and says that it was cut', async () => {
     api.behave('max-tokens');
     const answer = await ask({ mode });
     expect([answer.status, saidIn(answer).slice(0, 6)]).toEqual([200, 'Prisen']);
+    expect(mode === 'whole' ? JSON.parse(answer.text) : answer.events.at(-1)?.[1]).toHaveProperty(
+      'finishReason',
+      'length',
+    );
     expect(callLines()[0]).toMatchObject({ outcome: 'cut_off' });
+  });
+
+  test('an answer that ended by itself says nothing of its end', async () => {
+    expect((await ask({ mode })).text).not.toContain('finishReason');
   });
 
   test('a question without a key is answered 503, without budget or provider', async () => {
@@ -545,6 +555,119 @@ describe('a caller that hangs up', () => {
     expect([answer.status, api.requests.length]).toEqual([499, 0]);
     expect(giveBack).toHaveBeenCalledTimes(1);
     expect(callLines()).toMatchObject([{ outcome: 'aborted', attempts: 0 }]);
+  });
+});
+
+describe('useChat of the AI SDK', () => {
+  /** What `useChat` keeps in React. */
+  class State implements ChatState<UIMessage> {
+    status: ChatState<UIMessage>['status'] = 'ready';
+    error: Error | undefined;
+    messages: UIMessage[] = [];
+    pushMessage = (message: UIMessage) => void this.messages.push(message);
+    popMessage = () => void this.messages.pop();
+    replaceMessage = (index: number, message: UIMessage) => void (this.messages[index] = message);
+    snapshot = <Thing>(thing: Thing) => structuredClone(thing);
+  }
+
+  /** The class behind `useChat`, whose requests reach the function. */
+  class Chatting extends AbstractChat<UIMessage> {
+    readonly ended: Parameters<NonNullable<ChatInit<UIMessage>['onFinish']>>[0][] = [];
+
+    constructor(asked: Asked = {}) {
+      const { fetch: reach } = endpoint(chatRoute, {
+        cors: () => 'any',
+        visitorLimits: () => ({
+          limiter: new MemoryLimiter(),
+          visitors: createVisitors({ isBehindPlatform: true }),
+          limits: [],
+        }),
+        handle: async (request, { body: sent }) => await respond({ ...asked, body: sent, request }),
+      });
+      super({
+        state: new State(),
+        transport: new DefaultChatTransport({
+          api: 'https://postbud.example/api/chat',
+          body: { system: SYSTEM },
+          fetch: async (input, init) => await reach(new Request(input, init)),
+        }),
+        onFinish: (end) => this.ended.push(end),
+      });
+    }
+  }
+
+  const textOf = (message: UIMessage | undefined) =>
+    message?.parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
+
+  test('useChat asks and gets the answer, with nothing but the address and the system text', async () => {
+    const chatting = new Chatting();
+    await chatting.sendMessage({ text: MESSAGE });
+    expect([chatting.status, chatting.messages.map(({ role }) => role)]).toEqual([
+      'ready',
+      ['user', 'assistant'],
+    ]);
+    expect(textOf(chatting.lastMessage)).toMatch(/^Prisen står på hvert lokale.*stand-in/);
+    expect(chatting.ended).toMatchObject([{ finishReason: 'stop', isError: false }]);
+    expect(api.requests[0]?.body).toMatchObject({
+      system: [{ text: GUARD }, { text: SYSTEM }],
+      messages: [{ role: 'user', content: MESSAGE }],
+    });
+  });
+
+  test('useChat goes on after its sixteenth message: the newest are asked, from a question on', async () => {
+    const chatting = new Chatting();
+    for (let turn = 1; turn <= 10; turn += 1) await chatting.sendMessage({ text: `Spørsmål ${turn}` });
+    expect([chatting.status, chatting.messages.length]).toEqual(['ready', 20]);
+    const asked = api.requests.at(-1)?.body as { messages: { role: string; content: string }[] };
+    expect(asked.messages).toHaveLength(15);
+    expect(asked.messages[0]).toEqual({ role: 'user', content: 'Spørsmål 3' });
+    expect(asked.messages.at(-1)).toEqual({ role: 'user', content: 'Spørsmål 10' });
+  });
+
+  test.each([
+    ['max-tokens', 'length'],
+    ['refusal', 'content-filter'],
+  ] as const)('useChat is told by %s that its answer ended by %s', async (fault, finishReason) => {
+    api.behave(fault);
+    const chatting = new Chatting();
+    await chatting.sendMessage({ text: MESSAGE });
+    expect(chatting.ended).toMatchObject([{ finishReason }]);
+  });
+
+  test.each([
+    ['before its first word', '529', 'provider_unavailable', 1],
+    ['within it', 'reset-body', 'provider_unreachable', 2],
+  ] as const)(
+    'useChat gets the problem of an answer that fails %s, and can ask again',
+    async (_, fault, code, left) => {
+      api.behave(fault);
+      const chatting = new Chatting();
+      await chatting.sendMessage({ text: MESSAGE });
+      expect([chatting.status, chatting.messages.length]).toEqual(['error', left]);
+      expect(JSON.parse(chatting.error!.message)).toMatchObject({ status: 502, code });
+      api.behave(undefined);
+      await chatting.regenerate();
+      expect([chatting.status, textOf(chatting.lastMessage)]).toEqual([
+        'ready',
+        expect.stringMatching(/^Prisen/),
+      ]);
+    },
+  );
+
+  test('useChat without a system text is told which field it lacks', async () => {
+    const chatting = new Chatting();
+    await chatting.sendMessage({ text: MESSAGE }, { body: { system: undefined } });
+    expect(JSON.parse(chatting.error!.message)).toMatchObject({ status: 400, issues: [{ path: 'system' }] });
+  });
+
+  test('a request with messages of the plain contract gets this protocol by its header', async () => {
+    const headers = { 'x-vercel-ai-ui-message-stream': 'v1' };
+    const request = new Request('https://postbud.example/api/chat', { method: 'POST', headers, body: '{}' });
+    const response = await respond({ request });
+    expect(response.headers.get('x-vercel-ai-ui-message-stream')).toBe('v1');
+    expect(await response.text()).toMatch(
+      /^data: {"type":"start"}\n\ndata: {"type":"text-start","id":"text"}\n\n[^]*data: {"type":"text-end","id":"text"}\n\ndata: {"type":"finish","finishReason":"stop"}\n\ndata: \[DONE\]\n\n$/,
+    );
   });
 });
 

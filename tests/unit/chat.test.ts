@@ -75,6 +75,41 @@ describe('a chat request', () => {
     },
   );
 
+  const ui = (role: string, ...texts: string[]) => ({
+    id: 'a1',
+    role,
+    parts: [{ type: 'step-start' }, ...texts.map((text) => ({ type: 'text', text, state: 'done' }))],
+  });
+
+  test.each<[string, messages: object[], asked: object[]]>([
+    ['one question', [ui('user', 'Hei')], [user('Hei')]],
+    ['a text in parts', [ui('user', 'Hei ', 'der')], [user('Hei der')]],
+    ['a greeting', [ui('assistant', 'Hei!'), ui('user', 'Pris?')], [assistant('Hei!'), user('Pris?')]],
+    ['an answer that failed', [ui('user', 'a'), ui('assistant'), ui('user', 'b')], [user('a'), user('b')]],
+    [
+      'a text that is too long with the earlier ones',
+      [ui('user', 'a'.repeat(60_000)), ui('assistant', 'b'), ui('user', 'c'.repeat(6000))],
+      [user('c'.repeat(6000))],
+    ],
+    [
+      'a text that is too long alone',
+      [ui('user', 'a'), ui('user', 'æ'.repeat(40_000))],
+      [user('æ'.repeat(40_000))],
+    ],
+  ])('a request of useChat with %s is read as one of the plain contract', (_, messages, asked) => {
+    const parsed = chatRequest.parse(request({ id: 'c1', trigger: 'submit-message', messages }));
+    expect(parsed).toEqual({ ...request({ messages: asked }), isUi: true });
+  });
+
+  test.each([
+    ['no text', [ui('user', ' ')], 'messages.0.content'],
+    ['an answer last', [ui('user', 'a'), ui('assistant', 'b')], 'messages'],
+    ['a message of the system', [ui('system', 'x'), ui('user', 'a')], 'messages.0.role'],
+    ['a file', [{ role: 'user', parts: [{ type: 'file', url: 'data:,x' }] }], 'messages.0.parts'],
+  ])('a request of useChat is refused with %s', (_, messages, path) => {
+    expect(wrongIn(request({ messages }))).toContain(path);
+  });
+
   test('half an emoji is repaired, and all else is passed on unchanged', () => {
     const parsed = chatRequest.parse(request({ system: ' Halvt \uD83C', messages: [user('\n🏟 \uDFDF.')] }));
     expect(parsed).toEqual({ system: ' Halvt \uFFFD', messages: [user('\n🏟 \uFFFD.')] });

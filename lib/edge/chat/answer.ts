@@ -6,7 +6,7 @@ import type { ModelCall } from './model-call.ts';
 import { tokenUseOf, usage } from './usage.ts';
 
 /**
- * Answers with the model's whole answer: `{ "text": "…" }`.
+ * Answers with the model's whole answer: `{ "text": "…" }`, with `finishReason` where it was cut.
  *
  * @throws the call's error; the caller ends the call with `fail`.
  */
@@ -20,8 +20,9 @@ export async function answerWhole(call: ModelCall): Promise<Response> {
     return Response.json({ text: REFUSAL });
   }
   const text = textOf(message);
-  call.end(message.stop_reason === 'max_tokens' ? 'cut_off' : 'answered');
-  return Response.json({ text });
+  const isCut = message.stop_reason === 'max_tokens';
+  call.end(isCut ? 'cut_off' : 'answered');
+  return Response.json({ text, ...(isCut && { finishReason: 'length' }) });
 }
 
 type Message = z.output<typeof message>;

@@ -3,11 +3,14 @@ import { Problem } from '../../platform/http/problem.ts';
 import type { Budgeted } from '../../platform/http/visit.ts';
 import { SECOND } from '../../platform/time.ts';
 import { answerWhole } from './answer.ts';
+import { bytesOf, TEXTS_LIMIT_BYTES } from './chat-request.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { problemOf } from './failure.ts';
 import { ModelCall } from './model-call.ts';
 import type { ModelQuestion } from './model-call.ts';
-import { answerStreaming } from './stream.ts';
+import { answerStreaming, eventStream } from './stream.ts';
+import type { AnswerStream } from './stream.ts';
+import { UI_STREAM_HEADER, uiMessageStream } from './ui-stream.ts';
 
 export interface Chat {
   readonly request: Request;
@@ -28,7 +31,7 @@ const DEADLINE_MS = 20 * SECOND;
 
 /**
  * Asks the language model and answers with its whole answer, or streams it to a caller that accepts
- * `text/event-stream`.
+ * `text/event-stream`, and to `useChat` of the AI SDK in its own protocol.
  *
  * The deadline covers everything, and a caller that hangs up closes the provider's connection. Every call leaves one
  * log line, without content. A call that reached no model does not count against the budget.
@@ -48,12 +51,8 @@ export async function handleChat(chat: Chat): Promise<Response> {
   return await answering;
 }
 
-/** The longest texts of a request, which bound what a call costs. In bytes of UTF-8, however JSON has escaped them. */
-const TEXTS_LIMIT_BYTES = 64 * 1024;
-
-function requireAffordable({ system, messages }: ChatRequest): void {
-  const texts = [system, ...messages.map(({ content }) => content)];
-  const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+function requireAffordable(body: ChatRequest): void {
+  const bytes = bytesOf(body);
   if (bytes <= TEXTS_LIMIT_BYTES) return;
   throw new Problem('body_too_large', {
     detail: `system and the messages are ${bytes} bytes long together, and ${TEXTS_LIMIT_BYTES} are allowed. Leave out the oldest messages.`,
@@ -70,6 +69,12 @@ function requireKey(settings: Config['chat']): ModelQuestion['settings'] {
   throw new Problem('chat_not_configured', { retryAfterSeconds: NOT_CONFIGURED_RETRY_SECONDS });
 }
 
+/** The stream that a caller can read; undefined for JSON. */
+function streamOf(request: Request, { isUi }: ChatRequest): AnswerStream | undefined {
+  if (isUi || request.headers.get(UI_STREAM_HEADER) === 'v1') return uiMessageStream;
+  return wantsStream(request) ? eventStream : undefined;
+}
+
 /** A caller that accepts anything may not be able to read events, so it gets JSON. */
 function wantsStream({ headers }: Request): boolean {
   const accepted = (headers.get('accept') ?? '').toLowerCase().split(',');
@@ -82,18 +87,18 @@ function wantsStream({ headers }: Request): boolean {
 async function askWithin(
   budgeted: Budgeted,
   call: ModelCall,
-  { request, requestId }: Chat,
+  { request, requestId, body }: Chat,
 ): Promise<Response> {
   try {
-    return await ask(call, requestId, wantsStream(request));
+    return await ask(call, requestId, streamOf(request, body));
   } finally {
     if (!call.hasReachedModel) await budgeted.giveBack();
   }
 }
 
-async function ask(call: ModelCall, requestId: string, isStream: boolean): Promise<Response> {
+async function ask(call: ModelCall, requestId: string, stream: AnswerStream | undefined): Promise<Response> {
   try {
-    return isStream ? await answerStreaming(call, requestId) : await answerWhole(call);
+    return stream ? await answerStreaming(call, requestId, stream) : await answerWhole(call);
   } catch (error) {
     const failure = call.fail(error);
     if (failure) throw problemOf(failure);

@@ -195,7 +195,7 @@ export class ModelCall {
 
 function paramsOf(
   { model, maxTokens }: Config['chat'],
-  { system, messages }: ChatRequest,
+  { system, messages }: Pick<ChatRequest, 'system' | 'messages'>,
 ): Sdk.Anthropic.MessageCreateParamsNonStreaming {
   return {
     model,

@@ -3,11 +3,14 @@ import * as z from 'zod';
 import { answered, invalid, JSON_TYPE, refused } from '../../platform/http/operation.ts';
 import type { Operation } from '../../platform/http/operation.ts';
 import { problem } from '../../platform/http/problem-shape.ts';
-import { chatRequest } from './chat-request.ts';
+import { chatRequest, plainRequest, uiRequest } from './chat-request.ts';
 
-const chatAnswer = z
-  .object({ text: z.string().meta({ description: 'The model’s answer, as plain text or Markdown.' }) })
-  .meta({ id: 'ChatAnswer' });
+const text = z.string().meta({ description: 'The model’s answer, as plain text or Markdown.' });
+const finishReason = z
+  .literal('length')
+  .optional()
+  .meta({ description: 'The answer was cut at its longest.' });
+const chatAnswer = z.object({ text, finishReason }).meta({ id: 'ChatAnswer' });
 
 const SYSTEM = 'Du hjelper besøkende på nettstedet til Solvik kommune. Svar kort og på norsk.';
 const QUESTION = { role: 'user', content: 'Hva koster det å leie idrettshallen en kveld?' };
@@ -22,19 +25,25 @@ export const chatRoute = {
   tag: 'Chat',
   summary: 'Ask the language model',
   description:
-    'Answers with the model’s whole answer, or streams it to callers that accept `text/event-stream`: `delta` events, each with a piece of the text, then `done`, or `error` with the problem. A failure before the first word is a 502 either way. If the model refuses, the answer is a 200 with a polite text.',
+    'Answers with the model’s whole answer, or streams it to callers that accept `text/event-stream`: `delta` events, each with a piece of the text, then `done`, or `error` with the problem. To `useChat` of the AI SDK, which sends messages with `parts`, and to a request with the header `x-vercel-ai-ui-message-stream: v1` it streams the AI SDK’s UI message stream. A failure before the first word is a 502 in each case. If the model refuses, the answer is a 200 with a polite text.',
   access: 'anyone',
   cors: 'listed',
   isLimited: true,
   isAnonymous: true,
-  body: { schema: chatRequest, limitBytes: BODY_LIMIT_BYTES },
+  body: {
+    schema: chatRequest,
+    byType: { [JSON_TYPE]: z.union([plainRequest, uiRequest]) },
+    limitBytes: BODY_LIMIT_BYTES,
+  },
   answers: [
     {
       status: 200,
       description: 'The model’s answer.',
       content: {
         [JSON_TYPE]: chatAnswer,
-        'text/event-stream': { events: { delta: chatAnswer, done: z.object({}), error: problem } },
+        'text/event-stream': {
+          events: { delta: z.object({ text }), done: z.object({ finishReason }), error: problem },
+        },
       },
     },
   ],

@@ -6,18 +6,49 @@ import { REFUSAL } from './guard.ts';
 import type { ModelCall } from './model-call.ts';
 import { tokenUseOf, usage } from './usage.ts';
 
+/** The outcome of an answer that began to stream. */
+export type StreamOutcome = 'answered' | 'cut_off' | 'refused';
+
+/** The server-sent events that a caller reads. */
+export interface AnswerStream {
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Written before the first words. */
+  readonly opening: string;
+  readonly delta: (text: string) => string;
+  readonly end: (outcome: StreamOutcome) => string;
+  /** @param problem as JSON. */
+  readonly fail: (problem: string) => string;
+}
+
+/** `delta` events with `{ "text" }`, then `done`, with `finishReason` where the answer was cut, or `error`. */
+export const eventStream: AnswerStream = {
+  opening: '',
+  delta: (text) => event('delta', JSON.stringify({ text })),
+  end: (outcome) => event('done', outcome === 'cut_off' ? '{"finishReason":"length"}' : '{}'),
+  fail: (problem) => event('error', problem),
+};
+
+/** @param json on one line, as `JSON.stringify` writes it. */
+function event(name: 'delta' | 'done' | 'error', json: string): string {
+  return `event: ${name}\ndata: ${json}\n\n`;
+}
+
 /**
- * Streams the model's answer: `delta` events with `{ "text" }`, then `done`, or `error` with the problem.
+ * Streams the model's answer.
  *
  * The response starts with the model's first words, so that an earlier failure is a 502 like any other.
  *
  * @throws the call's error before the first words; the caller ends the call with `fail`. Nothing after that.
  * @see https://html.spec.whatwg.org/multipage/server-sent-events.html
  */
-export async function answerStreaming(call: ModelCall, requestId: string): Promise<Response> {
+export async function answerStreaming(
+  call: ModelCall,
+  requestId: string,
+  stream: AnswerStream,
+): Promise<Response> {
   const opened = await call.attempt(async (messages, params, options) => {
     const pieces = piecesOf(await messages.create({ ...params, stream: true }, options), call);
-    return { first: await pieces.next(), pieces };
+    return { first: await pieces.next(), pieces, stream };
   });
   const body = new ReadableStream<Uint8Array>({
     // Without backpressure: an answer is a few kilobytes, and a slow caller would keep the provider's socket open.
@@ -25,46 +56,51 @@ export async function answerStreaming(call: ModelCall, requestId: string): Promi
     cancel: () => call.hangUp(),
   });
   return new Response(body, {
-    headers: { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-store' },
+    headers: {
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-store',
+      ...stream.headers,
+    },
   });
 }
 
 /** The pieces of an answer's text, and finally its outcome. */
-type Pieces = AsyncGenerator<string, 'answered' | 'cut_off' | 'refused', undefined>;
+type Pieces = AsyncGenerator<string, StreamOutcome, undefined>;
 
 interface Opened {
   readonly first: Awaited<ReturnType<Pieces['next']>>;
   readonly pieces: Pieces;
+  readonly stream: AnswerStream;
 }
 
 /** Never rejects, since it runs unawaited. */
 async function send(
   call: ModelCall,
-  { first, pieces }: Opened,
+  { first, pieces, stream }: Opened,
   controller: ReadableStreamDefaultController<Uint8Array>,
   requestId: string,
 ): Promise<void> {
+  const write = (events: string) => controller.enqueue(encoder.encode(events));
   try {
     let step = first;
-    for (; !step.done; step = await pieces.next()) {
-      controller.enqueue(event('delta', JSON.stringify({ text: step.value })));
-    }
-    controller.enqueue(event('done', '{}'));
+    if (stream.opening !== '') write(stream.opening);
+    for (; !step.done; step = await pieces.next()) write(stream.delta(step.value));
+    write(stream.end(step.value));
     call.end(step.value);
   } catch (error) {
     const failure = call.fail(error);
     // The caller has hung up.
     if (!failure) return close(controller);
     const problem = await problemResponse(problemOf(failure), requestId).text();
-    return close(controller, event('error', problem));
+    return close(controller, stream.fail(problem));
   }
   close(controller);
 }
 
 /** Closes the stream, unless its reader has cancelled it. */
-function close(controller: ReadableStreamDefaultController<Uint8Array>, last?: Uint8Array): void {
+function close(controller: ReadableStreamDefaultController<Uint8Array>, last?: string): void {
   try {
-    if (last) controller.enqueue(last);
+    if (last !== undefined) controller.enqueue(encoder.encode(last));
     controller.close();
   } catch {
     // The reader has closed it.
@@ -72,11 +108,6 @@ function close(controller: ReadableStreamDefaultController<Uint8Array>, last?: U
 }
 
 const encoder = new TextEncoder();
-
-/** @param json on one line, as `JSON.stringify` writes it. */
-function event(name: 'delta' | 'done' | 'error', json: string): Uint8Array {
-  return encoder.encode(`event: ${name}\ndata: ${json}\n\n`);
-}
 
 const streamEvent = z.object({
   type: z.string(),
