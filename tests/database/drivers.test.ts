@@ -2,18 +2,22 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 import { neonConfig } from '@neondatabase/serverless';
+import { sql } from 'drizzle-orm';
+import { pgTable, text } from 'drizzle-orm/pg-core';
 import { describe, expect, inject, it, onTestFinished } from 'vitest';
 
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { cancelTimer, emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { isAway } from '../../lib/platform/db/away.ts';
 import { connect, migrate } from '../../lib/platform/db/connect.ts';
-import type { Connection } from '../../lib/platform/db/connect.ts';
+import type { Connection, Transaction } from '../../lib/platform/db/connect.ts';
+import { TransactionEnded } from '../../lib/platform/db/gate.ts';
 import { driverOf, run } from '../../lib/platform/db/statement.ts';
 import { MINUTE } from '../../lib/platform/time.ts';
-import { START, contradictions, deliveriesOf, drain, emitPayments, rows } from '../support/bus.ts';
+import { START, contradictions, deliveriesOf, drain, emitPayments, payment, rows } from '../support/bus.ts';
 import { connectWithNeon } from '../support/neon-tunnel.ts';
 import { createDatabase, freePort } from '../support/postgres.ts';
 
@@ -91,7 +95,47 @@ describe.each(Object.keys(drivers))('through %s', (name) => {
     ]);
     expect(await contradictions(db)).toEqual([]);
   });
+
+  it('a transaction ends for whoever kept it, and sends nothing of theirs afterwards', async () => {
+    const { db, close } = await drivers[name]!();
+    onTestFinished(close);
+    await rows(db, 'create table kept (by text)');
+    const insert = (by: string) => ({ text: 'insert into kept values ($1)', values: [by] });
+    const uses = (tx: Transaction) => [
+      () => run(tx, insert('run')),
+      () => tx.execute(sql`insert into kept values ('execute')`),
+      () => tx.insert(kept).values({ by: 'builder' }),
+      () => tx.transaction(async (inner) => await run(inner, insert('nested'))),
+      () => emit(tx, 'payment.captured', payment(1)),
+      () => cancelTimer(tx, 'payment.captured', 'a'),
+    ];
+    const later: (() => PromiseLike<unknown>)[] = [];
+    await db.transaction(async (tx) => {
+      await run(tx, insert('in time'));
+      later.push(...uses(tx));
+      const inner = await tx.transaction(async (nested) => await Promise.resolve(nested));
+      await expect(run(inner, insert('after the savepoint'))).rejects.toThrow(TransactionEnded);
+    });
+    const failed = db.transaction(async (tx) => {
+      later.push(...uses(tx));
+      return await Promise.reject(new Error('rolled back'));
+    });
+    await expect(failed).rejects.toThrow('rolled back');
+    // Another transaction has their connection meanwhile.
+    await db.transaction(async (tx) => {
+      await run(tx, insert('another'));
+      for (const use of later)
+        await expect(use()).rejects.toMatchObject({
+          code: 'transaction_ended',
+          message: expect.stringContaining('await each statement'),
+        });
+    });
+    expect(await rows(db, 'select by from kept order by 1')).toEqual([{ by: 'another' }, { by: 'in time' }]);
+    expect(await rows(db, 'select from events')).toEqual([]);
+  });
 });
+
+const kept = pgTable('kept', { by: text() });
 
 it.for([
   ['where nobody listens', freePort],

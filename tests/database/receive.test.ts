@@ -467,6 +467,66 @@ describe('the answer to an event that is not taken', () => {
   );
 
   test.for(['pg', 'Drizzle'])(
+    'a handler that ends its transaction, or keeps it, has failed, and nothing of it is committed, on %s',
+    async (driver, { pool, effects, remembered }) => {
+      const kept: ((text: string) => PromiseLike<unknown>)[] = [];
+      let text = 'select 1';
+      const act = async (send: (text: string) => PromiseLike<unknown>, id: string) => {
+        kept.push(send);
+        await send(`insert into effects values ('${id}')`);
+        await send(text);
+      };
+      const errors: unknown[] = [];
+      const onError = (error: unknown) => void errors.push(error);
+      const options = { subscriber: 'ledger', secrets: SECRET, onError } as const;
+      const answer =
+        driver === 'pg'
+          ? receiver({
+              ...options,
+              database: pool,
+              handlers: { 'payment.captured': ({ id }, tx) => act((text) => tx.query(text), id) },
+            })
+          : receiver({
+              ...options,
+              database: drizzle({ client: pool }),
+              handlers: { 'payment.captured': ({ id }, tx) => act((text) => tx.execute(text), id) },
+            });
+      const [id] = ids(1) as [string];
+      for (const command of ['commit', 'rollback; begin', '/* now */ End', 'select pg_advisory_lock(1)']) {
+        text = command;
+        expect((await answer(requestOf(eventOf({ id })))).status).toBe(500);
+      }
+      expect(errors).toMatchObject(Array.from({ length: 4 }, () => ({ code: 'transaction_command' })));
+      expect([await effects(), await remembered()]).toEqual([[], []]);
+      text = 'savepoint mine; rollback to savepoint mine';
+      expect((await answer(requestOf(eventOf({ id })))).status).toBe(204);
+      for (const send of kept)
+        await expect(Promise.resolve().then(() => send('delete from effects'))).rejects.toMatchObject({
+          code: 'transaction_ended',
+        });
+      expect(await effects()).toEqual([id]);
+    },
+  );
+
+  test('a handler on another client that ends its transaction has failed', async () => {
+    const database = new PGlite();
+    onTestFinished(() => database.close());
+    await database.exec(RECEIVED_TABLE);
+    const answer = receiver({
+      subscriber: 'ledger',
+      secrets: SECRET,
+      database,
+      handlers: { 'payment.captured': (_, tx) => tx.exec('rollback; begin') },
+      onError: () => undefined,
+    });
+    const { status, body } = await read(await answer(requestOf(eventOf({ id: uuidv7() }))));
+    expect([status, body?.detail]).toEqual([
+      500,
+      'The handler threw TransactionCommand transaction_command.',
+    ]);
+  });
+
+  test.for(['pg', 'Drizzle'])(
     'an idle connection that is lost ends nothing, on %s',
     async (driver, { pool: admin }) => {
       const pool = new pg.Pool({ connectionString: admin.options.connectionString, max: 1 });

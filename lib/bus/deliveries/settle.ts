@@ -1,4 +1,5 @@
 import type { Transaction } from '../../platform/db/connect.ts';
+import { TransactionCommand } from '../../platform/db/gate.ts';
 import { run } from '../../platform/db/statement.ts';
 import type { ErrorGroup } from './error-group.ts';
 
@@ -149,8 +150,10 @@ export class LeaseLost extends Error {
 /**
  * Settles deliveries as delivered inside their handlers' transaction, and keeps the lane.
  *
+ * @param tx a transaction of `transactOnce`.
  * @param to the lane's new head.
- * @throws LeaseLost when another relay has the lane; the transaction must then be rolled back.
+ * @throws LeaseLost when another relay has the lane; TransactionCommand when it is no longer the transaction that was begun,
+ *   because a handler ended that. It must then be rolled back.
  */
 export async function settleInTransaction(
   tx: Transaction,
@@ -161,16 +164,19 @@ export async function settleInTransaction(
   const { id, home, token, from, waits } = lane;
   // Zero leaves the lease as it is.
   const kept = { retryAtMs: null, keepUntilMs: 0, carefulTo: null, neededVersion: null, leaving: [] };
-  const [row] = await run<{ settled: number }>(tx, {
+  const [row] = await run<{ settled: number | null }>(tx, {
     name: 'settle',
     text: SETTLE,
     values: settlementValues([{ id, home, token, from, to, waits, ...kept, delivered, unfinished: [] }]),
   });
+  if (row?.settled === null) throw new TransactionCommand('a handler has ended its transaction');
   if (row?.settled !== delivered.length) throw new LeaseLost();
 }
 
-const SETTLE = `select postbud_settle_alone_3($1::postbud_outcome_2[], $2::bigint[], $3::bigint[], $4::text[],
-  $5::float8[], $6::int[], $7::jsonb, $8::jsonb) as settled`;
+// In another transaction than that of `transactOnce`, or in none, nothing is settled.
+const SETTLE = `select case when current_setting('transaction_deferrable')::boolean then
+  postbud_settle_alone_3($1::postbud_outcome_2[], $2::bigint[], $3::bigint[], $4::text[], $5::float8[], $6::int[],
+    $7::jsonb, $8::jsonb) end as settled`;
 
 /** Deliveries of a lane with the same times, to the millisecond, and as many replays. The database updates them together. */
 interface Stretch {

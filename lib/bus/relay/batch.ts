@@ -99,9 +99,9 @@ async function take(state: RunState, attempts: readonly Attempt[]): Promise<numb
 
 /** Settles the events that the handler took in the handler's transaction. @returns how many. */
 async function takeInTransaction(state: RunState, attempts: readonly Attempt[]): Promise<number> {
-  const taken = await inTransaction(state, async ({ tx, limited }) => {
-    const handled = callHandler(state, attempts, limited(), tx);
-    const count = countOf(isPromise(handled) ? await handled : handled, attempts.length);
+  const taken = await inTransaction(state, async ({ hand }) => {
+    const handled = await hand((tx, limit) => callHandler(state, attempts, limit, tx));
+    const count = countOf(handled, attempts.length);
     // Without a settlement nobody checks that the lane is still ours, so the handler's writes must not be committed.
     if (count === 0) throw notTaken(0, attempts.length);
     const durationMs = attempts[0]!.elapsedMs;

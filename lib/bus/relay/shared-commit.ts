@@ -1,4 +1,3 @@
-import { isPromise } from '../../platform/time-limit.ts';
 import { Attempt } from './attempt.ts';
 import { inOrder } from './in-order.ts';
 import type { RunState } from './run-state.ts';
@@ -57,7 +56,7 @@ async function callHandlers(
   state: RunState,
   first: number,
   most: number,
-  { tx, limited }: HandlersTransaction,
+  { hand }: HandlersTransaction,
   attempts: Attempt[],
 ): Promise<void> {
   const { lane, progress, lease } = state;
@@ -72,9 +71,10 @@ async function callHandlers(
   do {
     const attempt = new Attempt(state, place);
     attempts.push(attempt);
-    const context = Object.assign(attempt.contextWith(limited()), { tx });
-    const handled = attempt.within(() => lane.subscription.handler(attempt.delivery.event, context));
-    if (isPromise(handled)) await handled;
+    await hand((tx, limit) => {
+      const context = Object.assign(attempt.contextWith(limit), { tx });
+      return attempt.within(() => lane.subscription.handler(attempt.delivery.event, context));
+    });
     attempt.durationMs = attempt.elapsedMs;
     place = progress.next(place + 1);
   } while (place !== null && mayJoin(place));

@@ -5,6 +5,7 @@ import { onAbort } from '../../platform/abort.ts';
 import { jitterMs, MOST_RUNS } from '../../platform/conflict.ts';
 import { transactOnce } from '../../platform/db/connect.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
+import { TransactionCommand } from '../../platform/db/gate.ts';
 import { isInDoubt } from '../../platform/db/in-doubt.ts';
 import { TransactionNotBegun } from '../../platform/db/late-begin.ts';
 import { mayRunAgain } from '../../platform/db/run-again.ts';
@@ -26,9 +27,13 @@ const slotsOf = onceFor<Database, LimitFunction>(() => pLimit(MAX_TRANSACTIONS))
 
 /** A transaction in which handlers run, one after the other. */
 export interface HandlersTransaction {
-  readonly tx: Transaction;
-  /** Starts the next handler's time limit. The last handler's limit also covers the settlement and the commit. */
-  readonly limited: () => HandlerLimit;
+  /**
+   * Calls the next handler with the transaction, which ends for it when it has returned, and starts its time limit. The last
+   * handler's limit also covers the settlement and the commit.
+   *
+   * @throws TransactionCommand when the handler has tried to end the transaction itself.
+   */
+  readonly hand: (call: (tx: Transaction, limit: HandlerLimit) => unknown) => Promise<unknown>;
 }
 
 /** Calls handlers, one or more. @returns the attempts that have delivered. */
@@ -84,10 +89,19 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
   const run = () =>
     transactOnce(
       db,
-      async (tx) => {
+      async (tx, lend) => {
         // The wait for a connection took as long as the transactions before this one did.
         if (!time.fits(timeoutMs)) throw new NotBegun('too little time is left');
-        const attempts = await handle({ tx, limited });
+        const attempts = await handle({
+          async hand(call) {
+            const lent = lend();
+            try {
+              return await call(lent.tx, limited());
+            } finally {
+              lent.end();
+            }
+          },
+        });
         stage = 'settling';
         await settle(state, tx, attempts);
         stage = 'committing';
@@ -109,7 +123,10 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
         const isRefused =
           stage === 'committing' ? !isInDoubt(error) : codeOf(error) === IN_FAILED_TRANSACTION;
         if (isLast)
-          throw stage === 'handling' || isRefused || error instanceof LeaseLost
+          throw stage === 'handling' ||
+            isRefused ||
+            error instanceof LeaseLost ||
+            error instanceof TransactionCommand
             ? error
             : new CommitUnknown('the commit was not answered', { cause: error });
         await sleep(jitterMs(runs));

@@ -1,4 +1,5 @@
 import { isConflict, jitterMs, MOST_RUNS } from '../../platform/conflict.ts';
+import { Gate, TransactionCommand } from '../../platform/db/gate.ts';
 import { sleep } from '../../platform/time.ts';
 import type { Client } from '../clients/adapters.ts';
 
@@ -73,7 +74,7 @@ export type TransactionOf<Database> = Database extends {
       ? Client
       : never;
 
-/** An open transaction: what handlers get, and a way to run statements in it. */
+/** An open transaction: what handlers get, which ends before it, and a way to run statements in it. */
 export interface OpenTransaction {
   readonly tx: unknown;
   /** @returns the rows. The text is sent as it is, without parameters, which Drizzle does not take with a text. */
@@ -150,11 +151,13 @@ async function inTransactionOf<Result>(
       // Only Drizzle takes settings of a transaction.
       if (!('execute' in statements)) await run(`set transaction ${READ_COMMITTED}`);
       hasBegun = true;
-      result = { of: await body({ tx, run }) };
+      const gate = new Gate();
+      result = { of: await body({ tx: before(gate, tx), run }).finally(() => gate.close()) };
       // Drizzle does not tell that a commit was answered with a rollback; a statement in such a transaction fails.
-      await run('select 1').catch((cause: unknown) => {
+      const [still] = await run(IS_STILL_OURS).catch((cause: unknown) => {
         throw Object.assign(new TransactionAborted(), { cause });
       });
+      requireOurs(still);
     }, DRIZZLE_READ_COMMITTED);
   } catch (error) {
     throw hasBegun ? error : new NotBegun(error);
@@ -163,9 +166,32 @@ async function inTransactionOf<Result>(
   return (result as unknown as { readonly of: Result }).of;
 }
 
-const READ_COMMITTED = 'isolation level read committed';
+/** Deferrable has no effect on a transaction that writes, and says that it is still this one. */
+const READ_COMMITTED = 'isolation level read committed deferrable';
 
-const DRIZZLE_READ_COMMITTED = { isolationLevel: 'read committed' } as const;
+const DRIZZLE_READ_COMMITTED = { isolationLevel: 'read committed', deferrable: true } as const;
+
+const IS_STILL_OURS = "select current_setting('transaction_deferrable') as deferrable";
+
+/** @throws TransactionCommand when the handler has ended the transaction, so that this is another one or none. */
+function requireOurs(still: unknown): void {
+  if (typeof still === 'object' && still !== null && 'deferrable' in still && still.deferrable === 'on')
+    return;
+  throw new TransactionCommand('the handler has ended its transaction');
+}
+
+/** Makes a transaction of Drizzle whose statements pass a gate. Those of other clients know their own end. */
+function before(gate: Gate, tx: object): unknown {
+  if (!('session' in tx)) return tx;
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- through which Drizzle sends each statement
+  const session = tx.session as { prepareQuery(query: { sql: string }, ...rest: unknown[]): unknown };
+  const prepareQuery = (query: { sql: string }, ...rest: unknown[]) => {
+    gate.pass(query.sql);
+    return session.prepareQuery(query, ...rest);
+  };
+  const gated: unknown = Object.create(session, { prepareQuery: { value: prepareQuery } });
+  return Object.create(tx, { session: { value: gated } });
+}
 
 interface Transactions {
   transaction(
@@ -185,8 +211,12 @@ async function onClientOf<Result>(
   body: (open: OpenTransaction) => Promise<Result>,
 ): Promise<Result> {
   const client = await begin(pool);
+  const gate = new Gate();
   try {
-    const result = await body({ tx: client, run: async (text) => rowsOf(await client.query(text)) });
+    const result = await body({
+      tx: gate.before(client),
+      run: async (text) => rowsOf(await client.query(text)),
+    }).finally(() => gate.close());
     const committed = await client.query('commit');
     if (isRollback(committed)) throw new TransactionAborted();
     letGo(client, false);

@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url';
 
 import type { PgDatabase, PgQueryResultHKT } from 'drizzle-orm/pg-core';
+import type { PgliteClient } from 'drizzle-orm/pglite';
 import type { PoolClient as NeonPoolClient } from '@neondatabase/serverless';
 import type { attachDatabasePool as AttachDatabasePool } from '@vercel/functions';
 import pTimeout from 'p-timeout';
@@ -11,6 +12,7 @@ import type { Config } from '../config.ts';
 import { codeOf } from '../log.ts';
 import { OpenTransaction, reportDue, reportSent, trackTransaction } from './commits.ts';
 import { Deadlines } from './deadlines.ts';
+import { Gate } from './gate.ts';
 import { withPlainErrors } from './plain-errors.ts';
 import { isAnswer, openConnection } from './pooled-connection.ts';
 import type { PooledConnection } from './pooled-connection.ts';
@@ -55,7 +57,15 @@ interface Driver extends Connection {
   transact<Result>(body: Body<Result>, options?: TransactOptions): Promise<Result>;
 }
 
-type Body<Result> = (tx: Transaction) => Promise<Result>;
+/** @param lend gives the same transaction to somebody else, for a part of its time. */
+type Body<Result> = (tx: Transaction, lend: () => Lent) => Promise<Result>;
+
+/** A transaction for one of those who use it. */
+interface Lent {
+  readonly tx: Transaction;
+  /** Ends it for them. @throws TransactionCommand if they have tried to end it themselves. */
+  readonly end: () => void;
+}
 
 interface TransactOptions {
   /** Cuts the connection when it aborts, whatever runs on it at that moment. */
@@ -181,6 +191,9 @@ export async function transact<Result>(
  * Runs a transaction of handlers, whose time limits abort the signal. The callback runs once, and only the signal limits
  * how long a statement may take.
  *
+ * The transaction is deferrable, which has no effect on one that writes, and says that it is still this one: a handler that
+ * had ended it would be in none, or in one that is not.
+ *
  * @throws the signal's reason; TransactionNotBegun; or the error of the callback or the commit. A connection lost at
  *   the commit leaves the outcome unknown.
  */
@@ -189,7 +202,7 @@ export async function transactOnce<Result>(
   body: Body<Result>,
   signal: AbortSignal,
 ): Promise<Result> {
-  return await driverFor(db).transact(body, { signal, limitMs: Infinity });
+  return await driverFor(db).transact(body, { signal, limitMs: Infinity, config: { deferrable: true } });
 }
 
 async function openDriver(database: Config['database'], idleMs: number): Promise<Driver> {
@@ -223,9 +236,9 @@ async function postgres(url: string, idleMs: number): Promise<Driver> {
   const pools = openPools(idleMs, (options) => new pg.Pool({ connectionString: url, ...options }));
   const dialect = new PgDialect();
   const db = Object.assign(drizzle({ client: alone(pools.any) }), { $client: pools.any });
-  return await pooled<PoolClient>(pools, db, (client) => {
+  return await pooled<PoolClient>(pools, db, (client, depth) => {
     const session = withPlainErrors(new NodePgSession<NoSchema, NoSchema>(client, dialect, undefined));
-    return () => new NodePgTransaction(dialect, session, undefined);
+    return new NodePgTransaction(dialect, session, undefined, depth);
   });
 }
 
@@ -242,9 +255,9 @@ async function neon(url: string, idleMs: number): Promise<Driver> {
   const pools = openPools(idleMs, (options) => new NeonPool({ connectionString: url, ...options }));
   const dialect = new PgDialect();
   const db = Object.assign(drizzle({ client: alone(pools.any) }), { $client: pools.any });
-  return await pooled<NeonPoolClient>(pools, db, (client) => {
+  return await pooled<NeonPoolClient>(pools, db, (client, depth) => {
     const session = withPlainErrors(new NeonSession<NoSchema, NoSchema>(client, dialect, undefined));
-    return () => new NeonTransaction(dialect, session, undefined);
+    return new NeonTransaction(dialect, session, undefined, depth);
   });
 }
 
@@ -258,7 +271,47 @@ interface AnyPool<Client> {
   on(event: 'connect', listener: (client: Client) => void): unknown;
 }
 
-/** @param transactionsOn makes the transactions of a connection, without a statement. */
+/** Makes Drizzle's transaction of a connection, without a statement. @param depth how many transactions it is nested in. */
+type NewTransaction<Client> = (client: Client, depth: number) => Transaction;
+
+/** @returns what lends the transaction that was begun on a connection, or will be. */
+function lenderOf<Client extends object>(
+  newTransaction: NewTransaction<Client>,
+  client: Client,
+  sender: Sender,
+): () => Lent {
+  const open = (gate: Gate, depth: number): Transaction => {
+    const tx = newTransaction(gate.before(client), depth);
+    sendsBy(tx, gate.beforeSender(sender));
+    const nest = tx.transaction.bind(tx);
+    tx.transaction = (body) =>
+      nest(async () => {
+        const inner = new Gate(gate);
+        try {
+          return await body(open(inner, depth + 1));
+        } finally {
+          inner.close();
+        }
+      });
+    return tx;
+  };
+  return () => {
+    const gate = new Gate();
+    return { tx: open(gate, 0), end: () => gate.close() };
+  };
+}
+
+/** Runs the callback of a transaction, whose handle ends with it. */
+async function runBody<Result>(body: Body<Result>, lend: () => Lent): Promise<Result> {
+  const { tx, end } = lend();
+  try {
+    return await body(tx, lend);
+  } finally {
+    end();
+  }
+}
+
+/** @param newTransaction makes a transaction of a connection. */
 async function pooled<
   Client extends object & {
     release(destroy?: boolean): void;
@@ -267,7 +320,7 @@ async function pooled<
 >(
   pools: Pools<AnyPool<Client> & Parameters<typeof AttachDatabasePool>[0]>,
   db: Database,
-  transactionsOn: (client: Client) => () => Transaction,
+  newTransaction: NewTransaction<Client>,
 ): Promise<Driver> {
   const { attachDatabasePool } = await import('@vercel/functions');
   for (const pool of [pools.any, pools.turns]) {
@@ -280,15 +333,11 @@ async function pooled<
   withPlainErrors(db._.session);
   const names = new PreparedNames();
   const deadlines = new Deadlines();
-  const opened = new WeakMap<
-    Client,
-    PooledConnection<Client> & { readonly newTransaction: () => Transaction }
-  >();
+  const opened = new WeakMap<Client, PooledConnection<Client>>();
   const open = (connection: Client) => {
     const known = openConnection(connection, names, deadlines);
-    const all = { ...known, newTransaction: transactionsOn(known.client) };
-    opened.set(connection, all);
-    return all;
+    opened.set(connection, known);
+    return known;
   };
   const take = async (limitMs: number, pool = pools.any) => {
     const connection = await pool.connect();
@@ -313,16 +362,14 @@ async function pooled<
     },
     async transact(body, { signal, config, onSent, limitMs = ANSWER_LIMIT_MS } = {}) {
       signal?.throwIfAborted();
-      const { connection, newTransaction, sender, lost, begin, end } = await take(limitMs);
+      const { connection, client, sender, lost, begin, end } = await take(limitMs);
       // It may have aborted while all connections were taken.
       if (signal?.aborted) connection.release();
       signal?.throwIfAborted();
       const transacted = async () => {
         begin(beginOf(config));
-        const tx = newTransaction();
-        sendsBy(tx, sender);
         try {
-          const result = await body(tx);
+          const result = await runBody(body, lenderOf(newTransaction, client, sender));
           const committed = end('commit');
           try {
             onSent?.();
@@ -359,27 +406,32 @@ function beginOf(config: TransactionConfig): string {
 const READ_COMMITTED = { isolationLevel: 'read committed' } as const;
 
 async function embedded(dataDir: string): Promise<Driver> {
-  const [{ PGlite }, { drizzle }] = await Promise.all([
+  const [{ PGlite }, { drizzle, PgliteSession, PgliteTransaction }, { PgDialect }] = await Promise.all([
     import('@electric-sql/pglite'),
     import('drizzle-orm/pglite'),
+    import('drizzle-orm/pg-core'),
   ]);
   const client = new PGlite(dataDir);
   const db = drizzle({ client });
-  // Drizzle's own: connect() replaces it.
-  const transaction = db.transaction.bind(db);
+  const dialect = new PgDialect();
+  const newTransaction: NewTransaction<object> = (opened, depth) => {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- PGlite's own transaction, as Drizzle itself takes it
+    const session = new PgliteSession<NoSchema, NoSchema>(opened as PgliteClient, dialect, undefined);
+    withPlainErrors(session);
+    return new PgliteTransaction(dialect, session, undefined, depth);
+  };
   return {
     db,
     close: () => client.close(),
     send: ({ text, values }) => client.query(text, [...values]),
     // PGlite refuses statements on a finished transaction, so rejecting the callback cuts it off.
     transact: (body, { signal, config } = {}) =>
-      transaction(
-        (tx) => {
-          signal?.throwIfAborted();
-          return cutOff(body(tx), signal);
-        },
-        { ...READ_COMMITTED, ...config },
-      ),
+      client.transaction(async (opened) => {
+        signal?.throwIfAborted();
+        await opened.exec(beginOf(config).replace('begin', 'set transaction'));
+        const sender: Sender = { send: ({ text, values }) => opened.query(text, [...values]) };
+        return await cutOff(runBody(body, lenderOf(newTransaction, opened, sender)), signal);
+      }),
   };
 }
 
