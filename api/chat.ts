@@ -1,10 +1,13 @@
 import { waitUntil } from '@vercel/functions';
 
-import { config, perVisitor } from '../lib/components/postbud.ts';
+import { config, database, hasDatabase, perVisitor } from '../lib/components/postbud.ts';
 import { chatLimits } from '../lib/edge/chat/chat-limits.ts';
 import { handleChat } from '../lib/edge/chat/handle-chat.ts';
 import { chatRoute } from '../lib/edge/chat/route.ts';
+import { countOutcomes } from '../lib/edge/counts.ts';
 import { endpoint } from '../lib/platform/http/endpoint.ts';
+
+const count = countOutcomes('chat', () => (hasDatabase() ? database : undefined));
 
 export default endpoint(chatRoute, {
   cors: () => config().cors,
@@ -16,6 +19,8 @@ export default endpoint(chatRoute, {
       body,
       settings: config().chat,
       waitUntil,
-      takeBudget: () => visit.takeBudget('chat', config().rates.chatDailyBudget),
+      count,
+      takeBudget: () =>
+        visit.takeBudget({ name: 'chat', perDay: config().rates.chatDailyBudget, onReached: count }),
     }),
 });

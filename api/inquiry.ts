@@ -1,6 +1,7 @@
 import { waitUntil } from '@vercel/functions';
 
 import { config, database, hasDatabase, perVisitor } from '../lib/components/postbud.ts';
+import { countOutcomes } from '../lib/edge/counts.ts';
 import { createOnce } from '../lib/edge/inquiry/create-once.ts';
 import { problemForVisitor } from '../lib/edge/inquiry/form-answers.ts';
 import { handleInquiry } from '../lib/edge/inquiry/handle-inquiry.ts';
@@ -8,6 +9,7 @@ import { inquiryLimits } from '../lib/edge/inquiry/inquiry-limits.ts';
 import { inquiryRoute } from '../lib/edge/inquiry/route.ts';
 import { endpoint } from '../lib/platform/http/endpoint.ts';
 
+const count = countOutcomes('inquiry', () => (hasDatabase() ? database : undefined));
 const sent = createOnce(() => config().redis);
 
 export default endpoint(inquiryRoute, {
@@ -22,7 +24,9 @@ export default endpoint(inquiryRoute, {
       visitor,
       sent,
       waitUntil,
-      takeBudget: () => visit.takeBudget('inquiry', config().rates.inquiryDailyBudget),
+      count,
+      takeBudget: () =>
+        visit.takeBudget({ name: 'inquiry', perDay: config().rates.inquiryDailyBudget, onReached: count }),
       mail: config().mail,
       cors: config().cors,
       database: hasDatabase() ? database : undefined,

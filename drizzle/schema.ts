@@ -897,6 +897,29 @@ export const webhookRejections = pgTable(
   (table) => [primaryKey({ columns: [table.provider, table.reason, table.day] })],
 );
 
+/**
+ * Counts what became of chat calls, mails of inquiries and days' budgets, by outcome and day, and keeps the times of the
+ * newest. Functions that fail share no memory with the cron, which watches for incidents.
+ */
+export const edgeCounts = pgTable(
+  'edge_counts',
+  {
+    /** `chat` or `inquiry`. */
+    source: text('source').notNull(),
+    /** A word of ours, such as `answered` or `provider_timeout`: never a visitor's. */
+    outcome: text('outcome').notNull(),
+    day: date('day').notNull(),
+    count: bigint('count', { mode: 'number' }).notNull(),
+    lastAt: at('last_at').notNull(),
+    /** When the newest of them were counted, newest first: 20 at most. */
+    recentAt: at('recent_at')
+      .array()
+      .notNull()
+      .default(sql`'{}'`),
+  },
+  (table) => [primaryKey({ columns: [table.source, table.outcome, table.day] })],
+);
+
 /** A webhook of a smoke test, as its endpoint answered it. */
 export interface TestWebhook {
   readonly provider: string;

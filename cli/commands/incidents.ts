@@ -1,3 +1,4 @@
+import { edgeWords } from '../../lib/components/incidents/edge-failures.ts';
 import type { IncidentReplay, IncidentView } from '../../lib/console/incidents/detail.ts';
 import type { Incident } from '../../lib/console/incidents/incident.ts';
 import { haltList, laneList, letterList, topicList } from '../../lib/console/incidents/lists.ts';
@@ -165,7 +166,9 @@ function adviceOf({
   inCatalog,
   refusesReplays,
   state,
+  lastError,
 }: IncidentView): readonly string[] {
+  if (edgeWords(lastError.kind)) return [];
   if (subscriber === '') return state === 'closed' ? [] : ['To see and repair it: npx postbud set-aside'];
   if (topic === null)
     return state === 'closed' ? [] : [`To probe it now: npx postbud retry ${subscriber} --wait`];

@@ -35,7 +35,7 @@ function guarded({ forms = false, limit = 3, budget = 100 } = {}) {
     handle: async (_, { body, visitor, visit, requestId }) => {
       seen.push({ body, visitor, requestId });
       if (body.name === 'unconfigured') throw new Problem('chat_not_configured');
-      await visit.takeBudget('chat', budget);
+      await visit.takeBudget({ name: 'chat', perDay: budget, onReached: () => undefined });
       if (body.name === 'rejected') throw new Problem('provider_rejected');
       return Response.json({ text: `Hei, ${body.name}.` });
     },

@@ -183,6 +183,29 @@ describe('the metrics', () => {
     expect((await samplesAt(0)).get(refused)).toBe(7);
   });
 
+  test('the metrics count what became of today’s chat calls and mails, and say how far the budgets are used', async ({
+    bus,
+    samplesAt,
+  }) => {
+    await rows(
+      bus.db,
+      `insert into edge_counts (source, outcome, day, count, last_at) values ('chat', 'provider_timeout', '2031-05-04', 3, now()),
+         ('chat', 'answered', '2031-05-03', 50, now()), ('chat', 'budget_80', '2031-05-04', 4, now()),
+         ('inquiry', 'mailed', '2031-05-04', 7, now()), ('inquiry', 'budget_100', '2031-05-03', 1, now())`,
+    );
+    const samples = await samplesAt(0);
+    const ofChat = (outcome: string) => samples.get(`postbud_chat_calls_total{outcome="${outcome}"}`);
+    expect([ofChat('provider_timeout'), ofChat('answered'), ofChat('provider_rejected')]).toEqual([3, 0, 0]);
+    const ofMail = (outcome: string) => samples.get(`postbud_inquiry_mails_total{outcome="${outcome}"}`);
+    expect([ofMail('mailed'), ofMail('email_failed')]).toEqual([7, 0]);
+    const reached = ['chat', 'inquiry'].flatMap((budget) =>
+      [80, 100].map((percent) =>
+        samples.get(`postbud_budget_reached{budget="${budget}",percent="${percent}"}`),
+      ),
+    );
+    expect(reached).toEqual([1, 0, 0, 0]);
+  });
+
   test('the metrics count payment webhooks that wait for an intent or found none in time', async ({
     bus,
     samplesAt,

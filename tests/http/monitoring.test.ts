@@ -92,7 +92,7 @@ describe.skipIf(programPath('promtool') === undefined)('by promtool, where it is
     expressions,
     temporary,
   }) => {
-    expect(await promtool('check', 'rules', RULES)).toMatch(/SUCCESS: 14 rules found/);
+    expect(await promtool('check', 'rules', RULES)).toMatch(/SUCCESS: 17 rules found/);
     const path = join(temporary, 'dashboard.yml');
     const rules = expressions.map((expr, index) => ({ record: `panel:${index}`, expr }));
     // JSON is YAML.
@@ -164,6 +164,32 @@ describe.skipIf(programPath('promtool') === undefined)('by promtool, where it is
       'a payment that nobody claims',
       { 'postbud_webhooks_set_aside{provider="p",state="unclaimed"}': '0x20 1x10' },
       ['PostbudUnclaimedPayment'],
+    ],
+    [
+      'a chat that fails more often than it answers',
+      {
+        'postbud_chat_calls_total{outcome="provider_timeout"}': '0+1x30',
+        'postbud_chat_calls_total{outcome="answered"}': '0x25 1x5',
+      },
+      ['PostbudChatFails'],
+    ],
+    [
+      'a chat that answers most calls',
+      {
+        'postbud_chat_calls_total{outcome="provider_timeout"}': '0+1x30',
+        'postbud_chat_calls_total{outcome="answered"}': '0+3x30',
+      },
+      [],
+    ],
+    [
+      'a mail that was not accepted',
+      { 'postbud_inquiry_mails_total{outcome="email_failed"}': '0x20 1x10' },
+      ['PostbudMailFails'],
+    ],
+    [
+      'a budget at its end',
+      { 'postbud_budget_reached{budget="chat",percent="100"}': '0x20 1x10' },
+      ['PostbudBudgetUsed'],
     ],
     [
       'a forgotten subscriber',

@@ -4,6 +4,7 @@ import { startRedisRest } from '../../dev/stand-ins/redis-rest.ts';
 import type { RedisRest } from '../../dev/stand-ins/redis-rest.ts';
 import { rateLimitHeaders, requireAllowed } from '../../lib/platform/http/rate-limit.ts';
 import { countVisit } from '../../lib/platform/http/visit.ts';
+import type { Budget } from '../../lib/platform/http/visit.ts';
 import { createLimiter } from '../../lib/platform/rate-limit/create-limiter.ts';
 import type { Count, Limit, Limiter } from '../../lib/platform/rate-limit/limiter.ts';
 import { MemoryLimiter } from '../../lib/platform/rate-limit/memory.ts';
@@ -537,6 +538,22 @@ describe('the budget of a day', () => {
     });
   });
 
+  test.each([5, 10, 35])(
+    'a budget of %d calls says once for each call that four fifths and all of it are used, if the call was made',
+    async (perDay) => {
+      const limiter = new MemoryLimiter({ now: () => NOON });
+      const reached: string[] = [];
+      const take = (call: number) =>
+        takeBudget(limiter, `192.0.${call}.7`, perDay, (percent) => reached.push(percent));
+      for (let call = 1; call < perDay * 0.8; call++) (await take(call)).spend();
+      await (await take(99)).giveBack();
+      expect(reached).toEqual([]);
+      for (let call = perDay * 0.8; call <= perDay; call++) (await take(call)).spend();
+      await expect(take(100)).rejects.toMatchObject({ scope: 'service' });
+      expect(reached).toEqual([...Array(perDay * 0.2).fill('budget_80'), 'budget_100', 'budget_100']);
+    },
+  );
+
   test('a call given back is in the budget and in its network’s share again', async () => {
     const limiter = new MemoryLimiter({ now: () => NOON });
     const first = await takeBudget(limiter, '192.0.2.7', 2);
@@ -548,9 +565,14 @@ describe('the budget of a day', () => {
 });
 
 /** Counts a call of a visitor that has no other limit. */
-async function takeBudget(limiter: Limiter, address: string, perDay: number) {
+async function takeBudget(
+  limiter: Limiter,
+  address: string,
+  perDay: number,
+  onReached: Budget['onReached'] = () => undefined,
+) {
   const visitors = createVisitors({ isBehindPlatform: true, secret: 'a-token' });
   const request = new Request('https://postbud.example/a', { headers: { 'x-forwarded-for': address } });
   const visit = await countVisit({ limiter, visitors, limits: [] }, request, new Headers());
-  return await visit.takeBudget('chat', perDay);
+  return await visit.takeBudget({ name: 'chat', perDay, onReached });
 }

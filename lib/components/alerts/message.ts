@@ -3,6 +3,7 @@ import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { DAY, HOUR, instantOf, MINUTE } from '../../platform/time.ts';
 import { courseWords, timeWords } from '../incidents/course.ts';
+import { edgeSentence, edgeWords } from '../incidents/edge-failures.ts';
 import { LANES_COUNTED } from '../incidents/halts.ts';
 import type { AlertedIncident } from './claim-alerts.ts';
 
@@ -106,8 +107,10 @@ function newsOf({ course, changedAt }: AlertedIncident): string {
     : 'Acknowledged';
 }
 
-/** Of the bus itself. */
-function asideTitle({ topic, state, owed, openedAt }: AlertedIncident): string {
+/** Of the bus itself, of chat or of a budget. */
+function asideTitle({ topic, kind, state, owed, openedAt }: AlertedIncident): string {
+  const edge = edgeWords(kind);
+  if (edge) return `${state === 'closed' ? 'Over' : `Since ${timeOf(openedAt)}`}: ${edge.title}`;
   const what =
     topic === '' ? 'the database’s clock was ahead' : `${count(owed, 'row')} of ${oneLine(topic)} set aside`;
   if (state !== 'closed') return `Since ${timeOf(openedAt)}: ${what}`;
@@ -175,7 +178,10 @@ function storyOf({ times, course, state }: AlertedIncident): string {
   return again + (ways === null ? '' : ` Its course: ${oneLine(ways)}.`);
 }
 
-function asideSentence({ topic, state, changedAt, closedAt, openedAt }: AlertedIncident): string {
+function asideSentence(incident: AlertedIncident): string {
+  const { topic, kind, message, state, changedAt, closedAt, openedAt } = incident;
+  const edge = edgeWords(kind);
+  if (edge && state !== 'closed') return edgeSentence(edge, false, oneLine(message));
   if (state === 'closed') return `It lasted ${duration((closedAt ?? changedAt) - openedAt)}.`;
   return topic === ''
     ? 'The times that it left were taken back. Check the time synchronisation of the database’s machine.'

@@ -1,8 +1,8 @@
 /** What is wrong in one subscription in one way, or in all of a subscriber that does not answer, at one moment. */
 export interface Failure {
-  /** Empty for an outage. */
+  /** Empty for an outage, and for chat and budgets. */
   readonly topic: string;
-  /** Empty for the bus itself. */
+  /** Empty for the bus itself, and for chat and budgets. */
   readonly subscriber: string;
   readonly kind: string;
   /** The last error, its personal data masked. */

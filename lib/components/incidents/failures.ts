@@ -5,6 +5,8 @@ import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { run } from '../../platform/db/statement.ts';
 import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
 import { DAY } from '../../platform/time.ts';
+import { EDGE_FAILURES, edgeWords } from './edge-failures.ts';
+import type { EdgeFailure } from './edge-failures.ts';
 import type { Failure } from './failure.ts';
 import { LANES_COUNTED, HALTING_COUNTED, waitingBehind } from './halts.ts';
 import { headOf } from './head-of-lane.ts';
@@ -13,7 +15,7 @@ import type { Unreadable } from './unreadable.ts';
 
 /**
  * Reads the outages, the lanes that a failing delivery blocks, a dead letter halts or nobody can read, the error groups with
- * dead letters, and what the bus set aside.
+ * dead letters, what the bus set aside, a chat that fails, and days' budgets that come to their end.
  *
  * What fails because nobody is there belongs to the outage once there is one, also until it has been tried again after it.
  *
@@ -22,7 +24,7 @@ import type { Unreadable } from './unreadable.ts';
 export async function findFailures(tx: Transaction, now?: Date): Promise<readonly Failure[]> {
   const values = [JSON.stringify(ABSENT_KINDS), now?.toISOString() ?? null];
   const [row] = await run<{ found: Found }>(tx, { text: FAILURES, values });
-  const { blocked, halted, dead, outages, unreadable, aside } = row!.found;
+  const { blocked, halted, dead, outages, unreadable, aside, edge } = row!.found;
   const failures = new Map<string, Failure>();
   for (const failure of [
     ...outages.map(outageFailure),
@@ -31,6 +33,7 @@ export async function findFailures(tx: Transaction, now?: Date): Promise<readonl
     ...halted.map((halt) => ({ ...halt, halted: halt.lanes, dead: 0 })),
     ...dead.map(({ at, ...of }) => ({ ...NO_LANES, ...of, since: at })),
     ...aside.map((of) => ({ ...NO_LANES, ...of, subscriber: '', message: ASIDE[of.kind] })),
+    ...edge.map(edgeFailure),
   ]) {
     const key = JSON.stringify([failure.topic, failure.subscriber, failure.kind]);
     const earlier = failures.get(key);
@@ -53,6 +56,7 @@ interface Found {
     readonly dead: number;
     readonly since: string;
   }[];
+  readonly edge: readonly EdgeFailure[];
   readonly dead: readonly {
     readonly topic: string;
     readonly subscriber: string;
@@ -76,6 +80,11 @@ interface Blocked {
   /** Of the event that failed last, to know its personal data. */
   readonly payload: unknown;
   readonly version: number;
+}
+
+function edgeFailure({ kind, outcome, since }: EdgeFailure): Failure {
+  const message = edgeWords(kind)?.message(outcome) ?? '';
+  return { ...NO_LANES, topic: '', subscriber: '', kind, message, dead: 0, since };
 }
 
 /** The kinds of incidents of the bus itself, which have no subscriber, and their messages. */
@@ -276,6 +285,7 @@ const FAILURES = `
     )) as at
     from dead
   ),
+  ${EDGE_FAILURES},
   aside as (
     select topic, case when kind = 'clock_was_ahead' then kind else 'strange_row' end as kind, count(*) as dead,
       min(at)::text as since
@@ -283,6 +293,7 @@ const FAILURES = `
   )
   select json_build_object(
     'unreadable', (select coalesce(json_agg(unreadable), '[]') from unreadable),
+    'edge', (select coalesce(json_agg(edge), '[]') from edge),
     'aside', (select coalesce(json_agg(aside), '[]') from aside),
     'outages', (select coalesce(json_agg(outage), '[]') from outage),
     'halted', (select coalesce(json_agg(halted), '[]') from halted),

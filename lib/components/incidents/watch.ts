@@ -60,7 +60,8 @@ const APPLY = `
     select coalesce($2::text::timestamptz, clock_timestamp()) as now
   ),
   failure as materialized (
-    select *, case when lanes > 0 then 'happening' else 'owed' end as state
+    -- What has neither lanes nor anything to settle goes on outside of the bus: chat fails, a budget comes to its end.
+    select *, case when lanes > 0 or subscriber = '' and dead = 0 then 'happening' else 'owed' end as state
     from jsonb_to_recordset($1::text::jsonb) as failure(id uuid, topic text, subscriber text, kind text, message text,
       lanes int, halted int, waiting bigint, dead bigint, since timestamptz,
       "blockedSince" timestamptz)

@@ -1,3 +1,4 @@
+import { edgeWords } from '../../components/incidents/edge-failures.ts';
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { actionForm, mayReplay, missingReplayScope, retireLink } from '../kit/actions.ts';
@@ -59,17 +60,22 @@ export function incidentPage(view: IncidentView, context: PageContext): Html {
   );
 }
 
-/** Draws an incident of the bus itself, which blocks no lane and has no dead letters. */
+/** Draws an incident of the bus itself, of chat or of a budget, which blocks no lane and has no dead letters. */
 function asideIncidentPage(view: IncidentView, context: PageContext): Html {
-  const { topic, generatedAt, state } = view;
-  const title = topic === null ? 'The database’s clock was ahead' : `Rows of ${topic} set aside`;
+  const { topic, generatedAt, state, lastError } = view;
+  const edge = edgeWords(lastError.kind);
+  const title = edge
+    ? capitalize(edge.title)
+    : topic === null
+      ? 'The database’s clock was ahead'
+      : `Rows of ${topic} set aside`;
   const content = html`<p class="back"><a href="${incidentsPath()}">← Incidents</a></p>
     ${heading({
       title,
       lead: html`since ${timeToMinute(view.openedAt, generatedAt)}`,
       live: liveness(generatedAt, REFRESH_SECONDS, context.url),
     })}
-    ${sentenceAlert(view, state !== 'closed' && html`<a class="btn" href="${setAsidePath()}">See and repair…</a>`)}
+    ${sentenceAlert(view, !edge && state !== 'closed' && html`<a class="btn" href="${setAsidePath()}">See and repair…</a>`)}
     ${missingReplayScope(context.operator)}
     ${mayReplay(context.operator) && state !== 'closed' && html`<div class="acts choices">${acknowledgeForm(view, context)}</div>`}
     ${actionsSection(view)}`;

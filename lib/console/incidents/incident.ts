@@ -15,7 +15,7 @@ export const incidentId = z
 export const incidentState = z.enum(['happening', 'owed', 'closed']).meta({
   id: 'IncidentState',
   description:
-    '`happening`: lanes are blocked now. `owed`: no lane is, and dead letters are left or are being delivered again, or rows are set aside. `closed`: nothing is left of it.',
+    '`happening`: lanes are blocked now, chat fails, or a day’s budget comes to its end. `owed`: no lane is, and dead letters are left or are being delivered again, or rows are set aside. `closed`: nothing is left of it.',
 });
 
 const acknowledgedFields = {
@@ -30,12 +30,14 @@ const incidentFields = {
   topic: field(
     shape.topic.nullable().meta({
       description:
-        'Null for an outage, which is all topics of the subscriber, and for a clock that was ahead.',
+        'Null for an outage, which is all topics of the subscriber, for a clock that was ahead, and where chat fails or a day’s budget comes to its end.',
     }),
     "nullif(incidents.topic, '')",
   ),
   subscriber: field(
-    z.string().meta({ description: 'Empty for the bus itself: see what it set aside.' }),
+    z
+      .string()
+      .meta({ description: 'Empty for the bus itself: see what it set aside; and for chat and budgets.' }),
     'incidents.subscriber',
   ),
   state: field(incidentState, 'state'),

@@ -14,7 +14,11 @@ import type { IncidentList } from './read.ts';
 const REFRESH_SECONDS = 15;
 
 const SECTIONS = [
-  { state: 'happening', title: 'Happening now', hint: 'lanes are blocked: their deliveries wait' },
+  {
+    state: 'happening',
+    title: 'Happening now',
+    hint: 'lanes are blocked and their deliveries wait, or chat fails',
+  },
   { state: 'owed', title: null, hint: 'replay, dismiss or repair' },
   { state: 'closed', title: 'Closed', hint: 'nothing is left of them; newest first' },
 ] as const;

@@ -1,10 +1,11 @@
 import { NEWER_VERSION } from '../../bus/deliveries/newer-version.ts';
+import { edgeSentence, edgeWords } from '../../components/incidents/edge-failures.ts';
 import type { LastError } from '../kit/shapes.ts';
 import { statusOf } from '../kit/states.ts';
 import { count, quantity, quantityOfLanes } from '../kit/words.ts';
 
 interface Facts {
-  /** Null for an outage. */
+  /** Null for an outage, and where the bus is not concerned. */
   readonly topic: string | null;
   readonly subscriber: string;
   readonly state: 'happening' | 'owed' | 'closed';
@@ -19,6 +20,8 @@ interface Facts {
 export function sentenceOf(facts: Facts): string {
   const { topic, subscriber, state, lastError, ...of } = facts;
   const { kind } = lastError;
+  const edge = edgeWords(kind);
+  if (edge) return edgeSentence(edge, state === 'closed', lastError.message);
   if (subscriber === '') return asideWords(topic, state, of.owed);
   if (topic === null) return outageWords(facts);
   const [now, before] = predicates(kind);

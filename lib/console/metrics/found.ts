@@ -25,6 +25,7 @@ export interface Others {
     readonly reason: string;
     readonly count: number;
   }[];
+  readonly edge: readonly { readonly source: string; readonly outcome: string; readonly count: number }[];
   readonly setAside: readonly {
     readonly provider: string;
     readonly waiting: number;
@@ -77,6 +78,10 @@ const OTHERS = `
     select provider, reason, count from clock, webhook_rejections
     where day = (clock.now at time zone 'utc')::date
   ),
+  edge as (
+    select source, outcome, count from clock, edge_counts
+    where day = (clock.now at time zone 'utc')::date
+  ),
   set_aside as (
     select provider, count(*) filter (where unclaimed_at is null) as waiting, count(unclaimed_at) as unclaimed
     from webhooks_set_aside group by provider
@@ -100,6 +105,7 @@ const OTHERS = `
     'lanes', (select coalesce(json_agg(lane), '[]') from lane where blocked > 0),
     'outcomes', (select coalesce(json_agg(outcome), '[]') from outcome),
     'rejections', (select coalesce(json_agg(rejection), '[]') from rejection),
+    'edge', (select coalesce(json_agg(edge), '[]') from edge),
     'setAside', (select coalesce(json_agg(set_aside), '[]') from set_aside),
     'reconciliations', (select coalesce(json_agg(reconciliation), '[]') from reconciliation),
     'outages', (

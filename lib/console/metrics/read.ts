@@ -35,7 +35,7 @@ export async function metricsFor(
  *
  * Labels are names of the catalog and our own words, never a caller's text. Two concurrent statements, whose cost does
  * not grow with the number of deliveries. All instances report the same counters, since the database keeps them.
- * Counters of deliveries never decrease. The counter of refused webhooks restarts at midnight, which Prometheus handles
+ * Counters of deliveries never decrease. Those of refused webhooks, chat and mails restart at midnight, which Prometheus handles
  * like a restart.
  *
  * @param now overrides the database's clock in tests.
@@ -54,6 +54,7 @@ export async function readMetrics(
   addSubscriptions(registry, overview, others);
   addOutcomes(registry, overview, others);
   addRejections(registry, others);
+  addEdge(registry, others);
   addSetAside(registry, others);
   addReconciliations(registry, others);
   addBacklogAges(registry, others);
@@ -189,6 +190,48 @@ function addRejections(registry: Registry, { rejections }: Others): void {
     ['provider', 'reason'],
   );
   for (const { provider, reason, count } of rejections) refused.inc({ provider, reason }, count);
+}
+
+const CHAT_OUTCOMES = [
+  'answered',
+  'cut_off',
+  'refused',
+  'aborted',
+  'provider_unavailable',
+  'provider_rejected',
+  'provider_timeout',
+  'provider_unreachable',
+  'provider_bad_response',
+];
+const MAIL_OUTCOMES = ['mailed', 'email_failed', 'email_timeout', 'email_unreachable'];
+
+/** Every outcome is reported, with 0 if need be: `increase` misses the first value of a series that starts later. */
+function addEdge(registry: Registry, { edge }: Others): void {
+  const countOf = (source: string, outcome: string) =>
+    edge.find((row) => row.source === source && row.outcome === outcome)?.count ?? 0;
+  const calls = counter(
+    registry,
+    'chat_calls_total',
+    'Calls of the language model since midnight UTC, when the count restarts, by what became of them.',
+    ['outcome'],
+  );
+  for (const outcome of CHAT_OUTCOMES) calls.inc({ outcome }, countOf('chat', outcome));
+  const mails = counter(
+    registry,
+    'inquiry_mails_total',
+    'Mails of inquiries since midnight UTC, when the count restarts, by what became of them at first.',
+    ['outcome'],
+  );
+  for (const outcome of MAIL_OUTCOMES) mails.inc({ outcome }, countOf('inquiry', outcome));
+  const reached = gauge(
+    registry,
+    'budget_reached',
+    '1: so many per cent of the calls that all visitors have today are used.',
+    ['budget', 'percent'],
+  );
+  for (const budget of ['chat', 'inquiry'])
+    for (const percent of [80, 100])
+      reached.set({ budget, percent }, countOf(budget, `budget_${percent}`) > 0 ? 1 : 0);
 }
 
 /** Both states of both providers are reported, with 0 if need be: alerts never fire on missing series. */

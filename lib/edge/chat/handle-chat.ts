@@ -7,7 +7,7 @@ import { bytesOf, TEXTS_LIMIT_BYTES } from './chat-request.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { problemOf } from './failure.ts';
 import { ModelCall } from './model-call.ts';
-import type { ModelQuestion } from './model-call.ts';
+import type { ChatOutcome, ModelQuestion } from './model-call.ts';
 import { answerStreaming, eventStream } from './stream.ts';
 import type { AnswerStream } from './stream.ts';
 import { UI_STREAM_HEADER, uiMessageStream } from './ui-stream.ts';
@@ -20,6 +20,8 @@ export interface Chat {
   readonly settings: Config['chat'];
   /** Counts one call against the daily budget of all visitors. @throws Problem 429 */
   readonly takeBudget: () => Promise<Budgeted>;
+  /** Counts what became of the call. */
+  readonly count: (outcome: ChatOutcome) => void;
   /** Keeps the function alive until the promise settles, also when its caller hangs up. */
   readonly waitUntil: (work: Promise<unknown>) => void;
   /** Twenty seconds unless given. */
@@ -43,8 +45,15 @@ export async function handleChat(chat: Chat): Promise<Response> {
   requireAffordable(chat.body);
   const settings = requireKey(chat.settings);
   const budgeted = await chat.takeBudget();
-  const { request, requestId, body, deadlineMs = DEADLINE_MS } = chat;
-  const call = ModelCall.begin({ requestId, body, settings, deadlineMs, callerSignal: request.signal });
+  const { request, requestId, body, count, deadlineMs = DEADLINE_MS } = chat;
+  const call = ModelCall.begin({
+    requestId,
+    body,
+    settings,
+    deadlineMs,
+    callerSignal: request.signal,
+    count,
+  });
   const answering = askWithin(budgeted, call, chat);
   // The platform ends this function when its caller hangs up, and the line and the budget come after that.
   chat.waitUntil(Promise.allSettled([answering, call.ended]));
@@ -92,7 +101,8 @@ async function askWithin(
   try {
     return await ask(call, requestId, streamOf(request, body));
   } finally {
-    if (!call.hasReachedModel) await budgeted.giveBack();
+    if (call.hasReachedModel) budgeted.spend();
+    else await budgeted.giveBack();
   }
 }
 

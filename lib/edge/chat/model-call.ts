@@ -19,10 +19,12 @@ export interface ModelQuestion {
   readonly settings: Config['chat'] & { readonly apiKey: string };
   /** Time limit of the whole call: import, connection, headers, body and the second try. */
   readonly deadlineMs: number;
+  /** Called once, when the call has ended. */
+  readonly count: (outcome: ChatOutcome) => void;
 }
 
-/** The outcome of a call, for the log. */
-type Outcome = 'answered' | 'cut_off' | 'refused' | 'aborted' | FailureCode;
+/** What became of a call, for the log, the metrics and the incidents. */
+export type ChatOutcome = 'answered' | 'cut_off' | 'refused' | 'aborted' | FailureCode;
 
 /** One attempt to get an answer. The signal must end everything it waits for. */
 type Attempt<Answer> = (
@@ -135,7 +137,7 @@ export class ModelCall {
   /** Ends a call that got an answer. */
   end(outcome: 'answered' | 'cut_off' | 'refused'): void {
     this.#release();
-    this.#log('info', outcome);
+    this.#report('info', outcome);
   }
 
   /**
@@ -147,12 +149,12 @@ export class ModelCall {
   fail(error: unknown): Failure | undefined {
     this.#release();
     if (this.#stoppedBy === 'caller') {
-      this.#log('info', 'aborted');
+      this.#report('info', 'aborted');
       return undefined;
     }
     const failure = this.#failureOf(error);
     // Only the owner can fix a rejection: a key, a model's name, a spending limit.
-    this.#log(failure.code === 'provider_rejected' ? 'error' : 'warn', failure.code, failure, error);
+    this.#report(failure.code === 'provider_rejected' ? 'error' : 'warn', failure.code, failure, error);
     return failure;
   }
 
@@ -174,9 +176,10 @@ export class ModelCall {
     this.#question.callerSignal.removeEventListener('abort', this.hangUp);
   }
 
-  /** The one log line of a call: numbers and names, never content. */
-  #log(level: 'info' | 'warn' | 'error', outcome: Outcome, failure?: Failure, error?: unknown): void {
-    const { requestId, settings } = this.#question;
+  /** Counts the call and writes its one log line: numbers and names, never content. */
+  #report(level: 'info' | 'warn' | 'error', outcome: ChatOutcome, failure?: Failure, error?: unknown): void {
+    const { requestId, settings, count } = this.#question;
+    count(outcome);
     log(level, 'chat', {
       requestId,
       model: settings.model,

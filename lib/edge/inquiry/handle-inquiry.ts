@@ -8,6 +8,7 @@ import type { Budgeted } from '../../platform/http/visit.ts';
 import { log } from '../../platform/log.ts';
 import { MailNotSent, sendMail } from '../../platform/mail/send-mail.ts';
 import { MINUTE, SECOND } from '../../platform/time.ts';
+import type { MailOutcome } from '../counts.ts';
 import { sentAnswer } from './form-answers.ts';
 import { recordMailed } from './inquiry-event.ts';
 import type { InquiryEvent } from './inquiry-event.ts';
@@ -24,6 +25,8 @@ export interface Inquiry extends Omit<InquiryEvent, 'inquiryId'> {
   readonly sent: Once;
   /** Counts one mail against the daily budget of all visitors. @throws Problem 429 */
   readonly takeBudget: () => Promise<Budgeted>;
+  /** Counts what became of the mail. */
+  readonly count: (outcome: MailOutcome) => void;
   /** The origins that the visitor of a form may be redirected to. */
   readonly cors: Cors;
   /** Time limit of each attempt to send the mail; see `sendMail`. */
@@ -91,7 +94,7 @@ function digest(...parts: readonly string[]): string {
 }
 
 async function send(inquiry: Inquiry, settings: MailSettings): Promise<void> {
-  const { body, requestId, takeBudget, timeoutMs } = inquiry;
+  const { body, requestId, takeBudget, timeoutMs, count } = inquiry;
   const inquiryId = randomUUID();
   const budgeted = await takeBudget();
   await recordMailed({ ...inquiry, inquiryId }, async () => {
@@ -99,9 +102,13 @@ async function send(inquiry: Inquiry, settings: MailSettings): Promise<void> {
     try {
       await sendMail(settings, mail, timeoutMs);
     } catch (error) {
-      if (!(error instanceof MailNotSent && error.hasReachedProvider)) await budgeted.giveBack();
+      if (error instanceof MailNotSent) count(error.code);
+      if (error instanceof MailNotSent && error.hasReachedProvider) budgeted.spend();
+      else await budgeted.giveBack();
       throw error;
     }
+    count('mailed');
+    budgeted.spend();
     log('info', 'inquiry sent', { inquiryId, source: sourceKind(body), requestId });
   });
 }

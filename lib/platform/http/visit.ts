@@ -1,4 +1,4 @@
-import type { Limiter, Verdict } from '../rate-limit/limiter.ts';
+import type { Count, Limiter, Verdict } from '../rate-limit/limiter.ts';
 import type { VisitorLimit, Visitors } from '../rate-limit/visitors.ts';
 import { DAY } from '../time.ts';
 import { rateLimitHeaders, requireAllowed } from './rate-limit.ts';
@@ -18,20 +18,32 @@ export interface Visit {
   /** Uncounts an invalid request in the limits that count only valid ones. Never rejects. */
   giveBackInvalid(): Promise<void>;
   /**
-   * Counts the request against a budget that all visitors share for a day (UTC), and first against the share of it that
-   * the visitor's network may use.
+   * Counts the request against a budget, and first against the share of it that the visitor's network may use.
    *
-   * @param name of the limits: `chat` makes `chat-network` and `chat-budget`.
-   * @param perDay calls a day.
    * @throws Problem 429 `rate_limited`
    */
-  takeBudget(name: string, perDay: number): Promise<Budgeted>;
+  takeBudget(budget: Budget): Promise<Budgeted>;
 }
 
 /** One call that was counted against a day's budget. */
 export interface Budgeted {
   /** Uncounts a call that was not made after all, for its network too. Never rejects. */
   giveBack(): Promise<unknown>;
+  /** Says that the call was made, so that a budget that comes to its end is noticed. */
+  spend(): void;
+}
+
+/** How much of a day's budget is used, from where on operators are alerted. */
+export type BudgetReached = 'budget_80' | 'budget_100';
+
+/** A budget that all visitors share for a day (UTC). */
+export interface Budget {
+  /** Of the limits: `chat` makes `chat-network` and `chat-budget`. */
+  readonly name: string;
+  /** Calls a day. */
+  readonly perDay: number;
+  /** Called for each call that was made or refused when so much of the budget was used. */
+  readonly onReached: (reached: BudgetReached) => void;
 }
 
 /** How many networks, a /24 of IPv4 or a /48 of IPv6, it takes to use up a day's budget: each may use a twentieth. */
@@ -73,11 +85,15 @@ export async function countVisit(
       );
       writeHeaders({ ...verdict, counts: await Promise.all(counts) });
     },
-    takeBudget: (name, perDay) => takeBudget(limiter, share, name, perDay),
+    takeBudget: (budget) => takeBudget(limiter, share, budget),
   };
 }
 
-async function takeBudget(limiter: Limiter, share: string, name: string, perDay: number): Promise<Budgeted> {
+async function takeBudget(
+  limiter: Limiter,
+  share: string,
+  { name, perDay, onReached }: Budget,
+): Promise<Budgeted> {
   const day = { windowMs: DAY };
   const ofNetwork = { ...day, name: `${name}-network`, limit: shareOf(perDay), covers: 'network' } as const;
   const ofAll = { ...day, name: `${name}-budget`, limit: perDay, covers: 'service' } as const;
@@ -89,8 +105,21 @@ async function takeBudget(limiter: Limiter, share: string, name: string, perDay:
   const giveBack = () => Promise.all(verdict.counts.map((count) => count.giveBack()));
   // A call that the budget refused does not count for its network either.
   if (!verdict.isAllowed) await giveBack();
+  const reached = reachedBy(verdict.counts.find(({ limit }) => limit === ofAll));
+  const spend = () => {
+    if (reached) onReached(reached);
+  };
+  if (!verdict.isAllowed) spend();
   requireAllowed([ofNetwork, ofAll], verdict);
-  return { giveBack };
+  return { giveBack, spend };
+}
+
+/** @param ofAll undefined: the network's share refused the call, so that nobody knows. */
+function reachedBy(ofAll: Count | undefined): BudgetReached | undefined {
+  if (!ofAll) return undefined;
+  const { remaining, limit } = ofAll;
+  if (remaining <= 0) return 'budget_100';
+  return (limit.limit - remaining) * 5 >= limit.limit * 4 ? 'budget_80' : undefined;
 }
 
 /** Rounded down, and one call at least. */
