@@ -6,12 +6,20 @@ import { asksForThisMachine, NOT_LOCAL } from './local-names.ts';
 
 const FILES: Readonly<Record<string, { readonly name: string; readonly type: string }>> = {
   '/': { name: 'index.html', type: 'text/html; charset=utf-8' },
+  '/takk': { name: 'takk.html', type: 'text/html; charset=utf-8' },
   '/site.css': { name: 'site.css', type: 'text/css; charset=utf-8' },
   '/site.js': { name: 'site.js', type: 'text/javascript; charset=utf-8' },
 };
 
-/** Serves the example page on a port of its own, and so from another origin, like a marketing site. */
-export async function serveSite(port: number): Promise<{ url: string; close: () => Promise<void> }> {
+/**
+ * Serves the example page on a port of its own, and so from another origin, like a marketing site.
+ *
+ * @param api the origin of the functions, which the page's forms are sent to. As in a site's build, no visitor chooses it.
+ */
+export async function serveSite(
+  port: number,
+  api: string,
+): Promise<{ url: string; close: () => Promise<void> }> {
   const server = serve({
     port,
     hostname: 'localhost',
@@ -23,7 +31,9 @@ export async function serveSite(port: number): Promise<{ url: string; close: () 
       const file = FILES[new URL(request.url).pathname];
       if (!file) return new Response('Not found', { status: 404, headers });
       const content = await readFile(new URL(`site/${file.name}`, import.meta.url), 'utf8');
-      return new Response(content, { headers: { ...headers, 'content-type': file.type } });
+      return new Response(content.replaceAll('%API%', api), {
+        headers: { ...headers, 'content-type': file.type },
+      });
     },
   });
   await server.ready();

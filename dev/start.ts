@@ -84,7 +84,7 @@ async function start(): Promise<void> {
       : async () => null,
   );
   publish(dataDir(), url, generated);
-  const site = await listenNear(port === 0 ? 0 : port + 1, serveSite);
+  const site = await listenNear(port === 0 ? 0 : port + 1, (free) => serveSite(free, url));
   console.log(greeting(url, standIns, generated));
 
   const stopped = new AbortController();
@@ -108,7 +108,7 @@ async function start(): Promise<void> {
   }
   // Beside a real database a token in a terminal, or in a log of it, would open somebody's data.
   const consoleUrl = isEmbedded ? await signInUrl(url) : `${url}/platform/event-bus`;
-  console.log(nextSteps(`${site.url}/?api=${url}`, consoleUrl, standIns));
+  console.log(nextSteps(site.url, consoleUrl, standIns));
 }
 
 /** Writes log lines to the console, with or without one for each request. */

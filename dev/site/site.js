@@ -1,16 +1,19 @@
 // The script of an example marketing site. It calls the functions on another origin, as a real one does, and speaks
 // Norwegian: the API's texts are for developers, so visitors get words of ours by the codes of its problems.
-const api = new URLSearchParams(location.search).get('api') ?? 'http://localhost:3000';
 const SYSTEM = 'Du svarer på spørsmål om leie av kommunale lokaler i Solvik.';
 const messages = [];
 
+const chat = document.querySelector('#chat');
+const inquiry = document.querySelector('#inquiry');
 const turns = document.querySelector('#turns');
 const chatStatus = document.querySelector('#chat-status');
 const inquiryStatus = document.querySelector('#inquiry-status');
 
 // What a visitor has typed is cleared only when it has arrived.
 
-document.querySelector('#chat').addEventListener('submit', async (event) => {
+// It needs this script.
+chat.hidden = false;
+chat.addEventListener('submit', async (event) => {
   event.preventDefault();
   const form = event.target;
   const question = form.elements.question.value.trim();
@@ -32,14 +35,21 @@ document.querySelector('#chat').addEventListener('submit', async (event) => {
   }
 });
 
-document.querySelector('#inquiry').addEventListener('submit', async (event) => {
+// One key for what was typed, however often it is sent: an answer that got lost does not send it twice.
+let idempotencyKey = crypto.randomUUID();
+inquiry.addEventListener('input', () => (idempotencyKey = crypto.randomUUID()));
+
+inquiry.addEventListener('submit', async (event) => {
   event.preventDefault();
   const form = event.target;
+  const sent = new FormData(form);
   setBusy(form, true);
+  markFields(form, []);
   inquiryStatus.textContent = 'Sender …';
   try {
-    await post('/api/inquiry', Object.fromEntries(new FormData(form)));
+    await post(form.action, sent, { accept: 'application/json', 'idempotency-key': idempotencyKey });
     form.reset();
+    idempotencyKey = crypto.randomUUID();
     inquiryStatus.textContent = 'Takk! Vi svarer så snart vi kan.';
   } catch (error) {
     inquiryStatus.textContent = wordsOf(error, 'Det du skrev, står der fortsatt.');
@@ -51,8 +61,9 @@ document.querySelector('#inquiry').addEventListener('submit', async (event) => {
 
 /** Streams an answer into an element. @returns its text. */
 async function answer(conversation, into) {
-  const body = { system: SYSTEM, messages: conversation.slice(-15) };
-  const response = await post('/api/chat', body, { accept: 'text/event-stream' });
+  const body = JSON.stringify({ system: SYSTEM, messages: conversation.slice(-15) });
+  const headers = { accept: 'text/event-stream', 'content-type': 'application/json' };
+  const response = await post(chat.action, body, headers);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let buffered = '';
   for (;;) {
@@ -66,18 +77,16 @@ async function answer(conversation, into) {
       const [, data] = /^data: (.*)$/m.exec(event) ?? [];
       if (name === 'delta') into.textContent += JSON.parse(data).text;
       if (name === 'error') throw new Refused(JSON.parse(data));
-      if (name === 'done') return into.textContent;
+      if (name !== 'done') continue;
+      if (JSON.parse(data).finishReason === 'length') into.textContent += ' …';
+      return into.textContent;
     }
   }
 }
 
 /** @throws Refused for an answer with a problem; TypeError without an answer. */
-async function post(path, body, headers = {}) {
-  const response = await fetch(api + path, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(body),
-  });
+async function post(url, body, headers) {
+  const response = await fetch(url, { method: 'POST', headers, body });
   if (response.ok) return response;
   throw new Refused(await response.json().catch(() => ({})), response.headers.get('retry-after'));
 }
@@ -152,15 +161,31 @@ for (const field of document.querySelectorAll('input, textarea')) {
   });
   field.addEventListener('input', () => {
     field.setCustomValidity('');
-    field.removeAttribute('aria-invalid');
+    unmark(field);
   });
 }
 
-/** Marks the fields that the API did not accept, and goes to the first. */
+/** Says at each field what the API did not accept in it, and goes to the first. */
 function markFields(form, issues) {
-  const wrong = issues.flatMap(({ path }) => form.elements[path] ?? []);
-  for (const field of wrong) field.setAttribute('aria-invalid', 'true');
-  wrong[0]?.focus();
+  for (const field of form.querySelectorAll('[aria-invalid]')) unmark(field);
+  for (const issue of issues) {
+    const field = form.elements.namedItem(issue.path);
+    if (!field?.labels?.length || field.hasAttribute('aria-invalid')) continue;
+    const error = document.createElement('p');
+    error.id = `${issue.path}-error`;
+    error.className = 'error';
+    error.textContent = `${issueWords(issue)}.`;
+    field.closest('label').after(error);
+    field.setAttribute('aria-invalid', 'true');
+    field.setAttribute('aria-describedby', error.id);
+  }
+  form.querySelector('[aria-invalid]')?.focus();
+}
+
+function unmark(field) {
+  field.removeAttribute('aria-invalid');
+  field.removeAttribute('aria-describedby');
+  document.getElementById(`${field.name}-error`)?.remove();
 }
 
 /** While a request is under way, nothing is sent twice and what was typed stays as it is. */

@@ -25,14 +25,17 @@ let mistakes: string[];
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'postbud-site-'));
-  allowed = await serveSite(0);
-  foreign = await serveSite(0);
+  const port = await freePort();
+  const api = `http://localhost:${port}`;
+  allowed = await serveSite(0, api);
+  foreign = await serveSite(0, api);
   server = await startLocalServer({
-    PORT: String(await freePort()),
+    PORT: String(port),
     DATA_DIR: folder,
     DEMO: 'off',
     CORS_ORIGINS: allowed.url,
     CHAT_RATE_PER_DAY: '4',
+    INQUIRY_RATE_PER_10_MINUTES: '50',
   });
   browser = await launchBrowser();
 });
@@ -57,7 +60,7 @@ beforeEach(async () => {
 
 afterEach(() => page.close());
 
-const open = (site: { url: string }) => page.goto(`${site.url}/?api=${encodeURIComponent(server.url)}`);
+const open = (site: { url: string }) => page.goto(site.url);
 
 async function ask(question: string): Promise<void> {
   await page.getByLabel('Spørsmål').fill(question);
@@ -92,6 +95,84 @@ describe('a marketing site on another origin, in a browser', () => {
     await fillInquiry();
     await expect.poll(() => page.locator('#inquiry-status').textContent()).toContain('Takk');
     expect(mistakes).toEqual([]);
+    const sent = requests.find((request) => request.url() === `${server.url}/api/inquiry`);
+    expect(sent?.headers()).toMatchObject({
+      'content-type': expect.stringMatching(/^multipart\/form-data/),
+      'idempotency-key': expect.stringMatching(/^[0-9a-f-]{36}$/),
+    });
+  });
+
+  it('no address chooses where a page of the site sends what is typed', async () => {
+    await page.goto(`${allowed.url}/?api=${encodeURIComponent(foreign.url)}`);
+    await fillInquiry();
+    await expect.poll(() => page.locator('#inquiry-status').textContent()).toContain('Takk');
+  });
+
+  it('a page may call with the headers of its instruments, and reads what was exposed', async () => {
+    await open(allowed);
+    const exposed = await page.evaluate(async (url) => {
+      const { headers } = await fetch(url, {
+        method: 'POST',
+        body: JSON.stringify({}),
+        headers: {
+          'content-type': 'application/json',
+          'sentry-trace': 'x',
+          baggage: 'x=y',
+          traceparent: 'x',
+          'x-requested-with': 'XMLHttpRequest',
+          'cache-control': 'no-cache',
+        },
+      });
+      return headers.get('x-request-id');
+    }, `${server.url}/api/inquiry`);
+    expect(exposed).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
+  describe('without script', () => {
+    beforeEach(async () => {
+      await page.close();
+      page = await browser.newPage({ javaScriptEnabled: false });
+    });
+
+    it('a page without script sends an inquiry and goes on to the site’s own page', async () => {
+      await open(allowed);
+      expect(await page.getByLabel('Spørsmål').isVisible()).toBe(false);
+      await fillInquiry();
+      await page.waitForURL(`${allowed.url}/takk`);
+      expect(await page.textContent('h1')).toBe('Takk for henvendelsen');
+    });
+
+    it('a page without script is told which field is wrong, and goes back to what was typed', async () => {
+      await open(allowed);
+      await fillInquiry('kari@example');
+      await page.waitForURL(`${server.url}/api/inquiry`);
+      expect(await page.textContent('li')).toBe('E-post er ikke en e-postadresse.');
+      await page.goBack();
+      expect(await page.getByLabel('Melding').inputValue()).toBe('Vi vil gjerne se en demo.');
+    });
+
+    it('a page that hides its origin sends an inquiry, and its visitor sees that it arrived', async () => {
+      await page.route(`${allowed.url}/`, async (route) => {
+        const response = await route.fetch();
+        await route.fulfill({
+          response,
+          headers: { ...response.headers(), 'referrer-policy': 'no-referrer' },
+        });
+      });
+      await open(allowed);
+      const sent = page.waitForRequest(`${server.url}/api/inquiry`);
+      await fillInquiry();
+      expect((await (await sent).allHeaders())['origin']).toBe('null');
+      await page.waitForURL(`${server.url}/api/inquiry`);
+      expect(await page.textContent('h1')).toBe('Takk for henvendelsen');
+    });
+
+    it('a page of another origin that sends its form is refused with a page', async () => {
+      await open(foreign);
+      await fillInquiry();
+      await page.waitForURL(`${server.url}/api/inquiry`);
+      expect(await page.textContent('h1')).toBe('Skjemaet kan ikke brukes herfra');
+    });
   });
 
   it('a site’s page can read an inquiry’s issues and a limit’s Retry-After', async () => {
@@ -137,6 +218,7 @@ describe('a marketing site on another origin, in a browser', () => {
       .poll(() => page.locator('#inquiry-status').textContent())
       .toBe('E-post er ikke en gyldig e-postadresse, for eksempel kari@example.no.');
     expect(await page.getByLabel('E-post').getAttribute('aria-invalid')).toBe('true');
+    expect(await page.locator('#email-error').textContent()).toContain('kari@example.no');
     expect(await page.getByLabel('Melding').inputValue()).toBe('Vi vil gjerne se en demo.');
   });
 
