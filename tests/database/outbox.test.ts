@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 
 import { drizzle } from 'drizzle-orm/node-postgres';
 import pg from 'pg';
@@ -9,22 +10,34 @@ import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import { emit, fromPrisma } from '../../lib/elsewhere/emit/emit.ts';
 import {
   cancelTimer,
+  discard,
   forward,
   ForwardFailed,
   InvalidPayload,
   keepForwarding,
   OUTBOX_TABLE,
   record,
+  retry,
+  setAside,
   waiting,
 } from '../../lib/elsewhere/outbox/outbox.ts';
 import type { RecordOptions } from '../../lib/elsewhere/outbox/outbox.ts';
 import { RECORDING } from '../../lib/elsewhere/outbox/table.ts';
 import { DAY } from '../../lib/platform/time.ts';
 import { test as busTest } from '../support/bus-test.ts';
-import { drain, numbers, payloadOf, rows } from '../support/bus.ts';
+import { drain, gate, numbers, payloadOf, rows } from '../support/bus.ts';
 import { PATIENTLY } from '../support/patience.ts';
 import { createDatabase } from '../support/postgres.ts';
 import { randomFrom } from '../support/random.ts';
+
+/** A statement of the document, by the name in the comment above it. */
+function documented(name: string): string {
+  const document = readFileSync(new URL('../../docs/elsewhere.md', import.meta.url), 'utf8');
+  const [, statement] = new RegExp(`<!-- ${name} -->\\n\`\`\`sql\\n(.*?)\`\`\``, 's').exec(document) ?? [];
+  return statement!;
+}
+
+const B_2 = { topic: 'booking.approved', id: 'b-2' };
 
 const SECRET = `whsec_${randomBytes(32).toString('base64')}`;
 
@@ -471,7 +484,378 @@ describe('postbud/outbox', () => {
     expect(created.length).toBeGreaterThan(100);
   });
 
-  test('an event that the bus refuses holds up those behind it, and no other; the error names it', async ({
+  /** Makes an event of the outbox one that the bus refuses: of a version that it does not have. */
+  const spoil = async (pool: pg.Pool, ...ids: string[]) =>
+    await pool.query(
+      `update postbud_outbox set event = event || '{"schemaversion": 9}' where id = any ($1)`,
+      [ids],
+    );
+  const mend = async (pool: pg.Pool, id: string) =>
+    await pool.query(`update postbud_outbox set event = event - 'schemaversion' where id = $1`, [id]);
+
+  const recordKeyed = async (pool: pg.Pool, ...events: [id: string, orderingKey: string][]) => {
+    await inTransaction(pool, async (client) => {
+      for (const [id, orderingKey] of events)
+        await record(client, 'booking.approved', approved(id), { dedupeKey: id, orderingKey });
+    });
+  };
+
+  type Change = { readonly topic?: string; readonly event: object };
+
+  test.for<[what: string, change: Change, status: number, code: string, reason: string]>([
+    [
+      'of a newer version',
+      { event: { schemaversion: 9 } },
+      400,
+      'validation_failed',
+      'this bus has version 1 of booking.approved',
+    ],
+    ['whose payload does not fit', { event: { data: {} } }, 400, 'validation_failed', 'data.bookingId: '],
+    [
+      'of an unknown topic',
+      { topic: 'booking.aproved', event: { type: 'booking.aproved' } },
+      400,
+      'validation_failed',
+      "type: unknown topic; did you mean 'booking.approved'?",
+    ],
+    [
+      'of another producer’s topic',
+      {
+        topic: 'payment.captured',
+        event: { type: 'payment.captured', source: 'payments', data: payloadOf('payment.captured') },
+      },
+      403,
+      'not_your_topic',
+      'not by the source of its events',
+    ],
+    [
+      'of the id of another fact',
+      { event: { id: 'b-1' } },
+      409,
+      'conflicting_duplicate',
+      'the event recorded for it differs in data',
+    ],
+    [
+      'that is too large',
+      { event: { note: 'x'.repeat(1024 * 1024) } },
+      413,
+      'body_too_large',
+      'The body is longer than',
+    ],
+  ])(
+    'an event %s is set aside once that was reported, and others go on in the same pass',
+    async ([, { topic = 'booking.approved', event }, status, code, reason], { bus, own, url }) => {
+      await recordKeyed(own, ['b-1', 'k'], ['wrong', 'k'], ['b-2', 'other'], ['b-3', 'another']);
+      await own.query(
+        `update postbud_outbox set topic = $1, event = event || $2::text::jsonb where id = 'wrong'`,
+        [topic, JSON.stringify(event)],
+      );
+      const told: unknown[] = [];
+      const onError = (error: unknown) => told.push(error);
+      expect(await forward(own, { url, secret: SECRET, onError })).toEqual({
+        forwarded: 3,
+        isHeldBack: false,
+      });
+      expect(await keysOf(bus)).toEqual(['b-1', 'b-2', 'b-3']);
+      const refused = { topic, id: 'wrong', code, reason: expect.stringContaining(reason) as string };
+      expect(told).toEqual([
+        expect.objectContaining({
+          code: 'forward_failed',
+          status,
+          refused,
+          message: expect.stringContaining('It is set aside') as string,
+        }),
+      ]);
+      expect(await setAside(own)).toEqual([{ ...refused, refusedAt: expect.any(Date) as Date }]);
+      expect((await own.query(documented('set-aside.sql'))).rows).toEqual([
+        { ...refused, refused_at: expect.any(Date) as Date },
+      ]);
+      // It is not sent again by itself.
+      expect(await forward(own, { url, secret: SECRET, onError })).toEqual({
+        forwarded: 0,
+        isHeldBack: false,
+      });
+      expect(told).toHaveLength(1);
+      expect(await waiting(own)).toMatchObject({ count: 1 });
+    },
+  );
+
+  test('a refusal and a bus that is away are written to standard error where nobody asked for them', async ({
+    own,
+    url,
+    away,
+  }) => {
+    await recordBooking(own, 'b-1');
+    await spoil(own, 'b-1');
+    const written = vi.spyOn(console, 'error').mockImplementation(() => undefined);
+    onTestFinished(() => written.mockRestore());
+    await forward(own, { url, secret: SECRET });
+    expect(written.mock.calls.join('\n')).toContain(
+      'the bus refused booking.approved b-1 with 400 validation_failed: schemaversion: ',
+    );
+    await retry(own, { topic: 'booking.approved', id: 'b-1' }, 'another try');
+    away.isDown = true;
+    const done = new AbortController();
+    onTestFinished(() => done.abort());
+    const forwarding = keepForwarding(own, { url, secret: SECRET, signal: done.signal });
+    await vi.waitFor(() => expect(written).toHaveBeenCalledTimes(2), PATIENTLY);
+    done.abort();
+    await forwarding;
+    expect(written.mock.lastCall!.join(' ')).toContain('the bus answered 503');
+  });
+
+  test.for<[how: string, decide: (pool: pg.Pool) => Promise<unknown>, arrives: string[]]>([
+    [
+      'retry',
+      async (pool) => expect(await retry(pool, B_2, 'mended')).toBe(true),
+      ['b-1', 'free', 'b-2', 'b-3', 'b-4'],
+    ],
+    [
+      'the documented retry',
+      async (pool) => await pool.query(documented('retry.sql')),
+      ['b-1', 'free', 'b-2', 'b-3', 'b-4'],
+    ],
+    [
+      'discard',
+      async (pool) => expect(await discard(pool, B_2, 'wrong')).toBe(true),
+      ['b-1', 'free', 'b-3', 'b-4'],
+    ],
+    [
+      'the documented discard',
+      async (pool) => await pool.query(documented('discard.sql')),
+      ['b-1', 'free', 'b-3', 'b-4'],
+    ],
+  ])(
+    'later events of the same topic and ordering key wait behind one that is set aside, until %s',
+    async ([, decide, arrives], { bus, own, url }) => {
+      await recordKeyed(own, ['b-1', 'k'], ['b-2', 'k'], ['b-3', 'k'], ['free', 'other']);
+      await spoil(own, 'b-2');
+      const pass = () => forward(own, { url, secret: SECRET, onError: () => undefined });
+      await pass();
+      await recordKeyed(own, ['b-4', 'k']);
+      expect(await pass()).toEqual({ forwarded: 0, isHeldBack: false });
+      expect(await keysOf(bus)).toEqual(['b-1', 'free']);
+      await mend(own, 'b-2');
+      await decide(own);
+      expect(await setAside(own)).toEqual([]);
+      await pass();
+      expect(await keysOf(bus)).toEqual(arrives);
+      expect(await waiting(own)).toMatchObject({ count: 0 });
+    },
+  );
+
+  test('a decision and its reason are kept, of a discarded event with the event; what is not set aside is not decided', async ({
+    own,
+    url,
+  }) => {
+    const decided = async () =>
+      (
+        await own.query(`select id, decision, decided_because, event ->> 'id' as event from postbud_outbox_refused
+        where topic = 'booking.approved' and id in ('kept-1', 'kept-2') order by id`)
+      ).rows as unknown[];
+    await recordKeyed(own, ['kept-1', 'a'], ['kept-2', 'b']);
+    const [first, second] = ['kept-1', 'kept-2'].map((id) => ({ topic: 'booking.approved', id }));
+    expect([await retry(own, first!, 'too early'), await discard(own, second!, 'too early')]).toEqual([
+      false,
+      false,
+    ]);
+    await spoil(own, 'kept-1', 'kept-2');
+    const pass = () => forward(own, { url, secret: SECRET, onError: () => undefined });
+    await pass();
+    await expect(discard(own, second!, ' ')).rejects.toThrow(
+      "because: expected a reason, for example 'recorded for",
+    );
+    await discard(own, second!, 'for the wrong hall');
+    await retry(own, first!, 'perhaps now');
+    expect(await decided()).toEqual([
+      { id: 'kept-1', decision: 'retry', decided_because: 'perhaps now', event: null },
+      { id: 'kept-2', decision: 'discard', decided_because: 'for the wrong hall', event: 'kept-2' },
+    ]);
+    await pass();
+    expect(await setAside(own)).toMatchObject([{ id: 'kept-1' }]);
+    expect([await discard(own, second!, 'again'), await retry(own, second!, 'again')]).toEqual([
+      false,
+      false,
+    ]);
+  });
+
+  test('an order is that of the topic’s own key where none was given, and of the whole topic where it has none', async ({
+    bus,
+    own,
+    url,
+  }) => {
+    await inTransaction(own, async (client) => {
+      for (const [id, bookingId] of [
+        ['r-1', 'a'],
+        ['r-2', 'a'],
+        ['r-3', 'b'],
+      ] as const)
+        await record(client, 'booking.rescheduled', payloadOf('booking.rescheduled', { bookingId }), {
+          dedupeKey: id,
+        });
+      for (const id of ['a-1', 'a-2'])
+        await record(client, 'booking.approved', approved(id), { dedupeKey: id });
+    });
+    await spoil(own, 'r-1', 'a-1');
+    await forward(own, { url, secret: SECRET, onError: () => undefined });
+    expect(await keysOf(bus)).toEqual(['r-3']);
+  });
+
+  test('a timer and its cancellation do not overtake each other, whatever their keys', async ({
+    bus,
+    own,
+    url,
+  }) => {
+    const timer = async (client: pg.PoolClient, id: string, timerKey: string, orderingKey: string) =>
+      await record(client, 'booking.approved', approved(id), {
+        at: '24h',
+        timerKey,
+        dedupeKey: id,
+        orderingKey,
+      });
+    await inTransaction(own, async (client) => {
+      await timer(client, 'refused', 't-1', 'k-1');
+      await cancelTimer(client, 'booking.approved', 't-1');
+      await timer(client, 'behind', 't-2', 'k-1');
+      await cancelTimer(client, 'booking.approved', 't-2');
+      await timer(client, 'free', 't-3', 'k-3');
+    });
+    await spoil(own, 'refused');
+    const pass = () => forward(own, { url, secret: SECRET, onError: () => undefined });
+    const timers = () => rows(bus.db, 'select timer_key from timers order by timer_key');
+    expect(await pass()).toMatchObject({ forwarded: 1 });
+    expect(await timers()).toEqual([{ timer_key: 't-3' }]);
+    await mend(own, 'refused');
+    await retry(own, { topic: 'booking.approved', id: 'refused' }, 'mended');
+    expect(await pass()).toMatchObject({ forwarded: 4 });
+    expect(await timers()).toEqual([{ timer_key: 't-3' }]);
+  });
+
+  test.for<[what: string, answer: () => Response]>([
+    ['nothing that is a bus', () => new Response('<h1>Bad request</h1>', { status: 400 })],
+    ['a wrong secret', () => Response.json({ code: 'invalid_signature' }, { status: 401 })],
+    ['a firewall', () => new Response('<h1>Forbidden</h1>', { status: 403 })],
+    ['a wrong address', () => Response.json({ code: 'not_found' }, { status: 404 })],
+    ['another conflict', () => new Response('conflict', { status: 409 })],
+    ['too many requests', () => Response.json({ code: 'rate_limited' }, { status: 429 })],
+    ['a broken bus', () => Response.json({ code: 'internal' }, { status: 500 })],
+    [
+      'a redirect',
+      () => new Response(null, { status: 308, headers: { location: 'https://bus.example.no' } }),
+    ],
+  ])(
+    'after an answer of %s nothing is set aside, and all waits and is sent again',
+    async ([, answer], { bus, own, away, url }) => {
+      await recordBooking(own, 'b-1');
+      away.answer = answer;
+      const told: unknown[] = [];
+      const onError = (error: unknown) => told.push(error);
+      await expect(forward(own, { url, secret: SECRET, onError })).rejects.toMatchObject({
+        code: 'forward_failed',
+        status: answer().status,
+        refused: null,
+      });
+      expect([told, await setAside(own)]).toEqual([[], []]);
+      away.answer = null;
+      expect(await forward(own, { url, secret: SECRET })).toEqual({ forwarded: 1, isHeldBack: false });
+      expect(await keysOf(bus)).toEqual(['b-1']);
+    },
+  );
+
+  test('in a batch every event but those of refused orders arrives in the same pass, also where the answer names none', async ({
+    bus,
+    own,
+    url,
+  }) => {
+    const ids = numbers(1, 150).map((number) => `n-${number}`);
+    await recordKeyed(own, ...ids.map((id): [string, string] => [id, id]));
+    await spoil(own, 'n-1', 'n-70', 'n-150');
+    await own.query(
+      `update postbud_outbox set event = event || '{"type": "payment.captured"}' || jsonb_build_object('data', $1::text::jsonb)
+       where id in ('n-40', 'n-41')`,
+      [JSON.stringify(payloadOf('payment.captured'))],
+    );
+    const told: unknown[] = [];
+    await forward(own, {
+      url,
+      secret: SECRET,
+      onError: (error) => told.push((error as ForwardFailed).refused?.id),
+    });
+    const wrong = ['n-1', 'n-40', 'n-41', 'n-70', 'n-150'];
+    expect(told.toSorted()).toEqual(wrong.toSorted());
+    expect((await setAside(own)).map(({ id }) => id)).toEqual(wrong);
+    expect(await keysOf(bus)).toEqual(ids.filter((id) => !wrong.includes(id)));
+  });
+
+  test('a forwarder that ends between the report and the setting aside leaves the event where it was; the next one reports it again', async ({
+    own,
+    url,
+  }) => {
+    await recordBooking(own, 'b-1');
+    await spoil(own, 'b-1');
+    const dying = {
+      query: async (text: string, values: unknown[]) => {
+        if (text.includes('insert into postbud_outbox_refused')) throw new Error('killed');
+        return await own.query(text, values);
+      },
+    };
+    const told: unknown[] = [];
+    const options = { url, secret: SECRET, onError: (error: unknown) => told.push(error) };
+    await expect(forward(dying, options)).rejects.toThrow('killed');
+    expect(await setAside(own)).toEqual([]);
+    await forward(own, options);
+    expect([told.length, (await setAside(own)).length]).toEqual([2, 1]);
+  });
+
+  test('two forwarders that are refused the same event set it aside once, and neither sends what is behind it', async ({
+    bus,
+    own,
+    away,
+    url,
+  }) => {
+    await recordKeyed(own, ['b-1', 'k'], ['b-2', 'k'], ['free', 'other']);
+    await spoil(own, 'b-1');
+    const bothRefused = gate();
+    let refusals = 0;
+    away.answer = async (got) => {
+      if (got.status !== 400) return got;
+      if ((refusals += 1) === 2) bothRefused.open();
+      await bothRefused.opened;
+      return got;
+    };
+    const pass = async () => await forward(own, { url, secret: SECRET, onError: () => undefined });
+    await Promise.all([pass(), pass()]);
+    expect(await setAside(own)).toMatchObject([{ id: 'b-1' }]);
+    expect(await keysOf(bus)).toEqual(['free']);
+  });
+
+  test('a refusal of a forwarder that comes after the discard of another one changes nothing', async ({
+    own,
+    away,
+    url,
+  }) => {
+    await recordKeyed(own, ['late', 'k']);
+    await spoil(own, 'late');
+    const [hasArrived, mayGo] = [gate(), gate()];
+    away.answer = async (got) => {
+      away.answer = null;
+      hasArrived.open();
+      await mayGo.opened;
+      return got;
+    };
+    const pass = async () => await forward(own, { url, secret: SECRET, onError: () => undefined });
+    const slow = pass();
+    await hasArrived.opened;
+    await pass();
+    await discard(own, { topic: 'booking.approved', id: 'late' }, 'wrong');
+    mayGo.open();
+    await slow;
+    expect(await setAside(own)).toEqual([]);
+    const { rows: kept } = await own.query(`select decision from postbud_outbox_refused where id = 'late'`);
+    expect(kept).toEqual([{ decision: 'discard' }]);
+  });
+
+  test('in a service that has not made the second table a refused event holds up those behind it, and the error says what to do', async ({
     bus,
     own,
     url,
@@ -479,18 +863,47 @@ describe('postbud/outbox', () => {
     await recordBooking(own, 'b-1');
     await recordBooking(own, 'b-2');
     await recordBooking(own, 'b-3');
-    await own.query(`update postbud_outbox set event = event || '{"schemaversion": 9}' where id = 'b-2'`);
-    const refused = forward(own, { url, secret: SECRET });
-    await expect(refused).rejects.toMatchObject({
-      code: 'forward_failed',
+    await spoil(own, 'b-2');
+    await own.query('drop table postbud_outbox_refused');
+    onTestFinished(async () => void (await own.query(OUTBOX_TABLE)));
+    await expect(forward(own, { url, secret: SECRET })).rejects.toMatchObject({
       status: 400,
       refused: { topic: 'booking.approved', id: 'b-2' },
-      message: expect.stringContaining('this bus has version 1 of booking.approved') as string,
+      message: expect.stringContaining('run OUTBOX_TABLE of this release in a migration') as string,
     });
     expect(await keysOf(bus)).toEqual(['b-1']);
+    await own.query(OUTBOX_TABLE);
+    await own.query(OUTBOX_TABLE);
+    await forward(own, { url, secret: SECRET, onError: () => undefined });
+    expect(await setAside(own)).toMatchObject([{ id: 'b-2' }]);
     expect(await waiting(own)).toMatchObject({ count: 2 });
-    await own.query(`update postbud_outbox set event = event - 'schemaversion' where id = 'b-2'`);
-    expect(await forward(own, { url, secret: SECRET })).toEqual({ forwarded: 2, isHeldBack: false });
+  });
+
+  test('the tables are found by the search path, also behind a schema with names of theirs and of types', async ({
+    bus,
+    url,
+  }) => {
+    const connectionString = await createDatabase(inject('postgresUrl'));
+    const [plain, forwarder] = ['', '-c search_path=hostile,app'].map(
+      (options) => new pg.Pool({ connectionString, options }),
+    );
+    onTestFinished(async () => void (await Promise.all([plain!.end(), forwarder!.end()])));
+    await plain!.query(`create schema app; set search_path = app; ${OUTBOX_TABLE}`);
+    await plain!
+      .query(`create schema hostile; create domain hostile.jsonb as int; create domain hostile.text as int;
+      create table hostile.events (id int)`);
+    await inTransaction(plain!, async (client) => {
+      await client.query("set local search_path = ''");
+      await client.query('set local search_path = app');
+      for (const id of ['b-1', 'wrong'])
+        await record(client, 'booking.approved', approved(id), { dedupeKey: id, orderingKey: id });
+    });
+    await spoil(forwarder!, 'wrong');
+    await forward(forwarder!, { url, secret: SECRET, onError: () => undefined });
+    expect(await keysOf(bus)).toEqual(['b-1']);
+    expect(await setAside(forwarder!)).toMatchObject([{ id: 'wrong' }]);
+    expect(await discard(forwarder!, { topic: 'booking.approved', id: 'wrong' }, 'wrong')).toBe(true);
+    expect(await waiting(forwarder!)).toMatchObject({ count: 0 });
   });
 
   test('batches keep within what the bus takes in one request', async ({ bus, own, url }) => {

@@ -2,8 +2,9 @@ import { run } from '../../platform/db/statement.ts';
 import type { Executor } from '../../platform/db/statement.ts';
 import { MINUTE, SECOND, sleep } from '../../platform/time.ts';
 import { outliveLostConnections } from '../clients/lost-connections.ts';
-import { busOf, ForwardFailed, MOST_BYTES, MOST_EVENTS, post } from './post.ts';
+import { busOf, ForwardFailed, MOST_BYTES, post } from './post.ts';
 import type { Bus, Recorded } from './post.ts';
+import { nextUpTo, putAside } from './set-aside.ts';
 import { RECORDING } from './table.ts';
 
 export interface ForwardOptions {
@@ -13,6 +14,11 @@ export interface ForwardOptions {
   readonly secret: string;
   /** Ends the pass between two requests. */
   readonly signal?: AbortSignal;
+  /**
+   * Called with a `ForwardFailed` before an event is set aside that the bus refuses for good: `refused` names it, and says
+   * why. By default `console.error` writes it.
+   */
+  readonly onError?: (error: unknown) => void;
 }
 
 export interface Forwarded {
@@ -29,14 +35,30 @@ const HELD_BACK_MS = 5 * SECOND;
  * Carries what was committed to the bus, in the order of creation, and removes it from the outbox: one pass, for a cron.
  *
  * Order holds also where transactions overlap: events wait while a transaction is open that may have an earlier one. The
- * bus knows an event that comes twice by its id, so passes may be cut short anywhere, and run side by side.
+ * bus knows an event that comes twice by its id, so passes may be cut short anywhere, and run side by side. An event that
+ * the bus refuses for good is set aside; those of its topic and ordering key wait behind it, all others go on.
  *
  * @param db a pool or a client, not in a transaction.
- * @throws ForwardFailed where the bus does not take an event; what came before it is forwarded. TypeError for a URL or a
- *   secret that cannot be one.
+ * @throws ForwardFailed where the bus takes no events now; what came before is forwarded. TypeError for a URL or a secret
+ *   that cannot be one.
  */
-export async function forward(db: Executor, { url, secret, signal }: ForwardOptions): Promise<Forwarded> {
-  return await pass(looking(db), db, busOf(url, secret), signal);
+export async function forward(db: Executor, options: ForwardOptions): Promise<Forwarded> {
+  const { url, secret, signal, onError = writeError } = options;
+  return await pass(looking(db), { db, bus: busOf(url, secret), signal, onError });
+}
+
+interface Forwarding {
+  readonly db: Executor;
+  readonly bus: Bus;
+  readonly signal: AbortSignal | undefined;
+  readonly onError: (error: unknown) => void;
+}
+
+function writeError(error: unknown): void {
+  const { message, cause } = error instanceof Error ? error : new Error(String(error));
+  const because = cause instanceof Error ? `: ${cause.message}` : '';
+  // oxlint-disable-next-line no-console -- the log of the service, of which we know nothing
+  console.error(`postbud: ${message}${because}`);
 }
 
 export interface KeepForwardingOptions extends ForwardOptions {
@@ -44,7 +66,7 @@ export interface KeepForwardingOptions extends ForwardOptions {
   readonly signal: AbortSignal;
   /** The pause between two passes, in milliseconds; by default a second. */
   readonly everyMs?: number;
-  /** Called for each pass that failed, with a `ForwardFailed` or the database's error, for the log. */
+  /** Called also for each pass that failed, with a `ForwardFailed` or the database's error. */
   readonly onError?: (error: unknown) => void;
 }
 
@@ -54,15 +76,15 @@ export interface KeepForwardingOptions extends ForwardOptions {
  * @throws TypeError for a URL or a secret that cannot be one.
  */
 export async function keepForwarding(db: Executor, options: KeepForwardingOptions): Promise<void> {
-  const { url, secret, signal, everyMs = SECOND, onError } = options;
-  const bus = busOf(url, secret);
+  const { url, secret, signal, everyMs = SECOND, onError = writeError } = options;
+  const forwarding = { db, bus: busOf(url, secret), signal, onError };
   outliveLostConnections(db);
   const look = looking(db);
   let failures = 0;
   while (!signal.aborted) {
     let pauseMs = everyMs;
     try {
-      await pass(look, db, bus, signal);
+      await pass(look, forwarding);
       failures = 0;
     } catch (error) {
       if (signal.aborted) return;
@@ -84,25 +106,21 @@ function pauseAfter(error: unknown, failures: number): number {
   return Math.min(Math.max(pauseMs, SHORTEST_PAUSE_MS), LONGEST_PAUSE_MS);
 }
 
-function report(onError: KeepForwardingOptions['onError'], error: unknown): void {
+function report(onError: Forwarding['onError'], error: unknown): void {
   try {
-    onError?.(error);
+    onError(error);
   } catch {
     // A mistake in the service's logging must not keep its events back.
   }
 }
 
-async function pass(
-  look: () => Promise<Reach>,
-  db: Executor,
-  bus: Bus,
-  signal: AbortSignal | undefined,
-): Promise<Forwarded> {
+async function pass(look: () => Promise<Reach>, forwarding: Forwarding): Promise<Forwarded> {
+  const { signal } = forwarding;
   const until = Date.now() + HELD_BACK_MS;
   let forwarded = 0;
   for (let pauseMs = 5; ; pauseMs = Math.min(2 * pauseMs, 200)) {
-    const { place, isHeldBack } = await look();
-    if (place !== null) forwarded += await forwardTo(place, db, bus, signal);
+    const { place, isHeldBack, hasRefusals } = await look();
+    if (place !== null) forwarded += await forwardTo(place, hasRefusals, forwarding);
     if (!isHeldBack || Date.now() > until) return { forwarded, isHeldBack };
     await sleep(pauseMs, signal);
     signal?.throwIfAborted();
@@ -114,6 +132,8 @@ interface Reach {
   readonly place: string | null;
   /** Whether there are events behind it. */
   readonly isHeldBack: boolean;
+  /** Whether the service has the table of what is set aside, which earlier releases had not, and may write to it. */
+  readonly hasRefusals: boolean;
 }
 
 /**
@@ -123,17 +143,17 @@ interface Reach {
  * it was the newest. Those that began since have later places: else nothing would be sent while they overlap.
  */
 function looking(db: Executor): () => Promise<Reach> {
-  let awaited: Look = { last: null, place: null, unplaced: [] };
+  let awaited: Look = { last: null, place: null, unplaced: [], hasRefusals: false };
   let place: string | null = null;
   return async () => {
     const [look] = await run<Look>(db, { text: LOOK, values: [] });
-    const { last, unplaced } = look!;
+    const { last, unplaced, hasRefusals } = look!;
     const isAwaited = (transaction: string) => awaited.unplaced.includes(transaction);
     const haveEnded = !unplaced.some((one) => isAwaited(one) || one.startsWith(PREPARED));
     if (unplaced.length === 0) place = look!.place;
     else if (haveEnded) place = awaited.place;
     if (haveEnded || unplaced.every(isAwaited)) awaited = look!;
-    return { place, isHeldBack: place !== last };
+    return { place, isHeldBack: place !== last, hasRefusals };
   };
 }
 
@@ -144,6 +164,7 @@ interface Look {
   readonly place: string | null;
   /** The open transactions of floor 0. */
   readonly unplaced: readonly string[];
+  readonly hasRefusals: boolean;
 }
 
 /** Begins the name that a transaction may have got when it was prepared, or by a restart after that, whatever it was before. */
@@ -168,29 +189,45 @@ const LOOK = `
       from recording where floor <> 0
     ))::text as place, (
       select coalesce(json_agg(name) filter (where floor = 0), '[]') from recording
-    ) as unplaced
+    ) as unplaced, coalesce(has_table_privilege(to_regclass('postbud_outbox_refused'), 'insert'), false) as "hasRefusals"
   from newest`;
 
-/** Forwards the events up to a place, in order. @returns how many. */
+/**
+ * Forwards the events up to a place, in order, and sets aside those that the bus refuses for good.
+ *
+ * @returns how many the bus has taken.
+ */
 async function forwardTo(
   place: string,
-  db: Executor,
-  bus: Bus,
-  signal: AbortSignal | undefined,
+  hasRefusals: boolean,
+  { db, bus, signal, onError }: Forwarding,
 ): Promise<number> {
   for (let forwarded = 0; ;) {
     signal?.throwIfAborted();
-    const events = fitting((await run<Recorded>(db, { text: NEXT, values: [place] })).map(asWritten));
-    if (events.length === 0) return forwarded;
-    const taken = events.slice(0, await post(bus, events, signal));
-    await run(db, { text: REMOVE, values: [JSON.stringify(taken.map((event) => event.place))] });
-    forwarded += taken.length;
+    const [first, ...others] = fitting((await nextUpTo(db, place, hasRefusals)).map(asWritten));
+    if (first === undefined) return forwarded;
+    const { taken, refused } = await post(bus, [first, ...others], signal);
+    if (refused === null) {
+      await run(db, { text: REMOVE, values: [JSON.stringify(taken.map((event) => event.place))] });
+      forwarded += taken.length;
+      continue;
+    }
+    const { topic, id, status, code, reason } = refused;
+    const error = new ForwardFailed(
+      `the bus refused ${topic} ${id} with ${status} ${code}: ${reason}. ${hasRefusals ? SET_ASIDE : NO_TABLE}`,
+      { status, refused: { topic, id, code, reason } },
+    );
+    if (!hasRefusals) throw error;
+    // In this order, so that nothing is set aside that was not reported. After a crash in between it is reported again.
+    report(onError, error);
+    await putAside(db, refused);
   }
 }
 
-const NEXT = `
-  select place::text, topic, id, event::text from postbud_outbox where place <= $1::bigint
-  order by postbud_outbox.place limit ${MOST_EVENTS}`;
+const SET_ASIDE =
+  'It is set aside, and later events of its topic and ordering key wait behind it: call retry or discard';
+const NO_TABLE =
+  'All events behind it wait: run OUTBOX_TABLE of this release in a migration, so that only those of its order do';
 
 const REMOVE = `
   delete from postbud_outbox

@@ -3,12 +3,23 @@ import { randomUUID } from 'node:crypto';
 import * as z from 'zod';
 
 import { signedHeaders, SIGNING_SECRET, signingKey } from '../../platform/schemes/signing.ts';
+import { storable } from '../../platform/storable.ts';
 import { SECOND } from '../../platform/time.ts';
 
 /** Where events go, and the key that signs them. */
 export interface Bus {
   readonly address: URL;
   readonly key: Buffer;
+}
+
+/** An event that the bus refuses for good. */
+export interface Refused {
+  readonly topic: string;
+  readonly id: string;
+  /** The answer's code, for example `validation_failed`. */
+  readonly code: string;
+  /** What the bus said. */
+  readonly reason: string;
 }
 
 /** The bus did not take events. They stay in the outbox. */
@@ -18,8 +29,8 @@ export class ForwardFailed extends Error {
   readonly status: number | null;
   /** How long the bus asks to wait; null if it does not say. */
   readonly retryAfterMs: number | null;
-  /** The event that the bus refuses, for which someone has to see: nothing behind it is sent. Null where all may pass later. */
-  readonly refused: { readonly topic: string; readonly id: string } | null;
+  /** The event that the bus refuses for good, and why; null where all may pass later. */
+  readonly refused: Refused | null;
 
   constructor(message: string, options: ErrorOptions & Partial<Refusal> = {}) {
     const { status = null, retryAfterMs = null, refused = null, ...rest } = options;
@@ -62,34 +73,79 @@ export interface Recorded {
   readonly event: string;
 }
 
+interface Posted {
+  /** Those that the bus has now, counted from the first. */
+  readonly taken: readonly Recorded[];
+  /** The first, where the bus refuses it for good. Then it has taken none. */
+  readonly refused: (Recorded & Refused & { readonly status: number }) | null;
+}
+
 /**
- * Posts events in their order, as many as the bus takes in one request.
+ * Posts events in their order, as many as the bus takes in one request: some where it refuses a later one, since it records
+ * a request as a whole or not at all.
  *
- * @returns how many it took, counted from the first: fewer where a later one is refused.
- * @throws ForwardFailed
+ * @throws ForwardFailed where the events may pass later.
  */
-export async function post(bus: Bus, events: readonly Recorded[], signal?: AbortSignal): Promise<number> {
+export async function post(bus: Bus, events: Events, signal?: AbortSignal): Promise<Posted> {
   const body = `[${events.map(({ event }) => event).join(',')}]`;
   const { status, ok, headers, answer } = await send(bus, body, signal);
-  const said = answer.slice(0, 500);
+  const said = storable(answer.slice(0, MOST_SAID));
   if (ok) {
-    if (hasTaken(answer, events)) return events.length;
+    if (hasTaken(answer, events)) return { taken: events, refused: null };
     // The address may lead to another server by now.
     throw new ForwardFailed(`url: expected the answer of a bus, got ${status}: ${said}`, { status });
   }
-  // Of one event; those before it can go, and it is then the first.
-  if (status === 400 || status === 403 || status === 409 || status === 413) {
-    if (events.length > 1) return await post(bus, events.slice(0, fitting(answer, events.length)), signal);
-    const { topic, id } = events[0]!;
-    throw new ForwardFailed(`the bus refused ${topic} ${id} with ${status}: ${said}`, {
+  const refusal = refusalForGood(status, answer);
+  if (refusal === null)
+    throw new ForwardFailed(`the bus answered ${status}: ${said}`, {
       status,
-      refused: { topic, id },
+      retryAfterMs: askedToWaitMs(headers),
     });
-  }
-  throw new ForwardFailed(`the bus answered ${status}: ${said}`, {
-    status,
-    retryAfterMs: askedToWaitMs(headers),
-  });
+  const { code, issues, detail = said } = refusal;
+  const named = issues.flatMap(({ path }) => /^\d+(?=\.)/.exec(path) ?? []).map(Number);
+  const index = Math.min(...named);
+  // Those before it can go. Where the answer does not say which it is, the first half has it or can go.
+  if (events.length > 1 && index !== 0) return await post(bus, before(index, events), signal);
+  const wrong = issues.filter(({ path }) => events.length === 1 || path.startsWith('0.'));
+  const reasons = wrong.map(({ path, message }) => `${path.replace(/^0\./, '')}: ${message}`);
+  const reason = storable((reasons.join('; ') || detail).slice(0, MOST_SAID));
+  return { taken: [], refused: { ...events[0], status, code, reason } };
+}
+
+function before(index: number, [first, ...others]: Events): Events {
+  const count = index <= others.length ? index : Math.ceil((others.length + 1) / 2);
+  return [first, ...others.slice(0, count - 1)];
+}
+
+/** Characters that are kept of what an answer says. */
+const MOST_SAID = 500;
+
+type Events = readonly [Recorded, ...Recorded[]];
+
+const problem = z.object({
+  code: z.string(),
+  detail: z.string().optional(),
+  issues: z.array(z.object({ path: z.string(), message: z.string() })).default([]),
+});
+
+/** The codes that are about an event, and not about its sender, the address or the state of the bus. */
+const FOR_GOOD: ReadonlySet<string> = new Set([
+  'validation_failed',
+  'not_your_topic',
+  'conflicting_duplicate',
+  'body_too_large',
+]);
+
+/**
+ * Reads an answer that refuses an event for good, so that only another event would be taken. Of another server's answers
+ * only a 413 is one, since it is for the size.
+ *
+ * @returns null for what may pass later.
+ */
+function refusalForGood(status: number, answer: string): z.output<typeof problem> | null {
+  const { data } = problem.safeParse(jsonOf(answer));
+  if (data !== undefined && FOR_GOOD.has(data.code)) return data;
+  return status === 413 ? { code: 'body_too_large', issues: [] } : null;
 }
 
 const taken = z.object({ events: z.array(z.object({ id: z.string() })) });
@@ -129,13 +185,6 @@ async function send({ address, key }: Bus, body: string, signal: AbortSignal | u
     signal?.throwIfAborted();
     throw new ForwardFailed('the bus could not be reached', { cause: error });
   }
-}
-
-/** How many events of a refused batch to try: those before the first that is wrong, or half of them. */
-function fitting(answer: string, length: number): number {
-  const wrong = Array.from(answer.matchAll(/"path":"(\d+)\./g), ([, index]) => Number(index));
-  const first = Math.min(...wrong);
-  return first > 0 && first < length ? first : Math.ceil(length / 2);
 }
 
 /** A bus that refuses says for how many seconds; another server in its place may not. */

@@ -52,7 +52,8 @@ export function refusalOf(error: unknown, event?: ReceivedEvent): Refused {
     return new Refused(503, 'retry_after', said, { 'retry-after': seconds }, because);
   }
   if (isTableMissing(error)) {
-    const advice = 'Create it: RECEIVED_TABLE of postbud/receive is its SQL.';
+    const advice =
+      'Create it: RECEIVED_TABLE of postbud/receive is its SQL. Or name its schema in the search_path of the role.';
     return new Refused(500, 'no_table', `The table postbud_received is missing. ${advice}`, {}, because);
   }
   // Not its message, which may repeat anything that the handler read.
