@@ -1127,14 +1127,39 @@ export const auditLog = pgTable('audit_log', {
   payload: jsonb('payload').$type<Record<string, unknown>>().notNull(),
 });
 
-/** A captured or refunded amount of an intent. */
-export interface PaymentPart {
-  readonly state: 'captured' | 'refunded';
-  /** The provider's id of the part: Stripe's charge of a refund, Vipps MobilePay's `pspReference`; empty for an only part. */
+/** What has been told of an intent, so that nothing is told twice. Events are pruned; this is not. */
+export type PaymentPart = {
+  /** The provider's id of the part: a charge, a refund, a dispute, a `pspReference`; empty for an only part. */
   readonly part: string;
-  /** The amount that has been emitted. */
+  /** The amount that has been told. */
   readonly amountMinor: number;
+} & (
+  | { readonly state: 'reserved' }
+  | { readonly state: 'captured' }
+  /** What was released of a reservation. */
+  | { readonly state: 'released'; readonly reason: string }
+  /** It was told that the payment ended without a capture: what comes about its reservation is old. */
+  | { readonly state: 'over' }
+  /** Of a charge of Stripe's, with the totals that were reported, in the order of their arrival. */
+  | { readonly state: 'refunded'; readonly totals?: readonly RefundTotal[] }
+  /** A single refund at Stripe. */
+  | { readonly state: 'refund'; readonly charge: string; readonly failed?: FailedRefund }
+  | { readonly state: 'dispute'; readonly outcome?: DisputeOutcome; readonly decidedAt?: string | null }
+);
+
+/** All that was refunded of a charge, and when the provider said so. */
+export interface RefundTotal {
+  readonly amountMinor: number;
+  readonly at: string | null;
 }
+
+/** When a refund failed, and how many totals of its charge had arrived before that news. */
+export interface FailedRefund {
+  readonly at: string | null;
+  readonly totalsBefore: number;
+}
+
+export type DisputeOutcome = 'won' | 'lost' | 'withdrawn';
 
 /** The amounts that providers were asked to charge. The payments component's own table. */
 export const paymentIntents = pgTable(
@@ -1146,7 +1171,6 @@ export const paymentIntents = pgTable(
     amountMinor: bigint('amount_minor', { mode: 'number' }).notNull(),
     currency: text('currency').notNull(),
     state: text('state').$type<'created' | 'captured' | 'failed' | 'refunded'>().notNull().default('created'),
-    /** The emitted parts, so that none is emitted again. Events are pruned; this is not. */
     parts: jsonb('parts').$type<readonly PaymentPart[]>().notNull().default([]),
     createdAt: at('created_at').notNull().defaultNow(),
     changedAt: at('changed_at').notNull().defaultNow(),
@@ -1162,25 +1186,74 @@ export const paymentIntents = pgTable(
   ],
 );
 
-/** An intent's outcome, as a provider reports it. */
+/** What a provider states of an intent: one fact of one webhook, without a comparison with what is known. */
+export type PaymentStatement = {
+  /** The provider's time of the fact, ISO 8601 in UTC; null where it gives none. */
+  readonly at: string | null;
+} &
+  /** All that is or was reserved so far. */
+  (
+    | ({ readonly kind: 'reserved'; readonly captureUntil?: string } & Money)
+    | ({ readonly kind: 'captured' } & MoneyOfPart)
+    /** `mostMinor` is the most that it may be, by the webhook itself. */
+    | ({ readonly kind: 'refunded'; readonly mostMinor?: number } & MoneyOfPart)
+    /** A single refund, whose amount is part of its charge's total. */
+    | ({
+        readonly kind: 'refund';
+        readonly part: string;
+        readonly charge: string;
+        /** Why it failed or was cancelled; absent for one that did not. */
+        readonly failure?: string;
+      } & Money)
+    /** An attempt to pay. */
+    | { readonly kind: 'failed'; readonly reason: string }
+    /** Nothing more will be captured. */
+    | {
+        readonly kind: 'ended';
+        readonly reason: string;
+        /** Whether an amount was reserved; null where the webhook does not say. */
+        readonly wasReserved: boolean | null;
+        /** What was released of the reservation; absent for all of it. */
+        readonly amountMinor?: number;
+      }
+    | ({
+        readonly kind: 'dispute';
+        readonly part: string;
+        readonly reason: string;
+        readonly evidenceUntil?: string;
+        readonly outcome?: DisputeOutcome;
+      } & Money)
+  );
+
+interface Money {
+  readonly amountMinor: number;
+  readonly currency: string;
+}
+
+interface MoneyOfPart extends Money {
+  readonly part: string;
+  /** Whether `amountMinor` is the part's total so far. False: the part is a single amount that never changes. */
+  readonly isTotal: boolean;
+}
+
+/** What release 1.1 keeps of a webhook that it set aside, and takes up. */
 export type PaymentOutcome = { readonly intentId: string } & (
   | {
       readonly state: 'captured' | 'refunded';
       readonly amountMinor: number;
       readonly currency: string;
-      /** See `PaymentPart`. */
       readonly part: string;
-      /** Whether `amountMinor` is the part's total so far. False: the part is a single amount that never changes. */
       readonly isCumulative: boolean;
-      /** The cumulative amount before this outcome, where the provider gives it. */
-      readonly beforeMinor?: number | undefined;
     }
   | { readonly state: 'failed'; readonly reason: string }
 );
 
+/** Why a webhook is set aside. */
+export type SetAsideReason = 'no_intent' | 'not_plausible';
+
 /**
- * Webhooks that wait for their intent to be recorded. A row is deleted when its intent is recorded; a row that found none
- * in time is marked and stays.
+ * Webhooks that wait: for their intent to be recorded, or for what makes them plausible. A row is deleted when it is taken
+ * up; a row that found no intent in time is marked and stays.
  */
 export const webhooksSetAside = pgTable(
   'webhooks_set_aside',
@@ -1194,7 +1267,12 @@ export const webhooksSetAside = pgTable(
     /** With `seq`, the event's place in the order. */
     createdAt: at('created_at').notNull(),
     seq: bigint('seq', { mode: 'number' }).notNull(),
-    /** The webhook's outcome, without the rest of its body. */
+    /** Every other reason than `no_intent` is an incident. */
+    reason: text('reason').$type<SetAsideReason>().notNull().default('no_intent'),
+    /** What is not plausible, in words without personal data. */
+    detail: text('detail'),
+    /** What the webhook states, without the rest of its body. Null in a row of release 1.1, which has `outcome` only. */
+    statements: jsonb('statements').$type<readonly PaymentStatement[]>(),
     outcome: jsonb('outcome').$type<PaymentOutcome>().notNull(),
     setAsideAt: at('set_aside_at').notNull(),
     /** When `payment.webhook.unclaimed` was emitted for it. */
@@ -1205,6 +1283,9 @@ export const webhooksSetAside = pgTable(
     index('webhooks_set_aside_waiting')
       .on(table.setAsideAt)
       .where(sql`unclaimed_at is null`),
+    index('webhooks_set_aside_incidents')
+      .on(table.provider, table.reason)
+      .where(sql`reason <> 'no_intent'`),
   ],
 );
 

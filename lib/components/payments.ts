@@ -1,17 +1,26 @@
 import { paymentIntents } from '../../drizzle/schema.ts';
-import type { PaymentOutcome } from '../../drizzle/schema.ts';
 import { emit } from '../bus/outbox/emit.ts';
 import { PermanentError } from '../bus/subscribers/outcome.ts';
 import { subscriber } from '../bus/subscribers/subscriber.ts';
 import type { BusEvent, TransactionalContext } from '../bus/subscribers/subscriber.ts';
 import type { Database } from '../platform/db/connect.ts';
-import { emitOutcome } from './payments/emit-outcome.ts';
+import { MalformedWebhook } from './payments/body-fields.ts';
+import type { Statements } from './payments/body-fields.ts';
+import { NotPlausible } from './payments/fold.ts';
 import { fenceIntent, lockIntent } from './payments/locked-intent.ts';
-import { MalformedWebhook, providerOutcome } from './payments/provider-outcome.ts';
-import type { PaymentProvider } from './payments/provider-outcome.ts';
+import { providerStatements } from './payments/provider-statements.ts';
+import type { PaymentProvider } from './payments/provider-statements.ts';
 import { setAside, takeUp } from './payments/set-aside.ts';
+import { tell } from './payments/tell.ts';
 
-/** Turns payment providers' webhooks into the events of a booking's payment. */
+/**
+ * Turns payment providers' webhooks into the events of a booking's payment.
+ *
+ * The data flows one way: a webhook's body → what it states of an intent, without a look at what is known
+ * (`provider-statements.ts`) → the intent's row, locked, or without one the table of webhooks set aside → what of the
+ * statements is new (`fold.ts`, a pure function) → the intent's record and the catalog's events, in the transaction of the
+ * delivery (`tell.ts`). What was told is in the record, by the ids and totals of the provider: no event id decides.
+ */
 export const payments = subscriber(
   'payments',
   { 'webhook.cardpayments.received': handleWebhook, 'webhook.walletpayments.received': handleWebhook },
@@ -30,7 +39,7 @@ export interface PaymentIntent {
 }
 
 /**
- * Records a payment intent, emits `payment.intent.created`, and emits the outcomes that arrived before it: all or nothing.
+ * Records a payment intent, emits `payment.intent.created`, and tells what arrived before it: all or nothing.
  *
  * An example of a producer: the business row first, then the event, in one transaction.
  *
@@ -44,19 +53,19 @@ export async function createPaymentIntent(db: Database, intent: PaymentIntent): 
     const event = await emit(tx, 'payment.intent.created', { intentId: id, ...rest });
     // Taken late, so that a webhook of this intent waits for little more than the commit.
     await fenceIntent(tx, intent.provider, id);
-    await takeUp(tx, { ...intent, state: 'created', parts: [] });
+    await takeUp(tx, { ...intent, state: 'created', parts: [], hasSetAside: true });
     return { eventId: event.id };
   });
 }
 
 /**
- * Finds the booking of a webhook's payment intent and emits the part of a capture or refund that the webhook adds: each
- * part once, under any event id, in any order, and no matter how often it is replayed.
+ * Finds the booking of a webhook's payment intent and emits what of the webhook is new: each fact once, under any event id,
+ * in any order, and no matter how often it is replayed.
  *
  * A webhook can arrive before the transaction that records its intent commits, or belong to another shop on the same
- * account. It is then set aside, so that it holds back no other webhook.
+ * account; a refund can arrive before its capture. It is then set aside, so that it holds back no other webhook.
  *
- * @throws PermanentError for a body that does not match its type.
+ * @throws PermanentError for a body that does not match its type, and for one that nothing can make plausible.
  *
  * @public
  */
@@ -64,33 +73,40 @@ export async function handleWebhook(
   event: BusEvent<'webhook.cardpayments.received' | 'webhook.walletpayments.received'>,
   { tx, attemptedAt }: TransactionalContext,
 ): Promise<void> {
-  const provider = event.topic === 'webhook.cardpayments.received' ? 'cardpayments' : 'walletpayments';
-  const outcome = readOutcome(provider, event.payload.body);
-  if (!outcome) return;
-  const by = {
+  const provider: PaymentProvider =
+    event.topic === 'webhook.cardpayments.received' ? 'cardpayments' : 'walletpayments';
+  const stated = readStatements(provider, event.payload.body);
+  if (!stated) return;
+  const { intentId, statements } = stated;
+  const webhook = {
     eventId: event.id,
     providerEventId: event.payload.eventId,
     correlationId: event.correlationId,
+    statements,
   };
-  let intent = await lockIntent(tx, provider, outcome.intentId);
+  let intent = await lockIntent(tx, provider, intentId);
   if (!intent) {
-    await fenceIntent(tx, provider, outcome.intentId);
-    intent = await lockIntent(tx, provider, outcome.intentId);
+    await fenceIntent(tx, provider, intentId);
+    intent = await lockIntent(tx, provider, intentId);
   }
-  if (!intent) {
-    const { createdAt, seq } = event;
-    await setAside(tx, { ...by, provider, outcome, createdAt, seq, setAsideAt: attemptedAt });
-    return;
+  const { createdAt, seq } = event;
+  const aside = { ...webhook, provider, intentId, createdAt, seq, setAsideAt: attemptedAt };
+  if (!intent) return await setAside(tx, { ...aside, reason: 'no_intent' });
+  let told = intent;
+  try {
+    told = await tell(tx, intent, webhook);
+  } catch (error) {
+    if (!(error instanceof NotPlausible)) throw error;
+    if (!error.mayBecomePlausible) throw new PermanentError(error.message, { cause: error });
+    await setAside(tx, { ...aside, reason: 'not_plausible', detail: error.message });
   }
-  // Set aside before the intent was recorded, and the cron has not run since.
-  const current = intent.hasSetAside ? await takeUp(tx, intent) : intent;
-  await emitOutcome(tx, current, outcome, by);
+  if (told.hasSetAside) await takeUp(tx, told);
 }
 
 /** @throws PermanentError for a malformed body: no retry can fix it. */
-function readOutcome(provider: PaymentProvider, body: Record<string, unknown>): PaymentOutcome | null {
+function readStatements(provider: PaymentProvider, body: Record<string, unknown>): Statements | null {
   try {
-    return providerOutcome(provider, body);
+    return providerStatements(provider, body);
   } catch (error) {
     if (error instanceof MalformedWebhook) throw new PermanentError(error.message, { cause: error });
     throw error;

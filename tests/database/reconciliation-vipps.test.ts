@@ -28,7 +28,7 @@ describe('Vipps', () => {
     expect(logsAsked(story)).toBeLessThan(40);
     const { pspReference } = story.log('wallet-reserved', 'CAPTURED', 900, { at: story.now });
     await passDays(story, 1.1);
-    expect(await story.receipts()).toEqual([`walletpayments CAPTURED:wallet-reserved:${pspReference}`]);
+    expect(await story.receipts()).toContain(`walletpayments CAPTURED:wallet-reserved:${pspReference}`);
   });
 
   test('is no longer asked about a payment that is over', async ({ story }) => {
@@ -91,6 +91,7 @@ describe('Vipps', () => {
     await passDays(story, 7.1);
     await drainLive(story.bus.db, [payments]);
     expect(await told(story.bus.db)).toEqual([
+      'wallet-captured reserved 900',
       'wallet-captured captured 900',
       'wallet-captured refunded 900',
     ]);
@@ -125,7 +126,7 @@ describe('Vipps', () => {
     await intend(story, 'wallet-read');
     story.now += 20 * HOUR;
     story.log('wallet-unread', 'CAPTURED', 900);
-    story.log('wallet-read', 'AUTHORIZED', 900);
+    story.log('wallet-read', 'CREATED', 900);
     story.apis.behave([500], null, /wallet-unread/);
     await story.step(settingsOf(story));
     expect(await story.receipts()).toEqual([]);

@@ -18,21 +18,45 @@ export const wallet: PaymentIntent = {
   provider: 'walletpayments',
 };
 
-/** Stripe's. @param received all that was received of the intent until then. */
-export const cardSucceeded = (id = card.id, received = 125_000) => ({
-  type: 'payment_intent.succeeded',
-  data: { object: { id, amount: 125_000, amount_received: received, currency: 'nok' } },
+/** An event of Stripe's about an object, in Norwegian kroner. */
+export const cardOf = (type: string, object: object) => ({
+  type,
+  data: { object: { currency: 'nok', ...object } },
 });
 
-export const cardFailed = (id = card.id, error: object | null = { code: 'expired_card' }) => ({
-  type: 'payment_intent.payment_failed',
-  data: { object: { id, last_payment_error: error } },
-});
+/** @param received all that was received of the intent until then. */
+export const cardSucceeded = (id = card.id, received = 125_000) =>
+  cardOf('payment_intent.succeeded', { id, amount: 125_000, amount_received: received });
+
+export const cardFailed = (id = card.id, error: object | null = { code: 'expired_card' }) =>
+  cardOf('payment_intent.payment_failed', { id, last_payment_error: error });
 
 /** @param refunded all that was refunded of the charge until then. */
-export const cardRefunded = (intent = card.id, refunded = 25_000, charge = 'ch_1') => ({
-  type: 'charge.refunded',
-  data: { object: { id: charge, payment_intent: intent, amount_refunded: refunded, currency: 'nok' } },
+export const cardRefunded = (intent = card.id, refunded = 25_000, charge = 'ch_1') =>
+  cardOf('charge.refunded', { id: charge, payment_intent: intent, amount_refunded: refunded });
+
+/** @param left what can still be captured of the reservation, of which so much was received. */
+export const cardReserved = (left: number, received = 0) =>
+  cardOf('payment_intent.amount_capturable_updated', {
+    id: card.id,
+    amount_capturable: left,
+    amount_received: received,
+  });
+
+/** A single refund of the charge `ch_1`. */
+export const cardRefund = (id: string, amount: number, status: string, type = 'refund.updated') =>
+  cardOf(type, { id, amount, status, charge: 'ch_1', payment_intent: card.id });
+
+export const cardDispute = (status: string, created = 1, type = 'charge.dispute.updated') => ({
+  ...cardOf(type, {
+    id: 'dp_1',
+    amount: 125_000,
+    status,
+    payment_intent: card.id,
+    reason: 'fraudulent',
+    evidence_details: { due_by: null },
+  }),
+  created,
 });
 
 /** Vipps MobilePay's. */
@@ -46,8 +70,8 @@ export const walletCallback = (name: string, more: object = {}) => ({
   ...more,
 });
 
-/** A capture or refund of the wallet intent. */
-export const walletPart = (name: 'CAPTURED' | 'REFUNDED', pspReference: string, value: number) =>
+/** An operation on the wallet intent. */
+export const walletPart = (name: string, pspReference: string, value: number) =>
   walletCallback(name, { pspReference, amount: { currency: 'NOK', value } });
 
 let received = 0;

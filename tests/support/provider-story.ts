@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 
 import { createPaymentIntent } from '../../lib/components/payments.ts';
-import { OUTCOME_TYPES } from '../../lib/components/payments/provider-outcome.ts';
+import { STATING_TYPES } from '../../lib/components/payments/provider-statements.ts';
 import { receiveWebhook } from '../../lib/edge/webhooks/receive.ts';
 import { reconcile } from '../../lib/edge/webhooks/reconcile/step.ts';
 import { Rejections } from '../../lib/edge/webhooks/rejections.ts';
@@ -84,7 +84,7 @@ export class Story {
 
   /** Takes one step of each provider that is due. @returns in how many milliseconds the next one is due. */
   async step(settings = this.apis.settings): Promise<number | null> {
-    return await reconcile(this.bus.db, { settings, types: OUTCOME_TYPES, now: new Date(this.now) });
+    return await reconcile(this.bus.db, { settings, types: STATING_TYPES, now: new Date(this.now) });
   }
 
   /** Lets the time pass until both providers have nothing left to ask for. */
@@ -127,10 +127,10 @@ export class Story {
   ledger(): string[] {
     const wallet = [...this.apis.vipps.values()]
       .flat()
-      .filter(({ name }) => OUTCOME_TYPES.walletpayments.includes(name))
+      .filter(({ name }) => STATING_TYPES.walletpayments.includes(name))
       .map(({ name, reference, pspReference }) => `walletpayments ${name}:${reference}:${pspReference}`);
     const card = this.apis.stripe
-      .filter(({ type }) => OUTCOME_TYPES.cardpayments.includes(type))
+      .filter(({ type }) => STATING_TYPES.cardpayments.includes(type))
       .map(({ id }) => `cardpayments ${id}`);
     return [...card, ...wallet].toSorted();
   }
@@ -212,7 +212,9 @@ export async function play(story: Story, seed = SEED) {
       expected.push(`${id} failed`);
       continue;
     }
-    story.log(id, 'AUTHORIZED', amountMinor);
+    // Always before its captures, since a reservation is not told after them.
+    await story.send(story.log(id, 'AUTHORIZED', amountMinor));
+    expected.push(`${id} reserved ${amountMinor}`);
     await transmit(story.log(id, 'CAPTURED', 600));
     await transmit(story.log(id, 'CAPTURED', amountMinor - 600));
     expected.push(`${id} captured 600`, `${id} captured ${amountMinor - 600}`);

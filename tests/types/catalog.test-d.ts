@@ -31,6 +31,7 @@ test('a payload has the fields of its topic’s schema', () => {
     amountMinor: number;
     currency: string;
     providerEventId: string;
+    occurredAt?: string | undefined;
   }>();
   expectTypeOf<Payload<'user.signed_up'>>().toEqualTypeOf<{
     subject: string;

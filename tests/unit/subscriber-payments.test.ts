@@ -35,6 +35,8 @@ describe('payments', () => {
       ['refunded', cardRefunded(), { amountMinor: 25_000, currency: 'NOK' }],
     ] as const)('payment.%s', async ([state, body, more], { bus }) => {
       await createPaymentIntent(bus.db, card);
+      if (state === 'refunded') await webhook(bus, 'webhook.cardpayments.received', cardSucceeded(), 'evt_8');
+      await bus.drain();
       const id = await webhook(bus, 'webhook.cardpayments.received', body, 'evt_9');
       expect(await bus.drain()).toMatchObject({ delivered: 1, failed: 0, deadLettered: 0 });
       expect((await eventsOf(bus, 'payment.')).at(-1)).toMatchObject({
@@ -56,6 +58,9 @@ describe('payments', () => {
       ['TERMINATED', 'failed', { reason: 'terminated' }],
     ] as const)('%s is payment.%s', async ([name, state, more], { bus }) => {
       await createPaymentIntent(bus.db, wallet);
+      if (name === 'REFUNDED')
+        await webhook(bus, 'webhook.walletpayments.received', walletCallback('CAPTURED'));
+      await bus.drain();
       await webhook(bus, 'webhook.walletpayments.received', walletCallback(name));
       expect(await bus.drain()).toMatchObject({ delivered: 1 });
       expect((await eventsOf(bus, 'payment.')).at(-1)).toMatchObject({
@@ -103,7 +108,7 @@ describe('payments', () => {
       },
     ],
     ['webhook.cardpayments.received', {}],
-    ['webhook.walletpayments.received', { name: 'AUTHORIZED', reference: 'wallet-1' }],
+    ['webhook.walletpayments.received', { name: 'CREATED', reference: 'wallet-1' }],
     ['webhook.walletpayments.received', { name: null }],
   ] as const)('ignore a webhook without a meaning for them: %s %j', async ([topic, body], { bus }) => {
     await webhook(bus, topic, body);

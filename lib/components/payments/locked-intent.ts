@@ -1,15 +1,14 @@
-import type { PaymentPart } from '../../../drizzle/schema.ts';
 import type { Transaction } from '../../platform/db/connect.ts';
 import { run } from '../../platform/db/statement.ts';
-import type { PaymentProvider } from './provider-outcome.ts';
+import type { RecordedIntent } from './fold.ts';
+import type { PaymentProvider } from './provider-statements.ts';
 
-/** An intent whose row this transaction has locked, so that no other transaction emits its outcomes meanwhile. */
-export interface LockedIntent {
+/** An intent whose row this transaction has locked, so that no other transaction tells of it meanwhile. */
+export interface LockedIntent extends RecordedIntent {
   readonly id: string;
   readonly bookingId: string;
   readonly provider: PaymentProvider;
-  readonly state: 'created' | 'captured' | 'failed' | 'refunded';
-  readonly parts: readonly PaymentPart[];
+  readonly hasSetAside: boolean;
 }
 
 /** Locks an intent's row. @returns null when it is not recorded, or has another provider. */
@@ -17,10 +16,10 @@ export async function lockIntent(
   tx: Transaction,
   provider: PaymentProvider,
   id: string,
-): Promise<(LockedIntent & { readonly hasSetAside: boolean }) | null> {
-  const [intent] = await run<LockedIntent & { hasSetAside: boolean }>(tx, {
+): Promise<LockedIntent | null> {
+  const [intent] = await run<LockedIntent>(tx, {
     text: `
-      select id, booking_id as "bookingId", provider, state, parts, exists (
+      select id, booking_id as "bookingId", provider, amount_minor::float8 as "amountMinor", currency, state, parts, exists (
         select from webhooks_set_aside as webhook
         where webhook.provider = payment_intents.provider and webhook.intent_id = payment_intents.id
       ) as "hasSetAside"

@@ -1,49 +1,90 @@
 import { and, eq, isNull } from 'drizzle-orm';
 
 import { paymentIntents, webhooksSetAside } from '../../../drizzle/schema.ts';
-import type { PaymentOutcome } from '../../../drizzle/schema.ts';
+import type { PaymentOutcome, PaymentStatement, SetAsideReason } from '../../../drizzle/schema.ts';
 import { emit } from '../../bus/outbox/emit.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { limitStatements, run } from '../../platform/db/statement.ts';
 import { logError } from '../../platform/log.ts';
 import { HOUR, instantOf, SECOND } from '../../platform/time.ts';
-import { emitOutcome } from './emit-outcome.ts';
-import type { OutcomeSource } from './emit-outcome.ts';
+import { NotPlausible } from './fold.ts';
 import { lockIntent } from './locked-intent.ts';
 import type { LockedIntent } from './locked-intent.ts';
-import type { PaymentProvider } from './provider-outcome.ts';
+import type { PaymentProvider } from './provider-statements.ts';
+import { tell } from './tell.ts';
+import type { StatingWebhook } from './tell.ts';
 
-/** A webhook whose intent is not recorded. */
-interface UnmatchedWebhook extends OutcomeSource {
+/** A webhook that waits for its intent, or for what makes it plausible. */
+interface WaitingWebhook extends StatingWebhook {
   readonly provider: PaymentProvider;
-  readonly outcome: PaymentOutcome;
+  readonly intentId: string;
   readonly createdAt: Date;
   readonly seq: number;
   readonly setAsideAt: Date;
+  readonly reason: SetAsideReason;
+  readonly detail?: string;
 }
 
-/** Sets a webhook aside until its intent is recorded. The caller holds the intent's fence. */
-export async function setAside(tx: Transaction, webhook: UnmatchedWebhook): Promise<void> {
-  const { intentId } = webhook.outcome;
+/** Sets a webhook aside. The caller holds the intent's row or, without one, its fence. */
+export async function setAside(tx: Transaction, webhook: WaitingWebhook): Promise<void> {
+  const outcome = outcomeBefore(webhook);
   await tx
     .insert(webhooksSetAside)
-    .values({ ...webhook, intentId })
+    .values({ ...webhook, outcome })
     .onConflictDoNothing();
 }
 
-/** Emits the outcomes of the webhooks set aside for an intent, in their order. @returns the changed intent. */
-export async function takeUp(tx: Transaction, intent: LockedIntent): Promise<LockedIntent> {
-  const { provider, intentId } = webhooksSetAside;
-  const taken = await tx
-    .delete(webhooksSetAside)
-    .where(and(eq(provider, intent.provider), eq(intentId, intent.id)))
-    .returning();
-  const inOrder = taken.toSorted(
+/** What release 1.1 can take up of a webhook: of what it does not know, a capture of nothing. */
+function outcomeBefore({ intentId, statements }: WaitingWebhook): PaymentOutcome {
+  for (const { kind, ...known } of statements) {
+    if (kind === 'failed' && 'reason' in known) return { intentId, state: kind, reason: known.reason };
+    if ((kind === 'captured' || kind === 'refunded') && 'isTotal' in known) {
+      const { part, amountMinor, currency, isTotal } = known;
+      return { intentId, state: kind, part, amountMinor, currency, isCumulative: isTotal };
+    }
+  }
+  return { intentId, state: 'captured', part: '', amountMinor: 0, currency: 'XXX', isCumulative: false };
+}
+
+/** What a webhook states that release 1.1 has set aside. */
+function statementsBefore(outcome: PaymentOutcome): readonly PaymentStatement[] {
+  if (outcome.state === 'failed') return [{ kind: 'failed', at: null, reason: outcome.reason }];
+  const { state, part, amountMinor, currency, isCumulative } = outcome;
+  return [{ kind: state, at: null, part, amountMinor, currency, isTotal: isCumulative }];
+}
+
+/**
+ * Tells what the webhooks set aside for an intent state, in their order, as often as one makes another plausible. What is
+ * not plausible stays, and is an incident from then on.
+ */
+export async function takeUp(tx: Transaction, intent: LockedIntent): Promise<void> {
+  const { provider, intentId, eventId } = webhooksSetAside;
+  const found = await tx
+    .select()
+    .from(webhooksSetAside)
+    .where(and(eq(provider, intent.provider), eq(intentId, intent.id)));
+  let waiting = found.toSorted(
     (one, other) => one.createdAt.getTime() - other.createdAt.getTime() || one.seq - other.seq,
   );
-  let after = intent;
-  for (const webhook of inOrder) after = await emitOutcome(tx, after, webhook.outcome, webhook);
-  return after;
+  let current = intent;
+  for (let isNews = true; isNews;) {
+    isNews = false;
+    const left: typeof waiting = [];
+    for (const webhook of waiting) {
+      try {
+        const statements = webhook.statements ?? statementsBefore(webhook.outcome);
+        current = await tell(tx, current, { ...webhook, statements });
+        await tx.delete(webhooksSetAside).where(eq(eventId, webhook.eventId));
+        isNews = true;
+      } catch (error) {
+        if (!(error instanceof NotPlausible)) throw error;
+        left.push({ ...webhook, reason: 'not_plausible', detail: error.message });
+      }
+    }
+    waiting = left;
+  }
+  for (const { eventId: id, reason, detail } of waiting)
+    await tx.update(webhooksSetAside).set({ reason, detail }).where(eq(eventId, id));
 }
 
 /** How much later than its webhook an intent may be recorded: a weekend, and the providers' own retries. */
@@ -69,12 +110,12 @@ export async function settleSetAside(
   const until = performance.now() + BUDGET_MS;
   const recorded = await db.transaction(async (tx) => {
     await limitStatements(tx);
-    const { provider, intentId, unclaimedAt } = webhooksSetAside;
+    const { provider, intentId, reason, unclaimedAt } = webhooksSetAside;
     return await tx
       .selectDistinct({ provider, intentId })
       .from(webhooksSetAside)
       .innerJoin(paymentIntents, and(eq(paymentIntents.id, intentId), eq(paymentIntents.provider, provider)))
-      .where(isNull(unclaimedAt))
+      .where(and(isNull(unclaimedAt), eq(reason, 'no_intent')))
       .limit(BATCH);
   });
   let takenUp = 0;
@@ -106,16 +147,28 @@ export async function settleSetAside(
 /** @returns how many were emitted. */
 async function emitUnclaimed(tx: Transaction, now: Date | undefined): Promise<number> {
   const webhooks = await run<
-    OutcomeSource & { provider: PaymentProvider; outcome: PaymentOutcome; setAsideMs: number }
+    Omit<WaitingWebhook, 'statements'> & {
+      readonly statements: readonly PaymentStatement[] | null;
+      readonly outcome: PaymentOutcome;
+      readonly setAsideMs: number;
+    }
   >(tx, { text: MARK_UNCLAIMED, values: [UNCLAIMED_AFTER_MS, now?.toISOString() ?? null] });
-  for (const { eventId, providerEventId, correlationId, provider, outcome, setAsideMs } of webhooks) {
-    const { intentId, state } = outcome;
-    const amount =
-      outcome.state === 'failed' ? {} : { amountMinor: outcome.amountMinor, currency: outcome.currency };
+  for (const { eventId, providerEventId, correlationId, provider, intentId, ...webhook } of webhooks) {
+    const [first] = webhook.statements ?? statementsBefore(webhook.outcome);
+    if (!first) continue;
+    const amount = 'currency' in first ? { amountMinor: first.amountMinor, currency: first.currency } : {};
     await emit(
       tx,
       'payment.webhook.unclaimed',
-      { intentId, provider, providerEventId, outcome: state, ...amount, setAsideAt: instantOf(setAsideMs) },
+      {
+        intentId,
+        provider,
+        providerEventId,
+        outcome: first.kind,
+        ...amount,
+        setAsideAt: instantOf(webhook.setAsideMs),
+        ...(first.at !== null && { occurredAt: first.at }),
+      },
       { dedupeKey: eventId, correlationId, causationId: eventId },
     );
   }
@@ -138,5 +191,5 @@ const MARK_UNCLAIMED = `
   update webhooks_set_aside as webhook set unclaimed_at = clock.now
   from clock, late where webhook.event_id = late.event_id
   returning webhook.event_id::text as "eventId", provider_event_id as "providerEventId",
-    correlation_id as "correlationId", provider, outcome,
+    correlation_id as "correlationId", provider, intent_id as "intentId", outcome, statements,
     (extract(epoch from set_aside_at) * 1000)::float8 as "setAsideMs"`;

@@ -1,6 +1,6 @@
 import pTimeout from 'p-timeout';
 
-import { OUTCOME_TYPES } from '../../components/payments/provider-outcome.ts';
+import { STATING_TYPES } from '../../components/payments/provider-statements.ts';
 import type { Config } from '../../platform/config.ts';
 import { SECOND } from '../../platform/time.ts';
 import { reconcile } from '../webhooks/reconcile/step.ts';
@@ -17,7 +17,7 @@ export function reconciling(settings: () => Config['reconciliations']): SteppedW
   return {
     name: 'reconciliation',
     step: (db, { signal }) =>
-      pTimeout(reconcile(db, { settings: settings(), types: OUTCOME_TYPES, ...(signal && { signal }) }), {
+      pTimeout(reconcile(db, { settings: settings(), types: STATING_TYPES, ...(signal && { signal }) }), {
         milliseconds: LIMIT_MS,
       }),
   };

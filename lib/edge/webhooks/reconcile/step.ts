@@ -257,10 +257,10 @@ function isOfAll({ status }: ProviderFailed): boolean {
  */
 function agrees({ events }: PaymentLog, { parts }: AskedIntent): boolean {
   const named = new Set(events.map(({ part }) => part));
-  return parts.every(
-    ({ state, part }) =>
-      part === '' || named.has(`${state === 'captured' ? 'CAPTURED' : 'REFUNDED'} ${part}`),
+  const told = parts.filter(
+    ({ state, part }) => part !== '' && (state === 'captured' || state === 'refunded'),
   );
+  return told.every(({ state, part }) => named.has(`${state.toUpperCase()} ${part}`));
 }
 
 class LogsDisagree extends ProviderFailed {
