@@ -1,7 +1,9 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { readUIMessageStream } from 'ai';
+import type { ChatTransport, UIMessage } from 'ai';
 import type { Browser, Page, Request } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
@@ -13,6 +15,8 @@ import { launchBrowser } from '../support/browser.ts';
 import { startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';
 import { freePort } from '../support/postgres.ts';
+
+const GUIDE = await readFile(new URL('../../docs/site.md', import.meta.url), 'utf8');
 
 let folder: string;
 let server: LocalServer;
@@ -34,7 +38,7 @@ beforeAll(async () => {
     DATA_DIR: folder,
     DEMO: 'off',
     CORS_ORIGINS: allowed.url,
-    CHAT_RATE_PER_DAY: '4',
+    CHAT_RATE_PER_DAY: '7',
     INQUIRY_RATE_PER_10_MINUTES: '50',
   });
   browser = await launchBrowser();
@@ -74,6 +78,103 @@ async function fillInquiry(email = 'kari@example.no'): Promise<void> {
   await page.getByLabel('Melding').fill('Vi vil gjerne se en demo.');
   await page.getByRole('button', { name: 'Send inn' }).click();
 }
+
+describe('the pieces of docs/site.md', () => {
+  /** The code of the page, by the name in its first line. */
+  const piece = (name: string) => {
+    const [, code = ''] = new RegExp(`\\\`\\\`\\\`\\w+\\n(${name}[^]*?)\\\`\\\`\\\``).exec(GUIDE) ?? [];
+    expect(code).not.toBe('');
+    return code.replaceAll('https://postbud.example.no', server.url);
+  };
+  const form = () => piece('<form');
+  const script = (name: string) => piece(`// ${name}`);
+
+  /** Opens a page of the site and puts a document in its place. */
+  async function openWith(markup: string, ...scripts: string[]): Promise<void> {
+    const code = scripts.map((text) => `<script>${text}</script>`).join('');
+    await page.goto(`${allowed.url}/takk`);
+    await page.setContent(`<!doctype html>${markup}${code}`);
+  }
+
+  async function fillForm(email: string): Promise<void> {
+    await page.getByLabel('Navn').fill('Kari Lunde');
+    await page.getByLabel('E-post').fill(email);
+    await page.getByLabel('Organisasjon').fill('Solvik idrettslag');
+    await page.getByLabel('Melding').fill('Vi vil gjerne se en demo, sa siden.');
+    await page.getByRole('button').click();
+  }
+
+  it('the form of the guide sends an inquiry without script, and its visitor comes back', async () => {
+    await openWith(form());
+    await fillForm('kari@example.no');
+    await page.waitForURL(`${allowed.url}/takk`);
+    expect(await page.textContent('h1')).toBe('Takk for henvendelsen');
+  });
+
+  it('the form of the guide sends an inquiry with script, and names a wrong field', async () => {
+    await openWith(form(), script('problem.js'), script('inquiry.js'));
+    await fillForm('kari@example');
+    const status = page.getByRole('status');
+    await expect.poll(() => status.textContent()).toBe('Rett opp: E-post.');
+    await fillForm('kari.lunde@example.no');
+    await expect.poll(() => status.textContent()).toBe('Takk! Vi svarer på e-post.');
+    const answers = requests.filter((request) => request.url() === `${server.url}/api/inquiry`);
+    expect(new Set(answers.map((request) => request.headers()['idempotency-key'])).size).toBe(2);
+  });
+
+  it('the guide’s inquiry as JSON is sent, and throws the problem', async () => {
+    await openWith('', script('problem.js'), script('inquiry-json.js'));
+    const fields = { name: 'Kari', email: 'kari@example.no', organization: 'Solvik' };
+    const send = (sent: object) =>
+      page.evaluate(`sendInquiry(${JSON.stringify(sent)}).then(() => 'sent', (problem) => problem)`);
+    expect(await send(fields)).toBe('sent');
+    expect(await send({ ...fields, name: '' })).toMatchObject({
+      code: 'validation_failed',
+      words: 'Rett opp: Navn.',
+    });
+  });
+
+  it('the guide’s chat yields an answer in pieces, says that it was cut, and throws its problem', async () => {
+    await openWith('', script('problem.js'), script('chat.js'));
+    const said = async (content: string) =>
+      await page.evaluate<{ pieces: string[]; code?: string }>(
+        `(async () => {
+          const pieces = [];
+          try {
+            for await (const text of ask([{ role: 'user', content: ${JSON.stringify(content)} }])) pieces.push(text);
+          } catch ({ code }) {
+            return { pieces, code };
+          }
+          return { pieces };
+        })()`,
+      );
+    const whole = await said('Har dere et møterom?');
+    expect([whole.pieces.length > 5, whole.pieces.join('')]).toEqual([
+      true,
+      expect.stringContaining('stand-in'),
+    ]);
+    expect((await said('[[max-tokens]]')).pieces.at(-1)).toBe(' …');
+    expect(await said('[[529]]')).toEqual({ pieces: [], code: 'provider_unavailable' });
+  });
+
+  it('the guide’s transport gives useChat the answer', async () => {
+    const file = join(folder, 'transport.mjs');
+    // The page's own import, found from here.
+    const code = script('transport.js').replace(`'ai'`, JSON.stringify(import.meta.resolve('ai')));
+    await writeFile(file, code);
+    const { transport } = (await import(file)) as { transport: ChatTransport<UIMessage> };
+    const stream = await transport.sendMessages({
+      chatId: 'c1',
+      trigger: 'submit-message',
+      messageId: undefined,
+      abortSignal: undefined,
+      messages: [{ id: 'm1', role: 'user', parts: [{ type: 'text', text: 'Har dere et møterom?' }] }],
+    });
+    let last: UIMessage | undefined;
+    for await (const message of readUIMessageStream({ stream })) last = message;
+    expect(last?.parts).toMatchObject([{ type: 'text', text: expect.stringContaining('stand-in') }]);
+  });
+});
 
 describe('a marketing site on another origin, in a browser', () => {
   it('a site’s page chats in a stream after a preflight', async () => {
@@ -179,7 +280,7 @@ describe('a marketing site on another origin, in a browser', () => {
     await open(allowed);
     const status = () => page.locator('#chat-status').textContent();
     // A day may end among them, and a new count begin.
-    for (let turn = 0; turn < 9 && !(await status())?.includes('Prøv igjen'); turn += 1) {
+    for (let turn = 0; turn < 15 && !(await status())?.includes('Prøv igjen'); turn += 1) {
       await ask(`Spørsmål ${turn}`);
       await expect.poll(status).not.toBe('Skriver …');
     }
