@@ -16,7 +16,8 @@ export const identity = subscriber(
 
 const login = z.object({
   subject: z.string().min(1).max(255),
-  method: z.enum(['national-id', 'bank-id', 'magic-link']),
+  // Methods come and go at providers: one that the catalog does not know is kept as it is named.
+  method: z.string().min(1).max(255),
   // It does not identify the person, so an invalid one must not prevent the sign-in.
   email: z.email({ pattern: z.regexes.unicodeEmail }).max(254).optional().catch(undefined),
 });

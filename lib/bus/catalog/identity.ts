@@ -5,7 +5,14 @@ import { code, email, id, instant, list, personName, personal, title } from './v
 /** Who signed in, as the identity provider calls them. */
 const subject = personal(z.string().min(1).max(255));
 
-const method = z.enum(['national-id', 'bank-id', 'magic-link']);
+/** The ways to sign in that the first versions of payloads knew. */
+const firstMethods = z.enum(['national-id', 'bank-id', 'magic-link']);
+
+/** How a person signed in, as the identity provider names it: `bank-id`, `passkey`, or a method of next year. */
+const method = code(z.string().min(1).max(255));
+
+const signedIn = { subject, email: email.optional() };
+const completed = { challengeId: id, userId: id, completedAt: instant };
 
 const role = z.enum(['innbygger', 'saksbehandler', 'driftsleder', 'tenant_admin']);
 
@@ -14,10 +21,11 @@ export const identity = {
     producer: 'identity',
     subscribers: ['notifications', 'audit', 'intelligence'],
     description: 'A new user registered by national identity login, bank identity login or magic link.',
-    version: 1,
+    version: 2,
+    earlier: { 1: z.object({ ...signedIn, method: firstMethods }) },
     listed: true,
     person: ['subject', 'email'],
-    payload: z.object({ subject, method, email: email.optional() }),
+    payload: z.object({ ...signedIn, method }),
     example: {
       subject: '7f1c2a9e-5b0d-4e52-9a37-1d4f6c8be210',
       method: 'bank-id',
@@ -29,10 +37,11 @@ export const identity = {
     producer: 'identity',
     subscribers: ['audit', 'intelligence'],
     description: 'A user signed in; feeds risk detection.',
-    version: 1,
+    version: 2,
+    earlier: { 1: z.object({ ...signedIn, method: firstMethods }) },
     listed: true,
     person: ['subject', 'email'],
-    payload: z.object({ subject, method, email: email.optional() }),
+    payload: z.object({ ...signedIn, method }),
     example: { subject: '7f1c2a9e-5b0d-4e52-9a37-1d4f6c8be210', method: 'national-id' },
   }),
 
@@ -63,9 +72,10 @@ export const identity = {
     producer: 'identity',
     subscribers: ['audit'],
     description: 'A user passed step-up authentication.',
-    version: 1,
+    version: 2,
+    earlier: { 1: z.object({ ...completed, method: firstMethods }) },
     person: ['userId'],
-    payload: z.object({ challengeId: id, userId: id, method, completedAt: instant }),
+    payload: z.object({ ...completed, method }),
     example: {
       challengeId: 'chl_60021',
       userId: 'usr_204',
