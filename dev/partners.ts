@@ -47,7 +47,13 @@ export function partnersOf(url: () => string): Endpoint {
         method: 'POST',
         headers: {
           'content-type': 'application/json',
-          ...sign(settings.scheme, signed, { secret, id, at, url: endpoint }),
+          ...sign(settings.scheme, signed, {
+            secret,
+            id,
+            at,
+            url: settings.url ?? endpoint,
+            header: settings.signatureHeader,
+          }),
         },
         body: isForged ? bytesOf({ ...whole, forged: true }) : signed,
       });

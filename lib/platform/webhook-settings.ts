@@ -24,7 +24,14 @@ export const providers = ['cardpayments', 'walletpayments', 'identityprovider'] 
 export type Provider = (typeof providers)[number];
 
 /** How the variables of an endpoint end: `WEBHOOK_CARDPAYMENTS_SECRET`, `WEBHOOK_CARDPAYMENTS_2_SECRET`. */
-export const webhookParts = ['SECRET', 'SCHEME', 'RECONCILE_KEY', 'RECONCILE_URL'] as const;
+export const webhookParts = [
+  'SECRET',
+  'SCHEME',
+  'SIGNATURE_HEADER',
+  'RECONCILE_KEY',
+  'RECONCILE_URL',
+  'URL',
+] as const;
 type WebhookPart = (typeof webhookParts)[number];
 
 /** Names a variable of an endpoint. */
@@ -60,6 +67,10 @@ export interface WebhookSettings {
   readonly scheme: Scheme;
   /** Several during a rotation; empty if the endpoint is not configured. */
   readonly secrets: readonly string[];
+  /** The address that the provider posts to, and signs; undefined: that of the request. */
+  readonly url?: string | undefined;
+  /** The header of the signature; undefined: the scheme's own. */
+  readonly signatureHeader?: string | undefined;
 }
 
 const secrets = optional(z.string().transform((value) => value.split(/\s+/).filter(Boolean)));
@@ -73,7 +84,39 @@ export function webhookSettings(source: Source): ByEndpoint<WebhookSettings> {
   return readOnDemand(webhookEndpoints(setIn(source)), (endpoint) => ({
     secrets: parsed(webhookVariable(endpoint, 'SECRET'), secrets, source) ?? [],
     scheme: schemeOf(endpoint, source),
+    url: postedUrl(endpoint, source),
+    signatureHeader: signatureHeaderOf(endpoint, source),
   }));
+}
+
+function postedUrl(endpoint: string, source: Source): string | undefined {
+  const variable = webhookVariable(endpoint, 'URL');
+  const url = parsed(variable, httpUrl, source);
+  if (url === undefined) return undefined;
+  const hasPath = /^https?:\/\/[^/?#]+\//i.test(url);
+  if (hasPath && !namesUser(url) && !/[?#]/.test(url)) return url;
+  throw new InvalidConfiguration(
+    variable,
+    `must be the whole address that is registered at the provider, with its path and without a user, a query or a fragment, for example https://hooks.example.no/webhooks/${endpoint}`,
+  );
+}
+
+const headerName = optional(
+  z
+    .string()
+    .trim()
+    .toLowerCase()
+    .regex(/^[a-z0-9][a-z0-9-]{0,99}$/, 'must be the name of a header, for example X-Signature'),
+);
+
+function signatureHeaderOf(endpoint: string, source: Source): string | undefined {
+  const variable = webhookVariable(endpoint, 'SIGNATURE_HEADER');
+  const name = parsed(variable, headerName, source);
+  if (name === undefined || schemeOf(endpoint, source) === 'github-style') return name;
+  throw new InvalidConfiguration(
+    variable,
+    `must not be set: only the scheme github-style has a header of any name. Set ${webhookVariable(endpoint, 'SCHEME')}=github-style, or remove it`,
+  );
 }
 
 function schemeOf(endpoint: string, source: Source): Scheme {

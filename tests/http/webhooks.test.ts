@@ -210,7 +210,6 @@ describe('a signed webhook that cannot be stored', () => {
   test.for<[Scheme, string, id?: string]>([
     ['stripe', '{"type":"x"}'],
     ['github-style', '{"eventId":{"a":1},"type":"x"}'],
-    ['vipps', '{"name":"CAPTURED","reference":"acme-1"}'],
     ['standard', '{}', 'evt 1'],
   ])(
     'a signed event under %s whose id is missing or unusable is refused with 400: %s',
@@ -322,6 +321,75 @@ describe('the path', () => {
       expect((await postbud.post(target, { ...posted, path })).status).toBe(status);
     },
   );
+});
+
+describe('behind another host or a rewrite', () => {
+  const url = 'https://hooks.example.no/vipps/wallet';
+
+  test.for([
+    ['', '?provider=cardpayments', 200],
+    ['?a=1', '?a=1&provider=cardpayments', 200],
+    ['?a=1', '?a=2&provider=cardpayments', 401],
+  ] as const)(
+    'a webhook signed for the configured address with the query %j that arrives with %j is answered %i',
+    async ([sent, received, status], { postbud }) => {
+      const posted = { ...signed('vipps', { url: url + sent }), path: `/webhooks/cardpayments${received}` };
+      const { status: answered } = await postbud.post(postbud.intake({ scheme: 'vipps', url }), posted);
+      expect(answered).toBe(status);
+    },
+  );
+
+  test('the log of a refused webhook says for which address its signature was checked', async ({
+    postbud,
+  }) => {
+    const posted = { ...signed('vipps', { url }), path: '/webhooks/cardpayments?key=abc' };
+    expect((await postbud.post(postbud.intake({ scheme: 'vipps' }), posted)).status).toBe(401);
+    expect(postbud.lines()).toContainEqual(
+      expect.objectContaining({ reason: 'signature_mismatch', address: WEBHOOK_URL }),
+    );
+    const foreign = signed('vipps');
+    expect((await postbud.post(postbud.intake({ scheme: 'vipps', url }), foreign)).status).toBe(401);
+    expect(postbud.lines()).toContainEqual(expect.objectContaining({ address: url }));
+  });
+});
+
+describe("GitHub's own deliveries", () => {
+  const delivered = (id: string, body: string) => {
+    const { headers, ...posted } = signed('github-style', { body: Buffer.from(body) });
+    const github = { 'x-github-delivery': id, 'x-github-event': 'issues' };
+    return { ...posted, headers: { ...headers, ...github } };
+  };
+
+  test('are events by their delivery, each body once, also when it is replayed under another delivery', async ({
+    postbud,
+  }) => {
+    const target = postbud.intake({ scheme: 'github-style' });
+    const body = '{"action":"opened","issue":{"id":73464126}}';
+    const answers = [];
+    for (const [id, sent] of [
+      ['d-1', body],
+      ['d-1', body],
+      ['d-2', body],
+      ['d-3', body.replace('opened', 'closed')],
+    ] as const) {
+      const { status, json } = await postbud.post(target, delivered(id, sent));
+      answers.push([status, json.eventId, json.duplicate]);
+    }
+    expect(answers).toEqual([
+      [200, 'd-1', false],
+      [200, 'd-1', true],
+      [200, 'd-2', true],
+      [200, 'd-3', false],
+    ]);
+    expect((await postbud.events()).map(({ payload }) => payload.eventType)).toEqual([
+      'issues.opened',
+      'issues.closed',
+    ]);
+    const twins = Array.from({ length: 20 }, (_, n) => postbud.post(target, delivered(`t-${n}`, '{"a":1}')));
+    const news = (await Promise.all(twins)).filter(({ json }) => json.duplicate === false);
+    expect(news).toHaveLength(1);
+    expect(await postbud.events()).toHaveLength(3);
+  });
 });
 
 describe('the event of a webhook', () => {
@@ -583,6 +651,7 @@ interface IntakeOptions {
   readonly secrets?: readonly string[];
   readonly database?: () => Promise<Database>;
   readonly now?: number;
+  readonly url?: string;
 }
 
 type Intake = ReturnType<Postbud['intake']>;
@@ -623,7 +692,7 @@ class Postbud {
     this.#counters.push(rejections);
     const none = { scheme: 'standard', secrets: [] } satisfies Config['webhooks'][string];
     const unset = { cardpayments: none, walletpayments: none, identityprovider: none };
-    const settings: Config['webhooks'] = { ...unset, [provider]: { scheme, secrets } };
+    const settings: Config['webhooks'] = { ...unset, [provider]: { scheme, secrets, url: options.url } };
     const { fetch } = endpoint(webhookRoute, {
       handle: async (request, { requestId }) =>
         Response.json(await receiveWebhook({ request, requestId, settings, database, rejections, now })),

@@ -270,6 +270,37 @@ describe('webhooks', () => {
     expect(webhooks.cardpayments).toEqual({ scheme: 'stripe', secrets: ['new-secret', 'old-secret'] });
   });
 
+  test.each([
+    ['https://hooks.example.no/vipps', {}, 'https://hooks.example.no/vipps'],
+    ['https://hooks.example.no/', {}, 'https://hooks.example.no/'],
+    ['http://localhost:3000/vipps/', {}, 'http://localhost:3000/vipps/'],
+    ['http://hooks.example.no/vipps', { VERCEL: '1' }, 'must be a URL that starts with https://'],
+    ['https://hooks.example.no', {}, 'must be the whole address that is registered at the provider'],
+    ['https://hooks.example.no/vipps?a=1', {}, 'must be the whole address'],
+    ['https://u:p@hooks.example.no/vipps', {}, 'must be the whole address'],
+    ['hooks.example.no/vipps', {}, 'must be a URL that starts with https:// or http://'],
+  ])('WEBHOOK_WALLETPAYMENTS_URL=%s with %j is read as %j, or refused', (url, environment, read) => {
+    const source = { WEBHOOK_WALLETPAYMENTS_URL: url, ...environment };
+    const said: string[] = [];
+    const own = readable(
+      () => readConfig(source).webhooks['walletpayments'],
+      (error) => said.push(error.message),
+    );
+    expect(own?.url ?? said.join()).toContain(read);
+  });
+
+  test('only the scheme github-style has a header of any name', () => {
+    const WEBHOOK_IDENTITYPROVIDER_SIGNATURE_HEADER = 'X-Signature';
+    const settingsOf = (scheme: string, name = WEBHOOK_IDENTITYPROVIDER_SIGNATURE_HEADER) =>
+      readConfig({
+        WEBHOOK_IDENTITYPROVIDER_SCHEME: scheme,
+        WEBHOOK_IDENTITYPROVIDER_SIGNATURE_HEADER: name,
+      }).webhooks['identityprovider'];
+    expect(settingsOf('github-style')).toMatchObject({ signatureHeader: 'x-signature' });
+    expect(() => settingsOf('stripe')).toThrow('Set WEBHOOK_IDENTITYPROVIDER_SCHEME=github-style');
+    expect(() => settingsOf('github-style', 'x y')).toThrow('must be the name of a header');
+  });
+
   test('two accounts of a provider are two endpoints, each with variables of its own', () => {
     const { webhooks, reconciliations } = readConfig({
       WEBHOOK_CARDPAYMENTS_SECRET: 'secret-of-oslo',
@@ -521,7 +552,7 @@ describe('a misspelt variable', () => {
   test('that is near to none is reported with the parts and the names that there are', () => {
     const { setVariables } = readConfig({ WEBHOOK_URL: 'https://chat.example.no', SUBSCRIBER_X_RATE: ' ' });
     expect(misspeltVariables(setVariables).map(({ message }) => message)).toEqual([
-      'WEBHOOK_URL is not a variable of Postbud. Expected WEBHOOK_<NAME>_ and one of SECRET, SCHEME, RECONCILE_KEY, RECONCILE_URL; <NAME> is one of CARDPAYMENTS, WALLETPAYMENTS, IDENTITYPROVIDER, with _2 to _99 for further accounts, such as CARDPAYMENTS_2',
+      'WEBHOOK_URL is not a variable of Postbud. Expected WEBHOOK_<NAME>_ and one of SECRET, SCHEME, SIGNATURE_HEADER, RECONCILE_KEY, RECONCILE_URL, URL; <NAME> is one of CARDPAYMENTS, WALLETPAYMENTS, IDENTITYPROVIDER, with _2 to _99 for further accounts, such as CARDPAYMENTS_2',
     ]);
   });
 });

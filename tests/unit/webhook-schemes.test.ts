@@ -396,13 +396,31 @@ describe('the event id', () => {
     ['stripe', '{"__proto__":{"id":"evt_1"}}', null],
     ['github-style', '{"eventId":"e-1","id":"i-1"}', 'e-1'],
     ['github-style', '{"id":"5b6c:1"}', '5b6c:1'],
-    ['github-style', '{"eventId":1,"id":"i-1"}', null],
+    ['github-style', '{"eventId":1,"id":"i-1"}', '1'],
+    ['github-style', '{"id":9007199254740991}', '9007199254740991'],
+    ['github-style', '{"id":1.5}', null],
+    ['github-style', '{"id":9007199254740993}', null],
+    ['stripe', '{"id":7}', '7'],
     ['github-style', '{"foo":"bar"}', null],
     ['vipps', '{"name":"CAPTURED","reference":"acme-1","pspReference":"123"}', 'CAPTURED:acme-1:123'],
-    ['vipps', '{"name":"CAPTURED","reference":"acme-1"}', null],
-    ['vipps', '{"name":"CAPTURED","reference":"acme-1","pspReference":123}', null],
-    ['vipps', '{"name":"CAPTURED","reference":"acme:1","pspReference":"123"}', null],
-    ['vipps', '{"name":"CAPTURED","reference":"","pspReference":"123"}', null],
+    ...[
+      '{"name":"CAPTURED","reference":"acme-1"}',
+      '{"name":"CAPTURED","reference":"","pspReference":"123"}',
+      '{"agreementId":"agr_5kSeqz","eventType":"recurring.agreement-activated.v1","occurred":"2026-11-28T06:00:00Z"}',
+      '{"customerToken":"eyJhb","msn":"123456","initiatedAt":"2026-11-28T06:00:00Z"}',
+      '{"sessionId":"abc","name":"Kari","userInfo":{"sub":"1"}}',
+    ].map((body): [Scheme, string, string] => ['vipps', body, hashOf(body)]),
+    ['vipps', '{"agreementId":"agr_1","eventId":"e-1","eventType":"recurring.charge-captured.v1"}', 'e-1'],
+    [
+      'vipps',
+      '{"name":"CAPTURED","reference":"ordre 7/æ","pspReference":"123"}',
+      hashOf('["CAPTURED","ordre 7/æ","123"]'),
+    ],
+    [
+      'vipps',
+      '{"pspReference":"123","name":"CAPTURED","success":true,"reference":"acme:1"}',
+      hashOf('["CAPTURED","acme:1","123"]'),
+    ],
     ['criipto', '{}', '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a'],
     ['criipto', 'not json', createHash('sha256').update('not json').digest('hex')],
     ['standard', '{"id":"other","eventId":"other"}', 'msg_1'],
@@ -412,6 +430,59 @@ describe('the event id', () => {
       eventId,
     });
   });
+});
+
+describe('the event type', () => {
+  test.each<[Scheme, string, Record<string, string>, string | null]>([
+    [
+      'vipps',
+      '{"agreementId":"a","eventType":"recurring.charge-captured.v1"}',
+      {},
+      'recurring.charge-captured.v1',
+    ],
+    ['vipps', '{"sessionId":"a","name":"SESSION_EXPIRED"}', {}, 'SESSION_EXPIRED'],
+    ['vipps', '{"sub":"a","name":"Kari"}', {}, null],
+    ['github-style', '{"type":"x"}', { 'x-github-event': 'push' }, 'x'],
+    ['github-style', '{"ref":"a"}', { 'x-github-event': 'push' }, 'push'],
+    ['github-style', '{"action":"opened"}', { 'x-github-event': 'pull_request' }, 'pull_request.opened'],
+    ['github-style', '{"action":"opened"}', {}, null],
+  ])('the type under %s of the body %s with the headers %j is %s', (scheme, body, headers, eventType) => {
+    const request = signedBy(scheme, { body: Buffer.from(body) });
+    for (const [name, value] of Object.entries(headers)) request.headers.set(name, value);
+    expect(verifyWebhook(scheme, request)).toMatchObject({ ok: true, eventType });
+  });
+});
+
+describe("GitHub's own deliveries", () => {
+  const delivery = (id: string, body = '{"action":"opened","number":2}') => {
+    const request = signedBy('github-style', { body: Buffer.from(body) });
+    return withHeader(request, 'x-github-delivery', id);
+  };
+
+  test('have the id of their header, which is not signed, unless the signed body has one', () => {
+    const id = '72d3162e-cc78-11e3-81ab-4c9367dc0958';
+    expect(verifyWebhook('github-style', delivery(id))).toMatchObject({ eventId: id, isIdUnsigned: true });
+    const signed = verifyWebhook('github-style', delivery(id, '{"id":5,"sha":"a"}'));
+    expect(signed).toMatchObject({ eventId: '5' });
+    expect(signed).not.toHaveProperty('isIdUnsigned');
+    expect(verifyWebhook('github-style', delivery('a b'))).toMatchObject({ ok: true, eventId: null });
+  });
+
+  test.each(['x-signature', 'x-hub-signature-256'])(
+    'and those of providers that copied them may be signed in %s, with sha256= or without',
+    (header) => {
+      const request = signedBy('github-style', { header });
+      const value = request.headers.get(header)!;
+      const configured = { ...request, signatureHeader: header };
+      expect(verifyWebhook('github-style', configured).ok).toBe(true);
+      const bare = withHeader(configured, header, value.replace('sha256=', ''));
+      expect(verifyWebhook('github-style', { ...configured, headers: bare.headers }).ok).toBe(true);
+      const sha1 = withHeader(configured, header, value.replace('sha256', 'sha1'));
+      expect(verifyWebhook('github-style', { ...configured, headers: sha1.headers }).ok).toBe(false);
+      const elsewhere = { ...configured, signatureHeader: 'x-other' };
+      expect(verifyWebhook('github-style', elsewhere)).toEqual({ ok: false, reason: 'missing_header' });
+    },
+  );
 });
 
 describe('an event id in the body', () => {
@@ -456,6 +527,10 @@ describe('a secret', () => {
     expect(isUsableSecret(scheme, secret)).toBe(isUsable);
   });
 });
+
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
 
 // Vectors
 

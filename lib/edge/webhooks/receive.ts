@@ -59,12 +59,14 @@ async function admit(intake: WebhookIntake): Promise<Webhook> {
   const provider = providerOf(endpoint);
   const isKnown = provider !== undefined && Object.hasOwn(intake.settings, endpoint);
   let bodyLength: number | null = null;
+  let checked = {};
   try {
     if (!isKnown) throw new Problem('unknown_provider');
     const signing = requireSecret(intake.settings[endpoint]!);
     requireJson(request);
     const bytes = await readBody(request, webhookRoute.body.limitBytes);
     bodyLength = bytes.length;
+    checked = addressChecked(request, endpoint, signing);
     const event = verify(intake, signing, bytes, endpoint);
     const body = parse(bytes);
     return {
@@ -74,6 +76,7 @@ async function admit(intake: WebhookIntake): Promise<Webhook> {
       bodySha256: sha256(bytes),
       eventType: event.eventType,
       eventId: requireId(event),
+      isIdUnsigned: event.isIdUnsigned ?? false,
     };
   } catch (error) {
     if (error instanceof Problem) {
@@ -84,6 +87,7 @@ async function admit(intake: WebhookIntake): Promise<Webhook> {
         reason: error.reason,
         bodyLength,
         requestId,
+        ...checked,
       });
     }
     throw error;
@@ -107,29 +111,41 @@ function requireSecret(settings: WebhookSettings): WebhookSettings {
 /** @throws Problem 401, the same for all reasons, so that a forger learns nothing. */
 function verify(
   { request, now = Date.now() / 1000 }: WebhookIntake,
-  { scheme, secrets }: WebhookSettings,
+  settings: WebhookSettings,
   body: Uint8Array,
   endpoint: string,
 ) {
-  const url = signedUrl(request.url, endpoint);
-  const verification = verifyWebhook(scheme, { secrets, headers: request.headers, body, url, now });
+  const url = signedUrl(request.url, endpoint, settings);
+  const verification = verifyWebhook(settings.scheme, {
+    ...settings,
+    headers: request.headers,
+    body,
+    url,
+    now,
+  });
   if (verification.ok) return verification;
   throw new Problem('invalid_signature', { reason: verification.reason });
 }
 
 /**
- * Returns the URL that the provider posted to, which Vipps signs: without the path's parameter, which the platform adds
- * to the query.
+ * Returns the URL that the provider posted to, which Vipps signs: the configured one, or that of the request, each with
+ * the request's query without the path's parameter, which the platform adds.
  *
  * Edits the query as text, because parsing and writing it again could change its spelling.
  */
-function signedUrl(received: string, endpoint: string): string {
+function signedUrl(received: string, endpoint: string, { url }: WebhookSettings): string {
   const { origin, pathname, search } = new URL(received);
+  const address = url ?? `${origin}${pathname}`;
   const parameters = search.slice(1).split('&');
   const added = parameters.lastIndexOf(`provider=${endpoint}`);
-  if (added === -1) return received;
-  const own = parameters.toSpliced(added, 1).join('&');
-  return own ? `${origin}${pathname}?${own}` : `${origin}${pathname}`;
+  const own = (added === -1 ? parameters : parameters.toSpliced(added, 1)).join('&');
+  return own ? `${address}?${own}` : address;
+}
+
+/** Says for which address a signature was checked, where the scheme signs it. The query is the caller's. */
+function addressChecked({ url }: Request, endpoint: string, settings: WebhookSettings) {
+  if (settings.scheme !== 'vipps') return {};
+  return { address: signedUrl(url, endpoint, settings).replace(/\?.*/s, '') };
 }
 
 function parse(bytes: Uint8Array): Record<string, unknown> {

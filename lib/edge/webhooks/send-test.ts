@@ -73,7 +73,13 @@ async function sendTestWebhook(
       headers: {
         'content-type': 'application/json',
         'x-request-id': smokeTestId,
-        ...sign(settings.scheme, body, { secret: signingSecret(settings) ?? '', id, at, url }),
+        ...sign(settings.scheme, body, {
+          secret: signingSecret(settings) ?? '',
+          id,
+          at,
+          url: settings.url ?? url,
+          header: settings.signatureHeader,
+        }),
       },
       body,
       signal: AbortSignal.timeout(LIMIT_MS),

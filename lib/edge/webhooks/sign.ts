@@ -15,6 +15,8 @@ export interface Signing {
   readonly date?: string;
   /** Where the request is sent; the scheme may sign the host and the path. */
   readonly url: string;
+  /** The header of the signature, where it is not the scheme's own. */
+  readonly header?: string | undefined;
   readonly host?: string;
   readonly target?: string;
   readonly method?: string;
@@ -68,8 +70,8 @@ const signers: Record<Scheme, Signer> = {
   criipto: (body, { secret, key = bytesOf(secret) }) => ({
     'x-criipto-signature': hmac(key, body).toString('base64'),
   }),
-  'github-style': (body, { secret, key = Buffer.from(secret) }) => ({
-    'x-hub-signature-256': `sha256=${hmac(key, body).toString('hex')}`,
+  'github-style': (body, { secret, key = Buffer.from(secret), header = 'x-hub-signature-256' }) => ({
+    [header]: `sha256=${hmac(key, body).toString('hex')}`,
   }),
 };
 

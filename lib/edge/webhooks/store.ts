@@ -18,6 +18,8 @@ export interface Webhook {
   readonly body: Record<string, unknown>;
   /** The hash of the body's bytes, in hexadecimal. */
   readonly bodySha256: string;
+  /** Whether the id was not signed: then the same body under another id is a duplicate too. */
+  readonly isIdUnsigned?: boolean;
 }
 
 export interface Stored {
@@ -50,13 +52,14 @@ export function sha256(bytes: Uint8Array | string): string {
  */
 export async function storeWebhook(
   db: Database,
-  { endpoint, eventId, eventType, bodySha256 }: Webhook,
+  { endpoint, eventId, eventType, bodySha256, isIdUnsigned = false }: Webhook,
   event: OutboxEvent,
   isReconciled = false,
 ): Promise<Stored> {
-  const statement = receiveWebhook(event, [endpoint, eventId, eventType, bodySha256, isReconciled]);
-  const [stored] = await run<Stored>(driverOf(db), statement);
+  const values = [endpoint, eventId, eventType, bodySha256, isReconciled, isIdUnsigned];
+  const [stored] = await run<Stored>(driverOf(db), receiveWebhook(event, values));
   if (stored?.isNew) noteDue(db);
+  // Found in the provider's API and known, or sent again under another id, which was not signed.
   return stored ?? { isNew: false, isSameBody: true };
 }
 
@@ -77,11 +80,23 @@ const receiveWebhook = recordingStatement({
     lock_limit as materialized (
       select set_config('lock_timeout', '${LOCK_LIMIT_MS}ms', true)
     ),
+    -- Only where the id is not signed: then the body has a receipt too, and only a new body can be a new webhook.
+    body_receipt as (
+      insert into webhook_receipts as known (provider, event_id, event_type, body_sha256, received_at)
+      select $1::text, 'sha256:' || $4::text, $3::text, $4::text, clock_timestamp() from lock_limit
+      where $6::boolean
+      on conflict (provider, event_id) do update set
+        duplicates = known.duplicates + 1, last_duplicate_at = excluded.received_at
+      returning duplicates = 0 as is_new
+    ),
     receipt as (
       insert into webhook_receipts as known (provider, event_id, event_type, body_sha256, received_at, reconciled_at)
       select $1::text, $2::text, $3::text, $4::text, clock_timestamp(),
         case when $5::boolean then clock_timestamp() end
       from lock_limit
+      where coalesce((select is_new from body_receipt), true) or exists (
+        select from webhook_receipts where provider = $1::text and event_id = $2::text
+      )
       on conflict (provider, event_id) do update set
         duplicates = known.duplicates + 1,
         body_mismatches = known.body_mismatches
@@ -90,7 +105,7 @@ const receiveWebhook = recordingStatement({
       where not $5::boolean
       returning duplicates = 0 as is_new, body_sha256 = $4::text or reconciled_at is not null as is_same_body
     ),`,
-  parameters: 5,
+  parameters: 6,
   from: 'from receipt where is_new',
   select: 'select is_new as "isNew", is_same_body as "isSameBody" from receipt',
 });

@@ -23,6 +23,8 @@ export interface WebhookRequest {
   readonly body: Uint8Array;
   /** The absolute URL that the provider posts to. Its host is trusted; the `Host` header is ignored. */
   readonly url: string | URL;
+  /** The header of the signature, where it is not the scheme's own. */
+  readonly signatureHeader?: string | undefined;
   /** Unix seconds; fractions are ignored. */
   readonly now: number;
   /** How far the sender's clock may be off, either way; 300 by default. 0 disables the check, for offline use only. */
@@ -46,7 +48,8 @@ export function verifyWebhook(scheme: Scheme, request: WebhookRequest): Verifica
   const implementation = implementations[scheme];
   return orRefusal(() => {
     const keys = requireKeys(request.secrets, implementation.keyOf);
-    const signed = { headers: parseHeaders(request.headers), body: request.body, url: request.url };
+    const { body, url, signatureHeader } = request;
+    const signed = { headers: parseHeaders(request.headers), body, url, signatureHeader };
     const readings = implementation.readingsOf?.(signed) ?? [signed];
     const verifications = readings.map((reading) =>
       orRefusal(() => verifyReading(implementation, reading, keys, request)),

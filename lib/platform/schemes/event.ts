@@ -1,8 +1,9 @@
 /**
- * Returns a field if it can be a receipt's key, else `null`. Numbers cannot: above 2^53 JSON numbers lose digits, and
- * two ids would become one.
+ * Returns a field if it can be a receipt's key, else `null`. Integers are ids up to 2^53: above, JSON numbers lose
+ * digits, and two ids would become one.
  */
 export function eventIdFrom(field: unknown): string | null {
+  if (Number.isSafeInteger(field)) return String(field);
   return typeof field === 'string' && /^[\w.:~|/+=@-]{1,255}$/.test(field) ? field : null;
 }
 

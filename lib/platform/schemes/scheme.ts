@@ -24,6 +24,8 @@ export interface SignedRequest {
   readonly body: Uint8Array;
   /** The URL that the sender posted to, from our side: the sender could forge the `Host` header. */
   readonly url: string | URL;
+  /** The header of the signature, where it is not the scheme's own. */
+  readonly signatureHeader?: string | undefined;
 }
 
 export interface VerifiedRequest extends SignedRequest {
@@ -46,6 +48,8 @@ export interface WebhookEvent {
   /** Identifies duplicates; `null` when the body has no usable id. */
   readonly eventId: string | null;
   readonly eventType: string | null;
+  /** Whether the id was not signed, so that anyone could send the same body again under another id. */
+  readonly isIdUnsigned?: boolean;
 }
 
 /** The reason for a refusal, for logs and counters. The sender does not learn it. */

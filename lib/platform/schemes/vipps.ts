@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { eventTypeFrom } from './event.ts';
+import { eventIdFrom, eventTypeFrom } from './event.ts';
 import {
   type Claim,
   Refusal,
@@ -21,7 +21,7 @@ export const vipps: WebhookScheme = {
   // The secret looks like base64, but its text is the key.
   keyOf: textKey,
   claimOf,
-  eventOf: vippsEvent,
+  eventOf: ({ body, fields }) => vippsEvent({ fields, body }),
 };
 
 /** The form that signs method, path and host. Accepting the shorter legacy form would be a downgrade. */
@@ -56,23 +56,39 @@ function parseHttpDate(text: string): number {
 }
 
 /**
- * Makes the event id from name, reference and `pspReference`, because Vipps sends none: one reference has several
- * captures and refunds, each with its own `pspReference`, and one `pspReference` may occur under several names.
+ * Reads the event of a payment or of any other product.
+ *
+ * Vipps sends no event id with payments, so it is made of name, reference and `pspReference`: one reference has several
+ * captures and refunds, each with its own `pspReference`, and one `pspReference` may occur under several names. Other
+ * products have an `eventId`, or none: then the hash of the body takes its place, since a retry has the same bytes.
+ *
+ * @param request its `body` may be left out for an entry of a payment's log, which has the three parts.
  */
 export function vippsEvent({
-  fields: { name, reference, pspReference },
-}: Pick<VerifiedRequest, 'fields'>): WebhookEvent {
+  fields: { name, reference, pspReference, eventId, eventType },
+  body = new Uint8Array(),
+}: Pick<VerifiedRequest, 'fields'> & { readonly body?: Uint8Array }): WebhookEvent {
   const parts = [name, reference, pspReference];
+  const isOfPayment = parts.every((part) => typeof part === 'string' && part !== '');
+  const own = isOfPayment ? paymentId(parts) : eventIdFrom(eventId);
   return {
-    eventId: parts.every(isIdPart) ? parts.join(':') : null,
-    eventType: eventTypeFrom(name),
+    eventId: own ?? sha256(body),
+    // In other products `name` may be a person's.
+    eventType: eventTypeFrom(eventType) ?? eventTypeFrom(isOfPayment || isEventName(name) ? name : null),
   };
 }
 
-/**
- * With a colon, two events could have the same joined id. Vipps' references have up to 64 characters; 80 keep the id
- * within 255.
- */
-function isIdPart(part: unknown): part is string {
-  return typeof part === 'string' && /^[\w.-]{1,80}$/.test(part);
+/** With a colon, two events could have the same joined id. Vipps' references have up to 64 characters; 80 keep the id within 255. */
+function paymentId(parts: readonly unknown[]): string {
+  const isPlain = parts.every((part) => typeof part === 'string' && /^[\w.-]{1,80}$/.test(part));
+  return isPlain ? parts.join(':') : sha256(JSON.stringify(parts));
+}
+
+/** `CAPTURED`, or `recurring.charge-captured.v1`. */
+function isEventName(name: unknown): boolean {
+  return typeof name === 'string' && /^(?:[A-Z][A-Z_]+|[a-z][\w-]*(?:\.[\w-]+)+)$/.test(name);
+}
+
+function sha256(content: Uint8Array | string): string {
+  return createHash('sha256').update(content).digest('hex');
 }
