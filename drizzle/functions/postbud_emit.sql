@@ -32,6 +32,10 @@ declare
   place record;
 begin
   known := postbud_require_emitter_1(postbud_emit.topic);
+  -- Subscribers elsewhere are told what they can't forget: it is on disk by then.
+  if current_setting('synchronous_commit') = 'off' then
+    perform set_config('synchronous_commit', 'on', true);
+  end if;
   if postbud_emit.version > known.version then
     raise exception using errcode = 'PB001',
       message = format('unknown version %s of %s', postbud_emit.version, known.topic),

@@ -74,8 +74,8 @@ describe.each(['pg', 'Neon'] as const)("a producer's transaction on %s", (name) 
       }),
     );
     expect(flights).toHaveLength(3);
-    // One Sync for `begin` and the statement: neither a failure nor a pooler can part them.
-    expect(flights[0]).toMatch(/^PBEHP?BDEH?S$/);
+    // One Sync for `begin`, the setting of the commit and the statement: neither a failure nor a pooler can part them.
+    expect(flights[0]).toMatch(/^PBEPBEHP?BDEH?S$/);
     expect(await written()).toEqual([1]);
     expect(await emitted()).toHaveLength(1);
   });
@@ -145,7 +145,7 @@ describe.each(['pg', 'Neon'] as const)("a producer's transaction on %s", (name) 
       driver.db.transaction((tx) => run(tx, { name: 'business by number', text, values: [1] }));
     await once();
     const [first] = await counter.during(once);
-    expect(first).toMatch(/^PBEHBDEH?S$/);
+    expect(first).toMatch(/^PBEPBEHBDEH?S$/);
   });
 
   it('runs none of its statements when it does not begin', async () => {

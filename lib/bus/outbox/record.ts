@@ -144,7 +144,9 @@ export function recordingStatement({ name, ctes = '', parameters = 0, from = '',
     with ${ctes}
     emitter_lock as materialized (
       select pg_advisory_xact_lock_shared(${EMITTER_LOCKS}, hashtext(${at(2)}::text)),
-        pg_advisory_xact_lock_shared(${EMITTING_BACKENDS}, pg_backend_pid()) ${from}
+        pg_advisory_xact_lock_shared(${EMITTING_BACKENDS}, pg_backend_pid()),
+        -- Subscribers elsewhere are told what they can't forget: it is on disk by then.
+        case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end ${from}
     ),
     event as (
       insert into events (id, topic, payload, version, producer, subscribers, open, ordering_key, dedupe_key,

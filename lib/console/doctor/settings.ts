@@ -25,7 +25,7 @@ export async function doubtfulSettings(on: Executor): Promise<readonly string[]>
     ...(hasty.length === 0
       ? []
       : [
-          `synchronous_commit is off for ${hasty.join(', ')}: a crash of the server loses the last commits, with the events in them. Set it to on.`,
+          `synchronous_commit is off for ${hasty.join(', ')}: a crash of the server loses the last commits of other programs. Those of the event bus, and those with an event in them, are on disk.`,
         ]),
     ...(asynchronous === 0
       ? []
@@ -44,7 +44,8 @@ const SETTINGS = `
         where 'synchronous_commit=off' = any (setconfig)
           and setdatabase in (0, (select oid from pg_database where datname = current_database()))
         union
-        select 'the role ' || current_user where current_setting('synchronous_commit') = 'off'
+        -- That of the session: the statement itself waits for the disk.
+        select 'the role ' || current_user from pg_settings where name = 'synchronous_commit' and reset_val = 'off'
       ) as hasty
     ), '[]') as hasty,
     (select count(*)::int from pg_stat_replication where sync_state = 'async') as asynchronous`;

@@ -94,11 +94,14 @@ function requireSize(topic: TopicName, event: string): void {
   ]);
 }
 
-// The lock comes before the place, and after what its floor is read from. One is enough for a transaction, whose setting
-// goes with it: at its end, and where it is rolled back to a savepoint. A role that may not read the sequence takes 0.
+// What the bus is told is on the service's disk by then. The lock comes before the place, and after what its floor is read
+// from. One is enough for a transaction, whose settings go with it: at its end, and where it is rolled back to a savepoint. A
+// role that may not read the sequence takes 0.
 const RECORD = `
   with recording as materialized (
-    select set_config('postbud.recording', 'on', true), pg_advisory_xact_lock_shared(${RECORDING}, case
+    select set_config('postbud.recording', 'on', true),
+      case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end,
+      pg_advisory_xact_lock_shared(${RECORDING}, case
         when has_sequence_privilege(places, 'usage, select') then coalesce(pg_sequence_last_value(places) & 2147483647, 0)
         else 0
       end::int)

@@ -42,8 +42,12 @@ export async function remember(
 ): Promise<Remembered> {
   const { previousId, previousSkipped } = event;
   const of = `subscriber = ${literal(subscriber)} and topic = ${literal(event.topic)}`;
+  // What is answered as taken is on the receiver's disk, whatever its database has set.
   const insert = `insert into postbud_received (subscriber, topic, event_id)
-    values (${literal(subscriber)}, ${literal(event.topic)}, ${literal(event.id)}) on conflict do nothing returning 1`;
+    select ${literal(subscriber)}, ${literal(event.topic)}, ${literal(event.id)}::uuid
+    from (select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
+      offset 0) as on_disk
+    on conflict do nothing returning 1`;
   if (previousId === null) return { isDuplicate: (await run(insert)).length === 0, isGap: false };
   const [row] = await run(`
     with remembered as (${insert})

@@ -350,7 +350,9 @@ async function pooled<
     close: async () => void (await Promise.all([pools.any.end(), pools.turns.end()])),
     async send(statement) {
       const { limitMs = ANSWER_LIMIT_MS, isTurn } = statement;
-      const { connection, sender, lost } = await take(limitMs, isTurn ? pools.turns : pools.any);
+      const { connection, sender, keep, lost } = await take(limitMs, isTurn ? pools.turns : pools.any);
+      // What a turn writes is done again after a crash.
+      if (!isTurn) keep();
       try {
         const result = await sender.send(statement);
         connection.release();

@@ -21,7 +21,17 @@ class NoAnswer extends Error {
   }
 }
 
-/** A connection whose transactions begin in the round trip of their first statement. */
+/**
+ * Has a commit wait for the disk, where the database, the role or the URL says that it need not: what we answer as done is
+ * done, whatever happens to the server next. Stronger settings, which also wait for replicas, stay as they are. A setting of
+ * the session would pass on to others behind a pooler, so it is one of the transaction.
+ */
+const ON_DISK = `select set_config('synchronous_commit', 'on', true) where current_setting('synchronous_commit') = 'off'`;
+
+/**
+ * A connection whose transactions begin in the round trip of their first statement, and whose commits are on disk when they
+ * are answered.
+ */
 export interface LateConnection<Client> {
   /** The client for Drizzle to send statements over. */
   readonly client: Client;
@@ -29,6 +39,8 @@ export interface LateConnection<Client> {
   readonly query: (config: Config, values?: unknown[]) => Promise<Answer>;
   /** Begins a transaction with the next statement. @param text the `begin`. */
   readonly begin: (text: string) => void;
+  /** Has the next statement, which runs alone, be on disk when it is answered. */
+  readonly keep: () => void;
   /** Ends a transaction. Sends nothing where it had no statement. */
   readonly end: (text: 'commit' | 'rollback') => Promise<Answer>;
   /** Gives the error that lost a transaction before it began, or an answer. The connection must be cut then. */
@@ -44,10 +56,11 @@ export interface LateConnection<Client> {
 const GRACE_MS = 1 * SECOND;
 
 /**
- * Holds back `begin` until the first statement, and sends both at once. A transaction without a statement sends nothing.
+ * Holds back `begin` until the first statement, and sends both at once, with `ON_DISK` between them. A transaction without a
+ * statement sends nothing. Before a statement that runs alone goes `ON_DISK` alone.
  *
- * Both use the extended protocol and end in one Sync, as in PgJDBC: when `begin` fails the server skips the statement,
- * and a pooler treats them as one unit.
+ * All use the extended protocol and end in one Sync, as in PgJDBC: when `begin` fails the server skips the statement, a
+ * pooler treats them as one unit, and without a `begin` they are one transaction.
  *
  * @param connection of `pg` or Neon's driver.
  * @param deadlines of its pool.
@@ -60,7 +73,7 @@ export function beginLate<Client extends object>(
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only these two drivers' connections get here
   const driver = connection as Client & DriverConnection;
   const FirstStatement = firstStatementOf(driver.constructor.Query);
-  let held: string | undefined;
+  let held: Before | undefined;
   let lost: Error | undefined;
   let limitMs = Infinity;
 
@@ -85,14 +98,17 @@ export function beginLate<Client extends object>(
 
   const send = (config: Config, values: unknown[] | undefined, settle: Settle) => {
     if (held === undefined) return void driver.query(config, values, settle);
-    const begin = held;
+    const before = held;
     held = undefined;
     const note = (error: Error) => (lost ??= error);
     const text = typeof config === 'string' ? config : config.text;
-    if (!isSimple(text, values))
-      return void driver.query(new FirstStatement(begin, note, config, values, settle));
+    const isSimple = isSimpleOnly(text, values);
+    // Nothing can go before it in one transaction.
+    if (before.begin === null && (isSimple || !CHANGES_ROWS.test(text)))
+      return void driver.query(config, values, settle);
+    if (!isSimple) return void driver.query(new FirstStatement(before, note, config, values, settle));
     const begun: Settle = (error, result) => error && settle(error, result);
-    driver.query(new FirstStatement(begin, note, '', undefined, begun));
+    driver.query(new FirstStatement(before, note, '', undefined, begun));
     driver.query(config, values, settle);
   };
 
@@ -102,7 +118,8 @@ export function beginLate<Client extends object>(
   return {
     client,
     query,
-    begin: (text) => void (held = text),
+    begin: (text) => void (held = { begin: text }),
+    keep: () => void (held = { begin: null }),
     end(text) {
       if (held === undefined) return query(text);
       held = undefined;
@@ -113,6 +130,14 @@ export function beginLate<Client extends object>(
   };
 }
 
+/** What goes before a statement: a `begin`, or none where the statement runs alone. */
+interface Before {
+  readonly begin: string | null;
+}
+
+/** Others, such as `vacuum`, may not run behind another statement. */
+const CHANGES_ROWS = /^(?:\s|--.*\n)*(?:select|with|insert|update|delete)\b/i;
+
 /** The answer to a statement that was not sent. */
 const NOTHING: Promise<Answer> = Promise.resolve({ rows: [] });
 
@@ -120,7 +145,7 @@ const NOTHING: Promise<Answer> = Promise.resolve({ rows: [] });
  * Whether a statement needs the simple protocol: the extended one takes one command at a time, and leaves a COPY from the
  * client without an answer. A semicolon in a literal only costs a round trip.
  */
-function isSimple(text: string, values: unknown[] | undefined): boolean {
+function isSimpleOnly(text: string, values: unknown[] | undefined): boolean {
   return !values?.length && /;\s*\S|^\s*copy\b/i.test(text);
 }
 
@@ -146,6 +171,7 @@ interface Query {
   name: string | undefined;
   requiresPreparation(): boolean;
   submit(wire: Wire): Error | null;
+  handleDataRow(message: unknown): void;
   handleCommandComplete(message: unknown, wire: Wire): void;
   handleError(error: Error, wire: Wire): void;
 }
@@ -160,19 +186,22 @@ interface Wire {
 
 function firstStatementOf(QueryOfDriver: QueryClass) {
   return class FirstStatement extends QueryOfDriver {
-    readonly #begin: string;
+    readonly #before: readonly string[];
+    readonly #isAlone: boolean;
     readonly #onLost: (error: Error) => void;
     readonly #preparedName = this.name;
     #isSent = false;
-    #hasBegun = false;
+    /** How many of the statements before it are done. */
+    #done = 0;
 
     constructor(
-      begin: string,
+      { begin }: Before,
       onLost: (error: Error) => void,
       ...statement: ConstructorParameters<QueryClass>
     ) {
       super(...statement);
-      this.#begin = begin;
+      this.#before = [...(begin === null ? [] : [begin]), ON_DISK];
+      this.#isAlone = begin === null;
       this.#onLost = onLost;
     }
 
@@ -183,30 +212,36 @@ function firstStatementOf(QueryOfDriver: QueryClass) {
     override submit(wire: Wire): Error | null {
       wire.stream.cork?.();
       try {
-        wire.parse({ text: this.#begin });
-        wire.bind({});
-        wire.execute({});
+        for (const text of this.#before) {
+          wire.parse({ text });
+          wire.bind({});
+          wire.execute({});
+        }
         // The server confirms at once, so that a connection lost during the statement is not mistaken for one lost at
         // `begin`.
-        wire.flush();
+        if (!this.#isAlone) wire.flush();
         const refusal = super.submit(wire);
         this.#isSent = refusal === null;
         return refusal;
       } finally {
-        // Otherwise the driver would note the statement as prepared once the server has parsed `begin`.
+        // Otherwise the driver would note the statement as prepared once the server has parsed one before it.
         this.name = undefined;
         wire.stream.uncork?.();
       }
     }
 
+    override handleDataRow(message: unknown): void {
+      if (this.#done === this.#before.length) super.handleDataRow(message);
+    }
+
     override handleCommandComplete(message: unknown, wire: Wire): void {
-      if (this.#hasBegun) return super.handleCommandComplete(message, wire);
-      this.#hasBegun = true;
-      this.name = this.#preparedName;
+      if (this.#done === this.#before.length) return super.handleCommandComplete(message, wire);
+      this.#done += 1;
+      if (this.#done === this.#before.length) this.name = this.#preparedName;
     }
 
     override handleError(error: Error, wire: Wire): void {
-      if (this.#hasBegun) return super.handleError(error, wire);
+      if (this.#isAlone || this.#done > 0) return super.handleError(error, wire);
       // Otherwise statements queued behind this one would each commit on their own.
       wire.stream.destroy();
       const lost = this.#isSent ? new TransactionNotBegun(error) : error;
