@@ -5,6 +5,7 @@ import { chatLimits } from '../lib/edge/chat/chat-limits.ts';
 import { handleChat } from '../lib/edge/chat/handle-chat.ts';
 import { chatRoute } from '../lib/edge/chat/route.ts';
 import { countOutcomes } from '../lib/edge/counts.ts';
+import { verified } from '../lib/edge/turnstile.ts';
 import { endpoint } from '../lib/platform/http/endpoint.ts';
 
 const count = countOutcomes('chat', () => (hasDatabase() ? database : undefined));
@@ -20,7 +21,10 @@ export default endpoint(chatRoute, {
       settings: config().chat,
       waitUntil,
       count,
-      takeBudget: () =>
-        visit.takeBudget({ name: 'chat', perDay: config().rates.chatDailyBudget, onReached: count }),
+      takeBudget: async () =>
+        await verified(
+          await visit.takeBudget({ name: 'chat', perDay: config().rates.chatDailyBudget, onReached: count }),
+          { config: config(), request, requestId, action: 'chat', count },
+        ),
     }),
 });

@@ -7,6 +7,7 @@ import { problemForVisitor } from '../lib/edge/inquiry/form-answers.ts';
 import { handleInquiry } from '../lib/edge/inquiry/handle-inquiry.ts';
 import { inquiryLimits } from '../lib/edge/inquiry/inquiry-limits.ts';
 import { inquiryRoute } from '../lib/edge/inquiry/route.ts';
+import { TOKEN_NAME, verified } from '../lib/edge/turnstile.ts';
 import { endpoint } from '../lib/platform/http/endpoint.ts';
 
 const count = countOutcomes('inquiry', () => (hasDatabase() ? database : undefined));
@@ -16,7 +17,7 @@ export default endpoint(inquiryRoute, {
   cors: () => config().cors,
   visitorLimits: () => perVisitor(inquiryLimits(config().rates)),
   problemAnswer: problemForVisitor,
-  handle: async (request, { requestId, body, visitor, visit }) =>
+  handle: async (request, { requestId, body: { [TOKEN_NAME]: field, ...body }, visitor, visit }) =>
     await handleInquiry({
       request,
       requestId,
@@ -25,8 +26,15 @@ export default endpoint(inquiryRoute, {
       sent,
       waitUntil,
       count,
-      takeBudget: () =>
-        visit.takeBudget({ name: 'inquiry', perDay: config().rates.inquiryDailyBudget, onReached: count }),
+      takeBudget: async () =>
+        await verified(
+          await visit.takeBudget({
+            name: 'inquiry',
+            perDay: config().rates.inquiryDailyBudget,
+            onReached: count,
+          }),
+          { config: config(), request, field, requestId, action: 'inquiry', count },
+        ),
       mail: config().mail,
       cors: config().cors,
       database: hasDatabase() ? database : undefined,

@@ -1,7 +1,9 @@
+import { TEST_SECRET } from '../lib/edge/turnstile.ts';
 import { readConfig } from '../lib/platform/config.ts';
 import { startMessagesApi } from './stand-ins/messages-api.ts';
 import { startSendGrid } from './stand-ins/sendgrid.ts';
 import type { SendGridStandIn } from './stand-ins/sendgrid.ts';
+import { startTurnstile } from './stand-ins/turnstile.ts';
 
 /** The stand-ins for hosted services. */
 export interface StandIns {
@@ -15,18 +17,21 @@ export interface StandIns {
 export const NO_STAND_INS: StandIns = { chat: false, mailUrl: null, mails: () => [] };
 
 /**
- * Starts a stand-in for each hosted service without a key, and points the functions at it.
+ * Starts a stand-in for each hosted service without a key, and for Turnstile with one of Cloudflare's secrets for tests,
+ * and points the functions at it.
  *
  * @param port for the page with the mails, if it is free.
  */
 export async function startStandIns(port: number): Promise<StandIns> {
-  const { standIns, chat } = readConfig();
+  const { standIns, chat, turnstile } = readConfig();
   if (!standIns) return NO_STAND_INS;
   if (!chat.apiKey) {
     const messages = await startMessagesApi({ port: 0 });
     process.env['ANTHROPIC_API_KEY'] = 'stand-in';
     process.env['ANTHROPIC_BASE_URL'] = messages.url;
   }
+  if (turnstile && turnstile.baseUrl === undefined && TEST_SECRET.test(turnstile.secret))
+    process.env['TURNSTILE_BASE_URL'] = (await startTurnstile()).url;
   let mail: SendGridStandIn | undefined;
   if (!process.env['SENDGRID_API_KEY']) {
     mail = await listenNear(port, (free) => startSendGrid({ port: free }));

@@ -1,8 +1,6 @@
 import type { Database } from '../platform/db/connect.ts';
 import { DailyCounts } from '../platform/db/daily-counts.ts';
-import type { BudgetReached } from '../platform/http/visit.ts';
 import { SECOND } from '../platform/time.ts';
-import type { ChatOutcome } from './chat/model-call.ts';
 
 /** A function that counts what became of its calls, for the metrics and the incidents. */
 export type Source = 'chat' | 'inquiry';
@@ -10,8 +8,8 @@ export type Source = 'chat' | 'inquiry';
 /** What became of an inquiry's mail. */
 export type MailOutcome = 'mailed' | 'email_failed' | 'email_timeout' | 'email_unreachable';
 
-/** Counts one; returns at once and never throws. */
-export type CountOutcome = (outcome: ChatOutcome | MailOutcome | BudgetReached) => void;
+/** Counts one by a word of ours; returns at once and never throws. */
+export type CountOutcome = (outcome: string) => void;
 
 /** Makes a function's counter. @param database opened after the first count; undefined: nothing is counted. */
 export function countOutcomes(

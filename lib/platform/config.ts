@@ -107,6 +107,13 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
         return env.INQUIRY_DAILY_BUDGET ?? 500;
       },
     },
+    /** How visitors above a rate prove that they are people; undefined: nobody is asked. */
+    get turnstile(): TurnstileSettings | undefined {
+      const secret = env.TURNSTILE_SECRET_KEY;
+      return secret === undefined
+        ? undefined
+        : { secret, baseUrl: withoutUser('TURNSTILE_BASE_URL', env.TURNSTILE_BASE_URL) };
+    },
     alerts: alerts(env, source),
     get redis() {
       return redis(env);
@@ -241,6 +248,12 @@ function publicUrl(env: Environment): string | undefined {
   const host = env.VERCEL_PROJECT_PRODUCTION_URL;
   // A preview knows this host too, but its incidents are not there.
   return host !== undefined && env.VERCEL_ENV === 'production' ? `https://${host}` : undefined;
+}
+
+/** How tokens of Cloudflare Turnstile are verified. */
+export interface TurnstileSettings {
+  readonly secret: string;
+  readonly baseUrl: string | undefined;
 }
 
 /** Where operators are alerted. Each part is read by itself, so that a wrong variable silences one channel, not both. */

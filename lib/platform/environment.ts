@@ -115,6 +115,8 @@ export const variables = z.object({
   VERCEL_URL: optional(z.string().trim()),
   UPSTASH_REDIS_REST_URL: httpUrl,
   UPSTASH_REDIS_REST_TOKEN: optional(z.string().trim()),
+  TURNSTILE_SECRET_KEY: optional(z.string().trim()),
+  TURNSTILE_BASE_URL: httpUrl,
   STAND_INS: onOrOff,
   LOG_LEVEL: oneOf(['info', 'warn', 'error']),
   OTEL_EXPORTER_OTLP_ENDPOINT: httpUrl,

@@ -91,7 +91,7 @@ function respond({ mode = 'whole', accept = ACCEPT[mode], settings, signal, ...c
     requestId: 'request-1',
     body,
     settings: { apiKey: KEY, baseUrl: api.url, model: 'claude-haiku-5-5', maxTokens: 1024, ...settings },
-    takeBudget: async () => ({ giveBack: async () => undefined, spend: () => undefined }),
+    takeBudget: async () => ({ giveBack: async () => undefined, spend: () => undefined, isAboveHalf: false }),
     count: () => undefined,
     waitUntil: () => undefined,
     ...chat,
@@ -140,7 +140,7 @@ function saidIn({ events, text }: Answer): string {
 /** A day's budget that is not used up, and whether a call was given back to it. */
 function budgeted() {
   const giveBack = vi.fn<() => Promise<void>>(async () => undefined);
-  return { giveBack, takeBudget: async () => ({ giveBack, spend: () => undefined }) };
+  return { giveBack, takeBudget: async () => ({ giveBack, spend: () => undefined, isAboveHalf: false }) };
 }
 
 const callLines = () => lines.filter((line) => line.message === 'chat');

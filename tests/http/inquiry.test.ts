@@ -95,7 +95,11 @@ function inquiryFunction(parts: Partial<Inquiry> = {}) {
         visitor: request.headers.get('x-visitor') ?? '',
         mail: settings(),
         sent,
-        takeBudget: async () => ({ giveBack: async () => undefined, spend: () => undefined }),
+        takeBudget: async () => ({
+          giveBack: async () => undefined,
+          spend: () => undefined,
+          isAboveHalf: false,
+        }),
         count: () => undefined,
         cors,
         database: undefined,

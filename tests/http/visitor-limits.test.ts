@@ -17,6 +17,8 @@ import { startRedisRest } from '../../dev/stand-ins/redis-rest.ts';
 import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
 import type { ReceivedMail, SendGridStandIn } from '../../dev/stand-ins/sendgrid.ts';
 import { TRAP } from '../../lib/edge/inquiry/inquiry-request.ts';
+import { startTurnstile } from '../../dev/stand-ins/turnstile.ts';
+import type { TurnstileBehaviour, TurnstileStandIn } from '../../dev/stand-ins/turnstile.ts';
 import { freePort } from '../support/postgres.ts';
 import { redisServerPath, startRedis } from '../support/redis.ts';
 
@@ -265,6 +267,94 @@ describe('the form for inquiries', () => {
     const post = await start('inquiry', { INQUIRY_DAILY_BUDGET: '1', SENDGRID_BASE_URL: nowhere });
     for (const address of ['192.0.2.1', '192.0.2.2'])
       expect((await post(address, another())).code).toBe('email_unreachable');
+  });
+});
+
+describe('a proof that a person calls', () => {
+  const SECRET = '0x4AAAAAAA-secret-of-turnstile';
+  const PAGE = 'www.example.no';
+  let turnstile: TurnstileStandIn;
+
+  beforeEach(async () => {
+    turnstile = await startTurnstile();
+    turnstile.behave('verify', { hostname: PAGE, action: 'chat' });
+    return () => turnstile.close();
+  });
+
+  const startVerifying = (name: 'chat' | 'inquiry', variables: Record<string, string>) =>
+    start(name, {
+      TURNSTILE_SECRET_KEY: SECRET,
+      TURNSTILE_BASE_URL: turnstile.url,
+      CORS_ORIGINS: `https://${PAGE}:8443`,
+      ...variables,
+    });
+  const token = (value: string) => ({ 'cf-turnstile-response': value });
+  const outcome = ({ status, code }: Answer) => code ?? status;
+
+  test('is asked for above half of a visitor’s limit, and each token is taken once', async () => {
+    const post = await startVerifying('chat', { CHAT_RATE_PER_MINUTE: '10' });
+    const ask = async (headers = {}, body: object = question) =>
+      outcome(await post('192.0.2.7', body, headers));
+    for (let call = 1; call <= 5; call++) expect(await ask()).toBe(200);
+    expect(await ask({}, {})).toBe('validation_failed');
+    expect(turnstile.asked).toEqual([]);
+    expect(await ask()).toBe('verification_required');
+    expect([await ask(token('a')), await ask(token('a'))]).toEqual([200, 'verification_failed']);
+    expect(turnstile.asked[0]).toMatchObject({ secret: SECRET, response: 'a', remoteip: '192.0.2.7' });
+    expect(await ask(token('b'.repeat(2049)))).toBe('verification_failed');
+    expect(await ask(token('c'))).toBe('rate_limited');
+    expect(outcome(await post('198.51.100.1', question))).toBe(200);
+  });
+
+  test.each([
+    ['another page', { hostname: 'elsewhere.example', action: 'chat' }],
+    ['another widget of the page', { hostname: PAGE, action: 'login' }],
+  ])('is refused where the token is of %s', async (_, said) => {
+    const post = await startVerifying('chat', { CHAT_RATE_PER_MINUTE: '1' });
+    turnstile.behave('verify', said);
+    expect(outcome(await post('192.0.2.7', question, token('a')))).toBe('verification_failed');
+  });
+
+  test.each<TurnstileBehaviour>(['hang', 'reset', 'babble', 'fail', 503])(
+    'is not missed where Turnstile is to %s, which is logged without the secret',
+    async (how) => {
+      const written = vi.spyOn(process.stdout, 'write');
+      const post = await startVerifying('chat', { CHAT_RATE_PER_MINUTE: '1' });
+      turnstile.behave(how);
+      expect(outcome(await post('192.0.2.7', question, token('a')))).toBe(200);
+      expect(outcome(await post('192.0.2.7', question, token('b')))).toBe('rate_limited');
+      const lines = written.mock.calls.map(([line]) => String(line)).join('');
+      expect(lines).toContain('Turnstile did not verify a call, which passed');
+      expect(lines).not.toContain(SECRET);
+    },
+  );
+
+  test('that is missing costs a network nothing of its day, and a form sends it as a field', async () => {
+    // A share of one inquiry is above half with the first.
+    const post = await startVerifying('inquiry', { INQUIRY_DAILY_BUDGET: '20' });
+    turnstile.behave('verify', { hostname: PAGE, action: '' });
+    const sent = another();
+    expect(outcome(await post('192.0.2.7', sent))).toBe('verification_required');
+    expect(outcome(await post('192.0.2.7', { ...sent, ...token('a') }))).toBe(200);
+    expect(outcome(await post('192.0.2.7', { ...sent, ...token('b') }))).toBe(200);
+    expect([sendgrid.mails.length, turnstile.asked.length]).toEqual([1, 1]);
+    expect(JSON.stringify(sendgrid.mails)).not.toContain('turnstile');
+  });
+
+  test.each([
+    ['1x0000000000000000000000000000000AA', 200],
+    ['2x0000000000000000000000000000000AA', 'verification_failed'],
+    ['3x0000000000000000000000000000000AA', 'verification_failed'],
+  ])('is taken as Cloudflare’s secret for tests %s has it', async (secret, expected) => {
+    const post = await startVerifying('chat', { CHAT_RATE_PER_MINUTE: '1', TURNSTILE_SECRET_KEY: secret });
+    turnstile.behave('verify');
+    expect(outcome(await post('192.0.2.7', question, token('XXXX.DUMMY.TOKEN.XXXX')))).toBe(expected);
+  });
+
+  test('is never asked for without a secret', async () => {
+    const post = await startVerifying('chat', { CHAT_RATE_PER_MINUTE: '1', TURNSTILE_SECRET_KEY: '' });
+    expect(outcome(await post('192.0.2.7', question))).toBe(200);
+    expect(turnstile.asked).toEqual([]);
   });
 });
 

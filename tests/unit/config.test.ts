@@ -582,6 +582,7 @@ describe('in a deployment', () => {
   const SERVICES = [
     'ANTHROPIC_BASE_URL',
     'SENDGRID_BASE_URL',
+    'TURNSTILE_BASE_URL',
     'UPSTASH_REDIS_REST_URL',
     'OPERATOR_JWKS_URL',
     'OTEL_EXPORTER_OTLP_ENDPOINT',

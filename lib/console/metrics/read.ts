@@ -205,6 +205,8 @@ const CHAT_OUTCOMES = [
 ];
 const MAIL_OUTCOMES = ['mailed', 'email_failed', 'email_timeout', 'email_unreachable'];
 
+const VERIFICATIONS = ['verified', 'verification_required', 'verification_failed', 'verification_away'];
+
 /** Every outcome is reported, with 0 if need be: `increase` misses the first value of a series that starts later. */
 function addEdge(registry: Registry, { edge }: Others): void {
   const countOf = (source: string, outcome: string) =>
@@ -223,6 +225,14 @@ function addEdge(registry: Registry, { edge }: Others): void {
     ['outcome'],
   );
   for (const outcome of MAIL_OUTCOMES) mails.inc({ outcome }, countOf('inquiry', outcome));
+  const verifications = counter(
+    registry,
+    'verifications_total',
+    'Calls above a rate since midnight UTC, when the count restarts, by what Turnstile said; away: it said nothing, and the call passed.',
+    ['outcome'],
+  );
+  for (const outcome of VERIFICATIONS)
+    verifications.inc({ outcome }, countOf('chat', outcome) + countOf('inquiry', outcome));
   const reached = gauge(
     registry,
     'budget_reached',

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { answered, invalid, JSON_TYPE, refused } from '../../platform/http/operation.ts';
 import type { Operation } from '../../platform/http/operation.ts';
 import { problem } from '../../platform/http/problem-shape.ts';
+import { TOKEN_PARAMETER } from '../turnstile.ts';
 import { chatRequest, plainRequest, uiRequest } from './chat-request.ts';
 
 const text = z.string().meta({ description: 'The model’s answer, as plain text or Markdown.' });
@@ -30,6 +31,7 @@ export const chatRoute = {
   cors: 'listed',
   isLimited: true,
   isAnonymous: true,
+  parameters: [TOKEN_PARAMETER],
   body: {
     schema: chatRequest,
     byType: { [JSON_TYPE]: z.union([plainRequest, uiRequest]) },
@@ -55,6 +57,8 @@ export const chatRoute = {
     'unsupported_media_type',
     'unsupported_encoding',
     'rate_limited',
+    'verification_required',
+    'verification_failed',
     'provider_unavailable',
     'provider_rejected',
     'provider_timeout',

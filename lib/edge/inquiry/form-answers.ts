@@ -83,6 +83,11 @@ const EXPLANATIONS: Readonly<Record<string, readonly [title: string, advice: str
   email_unreachable: ['Henvendelsen ble ikke sendt', 'Feilen er hos oss. Gå tilbake og prøv igjen om litt.'],
   email_timeout: ['Vi vet ikke om henvendelsen ble sendt', 'Det tok for lang tid. Gå tilbake og prøv igjen.'],
   email_not_configured: ['Skjemaet er ikke i bruk', 'Ta kontakt med oss på en annen måte.'],
+  verification_required: [
+    'Vis at du ikke er en robot',
+    'Gå tilbake, vent til ruten i skjemaet er huket av, og send igjen.',
+  ],
+  verification_failed: ['Vis at du ikke er en robot', 'Gå tilbake, last siden på nytt og send igjen.'],
   origin_not_allowed: ['Skjemaet kan ikke brukes herfra', 'Gå til nettstedet vårt og prøv igjen der.'],
 };
 

@@ -2,6 +2,7 @@ import * as z from 'zod';
 
 import { asciiAddress } from '../../platform/mail/address.ts';
 import { isInvisible } from '../../platform/visible.ts';
+import { TOKEN_NAME } from '../turnstile.ts';
 
 /** Controls that reverse the text after them. Marks and joiners stay. */
 const BIDI_OVERRIDES = /[\u202A-\u202E\u2066-\u2069]/g;
@@ -107,6 +108,9 @@ export const inquiryRequest = z.object({
   }),
   redirect: optional(2000, singleLine).meta({
     description: 'The page to redirect the visitor of a form to.',
+  }),
+  [TOKEN_NAME]: optional(4000, singleLine).meta({
+    description: 'The token of Turnstile’s widget, which adds the field to its form.',
   }),
 });
 

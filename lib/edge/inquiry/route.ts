@@ -2,6 +2,7 @@ import * as z from 'zod';
 
 import { answered, HTML_TYPE, invalid, JSON_TYPE, refused } from '../../platform/http/operation.ts';
 import type { Operation } from '../../platform/http/operation.ts';
+import { TOKEN_PARAMETER } from '../turnstile.ts';
 import { inquiryRequest } from './inquiry-request.ts';
 
 const INQUIRY = {
@@ -38,6 +39,7 @@ export const inquiryRoute = {
       description: 'Names this inquiry, so that a repeated request is not sent again.',
       schema: z.string(),
     },
+    TOKEN_PARAMETER,
   ],
   body: { schema: inquiryRequest, forms: true, limitBytes: LIMIT_BYTES },
   answers: [
@@ -63,6 +65,8 @@ export const inquiryRoute = {
     'unsupported_encoding',
     'idempotency_key_reused',
     'rate_limited',
+    'verification_required',
+    'verification_failed',
     'email_failed',
     'email_timeout',
     'email_unreachable',

@@ -70,6 +70,13 @@ export function requireOrigin(cors: Cors, request: Request, takesForms = false):
   throw new Problem('origin_not_allowed');
 }
 
+/** Whether a host, without its port, has pages that may call. */
+export function isHostOfPage(cors: Cors, host: string): boolean {
+  if (cors === 'any') return true;
+  const origins = cors.origins.map((entry) => entry.replace(/:\d+$/, ''));
+  return ['https', 'http'].some((scheme) => isAllowed({ ...cors, origins }, `${scheme}://${host}`));
+}
+
 const LOCALHOST = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/;
 
 function isAllowed({ origins, anyLocalhost }: AllowedOrigins, origin: string): boolean {

@@ -66,6 +66,16 @@ export const problemCodes = {
     status: 403,
     detail: 'Pages of this origin are not allowed to call: CORS_ORIGINS does not list it.',
   },
+  verification_required: {
+    status: 403,
+    detail:
+      'So many calls need a proof that a person makes them. Send the token of Turnstile’s widget in the header cf-turnstile-response, or in the field of that name in a form.',
+  },
+  verification_failed: {
+    status: 403,
+    detail:
+      'Turnstile did not accept the token: it was used before, is older than five minutes, or is of another page. Send a new one.',
+  },
   insufficient_scope: { status: 403, example: 'The token lacks the scope event-bus:read.' },
   not_your_topic: {
     status: 403,

@@ -27,6 +27,8 @@ export interface Visit {
 
 /** One call that was counted against a day's budget. */
 export interface Budgeted {
+  /** Whether more than half is used of the budget, of the network's share, or of a limit of the visitor. */
+  readonly isAboveHalf: boolean;
   /** Uncounts a call that was not made after all, for its network too. Never rejects. */
   giveBack(): Promise<unknown>;
   /** Says that the call was made, so that a budget that comes to its end is noticed. */
@@ -85,13 +87,13 @@ export async function countVisit(
       );
       writeHeaders({ ...verdict, counts: await Promise.all(counts) });
     },
-    takeBudget: (budget) => takeBudget(limiter, share, budget),
+    takeBudget: (budget) => takeBudget(limiter, { share, counts: verdict.counts }, budget),
   };
 }
 
 async function takeBudget(
   limiter: Limiter,
-  share: string,
+  { share, counts }: { readonly share: string; readonly counts: readonly Count[] },
   { name, perDay, onReached }: Budget,
 ): Promise<Budgeted> {
   const day = { windowMs: DAY };
@@ -111,7 +113,10 @@ async function takeBudget(
   };
   if (!verdict.isAllowed) spend();
   requireAllowed([ofNetwork, ofAll], verdict);
-  return { giveBack, spend };
+  const isAboveHalf = [...counts, ...verdict.counts].some(
+    ({ remaining, limit }) => (limit.limit - remaining) * 2 > limit.limit,
+  );
+  return { isAboveHalf, giveBack, spend };
 }
 
 /** @param ofAll undefined: the network's share refused the call, so that nobody knows. */

@@ -52,7 +52,8 @@ export function createVisitors({ isBehindPlatform, secret }: VisitorsOptions): V
   };
 }
 
-function forwardedAddress(headers: Headers): string {
+/** The visitor's address according to the platform, which sets these headers. Empty if there is none. */
+export function forwardedAddress(headers: Headers): string {
   const [first = ''] = (headers.get('x-forwarded-for') ?? '').split(',');
   return first.trim() || (headers.get('x-real-ip') ?? '').trim();
 }
