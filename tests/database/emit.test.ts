@@ -154,7 +154,7 @@ describe.each(Object.keys(drivers))("emit in the producer's transaction (rule 1)
       let seen: unknown;
       await run((tx) => emit(tx, 'payment.captured', payload));
       await drain(driver.db, [
-        subscriber('ledger', { 'payment.captured': (event) => (seen = event.payload) }),
+        subscriber('ledger', { 'payment.captured': (event) => void (seen = event.payload) }),
       ]);
       expect(seen).toEqual(payload);
     });

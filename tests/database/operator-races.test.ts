@@ -41,8 +41,8 @@ afterAll(async () => {
 /** The ledger, which handles payments in this way. @param number the payment's, from 1. */
 const ledger = (handle: (number: number, context: DeliveryContext) => unknown, transactional = false) => {
   const handlers = {
-    'payment.captured': (event: { payload: { amountMinor: number } }, context: DeliveryContext) =>
-      handle(event.payload.amountMinor, context),
+    'payment.captured': async (event: { payload: { amountMinor: number } }, context: DeliveryContext) =>
+      void (await handle(event.payload.amountMinor, context)),
   };
   return transactional
     ? // Each call is an attempt then: none is rolled back with another.

@@ -230,10 +230,10 @@ describe('a pause', () => {
     await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
     await drain(bus.db, [
       subscriber('ledger', {
-        'payment.captured': () => found.push('payment to the ledger'),
-        'invoice.paid': () => found.push('invoice to the ledger'),
+        'payment.captured': () => void found.push('payment to the ledger'),
+        'invoice.paid': () => void found.push('invoice to the ledger'),
       }),
-      subscriber('accounting', { 'payment.captured': () => found.push('payment to accounting') }),
+      subscriber('accounting', { 'payment.captured': () => void found.push('payment to accounting') }),
     ]);
     return found.toSorted();
   }

@@ -30,7 +30,7 @@ const refusing = (name: Name = 'ledger', reason: (number: number) => string = ()
     },
   });
 const well = (name: Name = 'ledger', handed: number[] = []) =>
-  subscriber(name, { 'payment.captured': (event) => handed.push(event.payload.amountMinor) });
+  subscriber(name, { 'payment.captured': (event) => void handed.push(event.payload.amountMinor) });
 
 /** With the real clock: a preview has no other. */
 const live = (bus: Bus, attached: readonly AttachedSubscriber[]) => drainLive(bus.db, attached);

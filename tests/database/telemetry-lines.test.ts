@@ -195,7 +195,10 @@ describe('without a trace exporter', () => {
     await received(bus).fetch(post(CALLER));
     const causing = subscriber(
       'ledger',
-      { 'payment.captured': (_, { tx }) => emit(tx, 'payment.refunded', payloadOf('payment.refunded')) },
+      {
+        'payment.captured': async (_, { tx }) =>
+          void (await emit(tx, 'payment.refunded', payloadOf('payment.refunded'))),
+      },
       { transactional: true },
     );
     await drain(bus.db, [causing], { isLogged: true });

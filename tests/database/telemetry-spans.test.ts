@@ -151,7 +151,8 @@ test('one trace leads from a caller’s span through the request and the event t
   const ledger = subscriber(
     'ledger',
     {
-      'payment.captured': (_, { tx }) => emit(tx, 'payment.refunded', payloadOf('payment.refunded')),
+      'payment.captured': async (_, { tx }) =>
+        void (await emit(tx, 'payment.refunded', payloadOf('payment.refunded'))),
     },
     { transactional: true },
   );

@@ -1,3 +1,4 @@
+import { isPromise } from '../../lib/platform/time-limit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { BusEvent, DeliveryContext, SubscriberOptions } from '../../lib/bus/subscribers/subscriber.ts';
@@ -12,7 +13,12 @@ type Handle = (payment: number, context: DeliveryContext, event: BusEvent<'payme
 export const ledger = (handle: Handle = () => undefined, options: SubscriberOptions = {}) =>
   subscriber(
     'ledger',
-    { 'payment.captured': (event, context) => handle(event.payload.amountMinor, context, event) },
+    {
+      'payment.captured': (event, context) => {
+        const handled = handle(event.payload.amountMinor, context, event);
+        return isPromise(handled) ? handled.then(() => undefined) : undefined;
+      },
+    },
     options,
   );
 

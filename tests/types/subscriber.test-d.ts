@@ -15,7 +15,7 @@ test('a handler gets one event, and a transaction where it asks for one', () => 
   });
   subscriber(
     'ledger',
-    { 'payment.captured': (_, { tx }) => expectTypeOf(tx).toEqualTypeOf<Transaction>() },
+    { 'payment.captured': (_, { tx }) => void expectTypeOf(tx).toEqualTypeOf<Transaction>() },
     { transactional: true },
   );
 });
@@ -42,6 +42,23 @@ test('a handler of batches gets events in order, and says how many it took', () 
   );
   // @ts-expect-error -- a text is no count
   subscriber('ledger', { 'payment.captured': () => 'all' }, { batch: true });
+});
+
+test('a handler returns nothing: what it returned would say nothing', () => {
+  subscriber('ledger', { 'payment.captured': () => {} });
+  subscriber('ledger', { 'payment.captured': async () => await Promise.resolve() });
+  // @ts-expect-error -- an event is not taken by throwing
+  subscriber('ledger', { 'payment.captured': () => ({ ok: false }) });
+  // @ts-expect-error -- nor by a promise of a value
+  subscriber('ledger', { 'payment.captured': async () => await Promise.resolve({ ok: false }) });
+  // @ts-expect-error -- Promise.all waits for promises, an array does not
+  subscriber('ledger', { 'payment.captured': () => [Promise.resolve()] });
+  // @ts-expect-error -- nor does an asynchronous handler
+  subscriber('ledger', { 'payment.captured': async () => [Promise.resolve()] }, { transactional: true });
+  // @ts-expect-error -- milliseconds are a number
+  subscriber('ledger', { 'payment.captured': () => {} }, { timeoutMs: '30s' });
+  // @ts-expect-error -- an option is written as it is named
+  subscriber('ledger', { 'payment.captured': () => {} }, { timeout: 30_000 });
 });
 
 test('commits are shared or not where there are some', () => {

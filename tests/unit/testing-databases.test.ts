@@ -45,7 +45,7 @@ describe('wrong use of a test bus is refused with what would be right:', () => {
       [
         subscriber(
           'ledger',
-          { 'payment.captured': () => bus.db.execute(sql`select 1`) },
+          { 'payment.captured': async () => void (await bus.db.execute(sql`select 1`)) },
           { transactional: true },
         ),
       ],

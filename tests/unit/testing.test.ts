@@ -47,8 +47,8 @@ describe('a handler on a test bus', () => {
     const once = subscriber(
       'ledger',
       {
-        'payment.captured': (event, { tx }) =>
-          tx.execute(sql`insert into entries values (${event.id}) on conflict do nothing`),
+        'payment.captured': async (event, { tx }) =>
+          void (await tx.execute(sql`insert into entries values (${event.id}) on conflict do nothing`)),
       },
       { transactional: true },
     );
@@ -239,7 +239,7 @@ describe('a handler on a test bus', () => {
   test('that fails in a shared transaction shows which of its calls were rolled back', async ({ open }) => {
     const sharing = subscriber(
       'ledger',
-      { 'payment.captured': ({ payload }) => payload.amountMinor === 2 && fail() },
+      { 'payment.captured': ({ payload }) => (payload.amountMinor === 2 ? fail() : undefined) },
       { transactional: true },
     );
     const bus = await open([sharing]);
@@ -339,8 +339,8 @@ describe('a test bus', () => {
     const payments = subscriber(
       'payments',
       {
-        'webhook.cardpayments.received': (event, { tx }) =>
-          emit(
+        'webhook.cardpayments.received': async (event, { tx }) =>
+          void (await emit(
             tx,
             'payment.captured',
             {
@@ -352,7 +352,7 @@ describe('a test bus', () => {
               providerEventId: event.payload.eventId,
             },
             { causationId: event.id },
-          ),
+          )),
       },
       { transactional: true },
     );

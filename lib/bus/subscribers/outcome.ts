@@ -15,7 +15,9 @@ export class RetryAfter extends Error {
 
   constructor(ms: number, message = `try again in ${ms} ms`) {
     if (!Number.isFinite(ms) || ms < 0)
-      throw new RangeError(`expected the milliseconds to wait, 0 or more, not ${ms}`);
+      throw new RangeError(
+        `RetryAfter: expected the milliseconds to wait, 0 or more, not ${ms}. For a minute: new RetryAfter(60_000)`,
+      );
     super(message);
     this.name = 'RetryAfter';
     this.ms = ms;

@@ -2,13 +2,16 @@ import { inspect } from 'node:util';
 
 import type { Transaction } from '../../platform/db/connect.ts';
 import { LONGEST_TIME_LIMIT_MS } from '../../platform/lifetime.ts';
-import { rateOf } from '../../platform/time.ts';
+import { log } from '../../platform/log.ts';
+import { nearest } from '../../platform/nearest.ts';
+import { rateOf, SECOND } from '../../platform/time.ts';
 import type { Rate } from '../../platform/time.ts';
 import { topics } from '../catalog/catalog.ts';
 import type { Subscriber, TopicName, TopicsOf, VersionedPayload } from '../catalog/catalog.ts';
 import { defaultsOf } from './defaults.ts';
 import type { Place } from './defaults.ts';
 import { NotDelivered } from './outcome.ts';
+import { watched } from './watched.ts';
 
 /** An event as handlers receive it. Frozen, because the topic's subscribers share it. */
 export type BusEvent<Name extends TopicName = TopicName> = Recorded<Name> & VersionedPayload<Name>;
@@ -68,6 +71,9 @@ export interface PreviousEvent {
   readonly wasSkipped: boolean;
 }
 
+/** A handler says by throwing that it did not take its event; a value would say nothing. */
+type Returned = void | PromiseLike<void>;
+
 /** How many events a handler of batches took, counted from the first; undefined for all. */
 type Taken = number | undefined | void;
 
@@ -105,7 +111,7 @@ export interface Limits {
 }
 
 type Handlers<Name extends Subscriber, Context> = {
-  readonly [T in TopicsOf<Name>]?: (event: BusEvent<T>, context: Context) => unknown;
+  readonly [T in TopicsOf<Name>]?: (event: BusEvent<T>, context: Context) => Returned;
 };
 
 type BatchHandlers<Name extends Subscriber, Context> = {
@@ -204,6 +210,10 @@ export function subscriber(
   handlers: ByTopic<Handler>,
   { batch = false, ...options }: AnyOptions & { readonly batch?: boolean } = {},
 ): AttachedSubscriber {
+  requireKnown(name, options);
+  for (const [option, value] of Object.entries({ batch, ...options }))
+    if (FLAGS.has(option) && value !== undefined && typeof value !== 'boolean')
+      throw new TypeError(`${name}: expected ${option}: true or false, not ${inspect(value)}`);
   return attachHandlers(name, handlers, options, batch ? IN_PROCESS : null);
 }
 
@@ -245,11 +255,18 @@ function attachHandlers(
   const { timeoutMs = byDefault.timeoutMs, maxAttempts = byDefault.maxAttempts } = options;
   const { afterDeadLetter = byDefault.afterDeadLetter, outage = byDefault.outage } = options;
   const { onReplay = byDefault.onReplay } = options;
-  if (!(timeoutMs >= 1 && timeoutMs <= LONGEST_TIME_LIMIT_MS)) {
+  if (!(typeof timeoutMs === 'number' && timeoutMs >= 1 && timeoutMs <= LONGEST_TIME_LIMIT_MS)) {
     throw new TypeError(
-      `${name}: expected a timeoutMs of 1 to ${LONGEST_TIME_LIMIT_MS}, which fits into the life of a function, not ${timeoutMs}`,
+      `${name}: expected a timeoutMs of 1 to ${LONGEST_TIME_LIMIT_MS}, which fits into the life of a function, not ${inspect(timeoutMs)}`,
     );
   }
+  // So many seconds would be a limit too.
+  if (timeoutMs * SECOND <= LONGEST_TIME_LIMIT_MS)
+    log(
+      'warn',
+      `the time limit of a subscriber’s handlers is ${timeoutMs} ms: for seconds write timeoutMs: ${timeoutMs}_000`,
+      { subscriber: name },
+    );
   if (!Number.isInteger(maxAttempts) || maxAttempts < 1 || maxAttempts > 6) {
     throw new TypeError(`${name}: expected a maxAttempts of 1 to 6, not ${maxAttempts}`);
   }
@@ -264,8 +281,15 @@ function attachHandlers(
         `${name} is not a subscriber of ${topic}: list it in lib/bus/catalog, or remove the handler`,
       );
     }
-    if (typeof handler !== 'function') throw new TypeError(`${name}: expected a function for ${topic}`);
-    byTopic.set(topic, onReplay === 'refuse' ? refusing(handler) : handler);
+    if (typeof handler !== 'function')
+      throw new TypeError(
+        `${name}: expected a function for ${topic}, such as async (event) => { … }, not ${inspect(handler)}`,
+      );
+    const called =
+      place === 'in_process'
+        ? watched(handler, { subscriber: name, topic, timeoutMs, counts: batch !== null })
+        : handler;
+    byTopic.set(topic, onReplay === 'refuse' ? refusing(called) : called);
   }
   return {
     name,
@@ -312,6 +336,29 @@ function refusing(handler: Handler): Handler {
     if (deliveries.some(({ replayed }) => replayed)) throw new NotDelivered('replay_refused', REFUSED);
     return handler(given, context);
   };
+}
+
+const FLAGS: ReadonlySet<string> = new Set(['batch', 'transactional', 'sharesCommits']);
+
+const OPTIONS = [
+  'timeoutMs',
+  'maxAttempts',
+  'afterDeadLetter',
+  'outage',
+  'onReplay',
+  'rate',
+  'concurrency',
+  ...FLAGS,
+];
+
+/** @throws TypeError for an option that there is not, which JavaScript or a cast let through */
+function requireKnown(name: string, options: object): void {
+  for (const option of Object.keys(options)) {
+    if (OPTIONS.includes(option)) continue;
+    const meant = nearest(option, OPTIONS);
+    const advice = meant === null ? `the options are ${OPTIONS.join(', ')}` : `did you mean ${meant}?`;
+    throw new TypeError(`${name}: unknown option ${option}: ${advice}`);
+  }
 }
 
 /** @throws TypeError for an option with another value, which JavaScript or a cast let through */

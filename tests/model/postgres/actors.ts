@@ -282,11 +282,15 @@ export function subscriberOf(
   type One = BusEvent<typeof TOPIC>;
   switch (handler) {
     case 'plain':
-      return subscriber('ledger', { [TOPIC]: ({ payload }: One) => handle([payload.amountMinor]) }, how);
+      return subscriber(
+        'ledger',
+        { [TOPIC]: async ({ payload }: One) => void (await handle([payload.amountMinor])) },
+        how,
+      );
     case 'transactional':
       return subscriber(
         'ledger',
-        { [TOPIC]: ({ payload }: One, { tx }) => handle([payload.amountMinor], tx) },
+        { [TOPIC]: async ({ payload }: One, { tx }) => void (await handle([payload.amountMinor], tx)) },
         { ...how, transactional: true },
       );
     default: {
