@@ -1,5 +1,3 @@
-import type { ProducedEvent } from './route.ts';
-
 /** A producer's name, or a URI reference that ends in it. */
 export const SOURCE = /^(?:\S*[/:#])?[^\s/:#]+$/;
 
@@ -12,6 +10,6 @@ export function producerOf(source: string): string {
  * Writes the key that is unique for an event in its topic. CloudEvents tells events apart by `source` and `id`; where the
  * source is the producer's name, the id is enough.
  */
-export function dedupeKeyOf({ source, id }: Pick<ProducedEvent, 'source' | 'id'>): string {
+export function dedupeKeyOf({ source, id }: { readonly source: string; readonly id: string }): string {
   return source === producerOf(source) ? id : `${source}#${id}`;
 }
