@@ -95,7 +95,7 @@ async function emitting(db: Database): Promise<number> {
   let events = 0;
   const produce = async () => {
     while (performance.now() < until) {
-      await emit(db, TOPIC, catalog[TOPIC].example);
+      await db.transaction((tx) => emit(tx, TOPIC, catalog[TOPIC].example));
       events += 1;
     }
   };

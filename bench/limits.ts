@@ -44,7 +44,9 @@ export async function benchLimits({ quick }: BusOptions): Promise<Section> {
     );
     for (let tenant = OTHERS; Date.now() < until - 2 * EVERY_MS; tenant += 1) {
       await sleep(EVERY_MS);
-      await emit(db, 'payment.captured', payment(tenant), { orderingKey: `tenant ${tenant}` });
+      await db.transaction((tx) =>
+        emit(tx, 'payment.captured', payment(tenant), { orderingKey: `tenant ${tenant}` }),
+      );
       committed.set(tenant, performance.now());
     }
     await Promise.all(relaying);

@@ -229,7 +229,9 @@ async function lookingBus(databaseUrl: string, receiver: Receiver): Promise<Bus>
   return {
     ways: {
       async emit(payload, began) {
+        await client.query('begin');
         await emit(client, TOPIC, payload);
+        await client.query('commit');
         began();
       },
     },

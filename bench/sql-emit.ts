@@ -26,7 +26,7 @@ export async function benchSqlEmit(): Promise<Section> {
     const bySql: number[] = [];
     // In turn, so that both meet the same machine.
     for (let round = 0; round < ROUNDS; round += 1) {
-      byEmit.push(await timed(() => emit(db, TOPIC, payload)));
+      byEmit.push(await timed(() => db.transaction((tx) => emit(tx, TOPIC, payload))));
       bySql.push(
         await timed(() =>
           run(driverOf(db), { text: 'select postbud_emit($1, $2::text::jsonb)', values: [TOPIC, text] }),

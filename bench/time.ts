@@ -101,7 +101,7 @@ async function produce({ db }: Connection, keyOf: (number: number) => string, th
   const startedAt = performance.now();
   for (let number = 1; performance.now() - startedAt < OBSERVED_MS; number += 1) {
     const payload = { ...catalog['payment.captured'].example, amountMinor: number };
-    await emit(db, 'payment.captured', payload, { orderingKey: keyOf(number) });
+    await db.transaction((tx) => emit(tx, 'payment.captured', payload, { orderingKey: keyOf(number) }));
     committedAt.set(number, performance.now());
     then();
     await sleep(startedAt + number * KICK_EVERY_MS - performance.now());
@@ -133,7 +133,7 @@ async function observeCron(connection: Connection) {
   };
   // A burst to wait for, then nothing for two minutes: relays mostly have nothing to do.
   for (let number = 1; number <= 5; number += 1) {
-    await emit(db, 'payment.captured', catalog['payment.captured'].example);
+    await db.transaction((tx) => emit(tx, 'payment.captured', catalog['payment.captured'].example));
   }
   const lives = await Promise.all(CALLED_AT_MS.map(call));
   const within = [...looks.filter((at) => at <= OBSERVED_MS), OBSERVED_MS];

@@ -59,11 +59,13 @@ begin
     perform postbud_refuse_payload_1(known.topic, newest.paths, newest.problems);
   end if;
   stored := coalesce(checked.parsed[1], postbud_emit.payload);
-  select array_agg(name) as names, array_agg('expected at most 255 characters'::text) as problems into given_keys
+  select array_agg(name) as names, array_agg(
+    case value when '' then 'expected 1 to 255 characters' else 'expected at most 255 characters' end) as problems
+  into given_keys
   from (values ('ordering_key', postbud_emit.ordering_key), ('dedupe_key', postbud_emit.dedupe_key),
     ('correlation_id', postbud_emit.correlation_id), ('causation_id', postbud_emit.causation_id),
     ('traceparent', postbud_emit.traceparent), ('timer_key', postbud_emit.timer_key)) as keys(name, value)
-  where length(value) > 255;
+  where length(value) > 255 or value = '' and name in ('dedupe_key', 'timer_key');
   if given_keys.names is not null then
     perform postbud_refuse_payload_1(known.topic, given_keys.names, given_keys.problems);
   end if;

@@ -1,7 +1,6 @@
 import { expect } from 'vitest';
 
-import { emit } from '../../lib/bus/outbox/emit.ts';
-import { payloadOf, rows } from '../support/bus.ts';
+import { payloadOf, rows, emitAlone } from '../support/bus.ts';
 import { VIEWS, test, wordsOf } from '../support/console-test.ts';
 import { pageFaults } from '../support/page-faults.ts';
 
@@ -14,7 +13,7 @@ test.for(VIEWS)(
       db,
       'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, notifications, erasures',
     );
-    await emit(db, 'user.profile.updated', payloadOf('user.profile.updated', PERSON));
+    await emitAlone(db, 'user.profile.updated', payloadOf('user.profile.updated', PERSON));
     const page = await newPage(options);
     await page.goto(at('/erasures'));
     await page.getByLabel('Names of the person').fill(PERSON.userId);
@@ -48,7 +47,7 @@ test('the pages of erasures meet WCAG 2.2 A and AA in light and dark, and nothin
     db,
     'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, notifications, erasures',
   );
-  const { id } = await emit(
+  const { id } = await emitAlone(
     db,
     'user.profile.updated',
     payloadOf('user.profile.updated', { ...PERSON, userId: 'usr_204' }),

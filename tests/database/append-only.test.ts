@@ -2,12 +2,11 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 
 import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { relay } from '../../lib/bus/relay/relay.ts';
 import { audit } from '../../lib/components/audit.ts';
 import { connect, migrate } from '../../lib/platform/db/connect.ts';
 import type { Connection } from '../../lib/platform/db/connect.ts';
-import { payloadOf, rows } from '../support/bus.ts';
+import { payloadOf, rows, emitAlone } from '../support/bus.ts';
 import { createDatabase } from '../support/postgres.ts';
 
 describe.each([
@@ -20,7 +19,7 @@ describe.each([
     const { db } = connection;
     await migrate(db);
     // One row in each, written by those who write them.
-    await emit(db, 'user.signed_in', payloadOf('user.signed_in'));
+    await emitAlone(db, 'user.signed_in', payloadOf('user.signed_in'));
     await relay({ db, subscribers: [audit], until: Date.now() + 5000 });
     await replay(db, { topic: 'user.signed_in', since: '1h' }, 'kari');
     await pause(db, { subscriber: 'ledger', topic: null }, 'kari', 'moving house');

@@ -2,7 +2,6 @@ import pg from 'pg';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 import { z } from 'zod';
 
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { keepRelaying } from '../../lib/bus/relay/keep-relaying.ts';
 import { createKick } from '../../lib/bus/relay/kick.ts';
 import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
@@ -13,7 +12,16 @@ import { onDue } from '../../lib/platform/db/commits.ts';
 import { limitStatements, run } from '../../lib/platform/db/statement.ts';
 import { DAY, MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { emitPayments, gate, idsInOrder, numbers, openTransaction, payment, rows } from '../support/bus.ts';
+import {
+  emitPayments,
+  gate,
+  idsInOrder,
+  numbers,
+  openTransaction,
+  payment,
+  rows,
+  emitAlone,
+} from '../support/bus.ts';
 import type { Bus, OpenTransaction } from '../support/bus.ts';
 
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
@@ -40,7 +48,7 @@ describe('a run of the cron', () => {
     const missedSince = dayOf(now - 3 * DAY);
     const scheduledFor = `${missedSince}T06:00:00.000Z`;
     const payload = { day: missedSince, scheduledFor };
-    await emit(bus.db, 'cron.daily.06_00', payload, { dedupeKey: missedSince });
+    await emitAlone(bus.db, 'cron.daily.06_00', payload, { dedupeKey: missedSince });
     await emitPayments(bus.db, 1, 3);
     const { delivered, struck } = await cron(bus, [ledger()], AMPLE);
     expect(delivered).toBe(3);
@@ -84,7 +92,7 @@ describe('the other duties of the cron', () => {
   async function heldClock(bus: Bus): Promise<OpenTransaction> {
     const strike = (day: string) => ({ day, scheduledFor: `${day}T06:00:00.000Z` });
     const [missedSince, held] = [dayOf(Date.now() - 3 * DAY), dayOf(Date.now() - 2 * DAY)];
-    await emit(bus.db, 'cron.daily.06_00', strike(missedSince), { dedupeKey: missedSince });
+    await emitAlone(bus.db, 'cron.daily.06_00', strike(missedSince), { dedupeKey: missedSince });
     const open = await openTransaction(bus.url);
     await open.emit('cron.daily.06_00', strike(held), { dedupeKey: held });
     return open;
@@ -245,7 +253,7 @@ describe('a kick', () => {
     await emitPayments(bus.db, 1, 1);
     kick();
     await begun.opened;
-    await emit(bus.db, 'payment.captured', payment(2));
+    await emitAlone(bus.db, 'payment.captured', payment(2));
     for (let times = 0; times < 100; times += 1) kick();
     goOn.open();
     await done();

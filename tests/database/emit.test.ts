@@ -1,13 +1,17 @@
 import type { PGlite } from '@electric-sql/pglite';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 
-import { emit } from '../../lib/bus/outbox/emit.ts';
+import { cancelTimer, emit } from '../../lib/bus/outbox/emit.ts';
+import type { Transaction } from '../../lib/bus/outbox/emit.ts';
+import { outboxEvent } from '../../lib/bus/outbox/record.ts';
 import { InvalidPayload, UnknownTopic } from '../../lib/bus/outbox/errors.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { connect, migrate } from '../../lib/platform/db/connect.ts';
 import type { Connection } from '../../lib/platform/db/connect.ts';
-import type { Executor } from '../../lib/platform/db/statement.ts';
+import { run } from '../../lib/platform/db/statement.ts';
 import { MINUTE } from '../../lib/platform/time.ts';
+// The statement of the package, which calls the database's function.
+import { store } from '../../lib/elsewhere/emit/call.ts';
 import {
   contradictions,
   deliveriesOf,
@@ -25,7 +29,7 @@ import { createDatabase } from '../support/postgres.ts';
 
 interface Driver extends Connection {
   /** Runs `body` in a transaction of the bare driver, without Drizzle. */
-  readonly bare: (body: (tx: Executor) => Promise<unknown>) => Promise<unknown>;
+  readonly bare: (body: (tx: Transaction) => Promise<unknown>) => Promise<unknown>;
 }
 
 /** What the pools of `pg` and of Neon's driver share. */
@@ -36,7 +40,7 @@ interface Pool {
   }>;
 }
 
-async function onPool(pool: Pool, body: (tx: Executor) => Promise<unknown>): Promise<unknown> {
+async function onPool(pool: Pool, body: (tx: Transaction) => Promise<unknown>): Promise<unknown> {
   const client = await pool.connect();
   try {
     await client.query('begin');
@@ -91,7 +95,7 @@ describe.each(Object.keys(drivers))("emit in the producer's transaction (rule 1)
       'select id::text, payload::text from events order by created_at, seq',
     );
 
-  const ways: [way: string, run: (body: (tx: Executor) => Promise<unknown>) => Promise<unknown>][] = [
+  const ways: [way: string, run: (body: (tx: Transaction) => Promise<unknown>) => Promise<unknown>][] = [
     ['the bare client', (body) => driver.bare(body)],
     ['a Drizzle transaction', (body) => driver.db.transaction((tx) => body(tx))],
     [
@@ -100,19 +104,19 @@ describe.each(Object.keys(drivers))("emit in the producer's transaction (rule 1)
     ],
   ];
 
-  describe.each(ways)('through %s', (_, run) => {
+  describe.each(ways)('through %s', (_, transact) => {
     it('leaves nothing behind when the transaction is rolled back', async () => {
-      const body = async (tx: Executor) => {
+      const body = async (tx: Transaction) => {
         await emit(tx, 'payment.captured', payment(1));
         throw new Error('no');
       };
-      await expect(run(body)).rejects.toThrow('no');
+      await expect(transact(body)).rejects.toThrow('no');
       expect(await stored()).toEqual([]);
       expect(await rows(driver.db, 'select from awaiting_fan_out')).toEqual([]);
     });
 
     it('has a committed event delivered', async () => {
-      await run(async (tx) => {
+      await transact(async (tx) => {
         await emit(tx, 'payment.captured', payment(1));
         await emit(tx, 'payment.captured', payment(2));
       });
@@ -123,7 +127,7 @@ describe.each(Object.keys(drivers))("emit in the producer's transaction (rule 1)
     });
 
     it('refuses a payload that does not fit without a statement, so that the transaction can go on', async () => {
-      await run(async (tx) => {
+      await transact(async (tx) => {
         await expect(emit(tx, 'payment.captured', payment(-1))).rejects.toBeInstanceOf(InvalidPayload);
         await emit(tx, 'payment.captured', payment(1));
       });
@@ -133,7 +137,7 @@ describe.each(Object.keys(drivers))("emit in the producer's transaction (rule 1)
     it('gives the id of the first event with a dedupe key, and writes no second', async () => {
       const ids: string[] = [];
       for (const number of [1, 2]) {
-        await run(async (tx) => {
+        await transact(async (tx) => {
           ids.push((await emit(tx, 'payment.captured', payment(number), { dedupeKey: 'evt_1' })).id);
           // Not even within one transaction.
           ids.push((await emit(tx, 'payment.captured', payment(number), { dedupeKey: 'evt_1' })).id);
@@ -152,12 +156,62 @@ describe.each(Object.keys(drivers))("emit in the producer's transaction (rule 1)
         intentId: '\u0001',
       };
       let seen: unknown;
-      await run((tx) => emit(tx, 'payment.captured', payload));
+      await transact((tx) => emit(tx, 'payment.captured', payload));
       await drain(driver.db, [
         subscriber('ledger', { 'payment.captured': (event) => void (seen = event.payload) }),
       ]);
       expect(seen).toEqual(payload);
     });
+  });
+
+  it('is refused in no transaction before anything is stored, with the call that is right', async () => {
+    const client = driver.db.$client as Pool & Awaited<ReturnType<Pool['connect']>>;
+    const connection = name === 'PGlite' ? client : await (client as Pool).connect();
+    // Hides what the client knows of itself, so that the database alone can tell.
+    const bare = { query: (text: string, values: unknown[]) => connection.query(text, values) };
+    const given: [tx: unknown, example: string][] = [
+      [driver.db, 'db.transaction(async (tx) =>'],
+      [client, name === 'PGlite' ? 'db.transaction(' : "client.query('begin')"],
+      [connection, name === 'PGlite' ? 'db.transaction(' : "client.query('begin')"],
+      [bare, "client.query('begin')"],
+    ];
+    await driver.db.transaction((tx) =>
+      emit(tx, 'payment.captured', payment(1), { at: '1h', timerKey: 'a' }),
+    );
+    for (const [tx, example] of given) {
+      const any = tx as Transaction;
+      const refused = { code: 'not_in_transaction', message: expect.stringContaining(example) as string };
+      await expect(emit(any, 'payment.captured', payment(1))).rejects.toMatchObject(refused);
+      await expect(store(any, outboxEvent('payment.captured', payment(1)))).rejects.toThrow(
+        /transaction|expected|query/,
+      );
+      const timed = emit(any, 'payment.captured', payment(1), { at: '1h', timerKey: 'a' });
+      await expect(timed).rejects.toMatchObject(refused);
+      await expect(cancelTimer(any, 'payment.captured', 'a')).rejects.toMatchObject(refused);
+    }
+    expect(await stored()).toEqual([]);
+    expect(await rows(driver.db, 'select from timers')).toHaveLength(1);
+    await driver.db.transaction((tx) => cancelTimer(tx, 'payment.captured', 'a'));
+    if ('release' in connection) (connection as { release(): void }).release();
+  });
+
+  it.for([
+    ['as the first of its statements', []],
+    ['behind a savepoint', ['savepoint a']],
+    ['behind a savepoint that was rolled back', ['savepoint a', 'create table t ()', 'rollback to a']],
+    ['where all constraints are immediate', ['set constraints all immediate']],
+    ['where it is serializable', ['set transaction isolation level serializable']],
+  ] as const)('is taken in a transaction of the bare client %s', async ([, before]) => {
+    await driver.bare(async (tx) => {
+      for (const text of before) await run(tx, { text, values: [] });
+      await emit(tx, 'payment.captured', payment(1));
+      await emit(tx, 'payment.captured', payment(2), { at: '1h', timerKey: 'b' });
+      await run(tx, { text: 'set constraints all immediate', values: [] });
+    });
+    expect(await stored()).toHaveLength(1);
+    await driver.bare((tx) => cancelTimer(tx, 'payment.captured', 'b'));
+    await driver.bare((tx) => store(tx, outboxEvent('payment.captured', payment(3))));
+    expect(await stored()).toHaveLength(2);
   });
 
   it('commits with the delivery in a transactional handler, and is rolled back with a failed one', async () => {

@@ -26,6 +26,7 @@ import {
   rows,
   START,
   storeBacklog,
+  emitAlone,
 } from '../support/bus.ts';
 import {
   emitPlanted,
@@ -444,7 +445,7 @@ describe('an erased event', () => {
 
 describe('what was set aside of an erased event', () => {
   test('loses its keys once it is repaired, and keeps them until then', async ({ bus: { db } }) => {
-    const { id } = await emit(db, 'user.profile.updated', plantedPayload('user.profile.updated'), {
+    const { id } = await emitAlone(db, 'user.profile.updated', plantedPayload('user.profile.updated'), {
       orderingKey: PERSON.email,
     });
     await rows(db, "update awaiting_fan_out set subscribers = '{audit,NULL}'");
@@ -499,14 +500,14 @@ describe('an erased timer', () => {
     bus: { db },
   }) => {
     for (const topic of NAMING_TOPICS) {
-      await emit(db, topic, plantedPayload(topic), {
+      await emitAlone(db, topic, plantedPayload(topic), {
         at: '1h',
         dedupeKey: `for ${PERSON.email}`,
         correlationId: `of ${PERSON.email}`,
       });
     }
     const others = { email: 'ola@example.no', userId: 'usr_2' };
-    await emit(db, 'user.profile.updated', payloadOf('user.profile.updated', others), { at: '1h' });
+    await emitAlone(db, 'user.profile.updated', payloadOf('user.profile.updated', others), { at: '1h' });
     const preview = await previewErasure(db, { subjects: [PERSON.id] }, Infinity);
     expect(preview).toMatchObject({ isComplete: true, timers: NAMING_TOPICS.length });
     expect(preview.topics).toHaveLength(NAMING_TOPICS.length);
@@ -526,7 +527,7 @@ describe('an erased timer', () => {
   test('may have been set by a transaction that was open, or be released meanwhile', async ({ bus }) => {
     const { db } = bus;
     const payload = plantedPayload('user.profile.updated');
-    await emit(db, 'user.profile.updated', payload, { at: '1h' });
+    await emitAlone(db, 'user.profile.updated', payload, { at: '1h' });
     const producer = await openTransaction(bus.url);
     await producer.emit('user.locked', plantedPayload('user.locked'), { at: '90d' });
     const id = await erase(db, { subjects: [PERSON.id], ...BY, until: Date.now() + 300 });
@@ -539,13 +540,13 @@ describe('an erased timer', () => {
   });
 
   test('keeps the key that its producer cancels it by, and the erasure says so', async ({ bus: { db } }) => {
-    await emit(db, 'user.locked', plantedPayload('user.locked'), { at: '1h', timerKey: PERSON.email });
+    await emitAlone(db, 'user.locked', plantedPayload('user.locked'), { at: '1h', timerKey: PERSON.email });
     await erase(db, { subjects: [PERSON.id], ...BY });
     expect((await erasures(db))[0]).toMatchObject({ events: 1, keys_kept: 1 });
     expect(await rows(db, 'select timer_key from timers where erased_at is not null')).toEqual([
       { timer_key: PERSON.email },
     ]);
-    await emit(db, 'user.locked', plantedPayload('user.locked'), { at: '1h', timerKey: PERSON.email });
+    await emitAlone(db, 'user.locked', plantedPayload('user.locked'), { at: '1h', timerKey: PERSON.email });
     expect(await rows(db, 'select erased_at from timers')).toEqual([{ erased_at: null }]);
   });
 });

@@ -7,7 +7,16 @@ import { indexEvents } from '../../lib/components/identifiers/index-events.ts';
 import { trimIndex } from '../../lib/components/identifiers/trim-index.ts';
 import { DAY } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { drain, emitPayments, numbers, openTransaction, payloadOf, payment, rows } from '../support/bus.ts';
+import {
+  drain,
+  emitPayments,
+  numbers,
+  openTransaction,
+  payloadOf,
+  payment,
+  rows,
+  emitAlone,
+} from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
 const AMPLE_MS = 30_000;
@@ -103,7 +112,7 @@ test('events from before the index are added too, newest first, and the blocks a
 test('an index by an older rule is deleted and begun anew, and meanwhile nobody is found by its hashes', async ({
   bus,
 }) => {
-  await emit(bus.db, 'webhook.cardpayments.received', {
+  await emitAlone(bus.db, 'webhook.cardpayments.received', {
     eventId: 'evt_1',
     eventType: null,
     body: { passport: 'CCC012345', data: { object: { id: 'pi_1' } } },

@@ -9,7 +9,7 @@ import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { onDue } from '../../lib/platform/db/commits.ts';
-import { drain, emitPayments, openBus, payment as paymentOf, rows } from '../support/bus.ts';
+import { drain, emitPayments, openBus, payment as paymentOf, rows, emitAlone } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
 let bus: Bus;
@@ -63,7 +63,7 @@ describe('a commit is reported to the kick', () => {
           ),
         ),
     ],
-    ['of an emit outside of any transaction', () => emit(bus.db, 'payment.captured', payment)],
+    ['of an emit outside of any transaction', () => emitAlone(bus.db, 'payment.captured', payment)],
   ])('%s', async (_, commit) => {
     const reported = reports();
     await commit();
@@ -100,9 +100,9 @@ describe('nothing is reported to the kick', () => {
   });
 
   it('of an event that was emitted before under the same key', async () => {
-    await emit(bus.db, 'payment.captured', payment, { dedupeKey: 'once' });
+    await emitAlone(bus.db, 'payment.captured', payment, { dedupeKey: 'once' });
     const reported = reports();
-    await emit(bus.db, 'payment.captured', payment, { dedupeKey: 'once' });
+    await emitAlone(bus.db, 'payment.captured', payment, { dedupeKey: 'once' });
     expect(reported()).toBe(0);
   });
 
@@ -110,7 +110,9 @@ describe('nothing is reported to the kick', () => {
     const reported = reports();
     const client = new pg.Client({ connectionString: bus.url });
     await client.connect();
+    await client.query('begin');
     await emit(client, 'payment.captured', payment);
+    await client.query('commit');
     await client.end();
     expect(reported()).toBe(0);
   });

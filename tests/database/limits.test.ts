@@ -2,7 +2,6 @@ import { describe, expect } from 'vitest';
 
 import { publishLimits } from '../../lib/bus/deliveries/limits.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { relay } from '../../lib/bus/relay/relay.ts';
 import type { RelayReport } from '../../lib/bus/relay/relay.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
@@ -23,6 +22,7 @@ import {
   payment,
   rows,
   storeBacklog,
+  emitAlone,
 } from '../support/bus.ts';
 
 /** Relays four times at once, as four processes do, at each time. */
@@ -133,7 +133,7 @@ describe('a rate', () => {
        where postbud_slot('other ' || number) = postbud_slot('many') limit 1`,
     )) as [{ key: string }];
     await emitPayments(db, 1, 600, { orderingKey: 'many' });
-    await emit(db, 'payment.captured', payment(1001), { orderingKey: key });
+    await emitAlone(db, 'payment.captured', payment(1001), { orderingKey: key });
     const handed: number[] = [];
     const ledger = subscriber(
       'ledger',

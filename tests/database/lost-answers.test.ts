@@ -24,6 +24,7 @@ import {
   payloadOf,
   rows,
   START,
+  emitAlone,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { outcomeOf } from '../support/lane.ts';
@@ -265,7 +266,7 @@ describe('a relay that lost the answer of the database', () => {
 
   test('to a statement besides its turns keeps the lanes that it holds', async ({ bus, ledger, output }) => {
     await emitPayments(bus.db, 1, 2);
-    const failed = await emit(bus.db, 'payment.failed', payloadOf('payment.failed'));
+    const failed = await emitAlone(bus.db, 'payment.failed', payloadOf('payment.failed'));
     let losses = 0;
     const held = gate();
     loseAnswers({
@@ -358,7 +359,7 @@ describe('a settlement that is repeated, because its answer was lost,', () => {
       const attached = ledger();
       await emitPayments(bus.db, 1, 1);
       await drain(bus.db, [attached]);
-      if (isBehindAnother) await emit(bus.db, 'payment.failed', payloadOf('payment.failed'));
+      if (isBehindAnother) await emitAlone(bus.db, 'payment.failed', payloadOf('payment.failed'));
       await emitPayments(bus.db, 2, count + 1);
       await drain(bus.db, []);
       const [lane] = (await turn(bus, attached, START)).lanes;
@@ -390,7 +391,7 @@ describe('a settlement that is repeated, because its answer was lost,', () => {
 
   test('leaves no head of a lane that it lets go before what it has recorded', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
-    await emit(bus.db, 'payment.refunded', payloadOf('payment.refunded'));
+    await emitAlone(bus.db, 'payment.refunded', payloadOf('payment.refunded'));
     await drain(bus.db, []);
     const attached = subscriber('ledger', {
       'payment.captured': () => undefined,

@@ -5,7 +5,6 @@ import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { countBadges } from '../../lib/console/dead-letters/count.ts';
@@ -15,7 +14,16 @@ import { deadLetterQuery } from '../../lib/console/dead-letters/query.ts';
 import { readDeadLetters } from '../../lib/console/dead-letters/read.ts';
 import { HOUR, MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { START, contradictions, drain, drainLive, emitPayments, payloadOf, rows } from '../support/bus.ts';
+import {
+  START,
+  contradictions,
+  drain,
+  drainLive,
+  emitPayments,
+  payloadOf,
+  rows,
+  emitAlone,
+} from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 
@@ -215,7 +223,8 @@ describe('filters', () => {
 
   test.beforeEach(async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
-    for (let count = 0; count < 2; count += 1) await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
+    for (let count = 0; count < 2; count += 1)
+      await emitAlone(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
     await drain(bus.db, [
       refusesAll('ledger', ['payment.captured', 'invoice.paid'], 'the Period is closed'),
       refusesAll('accounting', ['payment.captured'], 'no such account'),
@@ -342,7 +351,7 @@ describe('groups of errors', () => {
       override readonly name = 'Refused';
     }
     await emitPayments(bus.db, 1, 4);
-    await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
+    await emitAlone(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
     const errors = [
       new PermanentError('HTTP 500'),
       new PermanentError('HTTP 503'),
@@ -554,7 +563,7 @@ describe('one dead letter', () => {
 
   test('has siblings of its own ordering key only', async ({ bus }) => {
     for (const bookingId of ['bkg_1', 'bkg_2']) {
-      await emit(bus.db, 'booking.rescheduled', payloadOf('booking.rescheduled', { bookingId }));
+      await emitAlone(bus.db, 'booking.rescheduled', payloadOf('booking.rescheduled', { bookingId }));
     }
     await drain(bus.db, [
       subscriber('calendar', {

@@ -1,7 +1,6 @@
 import { describe, expect } from 'vitest';
 
 import { prune } from '../../lib/bus/deliveries/prune.ts';
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import type { EmitOptions } from '../../lib/bus/outbox/emit.ts';
 import { indexEvents } from '../../lib/components/identifiers/index-events.ts';
 import { createPaymentIntent, payments } from '../../lib/components/payments.ts';
@@ -9,7 +8,7 @@ import { readEvent } from '../../lib/console/event/read.ts';
 import type { EventView } from '../../lib/console/event/view.ts';
 import { DAY } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { drain, payloadOf, rows, START, storeBacklog } from '../support/bus.ts';
+import { drain, payloadOf, rows, START, storeBacklog, emitAlone } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { card, cardSucceeded, webhookOf } from '../support/payments.ts';
 
@@ -39,7 +38,7 @@ async function captured(bus: Bus): Promise<{ webhook: string; capture: string }>
 }
 
 const emitted = async (bus: Bus, options: EmitOptions) =>
-  (await emit(bus.db, 'ledger.entry.posted', payloadOf('ledger.entry.posted'), options)).id;
+  (await emitAlone(bus.db, 'ledger.entry.posted', payloadOf('ledger.entry.posted'), options)).id;
 
 describe('the causes of an event', () => {
   test('are its webhook’s receipt and event, and it is among the effects of these', async ({ bus }) => {

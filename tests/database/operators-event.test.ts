@@ -5,7 +5,6 @@ import { dismiss, dismissOne } from '../../lib/bus/deliveries/operations/dismiss
 import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { attach, subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
@@ -28,6 +27,7 @@ import {
   rows,
   START,
   storeBacklog,
+  emitAlone,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
@@ -205,7 +205,7 @@ describe('a delivery behind another', () => {
     const ids: string[] = [];
     for (const number of numbers(1, 4)) {
       const about = payloadOf('payment.captured', { intentId: `pi_${Math.max(1, number - 2)}` });
-      ids.push((await emit(bus.db, 'payment.captured', about)).id);
+      ids.push((await emitAlone(bus.db, 'payment.captured', about)).id);
     }
     await drain(bus.db, [ledger(fail)]);
     const [first] = await deliveryIdsOf(bus.db);
@@ -386,7 +386,7 @@ describe('a delivery behind a dead letter that halts its lane', () => {
     const ids: string[] = [];
     for (const number of numbers(1, 3)) {
       const about = payloadOf('payment.captured', { amountMinor: number, intentId: `pi_${number}` });
-      ids.push((await emit(bus.db, 'payment.captured', about)).id);
+      ids.push((await emitAlone(bus.db, 'payment.captured', about)).id);
     }
     await drain(bus.db, attached);
     const [dead] = await deliveryIdsOf(bus.db);
@@ -580,7 +580,7 @@ describe('a delivery that another release is needed for', () => {
   }) => {
     const handler = subscriber('calendar', { 'booking.rescheduled': () => undefined });
     const newer = await next.emit('booking.rescheduled', 1);
-    const older = await emit(bus.db, 'booking.rescheduled', payloadOf('booking.rescheduled'));
+    const older = await emitAlone(bus.db, 'booking.rescheduled', payloadOf('booking.rescheduled'));
     await drain(bus.db, [handler]);
     const attached = [handler];
     expect(to(await read(bus, newer, { attached }), 'calendar').why).toMatchObject({

@@ -4,7 +4,6 @@ import { pause, resume } from '../../lib/bus/deliveries/operations/pause.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
@@ -19,6 +18,7 @@ import {
   rows,
   START,
   statesOf,
+  emitAlone,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, ledger } from '../support/ledger.ts';
@@ -227,7 +227,7 @@ describe('a pause', () => {
   async function handed(bus: Bus): Promise<string[]> {
     const found: string[] = [];
     await emitPayments(bus.db, 1, 1);
-    await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
+    await emitAlone(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
     await drain(bus.db, [
       subscriber('ledger', {
         'payment.captured': () => void found.push('payment to the ledger'),

@@ -6,7 +6,6 @@ import type { ReplayRequest } from '../../lib/bus/deliveries/operations/replay-m
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
 import { CountChanged } from '../../lib/bus/deliveries/refusals.ts';
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
@@ -16,7 +15,15 @@ import { previewReplay, replayForm } from '../../lib/console/replays/preview.ts'
 import { logQuery, readOperatorLog, readReplay } from '../../lib/console/replays/read.ts';
 import { HOUR } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { contradictions, drain, drainLive, emitPayments, payloadOf, rows } from '../support/bus.ts';
+import {
+  contradictions,
+  drain,
+  drainLive,
+  emitPayments,
+  payloadOf,
+  rows,
+  emitAlone,
+} from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 
@@ -224,7 +231,7 @@ describe('a preview', () => {
 describe('a replay', () => {
   test('of deliveries chosen from several topics returns those and no other', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
-    await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
+    await emitAlone(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
     await live(bus, [subscriber('ledger', { 'payment.captured': refuse, 'invoice.paid': refuse })]);
     const all = await rows<{ id: string; topic: string }>(
       bus.db,

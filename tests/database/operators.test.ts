@@ -28,6 +28,7 @@ import {
   openTransaction,
   payloadOf,
   rows,
+  emitAlone,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
@@ -471,7 +472,7 @@ describe('a producer whose transaction stays open', () => {
     const open = await openTransaction(bus.url);
     await open.emit('payment.captured', payloadOf('payment.captured'));
     await emitPayments(bus.db, 1, 1);
-    await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
+    await emitAlone(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
     const held = async () => {
       const view = await readOverview(bus.db, [ledger()]);
       return [topicIn(view).heldBackSince, topicIn(view, 'invoice.paid').heldBackSince];
@@ -531,7 +532,7 @@ describe('the page of one topic', () => {
   }) => {
     const move = async (bookingId: string, count: number) => {
       for (let index = 0; index < count; index += 1) {
-        await emit(bus.db, 'booking.rescheduled', payloadOf('booking.rescheduled', { bookingId }));
+        await emitAlone(bus.db, 'booking.rescheduled', payloadOf('booking.rescheduled', { bookingId }));
       }
     };
     await move('bkg_1', 3);
@@ -588,7 +589,7 @@ describe('the page of one topic', () => {
     const ids: string[] = [];
     for (let index = 0; index < 12; index += 1) {
       const payload = payloadOf('booking.rescheduled', { bookingId: `bkg_${index % 3}` });
-      ids.push((await emit(bus.db, 'booking.rescheduled', payload)).id);
+      ids.push((await emitAlone(bus.db, 'booking.rescheduled', payload)).id);
     }
     await drain(bus.db, []);
     const { events } = await view(bus, START, 'booking.rescheduled', []);
@@ -598,7 +599,7 @@ describe('the page of one topic', () => {
 
   test('shows the errors of its dead letters, and nothing of another topic', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
-    await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
+    await emitAlone(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
     await drain(bus.db, [subscriber('ledger', { 'payment.captured': refuse, 'invoice.paid': fail })]);
     const { errors, heldLanes, topic } = await view(bus, START);
     expect(errors).toMatchObject([{ message: 'refused', subscriber: 'ledger', count: 3 }]);

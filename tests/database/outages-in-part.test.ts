@@ -1,13 +1,12 @@
 import { describe, expect } from 'vitest';
 
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { outageDuty, perform } from '../../lib/edge/cron/duties.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { START, drain, payloadOf, rows } from '../support/bus.ts';
+import { START, drain, payloadOf, rows, emitAlone } from '../support/bus.ts';
 
 const ELSEWHERE = 'booking.approved';
 const HERE = 'webhook.cardpayments.received';
@@ -31,7 +30,7 @@ function partsOf(handed: string[], outage: 'wait' | 'off' = 'wait') {
 
 /** Opens the outage of the part elsewhere: one lane fails three times. */
 async function openOutage(db: Database, parts: ReturnType<typeof partsOf>): Promise<void> {
-  await emit(db, ELSEWHERE, payloadOf(ELSEWHERE));
+  await emitAlone(db, ELSEWHERE, payloadOf(ELSEWHERE));
   for (const minutes of [0, 2, 10])
     await drain(db, [parts.absent, parts.here], { now: START + minutes * MINUTE });
   expect(await outages(db)).toEqual([{ subscriber: 'payments' }]);
@@ -42,7 +41,7 @@ describe('the outage of a part of a component', () => {
     const handed: string[] = [];
     const parts = partsOf(handed);
     await openOutage(bus.db, parts);
-    for (let number = 0; number < 3; number += 1) await emit(bus.db, HERE, payloadOf(HERE));
+    for (let number = 0; number < 3; number += 1) await emitAlone(bus.db, HERE, payloadOf(HERE));
     await drain(bus.db, [parts.absent, parts.here], { now: START + 10 * MINUTE });
     expect(handed).toEqual([HERE, HERE, HERE]);
     expect(await outages(bus.db)).toHaveLength(1);
@@ -54,7 +53,7 @@ describe('the outage of a part of a component', () => {
   test('holds nothing back once _OUTAGE=off', async ({ bus }) => {
     const handed: string[] = [];
     await openOutage(bus.db, partsOf(handed));
-    await emit(bus.db, ELSEWHERE, payloadOf(ELSEWHERE));
+    await emitAlone(bus.db, ELSEWHERE, payloadOf(ELSEWHERE));
     const off = partsOf(handed, 'off');
     await drain(bus.db, [off.elsewhere, off.here], { now: START + 60 * MINUTE });
     expect(handed).toEqual([ELSEWHERE, ELSEWHERE]);

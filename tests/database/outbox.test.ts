@@ -255,9 +255,9 @@ describe('postbud/outbox', () => {
 
   test('a pool is refused, in whose place the client of the transaction is asked for', async ({ own }) => {
     const onPool = record(own as never, 'booking.approved', approved('b-1'));
-    await expect(onPool).rejects.toThrow('expected the client of a transaction, got a pool');
+    await expect(onPool).rejects.toThrow('record takes a transaction, got a pool');
     const emitted = emit(own as never, 'booking.approved', approved('b-1'));
-    await expect(emitted).rejects.toThrow('Pass what pool.connect() gave you');
+    await expect(emitted).rejects.toThrow("client.query('begin'); …; await emit(client, …)");
     expect(await waiting(own)).toMatchObject({ count: 0 });
   });
 

@@ -1,7 +1,6 @@
 import { describe, expect } from 'vitest';
 
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
-import { cancelTimer, emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
@@ -18,6 +17,8 @@ import {
   emitPayments,
   payloadOf,
   rows,
+  cancelAlone,
+  emitAlone,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
@@ -167,7 +168,7 @@ describe('pruning', () => {
 
   test('forgets the dedupe key of a timer after 30 days, unless the timer is still set', async ({ bus }) => {
     const set = async (dedupeKey: string, at: string) =>
-      await emit(bus.db, 'payment.failed', payloadOf('payment.failed'), {
+      await emitAlone(bus.db, 'payment.failed', payloadOf('payment.failed'), {
         at,
         timerKey: dedupeKey,
         dedupeKey,
@@ -177,7 +178,7 @@ describe('pruning', () => {
     await set('released', '1h');
     await set('cancelled', '90d');
     await set('waits', '90d');
-    await cancelTimer(bus.db, 'payment.failed', 'cancelled');
+    await cancelAlone(bus.db, 'payment.failed', 'cancelled');
     await drain(bus.db, [], { now: inDays(1).getTime() });
     await pruneIn(bus, 29.9);
     expect(await keys()).toEqual([{ key: 'cancelled' }, { key: 'released' }, { key: 'waits' }]);
@@ -309,7 +310,7 @@ describe('pruning', () => {
     bus,
   }) => {
     const stays = await emitPayments(bus.db, 1, 1001);
-    await emit(bus.db, 'payment.failed', payloadOf('payment.failed'));
+    await emitAlone(bus.db, 'payment.failed', payloadOf('payment.failed'));
     await drain(
       bus.db,
       (['bookings', 'notifications', 'audit'] as const).map((name) =>

@@ -2,7 +2,6 @@ import { expect } from 'vitest';
 
 import { publishLimits } from '../../lib/bus/deliveries/limits.ts';
 import { subscriptionsOf } from '../../lib/bus/deliveries/subscription.ts';
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { tidy } from '../../lib/bus/deliveries/tidy.ts';
 import { takeTurn } from '../../lib/bus/deliveries/turn.ts';
 import { keepRelaying } from '../../lib/bus/relay/keep-relaying.ts';
@@ -26,6 +25,7 @@ import {
   payloadOf,
   rows,
   settle,
+  emitAlone,
 } from '../support/bus.ts';
 import { outcomeOf } from '../support/lane.ts';
 import { ledger } from '../support/ledger.ts';
@@ -132,7 +132,7 @@ test.for(['immediate', 'fast'] as const)(
     const emitAll = async (rounds: number) => {
       for (let round = 0; round < rounds; round += 1)
         for (const topic of TOPICS)
-          for (const orderingKey of KEYS) await emit(db, topic, payloadOf(topic), { orderingKey });
+          for (const orderingKey of KEYS) await emitAlone(db, topic, payloadOf(topic), { orderingKey });
     };
     await emitAll(6);
     const stop = new AbortController();
@@ -177,7 +177,7 @@ test('a crash right after the lanes of a dead relay were made due does not leave
 }) => {
   const { db, close } = await connect(await createDatabase(server.url));
   await delayWriting(db);
-  await emit(db, 'payment.captured', payloadOf('payment.captured'));
+  await emitAlone(db, 'payment.captured', payloadOf('payment.captured'));
   await relay({ db, subscribers: [subscriber('audit', {})], until: Date.now() + SECOND });
   await rows(
     db,

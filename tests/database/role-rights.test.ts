@@ -5,7 +5,7 @@ import { describe, expect, inject, onTestFinished } from 'vitest';
 
 import { backfill } from '../../lib/bus/deliveries/operations/backfill.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
-import { cancelTimer, emit } from '../../lib/bus/outbox/emit.ts';
+import { cancelTimer } from '../../lib/bus/outbox/emit.ts';
 import { outboxEvent } from '../../lib/bus/outbox/record.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { indexEvents } from '../../lib/components/identifiers/index-events.ts';
@@ -28,6 +28,7 @@ import {
   payment,
   rows,
   statesOf,
+  emitAlone,
 } from '../support/bus.ts';
 import { refuse } from '../support/ledger.ts';
 import { createEmptyDatabase } from '../support/postgres.ts';
@@ -183,7 +184,10 @@ describe('emit of the package, with such a role', () => {
     const client = new pg.Client(role.url);
     await client.connect();
     try {
-      return await store(client, outboxEvent(topic, payload, options));
+      await client.query('begin');
+      const id = await store(client, outboxEvent(topic, payload, options));
+      await client.query('commit');
+      return id;
     } finally {
       await client.end();
     }
@@ -199,7 +203,7 @@ describe('emit of the package, with such a role', () => {
     };
     const ids: string[] = [];
     for (const given of [{}, options, { causationId: 'evt_1' }]) {
-      ids.push((await emit(bus.db, 'booking.approved', approved, { ...given })).id);
+      ids.push((await emitAlone(bus.db, 'booking.approved', approved, { ...given })).id);
       await rows(bus.db, 'update events set dedupe_key = null');
       ids.push(await emitting(roles.bookings, 'booking.approved', approved, given));
     }
@@ -258,7 +262,7 @@ describe('emit of the package, with such a role', () => {
 
   test('is recorded once under a dedupe key', async ({ bus, roles }) => {
     const options = { dedupeKey: 'once' };
-    const { id } = await emit(bus.db, 'booking.approved', approved, options);
+    const { id } = await emitAlone(bus.db, 'booking.approved', approved, options);
     expect(await emitting(roles.bookings, 'booking.approved', approved, options)).toBe(id);
   });
 
@@ -293,8 +297,8 @@ describe('a role that was granted what relays do', () => {
     handed,
   }) => {
     const { db, close } = await connect(roles.functions.url);
-    await emit(db, 'payment.captured', payment(1));
-    await emit(db, 'payment.captured', payment(2));
+    await emitAlone(db, 'payment.captured', payment(1));
+    await emitAlone(db, 'payment.captured', payment(2));
     const others = (['bookings', 'notifications', 'accounting'] as const).map((name) =>
       subscriber(name, { 'payment.captured': () => undefined }),
     );
@@ -497,7 +501,7 @@ describe('an instant that JavaScript has no date for', () => {
   test.for(['-infinity', 'infinity', '0044-03-15 BC', '294276-12-31'])(
     'is in no event, whoever writes it: %s',
     async (instant, { bus }) => {
-      await emit(bus.db, 'payment.captured', payment(1));
+      await emitAlone(bus.db, 'payment.captured', payment(1));
       await expect(rows(bus.db, 'update events set created_at = $1', [instant])).rejects.toMatchObject(
         OUT_OF_RANGE,
       );

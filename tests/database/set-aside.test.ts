@@ -2,7 +2,6 @@ import { describe, expect } from 'vitest';
 
 import { repair } from '../../lib/bus/deliveries/operations/repair.ts';
 import { takeBackTimes } from '../../lib/bus/deliveries/take-back-times.ts';
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { claimAlerts } from '../../lib/components/alerts/claim-alerts.ts';
 import { incidentMessage } from '../../lib/components/alerts/message.ts';
 import { examine } from '../../lib/console/doctor/read.ts';
@@ -16,6 +15,7 @@ import {
   payloadOf,
   rows,
   statesOf,
+  emitAlone,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';
@@ -205,7 +205,7 @@ describe('a clock that was ahead', () => {
 
   test('has released timers too early: they are counted, said and found', async ({ bus, operators }) => {
     for (const at of ['90m', '1h', '1s'])
-      await emit(bus.db, 'payment.captured', payloadOf('payment.captured'), { at });
+      await emitAlone(bus.db, 'payment.captured', payloadOf('payment.captured'), { at });
     const early = 'no timer was released before its time';
     expect(await promises(bus)).toEqual([]);
     await drain(bus.db, [], { now: Date.now() + 2 * HOUR });

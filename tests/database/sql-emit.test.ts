@@ -7,12 +7,11 @@ import { describe, expect } from 'vitest';
 
 import { catalog, topics } from '../../lib/bus/catalog/catalog.ts';
 import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { connect, migrate } from '../../lib/platform/db/connect.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { run } from '../../lib/platform/db/statement.ts';
 import { test as busTest } from '../support/bus-test.ts';
-import { drain, idsInOrder, openTransaction, payloadOf, payment, rows } from '../support/bus.ts';
+import { drain, idsInOrder, openTransaction, payloadOf, payment, rows, emitAlone } from '../support/bus.ts';
 import { programPath } from '../support/programs.ts';
 import { createRole, grant } from '../support/roles.ts';
 
@@ -55,7 +54,7 @@ describe('an event emitted by SQL', () => {
   test('is stored as emit stores it, whatever its topic', async ({ bus, emitBySql }) => {
     for (const [topic, row] of topics()) {
       const payload = { ...(row.example as object), unknownField: 'left out' };
-      await emit(bus.db, topic, payload as never);
+      await emitAlone(bus.db, topic, payload as never);
       await emitBySql(topic, payload);
     }
     const stored = await rows<{ topic: string; twins: unknown[] }>(
@@ -94,7 +93,7 @@ describe('an event emitted by SQL', () => {
     );
     expect(sent.length).toBeGreaterThan(50);
     for (const [topic, { example }] of sent) {
-      await emit(bus.db, topic, elsewhere(example));
+      await emitAlone(bus.db, topic, elsewhere(example));
       await emitBySql(topic, elsewhere(example));
       const stored = await rows<{ payload: unknown }>(bus.db, 'select payload from events where topic = $1', [
         topic,
@@ -105,7 +104,7 @@ describe('an event emitted by SQL', () => {
 
   test('is delivered, in one order with those of emit', async ({ bus, emitBySql, ledger, handed }) => {
     for (let number = 1; number <= 20; number += 2) {
-      await emit(bus.db, 'payment.captured', payment(number));
+      await emitAlone(bus.db, 'payment.captured', payment(number));
       await emitBySql('payment.captured', payment(number + 1));
     }
     await drain(bus.db, [ledger()]);
@@ -123,7 +122,7 @@ describe('an event emitted by SQL', () => {
   test('holds back later events of its topic until its transaction ends', async ({ bus, ledger, handed }) => {
     const { client, commit } = await openTransaction(bus.url);
     await client.query('select postbud_emit($1, $2)', ['payment.captured', payment(1)]);
-    await emit(bus.db, 'payment.captured', payment(2));
+    await emitAlone(bus.db, 'payment.captured', payment(2));
     await drain(bus.db, [ledger()]);
     expect(handed).toEqual([]);
     await commit();
@@ -159,10 +158,10 @@ describe('an event emitted by SQL', () => {
   });
 
   test('is recorded once under a dedupe key, also one that emit used', async ({ bus, emitBySql }) => {
-    const { id } = await emit(bus.db, 'payment.captured', payment(1), { dedupeKey: 'capture 1' });
+    const { id } = await emitAlone(bus.db, 'payment.captured', payment(1), { dedupeKey: 'capture 1' });
     expect(await emitBySql('payment.captured', payment(1), { dedupeKey: 'capture 1' })).toBe(id);
     const second = await emitBySql('payment.captured', payment(2), { dedupeKey: 'capture 2' });
-    expect(await emit(bus.db, 'payment.captured', payment(2), { dedupeKey: 'capture 2' })).toEqual({
+    expect(await emitAlone(bus.db, 'payment.captured', payment(2), { dedupeKey: 'capture 2' })).toEqual({
       id: second,
     });
     expect(await rows(bus.db, 'select from awaiting_fan_out')).toHaveLength(2);
@@ -259,7 +258,7 @@ describe('a payload that does not fit', () => {
     const bySql = await emitBySql('ledger.entry.posted', payload).catch((error: pg.DatabaseError) => error);
     expect(bySql).toMatchObject({ code: 'PB002', message });
     expect(JSON.parse((bySql as pg.DatabaseError).detail!)).toHaveLength(20);
-    await expect(emit(bus.db, 'ledger.entry.posted', payload as never)).rejects.toMatchObject({
+    await expect(emitAlone(bus.db, 'ledger.entry.posted', payload as never)).rejects.toMatchObject({
       message,
       issues: expect.objectContaining({ length: 20 }),
     });
@@ -279,7 +278,7 @@ describe('a payload that does not fit', () => {
       for (const beyond of ['1e400', '1.8e308', '179769313486231590'.padEnd(309, '0')]) {
         await expect(emitText(withNumber(beyond))).rejects.toThrow(`${pathBySql}: ${message}`);
         const payload = JSON.parse(withNumber(beyond)) as never;
-        await expect(emit(bus.db, topic, payload)).rejects.toMatchObject({
+        await expect(emitAlone(bus.db, topic, payload)).rejects.toMatchObject({
           issues: [expect.objectContaining({ path })],
         });
       }

@@ -126,7 +126,9 @@ describe('the statements that run again and again', () => {
   }) => {
     const client = new pg.Client(bus.url);
     await client.connect();
+    await client.query('begin');
     await emit(client, 'payment.captured', catalog['payment.captured'].example);
+    await client.query('commit');
     const { rows: prepared } = await client.query('select from pg_prepared_statements');
     expect(prepared).toEqual([]);
     await client.end();

@@ -19,6 +19,8 @@ import {
   payloadOf,
   payment,
   rows,
+  cancelAlone,
+  emitAlone,
 } from '../support/bus.ts';
 import { createRole, grant } from '../support/roles.ts';
 
@@ -112,7 +114,7 @@ describe('a timer', () => {
   });
 
   test('of each topic of the catalog is accepted by the catalog that releases it', async ({ bus }) => {
-    for (const [topic, row] of topics()) await emit(bus.db, topic, row.example as never, { at: '1h' });
+    for (const [topic, row] of topics()) await emitAlone(bus.db, topic, row.example as never, { at: '1h' });
     await drain(bus.db, [], TWO_DAYS);
     expect(await rows(bus.db, 'select topic, found from set_aside')).toEqual([]);
     expect(await rows(bus.db, 'select distinct topic from events')).toHaveLength(topics().length);
@@ -124,9 +126,9 @@ describe('a timer', () => {
     expect(second).not.toBe(first);
     await drain(bus.db, [], later(2 * HOUR));
     expect(await happened(bus.db)).toEqual([]);
-    expect(await cancelTimer(bus.db, 'payment.failed', 'a')).toBe(false);
-    expect(await cancelTimer(bus.db, 'payment.captured', 'a')).toBe(true);
-    expect(await cancelTimer(bus.db, 'payment.captured', 'a')).toBe(false);
+    expect(await cancelAlone(bus.db, 'payment.failed', 'a')).toBe(false);
+    expect(await cancelAlone(bus.db, 'payment.captured', 'a')).toBe(true);
+    expect(await cancelAlone(bus.db, 'payment.captured', 'a')).toBe(false);
     await drain(bus.db, [], TWO_DAYS);
     expect(await happened(bus.db)).toEqual([]);
   });
@@ -138,6 +140,7 @@ describe('a timer', () => {
     [{ at: '53w' }, 'at: expected an instant at most a year ahead'],
     [{ timerKey: 'a' }, 'timerKey: expected with at'],
     [{ at: '1h', timerKey: '' }, 'timerKey: expected 1 to 255 characters'],
+    [{ dedupeKey: '' }, 'dedupeKey: expected 1 to 255 characters'],
     [{ at: '1h', timerKey: 'x'.repeat(256) }, 'timerKey: expected at most 255 characters'],
   ] satisfies [EmitOptions, string][])(
     'is refused before anything is sent for %j',
@@ -151,7 +154,7 @@ describe('a timer', () => {
 
   test('is refused with an invalid payload when it is set', async ({ bus }) => {
     const wrong = { ...payment(1), amountMinor: 'one' } as never;
-    await expect(emit(bus.db, 'payment.captured', wrong, { at: '1h' })).rejects.toMatchObject({
+    await expect(emitAlone(bus.db, 'payment.captured', wrong, { at: '1h' })).rejects.toMatchObject({
       code: 'invalid_payload',
     });
   });
@@ -173,7 +176,7 @@ describe('a timer’s dedupe key', () => {
     expect(await set(bus.db, 2, { dedupeKey: 'r1' })).toBe(id);
     await drain(bus.db, [], TWO_DAYS);
     expect(await set(bus.db, 3, { dedupeKey: 'r1' })).toBe(id);
-    const { id: now } = await emit(bus.db, 'payment.captured', payment(4), { dedupeKey: 'r1' });
+    const { id: now } = await emitAlone(bus.db, 'payment.captured', payment(4), { dedupeKey: 'r1' });
     expect(now).toBe(id);
     await drain(bus.db, [], TWO_DAYS);
     expect(await happened(bus.db)).toEqual([1]);
@@ -186,14 +189,14 @@ describe('a timer’s dedupe key', () => {
     await set(bus.db, 2, { dedupeKey: 'r2', timerKey: 'a', at: '9h' });
     await set(bus.db, 1, { dedupeKey: 'r1', timerKey: 'a', at: '1h' });
     expect(await pending(bus.db)).toEqual([2]);
-    await cancelTimer(bus.db, 'payment.captured', 'a');
+    await cancelAlone(bus.db, 'payment.captured', 'a');
     await set(bus.db, 2, { dedupeKey: 'r2', timerKey: 'a', at: '9h' });
     expect(await pending(bus.db)).toEqual([]);
   });
 
   test('that an event has taken meanwhile leaves the timer without an event', async ({ bus }) => {
     await set(bus.db, 1, { dedupeKey: 'r1' });
-    await emit(bus.db, 'payment.captured', payment(2), { dedupeKey: 'r1' });
+    await emitAlone(bus.db, 'payment.captured', payment(2), { dedupeKey: 'r1' });
     await drain(bus.db, [], TWO_DAYS);
     expect(await happened(bus.db)).toEqual([2]);
     expect(await pending(bus.db)).toEqual([]);
@@ -207,7 +210,7 @@ describe('a timer’s dedupe key', () => {
     await set(bus.db, 1, { at: '1h' });
     await set(bus.db, 2, { at: '2h', dedupeKey: 'r1' });
     await set(bus.db, 3, { at: '3h' });
-    await emit(bus.db, 'payment.failed', payloadOf('payment.failed'), { at: '4h' });
+    await emitAlone(bus.db, 'payment.failed', payloadOf('payment.failed'), { at: '4h' });
     await drain(bus.db, [], TWO_DAYS);
     expect(await happened(bus.db)).toEqual([1]);
     expect(await rows(bus.db, `select from events where topic = 'payment.failed'`)).toHaveLength(1);
@@ -222,7 +225,7 @@ describe('a timer that the catalog does not accept any more', () => {
     const id = await set(bus.db, 1, { at: '1h', timerKey: 'a' });
     await set(bus.db, 2, { at: '2h' });
     await rows(bus.db, `update timers set payload = payload || '{"currency": 7}' where id = $1`, [id]);
-    const unlisted = await emit(bus.db, 'payment.failed', payloadOf('payment.failed'), { at: '1h' });
+    const unlisted = await emitAlone(bus.db, 'payment.failed', payloadOf('payment.failed'), { at: '1h' });
     await rows(bus.db, `update timers set topic = 'payment.forgotten' where id = $1`, [unlisted.id]);
     await drain(bus.db, [], TWO_DAYS);
     expect(await happened(bus.db)).toEqual([2]);
@@ -266,7 +269,7 @@ describe('a timer that the catalog does not accept any more', () => {
 
   test.for<readonly [string, (db: Database) => Promise<unknown>, string]>([
     ['has moved', (db) => set(db, 3, { at: '1h', timerKey: 'a' }), 'moved by its producer'],
-    ['has cancelled', (db) => cancelTimer(db, 'payment.captured', 'a'), 'cancelled by its producer'],
+    ['has cancelled', (db) => cancelAlone(db, 'payment.captured', 'a'), 'cancelled by its producer'],
     [
       'has over HTTP cancelled',
       (db) => rows(db, `select postbud_cancel_timer_once_1('payment.captured', 'a', 'r1')`),
@@ -299,7 +302,7 @@ describe('an open transaction', () => {
     await set(bus.db, 1, { at: '1h' });
     await set(bus.db, 2, { at: '2h', timerKey: 'a' });
     await set(bus.db, 3, { at: '3h' });
-    await emit(bus.db, 'payment.failed', payloadOf('payment.failed'), { at: '4h' });
+    await emitAlone(bus.db, 'payment.failed', payloadOf('payment.failed'), { at: '4h' });
     const mover = await openTransaction(bus.url);
     await mover.emit('payment.captured', payment(4), { at: '90d', timerKey: 'a' });
     await drain(bus.db, [], TWO_DAYS);

@@ -5,12 +5,11 @@ import stringWidth from 'string-width';
 import { describe, expect, vi } from 'vitest';
 
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { HealthRecorder } from '../../lib/components/subscriber-health/recorder.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { problemValue } from '../../lib/platform/http/problem-codes.ts';
 import type { ProblemCode } from '../../lib/platform/http/problem-codes.ts';
-import { drainLive, emitPayments, payloadOf, rows } from '../support/bus.ts';
+import { drainLive, emitPayments, payloadOf, rows, emitAlone } from '../support/bus.ts';
 import { test } from '../support/cli-test.ts';
 import { ledger } from '../support/ledger.ts';
 import { CRON_SECRET } from '../support/operator-server.ts';
@@ -90,7 +89,7 @@ describe('webhooks', () => {
     bus,
     postbud,
   }) => {
-    await emit(bus.db, 'webhook.cardpayments.received', payloadOf('webhook.cardpayments.received'));
+    await emitAlone(bus.db, 'webhook.cardpayments.received', payloadOf('webhook.cardpayments.received'));
     await rows(
       bus.db,
       `insert into webhook_rejections (provider, reason, day, count, last_at, recent_at) values

@@ -3,11 +3,10 @@ import { setTimeout as realSleep } from 'node:timers/promises';
 import pg from 'pg';
 import { describe, expect, vi } from 'vitest';
 
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import type { Endpoint } from '../../lib/platform/http/guarded-endpoint.ts';
 import { MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { payloadOf, rows } from '../support/bus.ts';
+import { payloadOf, rows, emitAlone } from '../support/bus.ts';
 import { freePort } from '../support/postgres.ts';
 import { ProviderApis, STRIPE_KEY } from '../support/provider-apis.ts';
 
@@ -118,11 +117,11 @@ describe('GET /api/cron/relay', () => {
   });
 
   test('a cron run delivers for 70 seconds and reports what it did', async ({ bus: { db, url } }) => {
-    await emit(db, 'user.signed_in', payloadOf('user.signed_in'));
+    await emitAlone(db, 'user.signed_in', payloadOf('user.signed_in'));
     // Struck already: the strike would kick a relay of its own, and nobody could say which of the two delivers.
     const day = new Date().toISOString().slice(0, 10);
     const scheduledFor = `${day}T06:00:00.000Z`;
-    await emit(db, 'cron.daily.06_00', { day, scheduledFor }, { dedupeKey: day });
+    await emitAlone(db, 'cron.daily.06_00', { day, scheduledFor }, { dedupeKey: day });
     const { fetch } = await deployed({ CRON_SECRET: SECRET, DATABASE_URL: url });
     const trail = () => rows<{ topic: string }>(db, 'select topic from audit_log order by topic');
 
@@ -130,7 +129,7 @@ describe('GET /api/cron/relay', () => {
     const answering = fetch(call(`Bearer ${SECRET}`));
     while (!(await trail()).some(({ topic }) => topic === 'user.signed_in')) await realSleep(5);
     // What comes meanwhile is not left to the next minute: it goes with the next tick.
-    await emit(db, 'user.signed_in', payloadOf('user.signed_in'));
+    await emitAlone(db, 'user.signed_in', payloadOf('user.signed_in'));
     const response = await afterTicks(url, answering);
     vi.useRealTimers();
     expect(response.status).toBe(200);
@@ -170,7 +169,7 @@ describe('GET /api/cron/relay', () => {
       url,
       sleep(55 * SECOND).then(() => 'a while'),
     );
-    await emit(db, 'user.signed_in', payloadOf('user.signed_in'));
+    await emitAlone(db, 'user.signed_in', payloadOf('user.signed_in'));
     expect((await afterTicks(url, answering)).status).toBe(200);
     vi.useRealTimers();
     expect(await rows(db, `select topic from audit_log where topic = 'user.signed_in'`)).toHaveLength(1);
@@ -178,7 +177,7 @@ describe('GET /api/cron/relay', () => {
 
   test('a cron run delivers although surges cannot be looked for', async ({ bus: { db, url }, output }) => {
     await rows(db, 'alter table webhook_rejections rename to mislaid');
-    await emit(db, 'user.signed_in', payloadOf('user.signed_in'));
+    await emitAlone(db, 'user.signed_in', payloadOf('user.signed_in'));
     const { fetch } = await deployed({ CRON_SECRET: SECRET, DATABASE_URL: url });
     vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: Date.now() });
     const response = await afterTicks(url, fetch(call(`Bearer ${SECRET}`)));
@@ -194,7 +193,7 @@ describe('GET /api/cron/relay', () => {
     bus: { db, url },
     output,
   }) => {
-    await emit(db, 'user.signed_up', payloadOf('user.signed_up'));
+    await emitAlone(db, 'user.signed_up', payloadOf('user.signed_up'));
     const { fetch } = await deployed({
       CRON_SECRET: SECRET,
       DATABASE_URL: url,

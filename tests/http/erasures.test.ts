@@ -6,7 +6,7 @@ import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
-import { drainLive, payloadOf, rows } from '../support/bus.ts';
+import { drainLive, payloadOf, rows, emitAlone } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test as cliTest } from '../support/cli-test.ts';
 import { operatorRoutes } from '../support/operator-function.ts';
@@ -157,7 +157,7 @@ describe('an erasure over HTTP', () => {
 describe('the reason of an action', () => {
   /** A dead letter of an event about Kari Lunde, with its incident. */
   async function ofKari(bus: Bus) {
-    await emit(bus.db, 'user.profile.updated', payloadOf('user.profile.updated'));
+    await emitAlone(bus.db, 'user.profile.updated', payloadOf('user.profile.updated'));
     const refuse = () => {
       throw new PermanentError('refused');
     };

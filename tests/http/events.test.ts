@@ -1,6 +1,5 @@
 import { describe, expect } from 'vitest';
 
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { indexEvents } from '../../lib/components/identifiers/index-events.ts';
 import type { EventItem, EventList } from '../../lib/console/events/fields.ts';
 import { eventsQuery } from '../../lib/console/events/query.ts';
@@ -15,6 +14,7 @@ import {
   payloadOf,
   payment,
   rows,
+  emitAlone,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';
@@ -35,7 +35,7 @@ async function index({ db }: Bus): Promise<void> {
     text: `select setval('delivery_positions', nextval('delivery_positions') / 1024 * 1024 + 1024)`,
     values: [],
   });
-  await emit(db, 'user.signed_in', payloadOf('user.signed_in'));
+  await emitAlone(db, 'user.signed_in', payloadOf('user.signed_in'));
   await drainLive(db, []);
   await indexEvents({ db, until: Date.now() + 30_000 });
 }
@@ -52,8 +52,8 @@ async function inEachPlace(bus: Bus, ask: () => Promise<void>): Promise<void> {
 
 describe('a search', () => {
   test('an event is found by each of its ids and keys, wherever it is', async ({ bus, operators }) => {
-    const { id: cause } = await emit(bus.db, 'payment.captured', payment(1));
-    const { id } = await emit(
+    const { id: cause } = await emitAlone(bus.db, 'payment.captured', payment(1));
+    const { id } = await emitAlone(
       bus.db,
       'payment.captured',
       payloadOf('payment.captured', { bookingId: 'bkg_findme1' }),
@@ -105,7 +105,7 @@ describe('a search', () => {
     bus,
     operators,
   }) => {
-    const { id } = await emit(bus.db, 'webhook.cardpayments.received', {
+    const { id } = await emitAlone(bus.db, 'webhook.cardpayments.received', {
       eventId: 'evt_77',
       eventType: 'payment_intent.succeeded',
       body: { data: { object: { id: 'pi_77', receipt_email: 'kari@example.no' } } },
@@ -134,12 +134,12 @@ describe('a search', () => {
       note: 'kari-lunde/1985',
     };
     const metadata = { passport: 'CCC012346', id: 'fnr:01018512345' };
-    const { id } = await emit(bus.db, 'webhook.cardpayments.received', {
+    const { id } = await emitAlone(bus.db, 'webhook.cardpayments.received', {
       eventId: 'evt_78',
       eventType: 'payment_intent.succeeded',
       body: { ...personal, id: 'evt_78', data: { object: { ...personal, id: 'pi_78', metadata } } },
     });
-    await emit(bus.db, 'webhook.identityprovider.received', {
+    await emitAlone(bus.db, 'webhook.identityprovider.received', {
       eventId: 'evt_79',
       eventType: 'login.succeeded',
       body: { ...personal, data: { subject: 'sub-78', ...personal } },
@@ -155,7 +155,7 @@ describe('a search', () => {
     bus,
     operators,
   }) => {
-    await emit(bus.db, 'user.signed_up', payloadOf('user.signed_up', { email: 'kari.85@example.no' }), {
+    await emitAlone(bus.db, 'user.signed_up', payloadOf('user.signed_up', { email: 'kari.85@example.no' }), {
       correlationId: 'kari.85@example.no',
       dedupeKey: '01018512345',
       orderingKey: '+4791234567',
@@ -189,7 +189,7 @@ describe('a search', () => {
   }) => {
     const options = { correlationId: 'req-both' };
     const [payment1] = await emitPayments(bus.db, 1, 1, options);
-    const { id: signIn } = await emit(bus.db, 'user.signed_in', payloadOf('user.signed_in'), options);
+    const { id: signIn } = await emitAlone(bus.db, 'user.signed_in', payloadOf('user.signed_in'), options);
     await inEachPlace(bus, async () => {
       const found = async (query: Readonly<Record<string, string>>) =>
         idsOf(await list(operators, { q: 'req-both', ...query }));
@@ -260,7 +260,7 @@ describe('a list', () => {
     await drainLive(bus.db, [ledger()]);
     const held = await emitPayments(bus.db, 1, 4);
     await drainLive(bus.db, [ledger(refuse)]);
-    const { id: other } = await emit(bus.db, 'user.signed_in', payloadOf('user.signed_in'));
+    const { id: other } = await emitAlone(bus.db, 'user.signed_in', payloadOf('user.signed_in'));
     await drainLive(bus.db, []);
     const awaiting = await emitPayments(bus.db, 7, 9);
     const newestFirst = (...ids: readonly string[]) => ids.toReversed();
@@ -295,7 +295,8 @@ describe('a list', () => {
   test.for([{ topic: 'payment.captured' }, { topic: 'payment.captured', state: 'pending' }])(
     'events that are fanned out between two pages are missing from none and repeated on none: %j',
     async (query, { bus, operators }) => {
-      const idOf = async (number: number) => (await emit(bus.db, 'payment.captured', payment(number))).id;
+      const idOf = async (number: number) =>
+        (await emitAlone(bus.db, 'payment.captured', payment(number))).id;
       const ids = [await idOf(1), await idOf(2)];
       await drainLive(bus.db, []);
       for (let number = 3; number <= 9; number += 1) ids.push(await idOf(number));
@@ -317,7 +318,7 @@ describe('a list', () => {
     (query) => {
       const captured = async ({ db }: Bus, number: number) => (await emitPayments(db, number, number))[0]!;
       const refunded = async ({ db }: Bus) =>
-        (await emit(db, 'payment.refunded', payloadOf('payment.refunded'))).id;
+        (await emitAlone(db, 'payment.refunded', payloadOf('payment.refunded'))).id;
 
       test('no page leaves out an event that is in lanes and newer than those that wait', async ({
         bus,
@@ -365,7 +366,7 @@ describe('a list', () => {
     const open = await openTransaction(bus.url);
     await open.emit('payment.captured', payment(0));
     await emitPayments(bus.db, 1, 3);
-    const { id } = await emit(bus.db, 'payment.refunded', payloadOf('payment.refunded'));
+    const { id } = await emitAlone(bus.db, 'payment.refunded', payloadOf('payment.refunded'));
     await fanOut(bus.db);
     await rows(bus.db, `update events set created_at = created_at + interval '3 hours' where id = $1`, [id]);
     const query = eventsQuery.parse({ state: 'pending', since: '1h', limit: 2 });

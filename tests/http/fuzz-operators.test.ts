@@ -1,11 +1,10 @@
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { connect, migrate } from '../../lib/platform/db/connect.ts';
 import type { Connection } from '../../lib/platform/db/connect.ts';
-import { drainLive, payloadOf } from '../support/bus.ts';
+import { drainLive, payloadOf, emitAlone } from '../support/bus.ts';
 import { operatorFunction } from '../support/operator-function.ts';
 import { operatorSettings, operatorToken } from '../support/operator-token.ts';
 
@@ -27,7 +26,7 @@ beforeAll(async () => {
   connection = await connect('memory://');
   await migrate(connection.db);
   for (let index = 0; index < 3; index += 1) {
-    await emit(connection.db, 'payment.captured', payloadOf('payment.captured'));
+    await emitAlone(connection.db, 'payment.captured', payloadOf('payment.captured'));
   }
   await drainLive(connection.db, [ledger]);
   token = await operatorToken({ exp: Math.floor(Date.now() / 1000) + 3600 });

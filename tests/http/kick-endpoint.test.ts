@@ -72,9 +72,8 @@ describe('POST /api/kick', () => {
     async (by, { bus, output }) => {
       const { endpoint, work } = await deployed({ DATABASE_URL: bus.url });
       // The bus of this process hears nothing of the commit: another pool emits.
-      await (
-        await import('../../lib/elsewhere/emit/emit.ts')
-      ).emit(bus.db, 'user.signed_in', payloadOf('user.signed_in'));
+      const { emit: emitElsewhere } = await import('../../lib/elsewhere/emit/emit.ts');
+      await bus.db.transaction((tx) => emitElsewhere(tx, 'user.signed_in', payloadOf('user.signed_in')));
       const response = await endpoint.fetch(signed(by));
       expect([response.status, await response.json()]).toEqual([202, { accepted: true }]);
       await Promise.all(work);

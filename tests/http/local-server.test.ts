@@ -23,10 +23,9 @@ import { fileURLToPath } from 'node:url';
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { connect as connectDatabase } from '../../lib/platform/db/connect.ts';
 import type { Connection } from '../../lib/platform/db/connect.ts';
-import { payloadOf, rows } from '../support/bus.ts';
+import { payloadOf, rows, emitAlone } from '../support/bus.ts';
 import { expectDemo } from '../support/demo.ts';
 import { runProgram, startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';
@@ -487,8 +486,8 @@ describe('the local server with a database of its own', () => {
 
   test('a server beside a real database attaches no stand-ins and mails nobody', async () => {
     const { db } = connection;
-    await emit(db, 'payment.captured', payloadOf('payment.captured'));
-    await emit(db, 'user.signed_up', { ...payloadOf('user.signed_up'), email: 'kari@example.no' });
+    await emitAlone(db, 'payment.captured', payloadOf('payment.captured'));
+    await emitAlone(db, 'user.signed_up', { ...payloadOf('user.signed_up'), email: 'kari@example.no' });
     const statement = `
       select topic, subscriber, state::text from deliveries join lanes on lanes.id = lane_id
       where topic <> 'cron.daily.06_00' order by topic, subscriber`;

@@ -14,11 +14,10 @@ import type { MessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
 import type { SendGridStandIn } from '../../dev/stand-ins/sendgrid.ts';
 import document from '../../docs/openapi.json' with { type: 'json' };
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
 import type { Connection } from '../../lib/platform/db/connect.ts';
 import { AnswerJudge } from '../support/answer-judge.ts';
-import { payloadOf, rows } from '../support/bus.ts';
+import { payloadOf, rows, emitAlone } from '../support/bus.ts';
 import { exchangesOf, operationsOf, send, sendExample } from '../support/contract.ts';
 import type { DocumentedOperation, OpenApiDocument, Target } from '../support/contract.ts';
 import { startLocalServer } from '../support/local-server.ts';
@@ -106,9 +105,9 @@ const PACED_REPLAY = '019c7f41-2c3d-7e10-8a6b-0d4f5e6a7b90';
 /** Dead letters, and a lane that waits for a retry: what operators come for. */
 async function makeTrouble({ db }: Connection): Promise<void> {
   for (const disputeId of [HOPELESS, HOPELESS, HOPELESS, 'dsp_41', 'dsp_42']) {
-    await emit(db, 'payment.dispute.closed', payloadOf('payment.dispute.closed', { disputeId }));
+    await emitAlone(db, 'payment.dispute.closed', payloadOf('payment.dispute.closed', { disputeId }));
   }
-  await emit(db, 'booking.reminder.due', payloadOf('booking.reminder.due', {}), { at: '24h' });
+  await emitAlone(db, 'booking.reminder.due', payloadOf('booking.reminder.due', {}), { at: '24h' });
   // Subscribers of an earlier release.
   await rows(
     db,

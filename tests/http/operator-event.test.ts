@@ -1,9 +1,8 @@
 import { describe, expect } from 'vitest';
 
 import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
-import { drainLive, payloadOf, rows } from '../support/bus.ts';
+import { drainLive, payloadOf, rows, emitAlone } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { BROWSER, HOME, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
@@ -72,7 +71,7 @@ describe('the page of an event', () => {
     const [dead] = await operators.died(1);
     const { text } = await operators.ask(`/events/${await eventOf(bus, dead!)}`, { accept: BROWSER });
     expect(text).toContain(`/replay?deliveryIds=${dead}"`);
-    const { id } = await emit(bus.db, 'payment.captured', payloadOf('payment.captured'));
+    const { id } = await emitAlone(bus.db, 'payment.captured', payloadOf('payment.captured'));
     await drainLive(bus.db, operators.attached);
     expect((await operators.ask(`/events/${id}`, { accept: BROWSER })).text).toMatch(
       /\/replay\?deliveryIds=[\d-]+&amp;include=all"/,
@@ -116,7 +115,7 @@ describe('personal data', () => {
     bus,
     operators,
   }) => {
-    const { id } = await emit(bus.db, 'user.profile.updated', payload);
+    const { id } = await emitAlone(bus.db, 'user.profile.updated', payload);
     const hidden = await operators.ask(`/events/${id}`);
     expect(hidden.text).not.toMatch(/kanarifugl|kari@example/i);
     expect(hidden.json['event']).toMatchObject({ isRevealed: false, payload: { name: '[hidden]' } });
@@ -145,7 +144,7 @@ describe('personal data', () => {
     bus,
     operators,
   }) => {
-    const { id } = await emit(bus.db, 'payment.captured', payloadOf('payment.captured'));
+    const { id } = await emitAlone(bus.db, 'payment.captured', payloadOf('payment.captured'));
     const { status, headers } = await operators.ask(`/events/${id}/reveal`, {
       accept: BROWSER,
       form: { reason: 'the tenant asks' },
@@ -163,7 +162,7 @@ describe('personal data', () => {
   });
 
   test('in an error is hidden in the sentence too', async ({ bus, operators }) => {
-    const { id } = await emit(bus.db, 'user.profile.updated', payload);
+    const { id } = await emitAlone(bus.db, 'user.profile.updated', payload);
 
     const failing = attach('audit', {
       'user.profile.updated': () => {

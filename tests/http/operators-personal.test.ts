@@ -4,12 +4,11 @@ import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
 import type { Topic } from '../../lib/bus/catalog/topic.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { attach, subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
 import { personalTexts } from '../../lib/platform/masking/personal.ts';
-import { drainLive, openBus, payloadOf, rows } from '../support/bus.ts';
+import { drainLive, openBus, payloadOf, rows, emitAlone } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { BROWSER, Operators } from '../support/operator-test.ts';
 import type { Sent } from '../support/operator-test.ts';
@@ -106,7 +105,7 @@ describe('personal data in dead letters and in their errors', () => {
   let letters: Letter[];
   beforeAll(async () => {
     operators.attached = indiscreet();
-    for (const topic of TOPICS) await emit(bus.db, topic, canariesOf(topic) as never);
+    for (const topic of TOPICS) await emitAlone(bus.db, topic, canariesOf(topic) as never);
     await drainLive(bus.db, operators.attached);
     letters = await dead();
   });
@@ -242,7 +241,7 @@ describe('a payload that does not fit, and an error about somebody else', () => 
   /** Has accounting refuse a payment for a reason. @returns the dead letter's id. */
   async function diedOf(reason: string, payload: object | null = null): Promise<string> {
     await bus.reset();
-    await emit(bus.db, 'payment.captured', payloadOf('payment.captured'));
+    await emitAlone(bus.db, 'payment.captured', payloadOf('payment.captured'));
     if (payload) await rows(bus.db, 'update events set payload = $1::text::jsonb', [JSON.stringify(payload)]);
     operators.attached = [
       subscriber('accounting', {
@@ -336,7 +335,7 @@ describe('a payload that does not fit, and an error about somebody else', () => 
         },
       }),
     ];
-    await emit(bus.db, 'payment.captured', payloadOf('payment.captured'));
+    await emitAlone(bus.db, 'payment.captured', payloadOf('payment.captured'));
     await drainLive(bus.db, operators.attached);
     const [waiting] = await failing();
     const reason = 'kanarifugl@example.no asked for it';
@@ -349,7 +348,7 @@ describe('a long text of a person’s own', () => {
   test('a long personal text is masked in an error that was cut in the middle of it', async () => {
     await bus.reset();
     const purpose = 'Kanarifugl '.repeat(400).trim();
-    await emit(bus.db, 'booking.created', payloadOf('booking.created', { purpose }));
+    await emitAlone(bus.db, 'booking.created', payloadOf('booking.created', { purpose }));
     operators.attached = [
       subscriber('audit', {
         'booking.created': (event) => {
@@ -367,7 +366,7 @@ describe('a long text of a person’s own', () => {
   test('an e-mail address is masked in an error that was cut within it', async () => {
     await bus.reset();
     const email = 'kanarifugl@bærum.kommune.no';
-    await emit(bus.db, 'booking.created', payloadOf('booking.created', { email }));
+    await emitAlone(bus.db, 'booking.created', payloadOf('booking.created', { email }));
     operators.attached = [
       subscriber('audit', {
         'booking.created': () => {
@@ -387,7 +386,7 @@ describe('the kind of an error', () => {
     'the kind of an error is masked like its message, after the first of %i attempts',
     async (maxAttempts) => {
       await bus.reset();
-      await emit(bus.db, 'payment.captured', payloadOf('payment.captured'));
+      await emitAlone(bus.db, 'payment.captured', payloadOf('payment.captured'));
       const code = 'no user kanarifugl@example.no';
       operators.attached = [
         subscriber(

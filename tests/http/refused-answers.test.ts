@@ -4,13 +4,12 @@ import { gzipSync } from 'node:zlib';
 import { describe, expect } from 'vitest';
 
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { relay } from '../../lib/bus/relay/relay.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
-import { deliveriesOf, payloadOf, rows } from '../support/bus.ts';
+import { deliveriesOf, payloadOf, rows, emitAlone } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { BROWSER, test as operatorTest } from '../support/operator-test.ts';
 import { openReceiver } from '../support/receiver.ts';
@@ -32,7 +31,7 @@ const test = operatorTest
     ) => {
       receiver.behave = behave;
       for (const name of names)
-        await emit(bus.db, 'inquiry.submitted', payloadOf('inquiry.submitted', { ...NAMED, name }));
+        await emitAlone(bus.db, 'inquiry.submitted', payloadOf('inquiry.submitted', { ...NAMED, name }));
       const attached = remoteSubscriber({ name: 'intelligence', url: receiver.url, secret, isBatch });
       await relay({ db: bus.db, subscribers: [attached], until: Date.now() + 45 * SECOND });
       const [delivery] = await deliveriesOf(bus.db, 'intelligence');
@@ -251,7 +250,8 @@ describe('what a component says when it refuses events', () => {
   }) => {
     const causes = ['account closed', 'unknown booking bkg_4821', 'unknown booking bkg_77'];
     receiver.behave = (response) => says(causes[receiver.got.length - 1]!, 'text/plain', 410)(response);
-    for (const _ of causes) await emit(bus.db, 'inquiry.submitted', payloadOf('inquiry.submitted', NAMED));
+    for (const _ of causes)
+      await emitAlone(bus.db, 'inquiry.submitted', payloadOf('inquiry.submitted', NAMED));
     const attached = remoteSubscriber({ name: 'intelligence', url: receiver.url, secret });
     await relay({ db: bus.db, subscribers: [attached], until: Date.now() + 45 * SECOND });
     const { json: letters } = await operators.ask('/dead-letters');
@@ -268,7 +268,9 @@ describe('what a component says when it refuses events', () => {
   test('is in an outage’s incident, without personal data', async ({ bus, operators, receiver }) => {
     receiver.behave = says('down until 04:00, says Sigrid Aasen', 'text/plain', 503);
     for (const key of ['a', 'b', 'c'])
-      await emit(bus.db, 'inquiry.submitted', payloadOf('inquiry.submitted', NAMED), { orderingKey: key });
+      await emitAlone(bus.db, 'inquiry.submitted', payloadOf('inquiry.submitted', NAMED), {
+        orderingKey: key,
+      });
     const attached = remoteSubscriber({ name: 'intelligence', url: receiver.url, secret, outage: 'wait' });
     await relay({ db: bus.db, subscribers: [attached], until: Date.now() + 45 * SECOND });
     const { json } = await operators.ask('/incidents');
@@ -290,7 +292,7 @@ describe('what a component says when it refuses events', () => {
   }) => {
     const words = (number: number) => number.toString(26).replaceAll(/\d/g, (digit) => 'qrstuvwxyz'[+digit]!);
     for (let number = 0; number < 130; number += 1)
-      await emit(bus.db, 'inquiry.submitted', payloadOf('inquiry.submitted', NAMED));
+      await emitAlone(bus.db, 'inquiry.submitted', payloadOf('inquiry.submitted', NAMED));
     let handled = 0;
     const refusing = subscriber('intelligence', {
       'inquiry.submitted': () => {

@@ -3,11 +3,18 @@ import type { ServerResponse } from 'node:http';
 import { Webhook } from 'standardwebhooks';
 import { describe, expect } from 'vitest';
 
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test as busTest } from '../support/bus-test.ts';
-import { START, contradictions, deliveriesOf, drain, emitPayments, idsInOrder } from '../support/bus.ts';
+import {
+  START,
+  contradictions,
+  deliveriesOf,
+  drain,
+  emitPayments,
+  idsInOrder,
+  emitAlone,
+} from '../support/bus.ts';
 import { answer, openReceiver } from '../support/receiver.ts';
 import type { Got } from '../support/receiver.ts';
 
@@ -86,7 +93,11 @@ describe('a component elsewhere that takes batches', () => {
     receiver.got = [];
     for (const kib of [400, 400, 400, 1500, 10]) {
       const body = { padding: 'x'.repeat(kib * 1024) };
-      await emit(bus.db, 'webhook.cardpayments.received', { eventId: `evt_${kib}`, eventType: null, body });
+      await emitAlone(bus.db, 'webhook.cardpayments.received', {
+        eventId: `evt_${kib}`,
+        eventType: null,
+        body,
+      });
     }
     await drain(bus.db, [component]);
     expect(receiver.got.map(({ body }) => (JSON.parse(body) as unknown[]).length)).toEqual([2, 1, 1, 1]);

@@ -1,7 +1,6 @@
 import { describe, expect, vi } from 'vitest';
 
-import { emit } from '../../lib/bus/outbox/emit.ts';
-import { drain, payloadOf, rows } from '../support/bus.ts';
+import { drain, payloadOf, rows, emitAlone } from '../support/bus.ts';
 import { test } from '../support/cli-test.ts';
 import { BROWSER } from '../support/operator-test.ts';
 import { approved, batch, deployed } from '../support/posted-events.ts';
@@ -15,8 +14,8 @@ describe('an operator', () => {
     postbud,
   }) => {
     for (const id of ['bkg_1', 'bkg_2'])
-      await emit(bus.db, 'booking.reminder.due', remind(id), { at: '24h', timerKey: id });
-    await emit(bus.db, 'payment.captured', payloadOf('payment.captured'), { at: '1h' });
+      await emitAlone(bus.db, 'booking.reminder.due', remind(id), { at: '24h', timerKey: id });
+    await emitAlone(bus.db, 'payment.captured', payloadOf('payment.captured'), { at: '1h' });
     const all = await postbud('timers --json');
     expect(all.json()).toMatchObject({ items: [{ topic: 'payment.captured' }, {}, {}], nextCursor: null });
     const one = await postbud('timers --topic booking.reminder.due --key bkg_2 --json');
@@ -46,7 +45,7 @@ describe('an operator', () => {
     postbud,
   }) => {
     for (const id of Array.from({ length: 60 }, (_, index) => `bkg_${index}`))
-      await emit(bus.db, 'booking.reminder.due', remind(id), { at: '24h', timerKey: id });
+      await emitAlone(bus.db, 'booking.reminder.due', remind(id), { at: '24h', timerKey: id });
     const first = await postbud('timers');
     expect([first.out.match(/bkg_\d+/g)!.length, first.out]).toEqual([
       40,
@@ -66,7 +65,7 @@ describe('an operator', () => {
     operators,
     postbud,
   }) => {
-    const { id } = await emit(bus.db, 'booking.reminder.due', remind('bkg_1'), { at: '1h' });
+    const { id } = await emitAlone(bus.db, 'booking.reminder.due', remind('bkg_1'), { at: '1h' });
     await rows(bus.db, `update timers set payload = '{}' where id = $1`, [id]);
     await drain(bus.db, [], HOURS_48);
     const listed = await postbud('set-aside');

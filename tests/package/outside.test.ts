@@ -204,7 +204,7 @@ describe('the package in a repository outside this one', () => {
     expect(output.trim().split('\n')).toEqual([
       // Its handler fails, then it is delivered, then it comes again.
       ...clients.map((name) => `${name}: 500 204 204, 1 effect`),
-      expect.stringContaining('expected the client of a transaction, got a pool'),
+      expect.stringContaining('emit takes a transaction, got a pool'),
       'done',
     ]);
     const ids = await rows<{ id: string }>(

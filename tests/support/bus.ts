@@ -6,7 +6,7 @@ import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import type { PayloadInput, TopicName } from '../../lib/bus/catalog/catalog.ts';
 import type { LaneOutcome, Settled } from '../../lib/bus/deliveries/settle.ts';
 import { takeTurn } from '../../lib/bus/deliveries/turn.ts';
-import { emit } from '../../lib/bus/outbox/emit.ts';
+import { cancelTimer, emit } from '../../lib/bus/outbox/emit.ts';
 import type { EmitOptions } from '../../lib/bus/outbox/emit.ts';
 import { relay } from '../../lib/bus/relay/relay.ts';
 import type { RelayOptions, RelayReport } from '../../lib/bus/relay/relay.ts';
@@ -116,6 +116,19 @@ export async function drainLive(
   subscribers: readonly AttachedSubscriber[],
 ): Promise<RelayReport> {
   return await relay({ db, subscribers, until: Date.now() + 45_000 });
+}
+
+/** Emits in a transaction of its own. */
+export async function emitAlone<Name extends TopicName>(
+  db: Database,
+  ...event: [topic: Name, payload: PayloadInput<Name>, options?: EmitOptions]
+): Promise<{ id: string }> {
+  return await db.transaction(async (tx) => await emit(tx, ...event));
+}
+
+/** Cancels a timer in a transaction of its own. */
+export async function cancelAlone(db: Database, topic: TopicName, timerKey: string): Promise<boolean> {
+  return await db.transaction(async (tx) => await cancelTimer(tx, topic, timerKey));
 }
 
 /** Makes a valid payload: the catalog's example with these fields. */

@@ -1,8 +1,7 @@
 import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
-import { emit } from '../../lib/bus/outbox/emit.ts';
 import type { PaymentIntent } from '../../lib/components/payments.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
-import { rows } from './bus.ts';
+import { rows, emitAlone } from './bus.ts';
 
 export const card: PaymentIntent = {
   id: 'pi_1',
@@ -85,7 +84,7 @@ export async function webhookOf(
   received += 1;
   const named = body['type'] ?? body['name'];
   const eventType = typeof named === 'string' ? named : null;
-  const { id } = await emit(db, `webhook.${provider}.received`, {
+  const { id } = await emitAlone(db, `webhook.${provider}.received`, {
     eventId: `evt_${received}`,
     eventType,
     body,

@@ -102,6 +102,7 @@ test('a database of another client hands its own transaction to handlers, and do
 
 /** As Kysely has it. */
 interface KyselyTransaction {
+  readonly isTransaction: true;
   executeQuery<Row>(query: { readonly sql: string; readonly brand?: Row }): Promise<{ readonly rows: Row[] }>;
 }
 declare const kysely: {

@@ -8,7 +8,6 @@ import type { Behaviour, SendGridStandIn } from '../../dev/stand-ins/sendgrid.ts
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
 import type { Topic } from '../../lib/bus/catalog/topic.ts';
-import { cancelTimer } from '../../lib/bus/outbox/emit.ts';
 import { topicsOf } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { audit } from '../../lib/components/audit.ts';
@@ -23,7 +22,7 @@ import type { Config } from '../../lib/platform/config.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { endpoint } from '../../lib/platform/http/endpoint.ts';
 import { DAY, HOUR, instantOf, MINUTE, SECOND } from '../../lib/platform/time.ts';
-import { contradictions, rows } from '../support/bus.ts';
+import { contradictions, rows, cancelAlone } from '../support/bus.ts';
 import { card, cardSucceeded } from '../support/payments.ts';
 import { busTest, eventsOf, testOn, webhook } from '../support/test-bus.ts';
 import { endLimit } from '../support/waits.ts';
@@ -238,7 +237,7 @@ describe('notifications', () => {
       await book(bus.db, { bookingId: 'bkg_1', email: 'kari@example.no', ...times });
       await book(bus.db, { bookingId: 'bkg_2', email: 'ola@example.no', ...times });
       await bus.drain();
-      await cancelTimer(bus.db, 'booking.reminder.due', 'bkg_2');
+      await cancelAlone(bus.db, 'booking.reminder.due', 'bkg_2');
       const mailed = sendGrid.mails.length;
       expect(mailed).toBe(before + 2);
       bus.clock.advance(2 * DAY - MINUTE);

@@ -20,4 +20,5 @@ export interface Transaction {
   /** Runs a statement without parameters. */
   execute(statement: string): PromiseLike<Rows>;
   transaction<Result>(body: (tx: Transaction) => Promise<Result>): Promise<Result>;
+  rollback(): never;
 }

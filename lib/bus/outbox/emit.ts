@@ -1,4 +1,4 @@
-import { requireTransaction } from '../../platform/db/callers-transaction.ts';
+import { inTransactionOf } from '../../platform/db/callers-transaction.ts';
 import type { Transaction } from '../../platform/db/callers-transaction.ts';
 import { inSendSpan } from '../../platform/telemetry/event.ts';
 import type { PayloadInput, TopicName } from '../catalog/catalog.ts';
@@ -9,6 +9,7 @@ import type { EmitOptions } from './record.ts';
 export { InvalidPayload, NotYourTopic, UnknownTopic } from './errors.ts';
 export type { EmitOptions } from './record.ts';
 export { cancelTimer } from './timers.ts';
+export { NotInTransaction } from '../../platform/db/callers-transaction.ts';
 export type { Transaction } from '../../platform/db/callers-transaction.ts';
 
 /**
@@ -27,7 +28,7 @@ export type { Transaction } from '../../platform/db/callers-transaction.ts';
  * @returns the event's id, a UUIDv7; with a `dedupeKey` that was used before, the id of that event. A timer that is moved
  *   becomes an event of another id, the one that this returns.
  * @throws InvalidPayload or UnknownTopic before anything is sent to the database, so that the transaction can go on;
- *   TypeError for a pool.
+ *   NotInTransaction, and then nothing is stored.
  */
 export async function emit<Name extends TopicName>(
   tx: Transaction,
@@ -35,8 +36,10 @@ export async function emit<Name extends TopicName>(
   payload: PayloadInput<Name>,
   options: EmitOptions = {},
 ): Promise<{ id: string }> {
-  requireTransaction(tx);
-  const recorded = async () => ({ id: await store(tx, outboxEvent(topic, payload, options)) });
+  const recorded = async () => {
+    const event = outboxEvent(topic, payload, options);
+    return { id: await inTransactionOf(tx, 'emit', async () => await store(tx, event)) };
+  };
   if (options.traceparent !== undefined) return await recorded();
   return await inSendSpan(topic, async (sent) => {
     const { id } = await recorded();

@@ -1,5 +1,6 @@
+import { MAYBE_FIRST_WRITE } from '../../platform/db/callers-transaction.ts';
 import { noteDue } from '../../platform/db/commits.ts';
-import { run } from '../../platform/db/statement.ts';
+import { isOurs, run } from '../../platform/db/statement.ts';
 import type { Executor } from '../../platform/db/statement.ts';
 import { eventValues, recordingStatement } from './record.ts';
 import type { OutboxEvent } from './record.ts';
@@ -12,7 +13,10 @@ import type { OutboxEvent } from './record.ts';
  */
 export async function store(tx: Executor, event: OutboxEvent): Promise<string> {
   if (event.timer) return await setTimer(tx, event, event.timer);
-  const [row] = await run<{ id: string; backend: number }>(tx, insertEvent(event));
+  const [row] = await run<{ id: string; backend: number }>(
+    tx,
+    (isOurs(tx) ? insertEvent : insertByOthers)(event),
+  );
   if (row) {
     noteDue(tx, row.backend);
     return row.id;
@@ -25,10 +29,12 @@ export async function store(tx: Executor, event: OutboxEvent): Promise<string> {
   return earlier!.id;
 }
 
-const insertEvent = recordingStatement({
-  name: 'postbud_emit',
-  select: 'select id::text, pg_backend_pid() as backend from event',
-});
+const EMIT = { name: 'postbud_emit', select: 'select id::text, pg_backend_pid() as backend from event' };
+
+/** In our own transactions, which are known to be some. */
+const insertEvent = recordingStatement(EMIT);
+
+const insertByOthers = recordingStatement({ ...EMIT, lock: `, ${MAYBE_FIRST_WRITE}` });
 
 async function setTimer(
   tx: Executor,
@@ -45,6 +51,7 @@ async function setTimer(
 }
 
 const SET_TIMER = `
+  with first_write as materialized (select ${MAYBE_FIRST_WRITE})
   select postbud_set_timer_1($1::uuid, $2::text, $11::text,
     coalesce($12::text::timestamptz, clock_timestamp() + $13::float8 * interval '1 millisecond'), $3::text::jsonb,
-    $4::smallint, $5::text, $6::text, $7::text, $8::text, $9::text, $10::text)::text as id`;
+    $4::smallint, $5::text, $6::text, $7::text, $8::text, $9::text, $10::text)::text as id from first_write`;

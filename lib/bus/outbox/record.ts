@@ -92,7 +92,6 @@ function timerOf(topic: string, { at, timerKey }: EmitOptions): OutboxEvent['tim
     if (timerKey !== undefined) throw refuse('timerKey', 'expected with at');
     return null;
   }
-  if (timerKey === '') throw refuse('timerKey', 'expected 1 to 255 characters');
   const due = readDue(at);
   if ('expected' in due) throw refuse('at', due.expected);
   return { ...due, key: timerKey ?? null };
@@ -108,12 +107,17 @@ export function assertStorable(topic: string, payload: unknown, options: EmitOpt
   const issues = unstorable(payload);
   for (const [option, value] of Object.entries(options)) {
     // An index entry holds about 2,700 bytes, and these are keys, not prose.
+    if (value === '' && KEYS.has(option))
+      issues.push({ path: option, message: 'expected 1 to 255 characters' });
     if (typeof value === 'string' && value.length > 255)
       issues.push({ path: option, message: 'expected at most 255 characters' });
     noteUnstorable(value, [option], issues);
   }
   if (issues.length > 0) throw new InvalidPayload(topic, issues);
 }
+
+/** An empty one would be the same for all events of the topic. */
+const KEYS: ReadonlySet<string> = new Set(['dedupeKey', 'timerKey']);
 
 /** A statement that records an event together with rows of its caller. */
 interface Recording {
@@ -125,6 +129,8 @@ interface Recording {
   readonly parameters?: number;
   /** Selects one row to record the event, or none to leave it out. */
   readonly from?: string;
+  /** More terms of the first select, each with a comma before it. */
+  readonly lock?: string;
   /** The final select, which returns the statement's rows. */
   readonly select: string;
 }
@@ -138,7 +144,14 @@ interface Recording {
  *
  * @returns a function of the event and the values of the caller's parameters.
  */
-export function recordingStatement({ name, ctes = '', parameters = 0, from = '', select }: Recording) {
+export function recordingStatement({
+  name,
+  ctes = '',
+  parameters = 0,
+  from = '',
+  lock = '',
+  select,
+}: Recording) {
   const at = (index: number) => `$${parameters + index}`;
   const text = `
     with ${ctes}
@@ -146,7 +159,7 @@ export function recordingStatement({ name, ctes = '', parameters = 0, from = '',
       select pg_advisory_xact_lock_shared(${EMITTER_LOCKS}, hashtext(${at(2)}::text)),
         pg_advisory_xact_lock_shared(${EMITTING_BACKENDS}, pg_backend_pid()),
         -- Subscribers elsewhere are told what they can't forget: it is on disk by then.
-        case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end ${from}
+        case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end ${lock} ${from}
     ),
     event as (
       insert into events (id, topic, payload, version, producer, subscribers, open, ordering_key, dedupe_key,

@@ -1,5 +1,6 @@
 import type { OutboxEvent } from '../../bus/outbox/record.ts';
 import { callErrorOf } from '../../bus/outbox/refusal.ts';
+import { MAYBE_FIRST_WRITE } from '../../platform/db/callers-transaction.ts';
 import { noteDue } from '../../platform/db/commits.ts';
 import { run } from '../../platform/db/statement.ts';
 import type { Executor } from '../../platform/db/statement.ts';
@@ -42,9 +43,10 @@ export async function store(tx: Executor, event: OutboxEvent): Promise<string> {
 
 // With every schema, whatever the caller's search path is. The clock alone has none: in `postbud/testing` it is the test's.
 const CALL = `
+  with first_write as materialized (select ${MAYBE_FIRST_WRITE})
   select public.postbud_emit($1::pg_catalog.text, $2::pg_catalog.text::pg_catalog.jsonb,
     ordering_key => $3::pg_catalog.text, dedupe_key => $4::pg_catalog.text, correlation_id => $5::pg_catalog.text,
     causation_id => $6::pg_catalog.text, traceparent => $7::pg_catalog.text, version => $8::pg_catalog.text::int,
     at => coalesce($9::pg_catalog.timestamptz, clock_timestamp() operator(pg_catalog.+)
       ($10::pg_catalog.float8 operator(pg_catalog.*) interval '1 millisecond')),
-    timer_key => $11::pg_catalog.text)::pg_catalog.text as id`;
+    timer_key => $11::pg_catalog.text)::pg_catalog.text as id from first_write`;

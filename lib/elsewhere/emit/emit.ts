@@ -1,6 +1,13 @@
 // What a producer in another repository imports as `postbud/emit`.
 
-export { cancelTimer, emit, InvalidPayload, NotYourTopic, UnknownTopic } from '../../bus/outbox/emit.ts';
+export {
+  cancelTimer,
+  emit,
+  InvalidPayload,
+  NotInTransaction,
+  NotYourTopic,
+  UnknownTopic,
+} from '../../bus/outbox/emit.ts';
 export type { EmitOptions, Transaction } from '../../bus/outbox/emit.ts';
 export {
   fromKnex,

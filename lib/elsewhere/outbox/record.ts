@@ -6,7 +6,7 @@ import { dueMsOf } from '../../bus/outbox/due.ts';
 import { InvalidPayload, UnknownTopic } from '../../bus/outbox/errors.ts';
 import { assertStorable, outboxEvent } from '../../bus/outbox/record.ts';
 import type { EmitOptions } from '../../bus/outbox/record.ts';
-import { requireTransaction } from '../../platform/db/callers-transaction.ts';
+import { inTransactionOf, MAYBE_FIRST_WRITE } from '../../platform/db/callers-transaction.ts';
 import type { Transaction } from '../../platform/db/callers-transaction.ts';
 import { run } from '../../platform/db/statement.ts';
 import { instantOf } from '../../platform/time.ts';
@@ -24,7 +24,7 @@ export type RecordOptions = EmitOptions;
  * @param options as for `emit`.
  * @returns the event's id at its source: the `dedupeKey`, or else a UUIDv7. The bus gives it an id of its own.
  * @throws InvalidPayload or UnknownTopic before anything is sent to the database, so that the transaction can go on;
- *   TypeError for a pool.
+ *   NotInTransaction, and then nothing is stored.
  */
 export async function record<Name extends TopicName>(
   tx: Transaction,
@@ -32,7 +32,6 @@ export async function record<Name extends TopicName>(
   payload: PayloadInput<Name>,
   options: RecordOptions = {},
 ): Promise<{ id: string }> {
-  requireTransaction(tx);
   const event = outboxEvent(topic, payload, options);
   requireKeys(topic, options);
   const id = event.dedupeKey ?? event.id;
@@ -56,7 +55,7 @@ export async function record<Name extends TopicName>(
   };
   const text = JSON.stringify(written);
   requireSize(topic, text);
-  await run(tx, { text: RECORD, values: [topic, id, text] });
+  await store(tx, 'record', [topic, id, text]);
   return { id };
 }
 
@@ -64,17 +63,20 @@ export async function record<Name extends TopicName>(
  * Records that a timer is to be cancelled, in the service's transaction: the bus is told in its turn, after what was recorded
  * before. Whether it was in time only the bus knows.
  *
- * @throws UnknownTopic; InvalidPayload for a key that no timer can have; TypeError for a pool.
+ * @throws UnknownTopic; InvalidPayload for a key that no timer can have; NotInTransaction.
  */
 export async function cancelTimer(tx: Transaction, topic: TopicName, timerKey: string): Promise<void> {
-  requireTransaction(tx);
   if (!isTopicName(topic)) throw new UnknownTopic(topic);
   assertStorable(topic, null, { timerKey });
   requireKeys(topic, { timerKey });
   const id = uuidv7();
   const source = catalog[topic].producer;
   const written = { specversion: '1.0', id, source, type: topic, at: 'never', timerkey: timerKey };
-  await run(tx, { text: RECORD, values: [topic, id, JSON.stringify(written)] });
+  await store(tx, 'cancelTimer', [topic, id, JSON.stringify(written)]);
+}
+
+async function store(tx: Transaction, call: string, values: readonly string[]): Promise<void> {
+  await inTransactionOf(tx, call, async () => await run(tx, { text: RECORD, values }));
 }
 
 /** Refuses the empty keys that the bus refuses: nothing behind them in the outbox would be sent. */
@@ -98,7 +100,8 @@ function requireSize(topic: TopicName, event: string): void {
 // from. One is enough for a transaction, whose settings go with it: at its end, and where it is rolled back to a savepoint. A
 // role that may not read the sequence takes 0.
 const RECORD = `
-  with recording as materialized (
+  with first_write as materialized (select ${MAYBE_FIRST_WRITE}),
+  recording as materialized (
     select set_config('postbud.recording', 'on', true),
       case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end,
       pg_advisory_xact_lock_shared(${RECORDING}, case
@@ -109,5 +112,5 @@ const RECORD = `
     where current_setting('postbud.recording', true) is distinct from 'on'
   )
   insert into postbud_outbox (topic, id, event)
-  select $1::text, $2::text, $3::text::jsonb from (select) as one left join recording on true
+  select $1::text, $2::text, $3::text::jsonb from first_write left join recording on true
   on conflict (topic, id) do nothing`;

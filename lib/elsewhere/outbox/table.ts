@@ -1,9 +1,12 @@
 /**
- * The statements that make the outbox's tables, for a migration of the service. Run again they change nothing.
+ * The statements that make the outbox's tables, for a migration of the service. Run again they change nothing, but
+ * that a table of an earlier release gets what it lacks.
  *
  * `postbud_outbox` has what is to be forwarded: `place` is the order of creation; `event` a CloudEvent; `id` its id, by which
  * the bus knows it when it comes twice. `postbud_outbox_refused` has what the bus refused for good. Such an event is set
  * aside while it is in both and nothing was decided; `event` is kept of one that was discarded.
+ *
+ * The triggers refuse what `record` wrote outside of a transaction, as `postbud_require_transaction_1` does at the bus.
  */
 export const OUTBOX_TABLE = `
   create table if not exists postbud_outbox (
@@ -27,7 +30,33 @@ export const OUTBOX_TABLE = `
     decided_at timestamptz,
     event jsonb,
     primary key (place, recorded_at)
-  );`;
+  );
+  create or replace function postbud_require_transaction() returns trigger language plpgsql as $$
+  begin
+    if tg_when = 'BEFORE' then
+      execute format('set constraints %I.postbud_in_transaction deferred', tg_table_schema);
+      return new;
+    end if;
+    if current_setting('postbud.first_write', true) = statement_timestamp()::text then
+      raise exception using errcode = 'PB006', message = 'PB006: this is not in a transaction';
+    end if;
+    return null;
+  end
+  $$;
+  do $$
+  begin
+    if not exists (
+      select from pg_trigger where tgrelid = 'postbud_outbox'::regclass and tgname = 'postbud_in_transaction'
+    ) then
+      create trigger postbud_deferred_in_transaction before insert on postbud_outbox
+        for each row when (current_setting('postbud.first_write', true) = statement_timestamp()::text)
+        execute function postbud_require_transaction();
+      create constraint trigger postbud_in_transaction after insert on postbud_outbox deferrable initially deferred
+        for each row when (current_setting('postbud.first_write', true) = statement_timestamp()::text)
+        execute function postbud_require_transaction();
+    end if;
+  end
+  $$;`;
 
 /**
  * The class of the advisory lock that a transaction holds, shared, from its first event to its end. The key's second half

@@ -125,7 +125,8 @@ export class TestBus {
       ([, value]) => value !== undefined,
     );
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- emit checks it
-    return await emit(this.#database.db, topic, Object.fromEntries(payload) as PayloadInput<Name>, options);
+    const given = Object.fromEntries(payload) as PayloadInput<Name>;
+    return await this.#database.db.transaction(async (tx) => await emit(tx, topic, given, options));
   }
 
   /**

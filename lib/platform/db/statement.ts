@@ -56,6 +56,11 @@ export function sendsBy(on: object, sender: Sender): void {
   senders.set(on, sender);
 }
 
+/** Whether `connect()` opened a database or a transaction. */
+export function isOurs(on: object): boolean {
+  return senders.has(on);
+}
+
 /**
  * Gives a pool for Drizzle's session to send statements by that run alone. They are sent as `run` sends them, so a
  * statement of Drizzle's builder has the same limit, the same repetitions and the same explained errors as one of text;

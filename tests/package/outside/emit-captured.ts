@@ -3,10 +3,11 @@ import { emit } from 'postbud/emit';
 
 const pool = new Pool({ connectionString: process.env['DATABASE_URL']! });
 
-/** Emits without a transaction of its own: the event is all that there is to write. */
+/** Emits in a transaction of its own: the event is all that there is to write. */
 export async function capture(amount: string): Promise<void> {
   const client = await pool.connect();
   try {
+    await client.query('begin');
     await emit(client, 'payment.captured', {
       intentId: `pi_${amount}`,
       bookingId: 'bkg_48213',
@@ -15,6 +16,7 @@ export async function capture(amount: string): Promise<void> {
       currency: 'NOK',
       providerEventId: `evt_${amount}`,
     });
+    await client.query('commit');
   } finally {
     client.release();
   }
