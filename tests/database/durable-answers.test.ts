@@ -126,8 +126,8 @@ const inquire = async (db: Database) => {
       requestId: 'req-1',
       body: payloadOf('inquiry.submitted'),
       database: async () => await Promise.resolve(db),
-      waitUntil: (promise: Promise<unknown>) => work.push(promise),
-    } as never,
+      waitUntil: (promise) => void work.push(promise),
+    },
     async () => await Promise.resolve(),
   );
   await Promise.all(work);
@@ -149,7 +149,7 @@ const settleInTransaction = async (db: Database) => {
   const handle = async (_: unknown, { tx }: { tx: Parameters<typeof run>[0] }) =>
     void (await run(tx, { text: 'insert into effects values (1)', values: [] }));
   const report = await drain(db, [
-    subscriber('bookings', { 'payment.captured': handle as never }, { transactional: true } as never),
+    subscriber('bookings', { 'payment.captured': handle }, { transactional: true }),
   ]);
   expect(report.delivered).toBeGreaterThan(0);
 };
