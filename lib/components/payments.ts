@@ -2,15 +2,18 @@ import { paymentIntents } from '../../drizzle/schema.ts';
 import { emit } from '../bus/outbox/emit.ts';
 import { PermanentError } from '../bus/subscribers/outcome.ts';
 import { subscriber } from '../bus/subscribers/subscriber.ts';
-import type { BusEvent, TransactionalContext } from '../bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber, BusEvent, TransactionalContext } from '../bus/subscribers/subscriber.ts';
+import type { PaymentSender } from '../platform/config.ts';
 import type { Database } from '../platform/db/connect.ts';
+import { isAccepted } from './payments/accept.ts';
 import { MalformedWebhook } from './payments/body-fields.ts';
 import type { Statements } from './payments/body-fields.ts';
 import { NotPlausible } from './payments/fold.ts';
 import { fenceIntent, lockIntent } from './payments/locked-intent.ts';
 import { providerStatements } from './payments/provider-statements.ts';
 import type { PaymentProvider } from './payments/provider-statements.ts';
-import { setAside, takeUp } from './payments/set-aside.ts';
+import { unexpectedIn } from './payments/sender.ts';
+import { forget, setAside, takeUp } from './payments/set-aside.ts';
 import { tell } from './payments/tell.ts';
 
 /**
@@ -21,11 +24,21 @@ import { tell } from './payments/tell.ts';
  * statements is new (`fold.ts`, a pure function) → the intent's record and the catalog's events, in the transaction of the
  * delivery (`tell.ts`). What was told is in the record, by the ids and totals of the provider: no event id decides.
  */
-export const payments = subscriber(
-  'payments',
-  { 'webhook.cardpayments.received': handleWebhook, 'webhook.walletpayments.received': handleWebhook },
-  { transactional: true },
-);
+export function paymentsFrom(senders: PaymentSenders = {}): AttachedSubscriber {
+  const handle = async (event: WebhookEvent, context: TransactionalContext) =>
+    await handleWebhook(event, context, senders);
+  return subscriber(
+    'payments',
+    { 'webhook.cardpayments.received': handle, 'webhook.walletpayments.received': handle },
+    { transactional: true },
+  );
+}
+
+/** Takes payments of any account, in any mode. */
+export const payments = paymentsFrom();
+
+type PaymentSenders = Readonly<Record<string, PaymentSender>>;
+type WebhookEvent = BusEvent<'webhook.cardpayments.received' | 'webhook.walletpayments.received'>;
 
 export interface PaymentIntent {
   /** The provider's id: Stripe's `pi_…`, Vipps MobilePay's `reference`. */
@@ -70,14 +83,18 @@ export async function createPaymentIntent(db: Database, intent: PaymentIntent): 
  * @public
  */
 export async function handleWebhook(
-  event: BusEvent<'webhook.cardpayments.received' | 'webhook.walletpayments.received'>,
+  event: WebhookEvent,
   { tx, attemptedAt }: TransactionalContext,
+  senders: PaymentSenders = {},
 ): Promise<void> {
   const provider: PaymentProvider =
     event.topic === 'webhook.cardpayments.received' ? 'cardpayments' : 'walletpayments';
   const stated = readStatements(provider, event.payload.body);
   if (!stated) return;
   const { intentId, statements } = stated;
+  const { body, endpoint = provider } = event.payload;
+  const wrong = unexpectedIn(provider, body, senders[endpoint]);
+  if (wrong !== null && !(await isAccepted(tx, event.id))) throw new PermanentError(refusalOf(wrong));
   const webhook = {
     eventId: event.id,
     providerEventId: event.payload.eventId,
@@ -97,10 +114,18 @@ export async function handleWebhook(
     told = await tell(tx, intent, webhook);
   } catch (error) {
     if (!(error instanceof NotPlausible)) throw error;
-    if (!error.mayBecomePlausible) throw new PermanentError(error.message, { cause: error });
-    await setAside(tx, { ...aside, reason: 'not_plausible', detail: error.message });
+    if (await isAccepted(tx, event.id)) {
+      await forget(tx, event.id);
+      told = await tell(tx, intent, webhook, true);
+    } else if (error.mayBecomePlausible)
+      await setAside(tx, { ...aside, reason: 'not_plausible', detail: error.message });
+    else throw new PermanentError(refusalOf(error.message), { cause: error });
   }
   if (told.hasSetAside) await takeUp(tx, told);
+}
+
+function refusalOf(wrong: string): string {
+  return `${wrong}; it is no money until an operator accepts the webhook: npx postbud accept-webhook`;
 }
 
 /** @throws PermanentError for a malformed body: no retry can fix it. */

@@ -9,12 +9,12 @@ import { audit } from './audit.ts';
 import { identity } from './identity.ts';
 import { journalFor } from './journal.ts';
 import { notificationsBy } from './notifications.ts';
-import { payments } from './payments.ts';
+import { paymentsFrom } from './payments.ts';
 import { remoteSubscriber } from './remote/remote-subscriber.ts';
 import { requireTopics, topicsSentOut } from './sent-out.ts';
 
 type Settings = Pick<Config, 'remoteSubscribers' | 'database'> &
-  Partial<Pick<Config, 'mail' | 'standIns' | 'limits'>>;
+  Partial<Pick<Config, 'mail' | 'standIns' | 'limits' | 'paymentSenders'>>;
 
 /** Opens the database of the handlers that need one of their own. */
 type Open = () => Promise<Database>;
@@ -128,7 +128,9 @@ function placeOf(name: string): Place {
 }
 
 /** A component in this process; `elsewhere` for one that needs its address in `SUBSCRIBER_<NAME>_URL`. */
-type Place = ((settings: Partial<Pick<Config, 'mail'>>, open: Open) => AttachedSubscriber) | 'elsewhere';
+type Place =
+  | ((settings: Partial<Pick<Config, 'mail' | 'paymentSenders'>>, open: Open) => AttachedSubscriber)
+  | 'elsewhere';
 
 /** Every subscriber in the catalog. The compiler refuses a name that no topic lists, and a listed name without a place. */
 const places: Readonly<Record<Subscriber, Place>> = {
@@ -143,7 +145,7 @@ const places: Readonly<Record<Subscriber, Place>> = {
   ledger: 'elsewhere',
   messaging: 'elsewhere',
   notifications: ({ mail }, open) => notificationsBy(mail && { settings: mail, open }),
-  payments: () => payments,
+  payments: ({ paymentSenders }) => paymentsFrom(paymentSenders),
   payouts: 'elsewhere',
   reporting: 'elsewhere',
   resources: 'elsewhere',

@@ -9,6 +9,7 @@ import { followedReplay } from './replays/follow.ts';
 import { setAsideActions } from './set-aside/actions.ts';
 import { subscriberActions } from './subscribers/actions.ts';
 import { timerActions } from './timers/actions.ts';
+import { webhookActions } from './webhooks/actions.ts';
 
 const ACTIONS = [
   ...alertActions,
@@ -18,6 +19,7 @@ const ACTIONS = [
   ...setAsideActions,
   ...subscriberActions,
   ...timerActions,
+  ...webhookActions,
 ];
 
 /** Any page may have the form of any action. */

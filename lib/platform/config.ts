@@ -11,7 +11,7 @@ import { readOrigin } from './origin-pattern.ts';
 import { remoteProducers } from './remote-producers.ts';
 import { limitSettings, remoteSubscribers, subscriberVariables } from './remote-subscribers.ts';
 import { SECOND, msOf } from './time.ts';
-import { reconciliationSettings, webhookSettings } from './webhook-settings.ts';
+import { paymentSenders, reconciliationSettings, webhookSettings } from './webhook-settings.ts';
 
 export { InvalidConfiguration, readable } from './environment.ts';
 export type { RemoteProducer } from './remote-producers.ts';
@@ -27,7 +27,7 @@ export {
   webhookParts,
   webhookVariable,
 } from './webhook-settings.ts';
-export type { Provider, ReconciliationSettings, Scheme } from './webhook-settings.ts';
+export type { PaymentSender, Provider, ReconciliationSettings, Scheme } from './webhook-settings.ts';
 
 /** The parsed environment. */
 export type Config = ReturnType<typeof readConfig>;
@@ -123,6 +123,7 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
     },
     webhooks: webhookSettings(source),
     reconciliations: reconciliationSettings(source),
+    paymentSenders: paymentSenders(source, env.VERCEL_ENV === 'production'),
     remoteSubscribers: remoteSubscribers(source),
     limits: limitSettings(source),
     remoteProducers: remoteProducers(source),

@@ -27,6 +27,7 @@ export type Provider = (typeof providers)[number];
 export const webhookParts = [
   'SECRET',
   'SCHEME',
+  'ACCOUNT',
   'SIGNATURE_HEADER',
   'RECONCILE_KEY',
   'RECONCILE_URL',
@@ -142,6 +143,33 @@ export function endpointsWithSharedSecrets(settings: ByEndpoint<WebhookSettings>
       ),
     )
     .map(({ endpoint }) => endpoint);
+}
+
+/** Whose payments an endpoint takes as money. */
+export interface PaymentSender {
+  /** Stripe's accounts (`acct_…`) or Vipps' sales units; empty for any. */
+  readonly accounts: readonly string[];
+  /** Whether payments are of live mode; null where nothing says. */
+  readonly isLive: boolean | null;
+}
+
+/**
+ * Reads whose payments each endpoint takes. The key of the reconciliation says of which mode and sales unit they are; a
+ * production deployment without a key takes live ones.
+ */
+export function paymentSenders(source: Source, isProduction: boolean): ByEndpoint<PaymentSender> {
+  return readOnDemand(webhookEndpoints(setIn(source)), (endpoint) => {
+    const ownKey = source[webhookVariable(endpoint, 'RECONCILE_KEY')]?.trim() ?? '';
+    const isStripe = apiAskedFor(endpoint) === 'stripe';
+    const salesUnit = isStripe ? undefined : /:(\d{4,10})$/.exec(ownKey)?.[1];
+    const accounts = parsed(webhookVariable(endpoint, 'ACCOUNT'), secrets, source) ?? [];
+    const mode = /^(?:rk|sk)_(live|test)_/.exec(ownKey)?.[1];
+    const isLive = mode === undefined ? isProduction || null : mode === 'live';
+    return {
+      accounts: accounts.length > 0 || salesUnit === undefined ? accounts : [salesUnit],
+      isLive: isStripe ? isLive : null,
+    };
+  });
 }
 
 /** How a provider is asked for the webhooks that never came. */

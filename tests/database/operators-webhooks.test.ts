@@ -303,7 +303,7 @@ describe('what was set aside', () => {
       { intentId: 'pi_2' },
     ]);
     const [newest] = first.setAside.items;
-    expect(Date.parse(newest!.unclaimedAt) - Date.parse(newest!.setAsideAt)).toBe(3 * DAY);
+    expect(Date.parse(newest!.unclaimedAt!) - Date.parse(newest!.setAsideAt)).toBe(3 * DAY);
     const second = await list(bus, { limit: 2, cursor: first.setAside.nextCursor! });
     expect(second.setAside.items).toMatchObject([{ intentId: 'pi_0' }]);
     expect(second.setAside.nextCursor).toBeNull();

@@ -5,7 +5,15 @@ import { relay } from '../../lib/bus/relay/relay.ts';
 import type { RelayReport } from '../../lib/bus/relay/relay.ts';
 import type { BusEvent, TransactionalContext } from '../../lib/bus/subscribers/subscriber.ts';
 import { createPaymentIntent, handleWebhook, payments } from '../../lib/components/payments.ts';
+import { watchIncidents } from '../../lib/components/incidents/watch.ts';
+import { acceptWebhook } from '../../lib/components/payments/accept.ts';
+import { unexpectedIn } from '../../lib/components/payments/sender.ts';
 import { settleSetAside } from '../../lib/components/payments/set-aside.ts';
+import { subscribersOf } from '../../lib/components/registry.ts';
+import { webhookQuery } from '../../lib/console/webhooks/query.ts';
+import { readWebhooks } from '../../lib/console/webhooks/read.ts';
+import { endpointsOf } from '../../lib/edge/webhooks/endpoints.ts';
+import { readConfig } from '../../lib/platform/config.ts';
 import type { Database, Transaction } from '../../lib/platform/db/connect.ts';
 import { HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
@@ -14,6 +22,7 @@ import type { Bus } from '../support/bus.ts';
 import {
   card,
   cardFailed,
+  cardOf,
   cardRefunded,
   cardSucceeded,
   told,
@@ -324,3 +333,113 @@ async function handleAlone(bus: Bus, body: Body, db = bus.db): Promise<void> {
     ),
   );
 }
+
+describe('a webhook that is not plausible', () => {
+  /** What the webhooks with a topic became, newest first. */
+  const became = async (bus: Bus) => {
+    const page = await readWebhooks(bus.db, ENDPOINTS, webhookQuery.parse({}));
+    return page.receipts.items.map(({ became: word, why, emitted }) => [
+      word,
+      why,
+      ...emitted.map(({ topic }) => topic),
+    ]);
+  };
+  const incidents = async (bus: Bus) => {
+    await watchIncidents(bus.db);
+    return await rows<{ kind: string; message: string }>(
+      bus.db,
+      'select kind, message from incidents where closed_at is null',
+    );
+  };
+  const REFUND = walletPart('REFUNDED', 'psp-2', 10_000);
+  const EURO = cardOf('payment_intent.succeeded', { id: 'pi_1', amount_received: 100, currency: 'eur' });
+
+  test('is set aside and an incident until what makes it plausible comes, and is then money', async ({
+    bus,
+  }) => {
+    await createPaymentIntent(bus.db, wallet);
+    await webhookOf(bus.db, 'walletpayments', REFUND);
+    await deliver(bus);
+    expect(await became(bus)).toEqual([
+      ['set_aside', expect.stringContaining('the refunds would add up to 10000')],
+    ]);
+    expect(await incidents(bus)).toMatchObject([{ kind: 'payment_not_plausible' }]);
+    await webhookOf(bus.db, 'walletpayments', walletPart('CAPTURED', 'psp-1', 10_000));
+    await webhookOf(bus.db, 'walletpayments', walletPart('CREATED', 'psp-0', 10_000));
+    await webhookOf(bus.db, 'walletpayments', walletPart('CAPTURED', 'psp-1', 10_000));
+    await deliver(bus);
+    expect(await told(bus.db)).toEqual(['wallet-1 captured 10000', 'wallet-1 refunded 10000']);
+    expect(await became(bus)).toEqual([
+      ['nothing_new', null],
+      ['ignored', null],
+      ['acted_on', null, 'payment.captured'],
+      ['acted_on', null, 'payment.refunded'],
+    ]);
+    expect(await incidents(bus)).toEqual([]);
+  });
+
+  test.for([
+    ['a dead letter', card, EURO, 'dead_lettered', 'pi_1 captured 100'],
+    ['a webhook set aside', wallet, REFUND, 'set_aside', 'wallet-1 refunded 10000'],
+  ] as const)(
+    'is money once an operator has accepted it, and not by a replay: %s',
+    async ([, intent, body, before, after], { bus }) => {
+      await createPaymentIntent(bus.db, intent);
+      const id = await webhookOf(bus.db, intent.provider, body);
+      await deliver(bus);
+      expect((await became(bus)).map(([word]) => word)).toEqual([before]);
+      expect(await incidents(bus)).toHaveLength(1);
+      const topic = `webhook.${intent.provider}.received`;
+      await replay(bus.db, { topic, since: '1h', include: 'all' }, 'kari');
+      await deliver(bus);
+      expect(await told(bus.db)).toEqual([]);
+      await acceptWebhook(bus.db, { id, by: 'kari', reason: 'case 4411' });
+      await deliver(bus);
+      expect(await told(bus.db)).toEqual([after]);
+      expect((await became(bus)).map(([word]) => word)).toEqual(['acted_on']);
+      expect(await incidents(bus)).toEqual([]);
+      expect(await rows(bus.db, 'select operator, action, reason, event_id from operator_actions')).toEqual([
+        { operator: 'kari', action: 'accept_webhook', reason: 'case 4411', event_id: id },
+      ]);
+      await expect(acceptWebhook(bus.db, { id, by: 'kari', reason: 'again' })).rejects.toMatchObject({
+        code: 'not_broken',
+      });
+    },
+  );
+
+  test.for<[variables: Record<string, string>, body: Body, message: string | null]>([
+    [{ WEBHOOK_CARDPAYMENTS_RECONCILE_KEY: 'rk_live_12345678' }, { livemode: false }, 'is of test mode'],
+    [{ WEBHOOK_CARDPAYMENTS_RECONCILE_KEY: 'sk_test_12345678' }, { livemode: true }, 'is of live mode'],
+    [{ WEBHOOK_CARDPAYMENTS_RECONCILE_KEY: 'sk_test_12345678' }, { livemode: false }, null],
+    [{ VERCEL_ENV: 'production' }, { livemode: false }, 'is of test mode'],
+    [{ VERCEL_ENV: 'production' }, { livemode: true }, null],
+    [{}, { livemode: false, account: 'acct_2' }, null],
+    [
+      { WEBHOOK_CARDPAYMENTS_ACCOUNT: 'acct_1' },
+      { account: 'acct_2' },
+      'is of another account than the configured acct_1',
+    ],
+    [{ WEBHOOK_CARDPAYMENTS_ACCOUNT: 'acct_1 acct_2' }, { account: 'acct_2' }, null],
+    [{ WEBHOOK_WALLETPAYMENTS_ACCOUNT: '654321' }, { msn: '123456' }, 'is of another sales unit'],
+    [{ WEBHOOK_WALLETPAYMENTS_RECONCILE_KEY: 'a:b:c:654321' }, { msn: '123456' }, 'is of another sales unit'],
+    [{ WEBHOOK_WALLETPAYMENTS_RECONCILE_KEY: 'a:b:c:123456' }, { msn: '123456' }, null],
+  ])('of another mode or account than configured is refused: %j %j', ([variables, fields, message]) => {
+    const provider = 'msn' in fields ? 'walletpayments' : 'cardpayments';
+    const { [provider]: sender } = readConfig({ VERCEL_ENV: '', ...variables }).paymentSenders;
+    const wrong = unexpectedIn(provider, fields, sender);
+    if (message === null) expect(wrong).toBeNull();
+    else expect(wrong).toContain(message);
+  });
+
+  test('of test mode beside a live key is a dead letter and no money', async ({ bus }) => {
+    await createPaymentIntent(bus.db, card);
+    await webhookOf(bus.db, 'cardpayments', { ...cardSucceeded(), livemode: false });
+    const { paymentSenders } = readConfig({ WEBHOOK_CARDPAYMENTS_RECONCILE_KEY: 'rk_live_12345678' });
+    const attached = subscribersOf({ remoteSubscribers: [], database: { kind: 'none' }, paymentSenders });
+    const until = Date.now() + 15 * SECOND;
+    expect(await relay({ db: bus.db, subscribers: attached, until })).toMatchObject({ deadLettered: 1 });
+    expect(await told(bus.db)).toEqual([]);
+  });
+});
+
+const ENDPOINTS = endpointsOf(readConfig());

@@ -552,7 +552,7 @@ describe('a misspelt variable', () => {
   test('that is near to none is reported with the parts and the names that there are', () => {
     const { setVariables } = readConfig({ WEBHOOK_URL: 'https://chat.example.no', SUBSCRIBER_X_RATE: ' ' });
     expect(misspeltVariables(setVariables).map(({ message }) => message)).toEqual([
-      'WEBHOOK_URL is not a variable of Postbud. Expected WEBHOOK_<NAME>_ and one of SECRET, SCHEME, SIGNATURE_HEADER, RECONCILE_KEY, RECONCILE_URL, URL; <NAME> is one of CARDPAYMENTS, WALLETPAYMENTS, IDENTITYPROVIDER, with _2 to _99 for further accounts, such as CARDPAYMENTS_2',
+      'WEBHOOK_URL is not a variable of Postbud. Expected WEBHOOK_<NAME>_ and one of SECRET, SCHEME, ACCOUNT, SIGNATURE_HEADER, RECONCILE_KEY, RECONCILE_URL, URL; <NAME> is one of CARDPAYMENTS, WALLETPAYMENTS, IDENTITYPROVIDER, with _2 to _99 for further accounts, such as CARDPAYMENTS_2',
     ]);
   });
 });

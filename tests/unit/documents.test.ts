@@ -157,7 +157,7 @@ describe('docs/configuration.md', () => {
     const unknown = [...named].filter(
       (name) =>
         !elsewhere.has(name) &&
-        !/^PRODUCER_<NAME>_SECRET$|^SUBSCRIBER_<NAME>_(URL|SECRET|TOPICS|BATCH|OUTAGE|RATE|CONCURRENCY)$|^WEBHOOK_<PROVIDER>_(SECRET|SCHEME|SIGNATURE_HEADER|RECONCILE_KEY|RECONCILE_URL|URL)$/.test(
+        !/^PRODUCER_<NAME>_SECRET$|^SUBSCRIBER_<NAME>_(URL|SECRET|TOPICS|BATCH|OUTAGE|RATE|CONCURRENCY)$|^WEBHOOK_<PROVIDER>_(SECRET|SCHEME|ACCOUNT|SIGNATURE_HEADER|RECONCILE_KEY|RECONCILE_URL|URL)$/.test(
           name,
         ) &&
         !Object.hasOwn(variables.shape, name),

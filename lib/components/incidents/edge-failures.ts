@@ -1,11 +1,12 @@
 import { DAY, MINUTE } from '../../platform/time.ts';
 
-// Incidents of chat and of the days' budgets, which functions count in `edge_counts`. Nothing waits for them in the bus.
+// Incidents of chat and of the days' budgets, which functions count in `edge_counts`, and of payment webhooks set aside.
+// Nothing waits for them in the bus.
 
 /** A row of `EDGE_FAILURES`. */
 export interface EdgeFailure {
   readonly kind: string;
-  /** Of a failing chat: how the newest call has failed. */
+  /** Of a failing chat how the newest call has failed; of a webhook what is not plausible. */
   readonly outcome: string;
   readonly since: string;
 }
@@ -34,6 +35,12 @@ const WORDS: Readonly<Record<string, EdgeWords | undefined>> = {
     title: 'chat fails',
     message: (outcome) => CHAT_FAILURES[outcome] ?? outcome,
     over: 'Chat failed. The newest call was answered, or nobody has called for a day.',
+  },
+  payment_not_plausible: {
+    title: 'a payment webhook is not plausible',
+    message: (detail) =>
+      `${detail}; it is set aside, listed under Webhooks, and no money until it is accepted`,
+    over: 'A payment webhook was not plausible. What it waited for has come, or it was accepted.',
   },
   ...budgetWords('chat', 'chat calls', 'CHAT_DAILY_BUDGET'),
   ...budgetWords('inquiry', 'inquiries', 'INQUIRY_DAILY_BUDGET'),
@@ -115,5 +122,8 @@ export const EDGE_FAILURES = `chat_call as materialized (
   edge as (
     select kind, outcome, since::text as since from (
       select * from chat_failing union all select * from budget_reached
+      union all
+      select 'payment_not_plausible', (array_agg(detail order by set_aside_at desc))[1], min(set_aside_at)
+      from webhooks_set_aside where reason = 'not_plausible' having count(*) > 0
     ) as found
   )`;

@@ -34,6 +34,11 @@ export async function setAside(tx: Transaction, webhook: WaitingWebhook): Promis
     .onConflictDoNothing();
 }
 
+/** Deletes the row of a webhook that an operator accepted. */
+export async function forget(tx: Transaction, eventId: string): Promise<void> {
+  await tx.delete(webhooksSetAside).where(eq(webhooksSetAside.eventId, eventId));
+}
+
 /** What release 1.1 can take up of a webhook: of what it does not know, a capture of nothing. */
 function outcomeBefore({ intentId, statements }: WaitingWebhook): PaymentOutcome {
   for (const { kind, ...known } of statements) {

@@ -42,7 +42,9 @@ export const sentFields = {
   lastReceivedAt: instantOrNull('greatest(waiting.created_at, fanned_out.created_at)'),
   refusedToday: computed(today),
   setAside: field(
-    shape.count.meta({ description: 'Webhooks that wait for their payment intent.' }),
+    shape.count.meta({
+      description: 'Webhooks that wait for their payment intent, or for what makes them plausible.',
+    }),
     `least(set_aside.count, ${COUNTED_SET_ASIDE})`,
   ),
   isMoreSetAside: field(
@@ -96,7 +98,23 @@ export const receiptFields = {
   ),
   state: field(shape.state.nullable().meta({ description: 'The state of its event.' }), 'event.state'),
 };
-const receipt = z.object(shapesOf(receiptFields)).meta({ id: 'ReceivedWebhook' });
+const foundReceipt = z.object(shapesOf(receiptFields));
+export type FoundReceipt = z.output<typeof foundReceipt>;
+
+const receipt = foundReceipt
+  .extend({
+    became: z
+      .enum([...shape.state.options, 'acted_on', 'nothing_new', 'ignored', 'set_aside', 'no_longer_kept'])
+      .meta({
+        description:
+          'What became of it. `acted_on`: it caused the events of `emitted`. `nothing_new`: all that it states was known. `ignored`: its type means nothing here. `set_aside`: see `why`. Otherwise the state of its event.',
+      }),
+    why: z.string().nullable().meta({ description: 'Why it is set aside.' }),
+    emitted: z
+      .array(z.object({ eventId: z.uuid(), topic: z.string() }))
+      .meta({ description: 'The events that it caused, oldest first.' }),
+  })
+  .meta({ id: 'ReceivedWebhook' });
 
 const refused = {
   provider: field(
@@ -126,13 +144,21 @@ const setAside = z
     providerEventId,
     eventId: z.uuid(),
     intentId: z.string(),
-    outcome: z.enum(['captured', 'failed', 'refunded']),
+    outcome: z
+      .enum(['reserved', 'captured', 'failed', 'ended', 'refunded', 'refund', 'dispute'])
+      .meta({ description: 'The first thing that it states.' }),
+    reason: z.enum(['no_intent', 'not_plausible']).meta({
+      description:
+        '`no_intent`: its payment intent is not recorded. `not_plausible`: it states what cannot be right as far as is known, and is an incident.',
+    }),
+    detail: z.string().nullable().meta({ description: 'What is not plausible.' }),
     setAsideAt: shape.instant,
-    unclaimedAt: shape.instant.meta({
-      description: 'When it becomes `payment.webhook.unclaimed`, unless its intent is recorded before.',
+    unclaimedAt: shape.instant.nullable().meta({
+      description:
+        'When it becomes `payment.webhook.unclaimed`, unless its intent is recorded before; null where that is recorded.',
     }),
   })
-  .meta({ id: 'WebhookSetAside', description: 'A webhook that waits for its payment intent.' });
+  .meta({ id: 'WebhookSetAside', description: 'A webhook that waits.' });
 
 export const webhookPage = z
   .object({

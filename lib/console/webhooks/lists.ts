@@ -93,9 +93,10 @@ export function receiptList({ receipts, generatedAt: now }: WebhookPage): List<W
         cell: ({ eventType }) => eventType,
       },
       {
-        label: 'Event',
-        terminal: { title: 'state', leftOut: 'late' },
-        cell: ({ state }) => (state === null ? inConsole(muted('no longer kept').html) : statePhrase(state)),
+        label: 'What became of it',
+        look: 'message',
+        terminal: { title: 'became', isFlexible: true, leftOut: 'late' },
+        cell: becamePhrase,
       },
       {
         label: 'Sent again',
@@ -106,6 +107,33 @@ export function receiptList({ receipts, generatedAt: now }: WebhookPage): List<W
     ],
     rows: receipts.items,
   };
+}
+
+/** What became of a webhook: the events that it caused, or why there are none. */
+function becamePhrase({ became, state, why, emitted }: WebhookReceipt): Phrase {
+  switch (became) {
+    case 'acted_on':
+      return {
+        html: emitted.map(
+          ({ eventId, topic }) => html`<a class="mono s" href="${eventPath(eventId)}">${topic}</a>`,
+        ),
+        text: emitted.map(({ topic }) => topic).join(', '),
+      };
+    case 'nothing_new':
+      return muted('nothing new: it was known');
+    case 'ignored':
+      return muted('ignored: its type means nothing here');
+    case 'set_aside':
+      return {
+        html: html`set aside<span class="s">${why}</span>`,
+        text: `set aside: ${why}`,
+        style: 'yellow',
+      };
+    case 'no_longer_kept':
+      return muted('no longer kept');
+    default:
+      return statePhrase(state ?? became);
+  }
 }
 
 const FOUND = html`<span class="s">found by reconciliation</span>`;
@@ -207,13 +235,19 @@ export function setAsideList({ setAside, generatedAt: now }: WebhookPage): List<
         cell: ({ intentId, providerEventId, eventId }) =>
           say`${link(eventPath(eventId), intentId, 't')}${inConsole(idOf(providerEventId))}`,
       },
-      { label: 'Says', cell: ({ outcome }) => outcome },
+      { label: 'States', cell: ({ outcome }) => outcome },
+      {
+        label: 'Waits for',
+        look: 'message',
+        terminal: { isFlexible: true },
+        cell: ({ detail }) => detail ?? muted('its payment intent'),
+      },
       { label: 'Provider', look: 'mono', terminal: { leftOut: 'late' }, cell: ({ provider }) => provider },
       {
         label: 'Unclaimed',
         look: 'nowrap',
         terminal: { leftOut: 'early' },
-        cell: ({ unclaimedAt }) => until(unclaimedAt, now),
+        cell: ({ unclaimedAt }) => (unclaimedAt === null ? muted('never') : until(unclaimedAt, now)),
       },
       { label: 'Event', only: 'terminal', terminal: { leftOut: 'late' }, cell: ({ eventId }) => eventId },
     ],

@@ -1,6 +1,6 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { hiddenField } from '../kit/actions.ts';
+import { actionForm, hiddenField, mayReplay } from '../kit/actions.ts';
 import { listTable } from '../kit/document.ts';
 import type { List } from '../kit/document.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
@@ -8,7 +8,8 @@ import type { PageContext } from '../kit/layout.ts';
 import { eventsPath, webhooksPath, withParameters } from '../kit/links.ts';
 import { pager } from '../kit/pager.ts';
 import { card, emptyLine, section } from '../kit/sections.ts';
-import type { WebhookPage } from './fields.ts';
+import { ACTIONS } from '../kit/table.ts';
+import type { WebhookPage, WebhookSetAside } from './fields.ts';
 import { providerList, reasonList, receiptList, refusalList, senderName, setAsideList } from './lists.ts';
 import { senders, webhookQuery } from './query.ts';
 import type { PagedList } from './query.ts';
@@ -136,22 +137,42 @@ function newestRefusalsSection(view: WebhookPage, { url }: PageContext): Html | 
   });
 }
 
-function setAsideSection(view: WebhookPage, { url }: PageContext): Html {
+function setAsideSection(view: WebhookPage, context: PageContext): Html {
+  const { url } = context;
   const isOlder = isPaged(url, 'setAside');
   return section({
     id: 'set-aside',
     title: 'Set aside',
-    hint: 'webhooks about a payment intent that is not recorded yet',
+    hint: 'webhooks that wait for their payment intent, or for what makes them plausible',
     content: html`${listCard(
-        setAsideList(view),
-        isOlder ? 'No older ones.' : 'Every webhook found its payment intent.',
+        withAcceptance(setAsideList(view), context),
+        isOlder ? 'No older ones.' : 'No webhook waits.',
       )}
       <p class="muted small note">
-        After 72 hours such a webhook becomes the event
+        After 72 hours a webhook without an intent becomes the event
         <a href="${eventsPath({ topic: 'payment.webhook.unclaimed' })}">payment.webhook.unclaimed</a>.
       </p>
       ${listPager('set-aside', view.setAside.nextCursor, isOlder, url)}`,
   });
+}
+
+/** Adds the button that accepts what is not plausible. */
+function withAcceptance(list: List<WebhookSetAside>, context: PageContext): List<WebhookSetAside> {
+  if (!mayReplay(context.operator)) return list;
+  return {
+    ...list,
+    columns: [
+      ...list.columns,
+      {
+        ...ACTIONS,
+        only: 'console',
+        cell: ({ eventId, reason }) =>
+          reason === 'not_plausible'
+            ? { html: actionForm('accept-webhook', { eventId }, { of: eventId }, context), text: '' }
+            : '',
+      },
+    ],
+  };
 }
 
 /** @param none says that the list is empty. */

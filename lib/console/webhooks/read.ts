@@ -4,6 +4,7 @@ import type { Database } from '../../platform/db/connect.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';
 import { writeCursor } from '../kit/cursor.ts';
 import type { Bus } from '../kit/route.ts';
+import { withEffects } from './effects.ts';
 import type { WebhookPage, WebhookProvider } from './fields.ts';
 import { findProviders } from './providers.ts';
 import type { PagedList, Placed, WebhookQuery } from './query.ts';
@@ -34,6 +35,7 @@ export async function readWebhooks(
     id === undefined ? findSetAside(db, asked, query) : [],
     db.select().from(reconciliations),
   ]);
+  const receipts = pageOf('receipts', received, limit);
   const refusals = pageOf('refusals', id === undefined ? refused.newest : [], limit);
   return {
     generatedAt: refused.generatedAt,
@@ -52,7 +54,7 @@ export async function readWebhooks(
         ),
       };
     }),
-    receipts: pageOf('receipts', received, limit),
+    receipts: { items: await withEffects(db, receipts.items), nextCursor: receipts.nextCursor },
     refusals: {
       byReason: refused.byReason.map(withMeaning),
       items: refusals.items.map(withMeaning),

@@ -3,7 +3,7 @@ import { driverOf, run } from '../../platform/db/statement.ts';
 import { SECOND } from '../../platform/time.ts';
 import { jsonOf } from '../kit/fields.ts';
 import { ENDPOINT, receiptFields } from './fields.ts';
-import type { WebhookReceipt } from './fields.ts';
+import type { FoundReceipt } from './fields.ts';
 import type { Placed } from './query.ts';
 import { topicOf } from './received.ts';
 
@@ -16,9 +16,9 @@ export async function findReceipt(
   db: Database,
   from: readonly string[],
   id: string,
-): Promise<readonly Placed<WebhookReceipt>[]> {
+): Promise<readonly Placed<FoundReceipt>[]> {
   const topics = from.map((provider) => ({ provider, topic: topicOf(provider) }));
-  return await run<Placed<WebhookReceipt>>(driverOf(db), {
+  return await run<Placed<FoundReceipt>>(driverOf(db), {
     text: RECEIPT,
     values: [JSON.stringify(topics), id, BEFORE_MS, AFTER_MS],
   });

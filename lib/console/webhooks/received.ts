@@ -3,7 +3,7 @@ import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { jsonOf } from '../kit/fields.ts';
 import { ENDPOINT, receiptFields } from './fields.ts';
-import type { WebhookReceipt } from './fields.ts';
+import type { FoundReceipt } from './fields.ts';
 import { placeIn } from './query.ts';
 import type { Placed, WebhookQuery } from './query.ts';
 
@@ -18,9 +18,9 @@ export async function findReceived(
   db: Database,
   from: readonly string[],
   query: WebhookQuery,
-): Promise<readonly Placed<WebhookReceipt>[]> {
+): Promise<readonly Placed<FoundReceipt>[]> {
   const { position = null, at = null, seq = null, next = null } = placeIn('receipts', query);
-  return await run<Placed<WebhookReceipt>>(driverOf(db), {
+  return await run<Placed<FoundReceipt>>(driverOf(db), {
     text: RECEIVED,
     values: [
       JSON.stringify([...new Set(from.map(topicOf))]),

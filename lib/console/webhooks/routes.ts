@@ -1,6 +1,8 @@
 import { answered, invalid } from '../../platform/http/operation.ts';
+import { routesOf } from '../kit/action.ts';
 import { HOME } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
+import { webhookActions } from './actions.ts';
 import { webhookPage } from './fields.ts';
 import { webhooksPage } from './page.ts';
 import { webhookQuery } from './query.ts';
@@ -67,6 +69,9 @@ export const listWebhooks = operatorRoute({
               reconciledAt: null,
               eventId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
               state: 'delivered',
+              became: 'acted_on',
+              why: null,
+              emitted: [{ eventId: '019c7f3e-5d21-7b02-9f6c-3a1c0e8d5b66', topic: 'payment.captured' }],
             },
           ],
           nextCursor: null,
@@ -84,6 +89,8 @@ export const listWebhooks = operatorRoute({
               eventId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
               intentId: 'pi_3QxSolvik48213',
               outcome: 'captured',
+              reason: 'no_intent',
+              detail: null,
               setAsideAt: '2026-02-21T09:30:00.100Z',
               unclaimedAt: '2026-02-24T09:30:00.100Z',
             },
@@ -118,4 +125,4 @@ export const listWebhooks = operatorRoute({
   page: webhooksPage,
 });
 
-export const webhookRoutes = [listWebhooks];
+export const webhookRoutes = [listWebhooks, ...routesOf(webhookActions)];

@@ -1,4 +1,4 @@
-import { and, desc, inArray, isNull, sql } from 'drizzle-orm';
+import { and, desc, getTableColumns, inArray, isNull, sql } from 'drizzle-orm';
 
 import { webhooksSetAside } from '../../../drizzle/schema.ts';
 import { UNCLAIMED_AFTER_MS } from '../../components/payments/set-aside.ts';
@@ -15,11 +15,18 @@ export async function findSetAside(
   query: WebhookQuery,
 ): Promise<readonly Placed<WebhookSetAside>[]> {
   const { at: lastAt, eventId: lastId } = placeIn('setAside', query);
-  const { provider, providerEventId, eventId, intentId, outcome, setAsideAt, unclaimedAt } = webhooksSetAside;
+  const {
+    unclaimedAt,
+    correlationId: _,
+    createdAt: __,
+    seq: ___,
+    ...columns
+  } = getTableColumns(webhooksSetAside);
+  const { provider, eventId, setAsideAt } = columns;
   const isOlder = sql`(${setAsideAt}, ${eventId}) < (${lastAt}::text::timestamptz, ${lastId}::uuid)`;
   const found = await db
     .select({
-      item: { provider, providerEventId, eventId, intentId, outcome, setAsideAt },
+      item: columns,
       // In Postgres's notation, to the microsecond.
       at: sql<string>`to_char(${setAsideAt} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
     })
@@ -29,12 +36,13 @@ export async function findSetAside(
     )
     .orderBy(desc(setAsideAt), desc(eventId))
     .limit(query.limit + 1);
-  return found.map(({ item, at }) => ({
+  return found.map(({ item: { statements, ...item }, at }) => ({
     item: {
       ...item,
-      outcome: item.outcome.state,
+      outcome: statements?.[0]?.kind ?? item.outcome.state,
       setAsideAt: instantOf(item.setAsideAt),
-      unclaimedAt: instantOf(item.setAsideAt.getTime() + UNCLAIMED_AFTER_MS),
+      unclaimedAt:
+        item.reason === 'no_intent' ? instantOf(item.setAsideAt.getTime() + UNCLAIMED_AFTER_MS) : null,
     },
     place: { at, eventId: item.eventId },
   }));
