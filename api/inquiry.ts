@@ -26,15 +26,20 @@ export default endpoint(inquiryRoute, {
       sent,
       waitUntil,
       count,
-      takeBudget: async () =>
-        await verified(
-          await visit.takeBudget({
-            name: 'inquiry',
-            perDay: config().rates.inquiryDailyBudget,
-            onReached: count,
-          }),
-          { config: config(), request, field, requestId, action: 'inquiry', count },
-        ),
+      takeBudget: async (name) => {
+        const perDay = config().rates.inquiryDailyBudget;
+        // No incident and no proof: those who are trapped are robots, and read nothing of it.
+        if (name === 'inquiry-trap')
+          return await visit.takeBudget({ name, perDay, onReached: () => undefined });
+        return await verified(await visit.takeBudget({ name, perDay, onReached: count }), {
+          config: config(),
+          request,
+          field,
+          requestId,
+          action: 'inquiry',
+          count,
+        });
+      },
       mail: config().mail,
       cors: config().cors,
       database: hasDatabase() ? database : undefined,

@@ -27,8 +27,8 @@ const mailBody = z.looseObject({
 
 export type ReceivedMail = z.output<typeof mailBody> & { readonly receivedAt: Date };
 
-/** A number is an HTTP status; a word is another behaviour. */
-export type Behaviour = 'accept' | 'hang' | 'reset' | 'stall' | 'redirect' | 'babble' | number;
+/** A number is an HTTP status; a word is another behaviour: `lose` accepts the mail and answers 500. */
+export type Behaviour = 'accept' | 'lose' | 'hang' | 'reset' | 'stall' | 'redirect' | 'babble' | number;
 
 export interface SendGridStandIn {
   /** For `SENDGRID_BASE_URL`. In a browser it shows the mails. */
@@ -57,7 +57,7 @@ export async function startSendGrid({ port = 0 }: { readonly port?: number } = {
     calls += 1;
     const behaviour = queue.shift() ?? otherwise;
     const body = await text(request);
-    if (behaviour !== 'accept') return misbehave(behaviour, response);
+    if (behaviour !== 'accept' && behaviour !== 'lose') return misbehave(behaviour, response);
     if (!/^Bearer SG\../.test(request.headers.authorization ?? '')) {
       return refuse(response, 401, 'The provided authorization grant is invalid, expired, or revoked', null);
     }
@@ -65,6 +65,7 @@ export async function startSendGrid({ port = 0 }: { readonly port?: number } = {
     if (problem) return refuse(response, 400, problem.message, problem.field);
     mails.push({ ...mailBody.parse(JSON.parse(body)), receivedAt: new Date() });
     if (mails.length > MOST_MAILS) mails.shift();
+    if (behaviour === 'lose') return misbehave(500, response);
     response.writeHead(202, { 'x-message-id': `stand-in-${calls}` }).end();
   };
 
@@ -127,7 +128,7 @@ function refuse(response: ServerResponse, status: number, message: string, field
     .end(JSON.stringify({ errors: [{ message, field, help: null }] }));
 }
 
-function misbehave(behaviour: Exclude<Behaviour, 'accept'>, response: ServerResponse): void {
+function misbehave(behaviour: Exclude<Behaviour, 'accept' | 'lose'>, response: ServerResponse): void {
   switch (behaviour) {
     case 'hang':
       return;

@@ -13,9 +13,8 @@ import type {
 } from '../bus/subscribers/subscriber.ts';
 import type { MailSettings } from '../platform/config.ts';
 import type { Database } from '../platform/db/connect.ts';
-import { sendMail } from '../platform/mail/send-mail.ts';
+import { MailNotSent, sendMail } from '../platform/mail/send-mail.ts';
 import type { Mail } from '../platform/mail/send-mail.ts';
-import { wasNotSent } from '../platform/mail/was-not-sent.ts';
 import { html } from '../platform/markup.ts';
 import { SECOND } from '../platform/time.ts';
 
@@ -79,7 +78,8 @@ async function notify(
   try {
     await sendMail(settings, { to, ...mailOf(notice.subject, event.id) }, MAIL_TIMEOUT_MS);
   } catch (error) {
-    if (!wasNotSent(error)) throw new PermanentError(MAY_BE_SENT, { cause: error });
+    if (!(error instanceof MailNotSent) || error.mayBeSent)
+      throw new PermanentError(MAY_BE_SENT, { cause: error });
     await db.delete(table).where(and(eq(table.eventId, event.id), isNull(table.mailedAt)));
     // The provider will refuse the same mail again, so it must not hold back the notifications behind it.
     if (error.status === 400) throw new PermanentError('the mail provider refused the mail');

@@ -7,6 +7,7 @@ import type { Database } from '../platform/db/connect.ts';
 import { log } from '../platform/log.ts';
 import { audit } from './audit.ts';
 import { identity } from './identity.ts';
+import { inquiriesBy } from './inquiries.ts';
 import { journalFor } from './journal.ts';
 import { notificationsBy } from './notifications.ts';
 import { paymentsFrom } from './payments.ts';
@@ -139,6 +140,7 @@ const places: Readonly<Record<Subscriber, Place>> = {
   bookings: 'elsewhere',
   calendar: 'elsewhere',
   identity: () => identity,
+  inquiries: ({ mail }) => inquiriesBy(mail),
   integrations: 'elsewhere',
   intelligence: 'elsewhere',
   invoicing: 'elsewhere',

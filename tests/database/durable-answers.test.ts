@@ -8,7 +8,7 @@ import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
 import { probeReturned } from '../../lib/bus/deliveries/operations/probe.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
-import { recordMailed } from '../../lib/edge/inquiry/inquiry-event.ts';
+import { keepUntilMailed } from '../../lib/edge/inquiry/keep-until-mailed.ts';
 import { takeIn } from '../../lib/edge/webhooks/reconcile/take-in.ts';
 import { OUTBOX_TABLE, record } from '../../lib/elsewhere/outbox/outbox.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
@@ -120,15 +120,14 @@ const postWebhook = async (url: string) => {
 
 const inquire = async (db: Database) => {
   const work: Promise<unknown>[] = [];
-  await recordMailed(
+  await keepUntilMailed(
+    payloadOf('inquiry.trapped'),
+    { settings: {} as never, keys: ['body'], send: async () => await Promise.resolve() },
     {
-      inquiryId: uuidv7(),
       requestId: 'req-1',
-      body: payloadOf('inquiry.submitted'),
       database: async () => await Promise.resolve(db),
       waitUntil: (promise) => void work.push(promise),
     },
-    async () => await Promise.resolve(),
   );
   await Promise.all(work);
 };

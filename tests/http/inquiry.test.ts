@@ -2,12 +2,15 @@ import { createServer } from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { inspect } from 'node:util';
+import { inspect, isDeepStrictEqual } from 'node:util';
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, vi } from 'vitest';
 
 import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
 import type { Behaviour, ReceivedMail, SendGridStandIn } from '../../dev/stand-ins/sendgrid.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { inquiriesBy } from '../../lib/components/inquiries.ts';
+import { watchIncidents } from '../../lib/components/incidents/watch.ts';
 import { problemForVisitor } from '../../lib/edge/inquiry/form-answers.ts';
 import { handleInquiry } from '../../lib/edge/inquiry/handle-inquiry.ts';
 import type { Inquiry } from '../../lib/edge/inquiry/handle-inquiry.ts';
@@ -24,7 +27,6 @@ import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { drain, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { ledger } from '../support/ledger.ts';
 import { freePort } from '../support/postgres.ts';
 import { endLimit, skipPauses } from '../support/waits.ts';
 
@@ -218,7 +220,8 @@ describe('a mail provider that', () => {
     ['does not know the sender', [403], 'email_failed'],
     ['redirects', ['redirect'], 'email_failed'],
     ['is full twice', [429, 429], 'email_failed'],
-    ['fails twice', [500, 'babble'], 'email_failed'],
+    ['is away twice', [503, 'babble'], 'email_failed'],
+    ['fails', [500], 'email_failed'],
     ['does not answer', ['hang'], 'email_timeout'],
     ['stops within its answer', ['stall'], 'email_timeout'],
     ['hangs up', ['reset'], 'email_unreachable'],
@@ -232,14 +235,11 @@ describe('a mail provider that', () => {
     expect(written.join('\n')).toContain(code);
   });
 
-  test.each<Behaviour>([429, 500, 503])(
-    'a mail provider that answers %i once is asked again',
-    async (status) => {
-      sendgrid.behave([status]);
-      expect((await inquiryFunction()(body)).status).toBe(200);
-      expect(sendgrid.mails).toHaveLength(1);
-    },
-  );
+  test.each<Behaviour>([429, 503])('a mail provider that answers %i once is asked again', async (status) => {
+    sendgrid.behave([status]);
+    expect((await inquiryFunction()(body)).status).toBe(200);
+    expect(sendgrid.mails).toHaveLength(1);
+  });
 
   test('the fields that a mail provider refuses are in the log, and nothing else', async () => {
     sendgrid.behave([400]);
@@ -655,15 +655,8 @@ describe('an inquiry that was mailed', () => {
   });
 
   /** What becomes of the timers that are left: the event of an inquiry whose function has ended. */
-  const minutesLater = (bus: Bus) => drain(bus.db, [ledger()], { now: Date.now() + 2 * MINUTE });
-
-  test('an inquiry that could not be mailed becomes no event, not later either', async ({ bus }) => {
-    sendgrid.behave([400]);
-    await inquiryFunction({ database: async () => bus.db })(body);
-    expect(await events(bus)).toEqual([]);
-    await minutesLater(bus);
-    expect(await events(bus)).toEqual([]);
-  });
+  const minutesLater = (bus: Bus) =>
+    drain(bus.db, [inquiriesBy(settings())], { now: Date.now() + 2 * MINUTE });
 
   test('a mailed inquiry leaves no timer of a second event', async ({ bus }) => {
     await inquiryFunction({ database: async () => bus.db })(body);
@@ -773,6 +766,351 @@ describe('an inquiry that was mailed', () => {
     await vi.advanceTimersByTimeAsync(4000);
     expect((await answering).status).toBe(200);
   });
+});
+
+describe('an inquiry whose mail is not accepted', () => {
+  beforeEach(() => skipPauses(500));
+
+  const keptIn = (bus: Bus, parts: Partial<Inquiry> = {}) =>
+    inquiryFunction({ database: async () => bus.db, ...parts });
+
+  /** Lets the bus mail what is due so much later. */
+  const later = async (bus: Bus, ms: number, of: Partial<MailSettings> = {}) =>
+    await drain(bus.db, [inquiriesBy(settings(of))], { now: Date.now() + ms });
+
+  const payloads = async (bus: Bus, topic: string) =>
+    (
+      await rows<{ payload: Record<string, string> }>(
+        bus.db,
+        'select payload from events where topic = $1 order by seq',
+        [topic],
+      )
+    ).map(({ payload }) => payload);
+
+  test('an inquiry is kept, mailed once when the provider is back, and marked as late', async ({ bus }) => {
+    sendgrid.behave([503, 503]);
+    const { status, text } = await keptIn(bus)(body);
+    expect(status).toBe(502);
+    expect(JSON.parse(text)).toMatchObject({
+      code: 'email_failed',
+      kept: true,
+      mayBeSent: false,
+      detail:
+        'The mail provider did not accept the mail. Nothing was sent. The inquiry is kept, and is mailed as soon as the provider takes it: do not send it again.',
+    });
+    expect(await later(bus, MINUTE / 2)).toMatchObject({ delivered: 0 });
+    expect(sendgrid.mails).toEqual([]);
+    for (const ms of [MINUTE, 2 * MINUTE, 60 * MINUTE]) await later(bus, ms + SECOND);
+    expect(sendgrid.mails).toHaveLength(1);
+    const [{ subject, content, custom_args: reference }] = sendgrid.mails as [ReceivedMail];
+    expect(subject).toMatch(/^\[Forsinket, sendt \d\d\.\d\d\.\d{4}, \d\d:\d\d\] \[kontakt-salg\] /);
+    for (const { value } of content) {
+      expect(value).toContain('Denne henvendelsen er forsinket');
+      expect(value).toContain(body.message);
+    }
+    expect(await payloads(bus, 'inquiry.submitted')).toMatchObject([{ inquiryId: reference!['reference'] }]);
+    // What the visitor wrote at length is in the mail alone.
+    const [kept] = await payloads(bus, 'inquiry.delayed');
+    expect(kept).toMatchObject({ email: body.email, topic: body.topic });
+    expect(kept).not.toHaveProperty('message');
+  });
+
+  test('an inquiry that the provider may have accepted is not sent again at once, and says so', async ({
+    bus,
+  }) => {
+    sendgrid.behave(['lose']);
+    const { status, text } = await keptIn(bus)(body);
+    expect(status).toBe(502);
+    expect(JSON.parse(text)).toMatchObject({ code: 'email_failed', kept: true, mayBeSent: true });
+    expect(JSON.parse(text).detail).toContain('The mail may have been sent all the same.');
+    expect(sendgrid.mails).toHaveLength(1);
+    await later(bus, 2 * MINUTE);
+    await later(bus, 60 * MINUTE);
+    // Losing it would be worse: a second mail, with the same reference, says that there may have been a first.
+    const [first, second, ...others] = sendgrid.mails;
+    expect(others).toEqual([]);
+    expect(second!.custom_args).toEqual(first!.custom_args);
+    expect(second!.content[0]!.value).toContain('Har dere fått en e-post med samme referanse før');
+  });
+
+  const KEY = { 'idempotency-key': 'key-1' };
+
+  describe.each([
+    ['with the same body', {}],
+    ['with the same Idempotency-Key', KEY],
+  ])('the second try of its visitor, %s,', (_how, headers) => {
+    test('mails an inquiry that is kept since a moment, and the bus does not', async ({ bus }) => {
+      sendgrid.behave([503, 503]);
+      const post = keptIn(bus);
+      await post(body, headers);
+      const again = await post(body, headers);
+      expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, null]);
+      expect(sendgrid.mails[0]!.subject).not.toContain('Forsinket');
+      await later(bus, 2 * MINUTE);
+      expect(sendgrid.mails).toHaveLength(1);
+      expect(await rows(bus.db, 'select from timers')).toEqual([]);
+      expect((await post(body, headers)).headers.get('idempotent-replayed')).toBe('true');
+    });
+
+    test('mails an inquiry that the bus tries in vain, in another process too', async ({ bus }) => {
+      sendgrid.behave([], 503);
+      await keptIn(bus)(body, headers);
+      expect(await later(bus, 2 * MINUTE)).toMatchObject({ failed: 1 });
+      expect((await keptIn(bus)(body, headers)).status).toBe(502);
+      sendgrid.behave([]);
+      expect((await keptIn(bus)(body, headers)).status).toBe(200);
+      expect(await later(bus, 10 * MINUTE)).toMatchObject({ delivered: 1 });
+      expect(sendgrid.mails).toHaveLength(1);
+      expect(await payloads(bus, 'inquiry.submitted')).toHaveLength(1);
+      expect((await payloads(bus, 'inquiry.delayed'))[0]).not.toHaveProperty('message');
+    });
+
+    test('is answered 200 and sends nothing where the bus has mailed it', async ({ bus }) => {
+      sendgrid.behave([503, 503]);
+      await keptIn(bus)(body, headers);
+      await later(bus, 2 * MINUTE);
+      const again = await keptIn(bus)(body, headers);
+      expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, 'true']);
+      expect(sendgrid.mails).toHaveLength(1);
+    });
+
+    test('sends nothing while the bus is mailing it', async ({ bus }) => {
+      sendgrid.behave([503, 503, 'hang']);
+      const before = sendgrid.calls();
+      await keptIn(bus)(body, headers);
+      let isTriedAgain = false;
+      endLimit(5 * SECOND, () => isTriedAgain);
+      const mailing = later(bus, 2 * MINUTE);
+      await expect.poll(() => sendgrid.calls() - before).toBe(3);
+      const { status, text } = await keptIn(bus)(body, headers);
+      expect([status, codeOf(text), JSON.parse(text).kept]).toEqual([502, 'email_timeout', true]);
+      expect(sendgrid.calls() - before).toBe(3);
+      isTriedAgain = true;
+      expect(await mailing).toMatchObject({ failed: 1 });
+    });
+  });
+
+  test('another inquiry, visitor or Idempotency-Key is no second try', async ({ bus }) => {
+    sendgrid.behave([], 503);
+    await keptIn(bus)(body, { ...KEY, 'x-visitor': 'a' });
+    await keptIn(bus)(body, { ...KEY, 'x-visitor': 'b' });
+    await keptIn(bus)({ ...body, message: 'x' }, { 'x-visitor': 'a' });
+    const reused = await keptIn(bus)({ ...body, message: 'y' }, { ...KEY, 'x-visitor': 'a' });
+    expect([reused.status, codeOf(reused.text)]).toEqual([422, 'idempotency_key_reused']);
+    sendgrid.behave([]);
+    await later(bus, 2 * MINUTE);
+    expect(sendgrid.mails).toHaveLength(3);
+  });
+
+  test('the same inquiry ten minutes after it was mailed at last is another one', async ({ bus }) => {
+    sendgrid.behave([503, 503]);
+    await keptIn(bus)(body);
+    await later(bus, 2 * MINUTE);
+    await rows(bus.db, `update events set created_at = created_at - interval '15 minutes'`);
+    await keptIn(bus)(body);
+    expect(sendgrid.mails).toHaveLength(2);
+  });
+
+  test('a mail that the provider refuses for its content is a dead letter and holds back no other', async ({
+    bus,
+  }) => {
+    sendgrid.behave([400, 503, 503, 400]);
+    await keptIn(bus)(body);
+    await keptIn(bus)({ ...body, message: 'x' });
+    expect(await later(bus, 2 * MINUTE)).toMatchObject({ deadLettered: 1, delivered: 1 });
+    expect(sendgrid.mails).toHaveLength(1);
+    await replay(
+      bus.db,
+      { topic: 'inquiry.delayed', since: '10w' },
+      'operator',
+      new Date(Date.now() + 3 * MINUTE),
+    );
+    expect(await later(bus, 3 * MINUTE)).toMatchObject({ delivered: 1 });
+    expect(sendgrid.mails).toHaveLength(2);
+  });
+
+  test('an inquiry waits while no mail is configured any more, without a dead letter', async ({ bus }) => {
+    sendgrid.behave([401]);
+    await keptIn(bus)(body);
+    const without = [inquiriesBy(undefined)];
+    for (const minutes of [2, 4, 10, 60, 600, 6000])
+      await drain(bus.db, without, { now: Date.now() + minutes * MINUTE });
+    expect(await rows(bus.db, `select state from events where topic = 'inquiry.delayed'`)).not.toContainEqual(
+      {
+        state: 'dead_lettered',
+      },
+    );
+    await later(bus, 6010 * MINUTE);
+    expect(sendgrid.mails).toHaveLength(1);
+  });
+
+  test('an inquiry whose visitor is to be forgotten is not mailed', async ({ bus }) => {
+    sendgrid.behave([503, 503]);
+    await keptIn(bus)(body);
+    await rows(bus.db, 'update timers set erased_at = now()');
+    expect(await later(bus, 2 * MINUTE)).toMatchObject({ delivered: 1 });
+    expect(sendgrid.mails).toEqual([]);
+  });
+
+  test('without a database an inquiry is not kept, and no answer says that it is', async () => {
+    sendgrid.behave([503, 503, 'lose']);
+    const { text } = await inquiryFunction()(body);
+    expect(JSON.parse(text)).toMatchObject({
+      kept: false,
+      detail:
+        'The mail provider did not accept the mail. Nothing was sent. The inquiry is not kept: send it again later.',
+    });
+    expect((await inquiryFunction()(new URLSearchParams(body))).text).toContain(
+      'Vi vet ikke om henvendelsen ble sendt',
+    );
+  });
+
+  test('a form’s visitor reads that the inquiry is kept', async ({ bus }) => {
+    sendgrid.behave([503, 503]);
+    const { status, text } = await keptIn(bus)(new URLSearchParams(body));
+    expect(status).toBe(502);
+    expect(text).toContain('<h1>Vi har tatt vare på henvendelsen</h1>');
+    expect(text).toContain('Du trenger ikke å sende den på nytt.');
+  });
+
+  test('an inquiry that is kept counts once against the day, as one mail', async ({ bus }) => {
+    let budget = 0;
+    const takeBudget = async () => {
+      budget += 1;
+      return { isAboveHalf: false, giveBack: async () => void (budget -= 1), spend: () => undefined };
+    };
+    const post = keptIn(bus, { takeBudget });
+    sendgrid.behave([], 503);
+    for (const tries of [1, 2, 3]) expect([(await post(body)).status, tries && budget]).toEqual([502, 1]);
+    sendgrid.behave([]);
+    await post(body);
+    expect(budget).toBe(1);
+  });
+});
+
+describe('an inquiry that fell into the trap', () => {
+  const trapped = { ...body, [TRAP]: 'https://spam.example' };
+
+  test('a trapped inquiry is kept, not mailed, and an operator takes it in by a replay', async ({ bus }) => {
+    const now = Date.now() + 2 * MINUTE;
+    const subscribers = [inquiriesBy(settings())];
+    const { status, text } = await inquiryFunction({ database: async () => bus.db })(trapped);
+    expect([status, text]).toEqual([200, '{"ok":true}']);
+    const found = `select payload from events where topic = 'inquiry.trapped'`;
+    expect(await rows(bus.db, found)).toMatchObject([{ payload: body }]);
+    expect(await drain(bus.db, subscribers, { now })).toMatchObject({ delivered: 1 });
+    expect(sendgrid.mails).toEqual([]);
+    const taken = { topic: 'inquiry.trapped', since: '10m', include: 'all' } as const;
+    for (const minutes of [3, 4]) {
+      await replay(bus.db, taken, 'operator', new Date(now + minutes * MINUTE));
+      await drain(bus.db, subscribers, { now: now + minutes * MINUTE });
+    }
+    expect(sendgrid.mails).toHaveLength(1);
+    expect(sendgrid.mails[0]!.content[0]!.value).toContain(body.message);
+    expect(await rows(bus.db, `select from events where topic = 'inquiry.submitted'`)).toHaveLength(1);
+  });
+
+  test('a person who was trapped may send the same inquiry again without the field', async ({ bus }) => {
+    const post = inquiryFunction({ database: async () => bus.db });
+    await post(trapped);
+    expect((await post(body)).headers.get('idempotent-replayed')).toBeNull();
+    expect(sendgrid.mails).toHaveLength(1);
+  });
+
+  test('a trapped inquiry is answered the same where it cannot be kept, which is logged', async () => {
+    const database = async () => Promise.reject(new Error(CANARY));
+    for (const parts of [{}, { database }]) {
+      const kept: Promise<void>[] = [];
+      vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
+      const waitUntil = (work: Promise<void>) => void kept.push(work);
+      const answering = inquiryFunction({ ...parts, waitUntil })(trapped);
+      vi.setSystemTime(Date.now() + MINUTE);
+      expect((await answering).status).toBe(200);
+      await Promise.all(kept);
+      vi.useRealTimers();
+    }
+    expect(written.join('\n')).toContain('there is no database');
+    expect(written.join('\n')).toContain('an inquiry that fell into the trap was not kept');
+  });
+});
+
+describe('a mail provider that is away for ten minutes, during which fifty visitors send an inquiry', () => {
+  beforeEach(() => skipPauses(500));
+
+  const START = Date.now();
+  const at = (seconds: number) => new Date(START + seconds * SECOND);
+
+  /** Sends an inquiry every 12 seconds, lets the bus work every 30 and the watch look every minute, for 40 minutes. */
+  async function outage(bus: Bus, away: Behaviour) {
+    const post = inquiryFunction({ database: async () => bus.db });
+    const answers = new Map<number, number>();
+    const mailedAt: number[] = [];
+    let minutesOfIncident = 0;
+    vi.useFakeTimers({ toFake: ['Date'] });
+    onTestFinished(() => void vi.useRealTimers());
+    for (let seconds = 0; seconds <= 40 * 60; seconds += 6) {
+      vi.setSystemTime(at(seconds));
+      sendgrid.behave([], seconds < 600 ? away : 'accept');
+      if (seconds < 600 && seconds % 12 === 0) {
+        const { status } = await post({ ...body, message: `nr ${seconds / 12}` });
+        answers.set(status, (answers.get(status) ?? 0) + 1);
+        // The timer is set by the database's clock, which the test does not move.
+        const due = `update timers set due_at = $1 where payload ->> 'message' = $2`;
+        await rows(bus.db, due, [at(seconds + 60).toISOString(), `nr ${seconds / 12}`]);
+      }
+      if (seconds % 30 === 0) await drain(bus.db, [inquiriesBy(settings())], { now: at(seconds) });
+      while (mailedAt.length < sendgrid.mails.length) mailedAt.push(seconds);
+      if (seconds % 60 !== 0) continue;
+      await watchIncidents(bus.db, at(seconds));
+      const open = await rows(bus.db, 'select from incidents where closed_at is null');
+      minutesOfIncident += open.length;
+    }
+    vi.useRealTimers();
+    const late = sendgrid.mails.filter(({ subject }) => subject.startsWith('[Forsinket'));
+    const numbers = late.map(({ content }) => Number(/nr (\d+)/.exec(content[0]!.value)![1]));
+    return {
+      answers: Object.fromEntries(answers),
+      mails: sendgrid.mails.length,
+      late: numbers.length,
+      inquiries: new Set(numbers).size,
+      inOrder: isDeepStrictEqual(
+        numbers,
+        numbers.toSorted((one, other) => one - other),
+      ),
+      lastMinute: mailedAt.at(-1)! / 60,
+      dead: (await rows(bus.db, 'select from events where dead_lettered > 0')).length,
+      incidents: (await rows(bus.db, 'select from incidents')).length,
+      minutesOfIncident,
+    };
+  }
+
+  const once = {
+    answers: { 502: 50 },
+    mails: 50,
+    late: 50,
+    inquiries: 50,
+    inOrder: true,
+    dead: 0,
+    incidents: 1,
+  };
+
+  test.for<[what: string, away: Behaviour, expected: object]>([
+    // The bus takes it as an outage, and probes every five minutes.
+    ['answers 503', 503, { lastMinute: 13, minutesOfIncident: 12 }],
+    // Nobody knows whether it has accepted a mail, so each retry counts as an attempt.
+    ['answers 500', 500, { lastMinute: 37, minutesOfIncident: 36 }],
+    // The oldest of them is mailed by each retry, the others twice.
+    [
+      'accepts every mail and answers 500',
+      'lose',
+      { lastMinute: 37, minutesOfIncident: 36, mails: 103, late: 53 },
+    ],
+  ])(
+    'the bus mails all of them in order, late, where the provider %s',
+    async ([, away, expected], { bus }) => {
+      expect(await outage(bus, away)).toEqual({ ...once, ...expected });
+    },
+  );
 });
 
 test('the deployed function mails an inquiry and emits its event', async () => {

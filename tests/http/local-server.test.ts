@@ -566,7 +566,7 @@ describe('the local server with a database of its own', () => {
     const output = server.output();
     expect(output).toContain('Postgres from DATABASE_URL: without stand-ins, demo and /dev/…');
     expect(output).toContain(
-      'for audit, identity, notifications, payments; deliveries to unattached subscribers wait',
+      'for audit, identity, inquiries, notifications, payments; deliveries to unattached subscribers wait',
     );
     expect(output).toContain('answers 503 until ANTHROPIC_API_KEY is set');
     expect(output).not.toContain('npm run demo');

@@ -246,12 +246,14 @@ describe('the form for inquiries', () => {
     expect(sendgrid.mails).toHaveLength(2);
   });
 
-  test.each<[what: string, behaviours: (number | 'hang' | 'reset')[], isGivenBack: boolean]>([
+  test.each<[what: string, behaviours: (number | 'lose' | 'reset')[], isGivenBack: boolean]>([
     ['refuses the key', [401], true],
     ['refuses the mail', [400], true],
     ['is full twice', [429, 429], true],
-    ['is down twice', [500, 503], false],
-    ['is down, and then refuses the key', [500, 401], false],
+    ['is away twice', [503, 503], true],
+    ['is away, and then refuses the key', [503, 401], true],
+    ['is away, and then may have accepted it', [503, 'lose'], false],
+    ['may have accepted it', [500], false],
     ['hangs up', ['reset'], false],
   ])('a mail provider that %s (%j) gives the day its mail back: %s', async (_, behaviours, isGivenBack) => {
     const post = await start('inquiry', { INQUIRY_DAILY_BUDGET: '1' });

@@ -4,7 +4,8 @@ const [later, limitOf] = [globalThis.setTimeout, AbortSignal.timeout.bind(AbortS
 
 /** Lets pauses of exactly these milliseconds pass at once until the test ends. All other timers take their time. */
 export function skipPauses(...pausesMs: readonly number[]): void {
-  const skipping = (call: () => void, ms = 0) => later(call, pausesMs.includes(ms) ? 0 : ms);
+  const skipping = (call: (...given: void[]) => void, ms = 0, ...given: void[]) =>
+    later(() => call(...given), pausesMs.includes(ms) ? 0 : ms);
   vi.spyOn(globalThis, 'setTimeout').mockImplementation(skipping);
 }
 

@@ -499,6 +499,7 @@ describe('remote subscribers', () => {
     // The audit trail of this process must not take what was meant for the one elsewhere.
     expect(attached.map(({ name }) => name)).toEqual([
       'identity',
+      'inquiries',
       'notifications',
       'payments',
       'intelligence',

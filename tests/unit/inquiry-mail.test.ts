@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { inquiryMail } from '../../lib/edge/inquiry/inquiry-mail.ts';
+import { inquiryMail } from '../../lib/components/inquiries/inquiry-mail.ts';
 import { inquiryRequest } from '../../lib/edge/inquiry/inquiry-request.ts';
 
 const inquiry = {
@@ -16,10 +16,10 @@ const inquiry = {
   source: 'kontakt-salg',
 };
 
-const options = { inquiryId: 'inq-1', receivedAt: new Date('2026-01-05T08:15:00Z') };
+const kept = { inquiryId: 'inq-1', receivedAt: '2026-01-05T08:15:00Z' };
 
-function mailOf(fields: object = {}) {
-  return inquiryMail(inquiryRequest.parse({ ...inquiry, ...fields }), options);
+function mailOf(fields: object = {}, sentAt = kept.receivedAt) {
+  return inquiryMail({ ...inquiryRequest.parse({ ...inquiry, ...fields }), ...kept }, new Date(sentAt));
 }
 
 const XSS = `"'><script>alert(1)</script><img src=x onerror=alert(1)>&amp;`;
@@ -49,6 +49,20 @@ describe('the mail about an inquiry', () => {
         expect(part).toContain(value);
       }
     }
+  });
+
+  test('a mail that is sent a minute after its inquiry says that it is late, and since when', () => {
+    const inTime = mailOf({}, '2026-01-05T08:15:59Z');
+    for (const part of [inTime.subject, inTime.html, inTime.text])
+      expect(part.toLowerCase()).not.toContain('forsinke');
+    const { subject, html, text } = mailOf({}, '2026-01-05T08:16:00Z');
+    expect(subject).toBe(
+      '[Forsinket, sendt 05.01.2026, 09:15] [kontakt-salg] Demo av hallbooking – Bærum kommune',
+    );
+    for (const part of [html, text])
+      expect(part).toContain(
+        'Denne henvendelsen er forsinket: den ble sendt fra nettstedet mandag 5. januar 2026 kl. 09:15. Har dere fått en e-post med samme referanse før, er det den samme henvendelsen.',
+      );
   });
 
   test('the mail has no row for an empty field', () => {

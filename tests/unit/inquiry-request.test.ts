@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
-import { inquiryRequest, sourceKind, TRAP } from '../../lib/edge/inquiry/inquiry-request.ts';
+import { sourceKind } from '../../lib/components/inquiries/inquiry-mail.ts';
+import { inquiryRequest, TRAP } from '../../lib/edge/inquiry/inquiry-request.ts';
 
 const inquiry = {
   name: 'Kari Nordmann',

@@ -151,6 +151,7 @@ describe('a refused address', () => {
     const others = [
       'audit in_process',
       'identity in_process',
+      'inquiries in_process',
       'notifications in_process',
       'ledger elsewhere',
     ];
@@ -170,7 +171,7 @@ describe('a refused address', () => {
     expect(routes(payments({ TOPICS: `${advised} ${WEBHOOKS.join(' ')}` }))).toEqual(all('elsewhere'));
   });
 
-  test.each(['audit', 'identity', 'notifications', 'payments'])(
+  test.each(['audit', 'identity', 'inquiries', 'notifications', 'payments'])(
     'the address alone of %s, which runs in this process, is refused by its name',
     (name) => {
       const prefix = `SUBSCRIBER_${name.toUpperCase()}`;
@@ -247,6 +248,7 @@ describe('the options of a subscription', () => {
     expect(Object.fromEntries(attached.map((one) => [one.name, one.limits]))).toEqual({
       audit: null,
       identity: null,
+      inquiries: null,
       ledger: { rate: null, concurrency: 4 },
       notifications: null,
       payments: { rate: { count: 600, ms: 60_000 }, concurrency: null },

@@ -253,6 +253,7 @@ describe('notifications', () => {
 
     test.for<[how: string, behaviour: Behaviour]>([
       ['cuts the connection', 'reset'],
+      ['accepts it and answers 500', 'lose'],
       ['answers what never ends', 'stall'],
     ])(
       'a mail whose outcome is unknown, because the provider %s, is sent once, and its dead letter says so',
@@ -300,7 +301,7 @@ describe('notifications', () => {
     });
 
     test('tries again when the provider is down, and gives up on a mail that it refuses', async ({ bus }) => {
-      sendGrid.behave([500, 500, 400]);
+      sendGrid.behave([503, 503, 400]);
       await bus.emit('booking.created', { email: 'kari@example.no' });
       await bus.emit('booking.created', { email: 'per@example.no' });
       expect(await bus.drain()).toMatchObject({ failed: 1, delivered: 0 });
@@ -360,8 +361,15 @@ describe('the journal', () => {
       subscribersOf({ remoteSubscribers, database })
         .map(({ name }) => name)
         .toSorted();
-    expect(names([])).toEqual(['audit', 'identity', 'notifications', 'payments']);
-    expect(names([ledger])).toEqual(['audit', 'identity', 'ledger', 'notifications', 'payments']);
+    expect(names([])).toEqual(['audit', 'identity', 'inquiries', 'notifications', 'payments']);
+    expect(names([ledger])).toEqual([
+      'audit',
+      'identity',
+      'inquiries',
+      'ledger',
+      'notifications',
+      'payments',
+    ]);
   });
 
   busTest('records each delivery once', async ({ open }) => {

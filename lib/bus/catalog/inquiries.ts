@@ -1,6 +1,41 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { email, freeText, id, instant, personal } from './values.ts';
+import { code, email, freeText, id, instant, list, personal } from './values.ts';
+
+const visitor = {
+  // Open lists: a visitor may have typed anything here.
+  source: personal(z.string().min(1).max(80)),
+  persona: personal(z.string().min(1).max(80)),
+  organization: personal(z.string().min(1).max(200)),
+  topic: personal(z.string().min(1).max(200)),
+  name: personal(z.string().min(1).max(120)),
+  // The endpoint has checked the address; a second check could only lose an inquiry.
+  email: personal(z.string().min(1).max(254)),
+  phone: personal(z.string().max(40)).optional(),
+};
+
+/** All that a mail needs. The texts go once it is sent. */
+const kept = {
+  inquiryId: id,
+  /** When the visitor sent it. */
+  receivedAt: instant,
+  ...visitor,
+  summary: freeText.optional(),
+  message: freeText.optional(),
+  contextSummary: freeText.optional(),
+};
+
+const keptExample = {
+  inquiryId: 'inq_5521',
+  receivedAt: '2026-01-05T08:15:00Z',
+  source: 'kontakt-salg',
+  persona: 'driftsleder',
+  organization: 'Nordvåg kommune',
+  topic: 'Demo av hallbooking',
+  name: 'Sigrid Aasen',
+  email: 'sigrid.aasen@example.no',
+  message: 'Vi vil gjerne se hvordan sesongleie fungerer.',
+};
 
 export const inquiries = {
   'inquiry.submitted': topic({
@@ -9,18 +44,7 @@ export const inquiries = {
     description: 'A visitor of the marketing site sent an inquiry and its mail was accepted.',
     version: 1,
     person: ['email'],
-    payload: z.object({
-      inquiryId: id,
-      // Open lists: a visitor may have typed anything here.
-      source: personal(z.string().min(1).max(80)),
-      persona: personal(z.string().min(1).max(80)),
-      organization: personal(z.string().min(1).max(200)),
-      topic: personal(z.string().min(1).max(200)),
-      name: personal(z.string().min(1).max(120)),
-      // The endpoint has checked the address; a second check could only lose an inquiry whose mail was sent.
-      email: personal(z.string().min(1).max(254)),
-      phone: personal(z.string().max(40)).optional(),
-    }),
+    payload: z.object({ inquiryId: id, ...visitor }),
     example: {
       inquiryId: 'inq_5521',
       source: 'kontakt-salg',
@@ -31,6 +55,31 @@ export const inquiries = {
       email: 'sigrid.aasen@example.no',
       phone: '+47 400 00 456',
     },
+  }),
+
+  'inquiry.delayed': topic({
+    producer: 'inquiries',
+    subscribers: ['inquiries'],
+    description: 'The mail of an inquiry was not accepted within a minute. It is kept here until it is.',
+    version: 1,
+    person: ['email'],
+    payload: z.object({
+      ...kept,
+      /** Digests by which a second try of the visitor is recognised: of the content, and of the `Idempotency-Key`. */
+      keys: list(code(z.string().min(1).max(255))),
+    }),
+    example: { ...keptExample, keys: ['3c9909afec25354d551dae21590bb26e38d53f2173b8d3dc3eee4c047e7ab1c1'] },
+  }),
+
+  'inquiry.trapped': topic({
+    producer: 'inquiries',
+    subscribers: ['inquiries'],
+    description:
+      'An inquiry filled in the field that people do not see. It is kept and not mailed; a replay mails it.',
+    version: 1,
+    person: ['email'],
+    payload: z.object(kept),
+    example: keptExample,
   }),
 
   'inquiry.assigned': topic({

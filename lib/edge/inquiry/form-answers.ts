@@ -35,12 +35,19 @@ function isAllowed(cors: Cors, origin: string): boolean {
 /** Writes a problem as a page for a visitor who sees the answer itself. */
 export function problemForVisitor(problem: Problem, requestId: string, request: Request): Response {
   if (!wantsPage(request)) return problemResponse(problem, requestId);
-  const { status, code, headers, issues = [] } = problem;
+  const { status, headers, issues = [] } = problem;
   const errors = new Set(
     issues.map((issue) => `${LABELS[issue.path] ?? 'Skjemaet'} ${complaint(issue.code)}.`),
   );
-  const [title, advice] = code === 'rate_limited' ? limitWords(problem) : (EXPLANATIONS[code] ?? UNKNOWN);
+  const [title, advice] = wordsOf(problem);
   return page(status, title, [advice], { errors: [...errors], requestId, headers });
+}
+
+function wordsOf(problem: Problem): readonly [title: string, advice: string] {
+  const { code, members } = problem;
+  if (code === 'rate_limited') return limitWords(problem);
+  if (members['kept']) return KEPT;
+  return members['mayBeSent'] ? MAY_BE_SENT : (EXPLANATIONS[code] ?? UNKNOWN);
 }
 
 const LABELS: Readonly<Record<string, string>> = {
@@ -75,13 +82,28 @@ function complaint(code: string): string {
 
 const UNKNOWN = ['Noe gikk galt', 'Gå tilbake og prøv igjen om litt.'] as const;
 
+const KEPT = [
+  'Vi har tatt vare på henvendelsen',
+  'E-posten vår virker ikke akkurat nå. Henvendelsen er lagret, og vi får den så snart e-posten virker igjen. Du trenger ikke å sende den på nytt.',
+] as const;
+
+const MAY_BE_SENT = [
+  'Vi vet ikke om henvendelsen ble sendt',
+  'Feilen er hos oss. Hører du ikke fra oss, kan du gå tilbake og sende den på nytt.',
+] as const;
+
+const NOT_SENT = [
+  'Henvendelsen ble ikke sendt',
+  'Feilen er hos oss. Gå tilbake og prøv igjen om litt.',
+] as const;
+
 const EXPLANATIONS: Readonly<Record<string, readonly [title: string, advice: string]>> = {
   __proto__: null!,
   validation_failed: ['Noe mangler i skjemaet', 'Gå tilbake og rett opp dette:'],
   body_too_large: ['Henvendelsen er for lang', 'Gå tilbake og kort den ned.'],
-  email_failed: ['Henvendelsen ble ikke sendt', 'Feilen er hos oss. Gå tilbake og prøv igjen om litt.'],
-  email_unreachable: ['Henvendelsen ble ikke sendt', 'Feilen er hos oss. Gå tilbake og prøv igjen om litt.'],
-  email_timeout: ['Vi vet ikke om henvendelsen ble sendt', 'Det tok for lang tid. Gå tilbake og prøv igjen.'],
+  email_failed: NOT_SENT,
+  email_timeout: NOT_SENT,
+  email_unreachable: NOT_SENT,
   email_not_configured: ['Skjemaet er ikke i bruk', 'Ta kontakt med oss på en annen måte.'],
   verification_required: [
     'Vis at du ikke er en robot',

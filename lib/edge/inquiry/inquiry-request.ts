@@ -115,8 +115,3 @@ export const inquiryRequest = z.object({
 });
 
 export type InquiryRequest = z.output<typeof inquiryRequest>;
-
-/** The kind of a source, for places where a visitor's own words must not appear. */
-export function sourceKind({ source: name }: Pick<InquiryRequest, 'source'>): string {
-  return name.startsWith('kontakt-') ? 'kontakt' : name;
-}

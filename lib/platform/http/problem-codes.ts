@@ -236,14 +236,20 @@ export const problemCodes = {
     detail: 'The language model could not be reached. Try again in a moment.',
   },
   provider_bad_response: { status: 502, detail: 'The language model sent an unusable answer. Try again.' },
-  email_failed: { status: 502, detail: 'The mail provider refused the mail. Nothing was sent.' },
+  email_failed: {
+    status: 502,
+    example:
+      'The mail provider did not accept the mail. Nothing was sent. The inquiry is kept, and is mailed as soon as the provider takes it: do not send it again.',
+  },
   email_timeout: {
     status: 502,
-    detail: 'The mail provider did not answer in time. The mail may have been sent all the same.',
+    example:
+      'The mail provider did not answer in time. The mail may have been sent all the same. The inquiry is kept, and is mailed as soon as the provider takes it: do not send it again.',
   },
   email_unreachable: {
     status: 502,
-    detail: 'The mail provider could not be reached. Nothing was sent.',
+    example:
+      'There was no connection to the mail provider, or it broke. Nothing was sent. The inquiry is not kept: send it again later.',
   },
 
   chat_not_configured: { status: 503, detail: 'The chat is not set up yet.' },

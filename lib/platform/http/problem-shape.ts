@@ -28,5 +28,12 @@ export const problem = z
       )
       .optional()
       .meta({ description: 'With `validation_failed`: one issue for each invalid field.' }),
+    kept: z.boolean().optional().meta({
+      description:
+        'With `email_failed`, `email_timeout` and `email_unreachable`: whether the inquiry is kept, and mailed as soon as the mail provider takes it.',
+    }),
+    mayBeSent: z.boolean().optional().meta({
+      description: 'With the same codes: whether the mail may have been sent all the same.',
+    }),
   })
   .meta({ id: 'Problem', description: 'An error as an answer (RFC 9457).' });

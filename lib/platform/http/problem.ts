@@ -10,6 +10,8 @@ export interface ProblemOptions extends ErrorOptions {
   /** When to try again. */
   readonly retryAfterSeconds?: number | undefined;
   readonly issues?: readonly Issue[];
+  /** Further members of the answer, which say more than the code. */
+  readonly members?: Readonly<Record<string, boolean>>;
   /** Its name in logs and counters, where the caller must not learn the reason. */
   readonly reason?: string;
   /** Whose limit was reached. */
@@ -29,6 +31,7 @@ export class Problem extends Error {
   readonly detail: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly issues: readonly Issue[] | undefined;
+  readonly members: Readonly<Record<string, boolean>>;
   readonly reason: string;
   readonly scope: ProblemScope | undefined;
 
@@ -41,6 +44,7 @@ export class Problem extends Error {
       headers = {},
       retryAfterSeconds,
       issues,
+      members = {},
       reason = code,
       scope,
       ...rest
@@ -55,6 +59,7 @@ export class Problem extends Error {
       ...(retryAfterSeconds !== undefined && { 'retry-after': `${retryAfterSeconds}` }),
     };
     this.issues = issues;
+    this.members = members;
     this.reason = reason;
     this.scope = scope;
   }
@@ -66,9 +71,9 @@ export class Problem extends Error {
  * @see https://www.rfc-editor.org/rfc/rfc9457
  */
 export function problemResponse(problem: Problem, requestId: string): Response {
-  const { status, code, detail, scope, issues } = problem;
+  const { status, code, detail, scope, issues, members } = problem;
   const title = STATUS_CODES[status];
-  const body = { type: 'about:blank', title, status, code, detail, requestId, scope, issues };
+  const body = { type: 'about:blank', title, status, code, detail, requestId, scope, issues, ...members };
   return new Response(JSON.stringify(body), {
     status,
     headers: {

@@ -25,7 +25,7 @@ export interface Mail {
 type MailFailure = 'email_failed' | 'email_timeout' | 'email_unreachable';
 
 /**
- * The provider did not accept the mail; after `email_timeout` it may have.
+ * The provider did not say that it accepted the mail.
  *
  * Has no `cause`, so that no log or debugger shows the key or the mail with it.
  */
@@ -38,20 +38,23 @@ export class MailNotSent extends Error {
   /** The fields of the provider's API that it refused. */
   readonly fields: readonly string[];
   /**
-   * Whether the provider may have accepted the mail: not without a connection, and not after a 4xx.
+   * Whether the provider may have accepted the mail all the same. Certainly not without a connection, after a 4xx, or after
+   * 503, which says that the request was not handled (RFC 9110). After any other 5xx, and without an answer, nobody knows.
    */
-  readonly hasReachedProvider: boolean;
+  readonly mayBeSent: boolean;
 
-  constructor(code: MailFailure, details: MailFailureDetails) {
-    super('the mail provider did not accept the mail');
+  constructor(code: MailFailure, { reason, status, fields = [] }: MailFailureDetails) {
+    const mayBeSent =
+      code === 'email_failed' ? status !== 503 && (status ?? 500) >= 500 : !isNeverConnected(reason);
+    super(
+      `the mail provider ${said(code, status, reason)}${mayBeSent ? '; the mail may have been sent' : ': the mail was not sent'}`,
+    );
     this.name = 'MailNotSent';
     this.code = code;
-    this.reason = details.reason;
-    this.status = details.status;
-    this.fields = details.fields ?? [];
-    this.hasReachedProvider =
-      details.hasReachedProvider ??
-      (code === 'email_failed' ? (details.status ?? 500) >= 500 : !isNeverConnected(details.reason));
+    this.reason = reason;
+    this.status = status;
+    this.fields = fields;
+    this.mayBeSent = mayBeSent;
   }
 }
 
@@ -59,8 +62,17 @@ interface MailFailureDetails {
   readonly reason?: string | undefined;
   readonly status?: number | undefined;
   readonly fields?: readonly string[];
-  /** Set where the first attempt may have reached the provider and the second did not. */
-  readonly hasReachedProvider?: boolean;
+}
+
+function said(code: MailFailure, status: number | undefined, reason: string | undefined): string {
+  switch (code) {
+    case 'email_failed':
+      return `answered ${status}`;
+    case 'email_timeout':
+      return 'did not answer in time';
+    case 'email_unreachable':
+      return isNeverConnected(reason) ? `could not be reached (${reason})` : 'ended the connection';
+  }
 }
 
 /**
@@ -84,13 +96,9 @@ export async function sendMail(settings: MailSettings, mail: Mail, timeoutMs = T
   try {
     await handOver(settings, mail, timeoutMs);
   } catch (error) {
-    if (!(error instanceof MailNotSent) || !wasNotAccepted(error)) throw error;
+    if (!(error instanceof MailNotSent) || !isWorthASecond(error)) throw error;
     await sleep(RETRY_PAUSE_MS);
-    await handOver(settings, mail, timeoutMs).catch((second: unknown) => {
-      if (!error.hasReachedProvider || !(second instanceof MailNotSent)) throw second;
-      const { code, reason, status, fields } = second;
-      throw new MailNotSent(code, { reason, status, fields, hasReachedProvider: true });
-    });
+    await handOver(settings, mail, timeoutMs);
   }
 }
 
@@ -175,7 +183,7 @@ function fieldsOf(answer: unknown): readonly string[] {
   return fields.filter((field) => /^[a-z0-9_.]{1,80}$/.test(field));
 }
 
-function wasNotAccepted({ code, status = 0, reason }: MailNotSent): boolean {
-  if (code === 'email_failed') return status === 429 || status >= 500;
-  return code === 'email_unreachable' && isNeverConnected(reason);
+/** Whether the mail was certainly not accepted, and may be half a second later. */
+function isWorthASecond({ mayBeSent, status }: MailNotSent): boolean {
+  return !mayBeSent && (status === undefined || status === 429 || status === 503);
 }

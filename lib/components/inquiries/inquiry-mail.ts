@@ -1,40 +1,47 @@
 import { raw } from 'hono/html';
 
+import type { PayloadInput } from '../../bus/catalog/catalog.ts';
 import { asciiAddress } from '../../platform/mail/address.ts';
 import type { Mail } from '../../platform/mail/send-mail.ts';
 import { verbatimHtml as html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { sourceKind } from './inquiry-request.ts';
-import type { InquiryRequest } from './inquiry-request.ts';
+import { MINUTE } from '../../platform/time.ts';
 
-export interface InquiryMailOptions {
-  readonly inquiryId: string;
-  readonly receivedAt: Date;
+/** An inquiry as it is kept: the request's schema has left its single-line fields single lines. */
+export type KeptInquiry = PayloadInput<'inquiry.trapped'>;
+
+/** The kind of a source, for places where a visitor's own words must not appear. */
+export function sourceKind({ source: name }: Pick<KeptInquiry, 'source'>): string {
+  return name.startsWith('kontakt-') ? 'kontakt' : name;
 }
 
+/** An inquiry that is mailed later than this after it was received is marked as late. */
+const LATE_MS = 1 * MINUTE;
+
 /**
- * Writes the mail about an inquiry, in Norwegian: HTML in which every value is escaped, and the same rows as text.
- *
- * @param inquiry as the request's schema has left it: its single-line fields are single lines.
+ * Writes the mail about an inquiry, in Norwegian: HTML in which every value is escaped, and the same rows as text. One that
+ * is late says so, and since when.
  */
-export function inquiryMail(inquiry: InquiryRequest, options: InquiryMailOptions): Mail {
-  const content = contentOf(inquiry, options);
+export function inquiryMail(inquiry: KeptInquiry, sentAt: Date): Mail {
+  const receivedAt = new Date(inquiry.receivedAt);
+  const isLate = sentAt.getTime() - receivedAt.getTime() >= LATE_MS;
+  const content = contentOf(inquiry, receivedAt, isLate);
   return {
     senderName: 'Henvendelse fra nettstedet',
-    subject: subjectOf(inquiry),
+    subject: subjectOf(inquiry, isLate ? `[Forsinket, sendt ${SHORT_INSTANT.format(receivedAt)}] ` : ''),
     html: String(htmlOf(content)),
     text: textOf(content),
     replyTo: { email: inquiry.email, name: inquiry.name },
     categories: ['inquiry', sourceKind(inquiry)],
-    reference: options.inquiryId,
+    reference: inquiry.inquiryId,
   };
 }
 
 /** Mail programs cut longer subjects. */
 const SUBJECT_MOST = 150;
 
-function subjectOf({ source, topic, organization }: InquiryRequest): string {
-  const subject = `[${source}] ${topic} – ${organization}`;
+function subjectOf({ source, topic, organization }: KeptInquiry, mark: string): string {
+  const subject = `${mark}[${source}] ${topic} – ${organization}`;
   if (subject.length <= SUBJECT_MOST) return subject;
   const cut = subject.slice(0, SUBJECT_MOST - 1).replace(/[\uD800-\uDBFF]$/, '');
   return `${cut.trimEnd()}…`;
@@ -43,6 +50,8 @@ function subjectOf({ source, topic, organization }: InquiryRequest): string {
 /** The content of both forms of the mail. */
 interface Content {
   readonly heading: string;
+  /** What the reader must know of a late one. */
+  readonly notice: string | undefined;
   readonly sender: string;
   readonly email: string;
   readonly rows: readonly Row[];
@@ -57,11 +66,16 @@ interface Row {
   readonly link?: string;
 }
 
-function contentOf(inquiry: InquiryRequest, { inquiryId, receivedAt }: InquiryMailOptions): Content {
-  const { name, email, organization, topic, phone, persona, summary, message, contextSummary } = inquiry;
+function contentOf(inquiry: KeptInquiry, receivedAt: Date, isLate: boolean): Content {
+  const { inquiryId, name, email, organization, topic, phone, persona } = inquiry;
+  const { summary, message, contextSummary } = inquiry;
+  const received = INSTANT.format(receivedAt);
   const texts = { Melding: message, Sammendrag: summary, 'Samtalen med chatboten': contextSummary };
   return {
     heading: topic,
+    notice: isLate
+      ? `Denne henvendelsen er forsinket: den ble sendt fra nettstedet ${received}. Har dere fått en e-post med samme referanse før, er det den samme henvendelsen.`
+      : undefined,
     sender: `${name}, ${organization}`,
     email,
     rows: [
@@ -71,7 +85,7 @@ function contentOf(inquiry: InquiryRequest, { inquiryId, receivedAt }: InquiryMa
       { label: 'E-post', value: email, link: mailto(email) },
       ...(phone === undefined ? [] : [phoneRow(phone)]),
       { label: 'Kilde', value: sourceLabel(inquiry) },
-      { label: 'Mottatt', value: INSTANT.format(receivedAt) },
+      { label: 'Mottatt', value: received },
     ],
     texts: Object.entries(texts).flatMap(([label, value]) => (value === undefined ? [] : [{ label, value }])),
     hint: `Svar på denne e-posten, så går svaret rett til ${name}.`,
@@ -96,7 +110,7 @@ function phoneRow(phone: string): Row {
   return { label: 'Telefon', value: phone, ...(/^\+?\d{5,15}$/.test(digits) && { link: `tel:${digits}` }) };
 }
 
-function sourceLabel({ source }: InquiryRequest): string {
+function sourceLabel({ source }: KeptInquiry): string {
   if (source === 'chatbot') return 'Chatboten';
   if (source === 'book-demo') return 'Bestilling av demo';
   return `Kontaktskjema (${source.slice('kontakt-'.length)})`;
@@ -108,11 +122,18 @@ const INSTANT = new Intl.DateTimeFormat('nb-NO', {
   timeZone: 'Europe/Oslo',
 });
 
-function textOf({ heading, rows, texts, hint, reference }: Content): string {
+const SHORT_INSTANT = new Intl.DateTimeFormat('nb-NO', {
+  dateStyle: 'short',
+  timeStyle: 'short',
+  timeZone: 'Europe/Oslo',
+});
+
+function textOf({ heading, notice, rows, texts, hint, reference }: Content): string {
   const width = Math.max(...rows.map(({ label }) => label.length)) + 2;
   return [
     `NY HENVENDELSE: ${heading}`,
     '',
+    ...(notice === undefined ? [] : [notice, '']),
     ...rows.map(({ label, value }) => `${`${label}:`.padEnd(width)}${value}`),
     ...texts.flatMap(({ label, value }) => [
       '',
@@ -147,7 +168,7 @@ const DARK = raw(`
     .value { padding-top: 0 !important; border-top: 0 !important; }
   }`);
 
-function htmlOf({ heading, sender, email, rows, texts, hint, reference }: Content): Html {
+function htmlOf({ heading, notice, sender, email, rows, texts, hint, reference }: Content): Html {
   const preview = texts[0]?.value ?? sender;
   return html`<!doctype html>
     <html lang="nb">
@@ -200,6 +221,15 @@ function htmlOf({ heading, sender, email, rows, texts, hint, reference }: Conten
                     >
                       ${heading}
                     </h1>
+                    ${
+                      notice !== undefined &&
+                      html`<p
+                        class="ink"
+                        style="margin:14px 0 0;font-size:15px;line-height:22px;font-weight:600;color:#16212a"
+                      >
+                        ${notice}
+                      </p>`
+                    }
                   </td>
                 </tr>
                 <tr>
