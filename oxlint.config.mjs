@@ -92,6 +92,7 @@ export const LAYERS = [
     'lib/bus/catalog',
     'lib/platform/abort.ts',
     'lib/platform/conflict.ts',
+    'lib/platform/gate.ts',
     'lib/platform/json-schema.ts',
     'lib/platform/nearest.ts',
     'lib/platform/once-for.ts',

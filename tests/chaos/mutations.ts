@@ -134,10 +134,15 @@ export const MUTATIONS: readonly Mutation[] = [
     changes: [
       {
         file: 'lib/bus/relay/shared-commit.ts',
-        from: `    if (isPromise(handled)) await handled;
+        from: `    await hand((tx, limit) => {
+      const context = Object.assign(attempt.contextWith(limit), { tx });
+      return attempt.within(() => lane.subscription.handler(attempt.delivery.event, context));
+    });
 `,
-        to: `    try {
-      await handled;
+        to: `    let isSettled = false;
+    await hand(async (tx, limit) => { try {
+      const context = Object.assign(attempt.contextWith(limit), { tx });
+      return await attempt.within(() => lane.subscription.handler(attempt.delivery.event, context));
     } catch (error) {
       if (attempts.length > 1) throw error;
       const { settlementValues } = await import('../deliveries/settle.ts');
@@ -166,8 +171,9 @@ export const MUTATIONS: readonly Mutation[] = [
         }]),
       });
       state.hasFailed = true;
-      return;
-    }
+      isSettled = true;
+    } });
+    if (isSettled) return;
 `,
       },
       {

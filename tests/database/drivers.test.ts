@@ -14,7 +14,7 @@ import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { isAway } from '../../lib/platform/db/away.ts';
 import { connect, migrate } from '../../lib/platform/db/connect.ts';
 import type { Connection, Transaction } from '../../lib/platform/db/connect.ts';
-import { TransactionEnded } from '../../lib/platform/db/gate.ts';
+import { TransactionEnded } from '../../lib/platform/gate.ts';
 import { driverOf, run } from '../../lib/platform/db/statement.ts';
 import { MINUTE } from '../../lib/platform/time.ts';
 import { START, contradictions, deliveriesOf, drain, emitPayments, payment, rows } from '../support/bus.ts';

@@ -12,7 +12,7 @@ test('the migrations make the functions as their files have them: else run npm r
   expect(functionsInFiles(folder)).toEqual(functionsAfterMigrations(folder));
 });
 
-test('each function is called by another one, by a trigger or by the code', () => {
+test('each function is called by another one, by a trigger or by the code, or has been until this release', () => {
   const functions = [...functionsInFiles(folder)];
   const triggers = readFileSync(join(folder, 'migrations/0000_baseline.sql'), 'utf8').match(
     /execute function \w+/g,
@@ -24,6 +24,9 @@ test('each function is called by another one, by a trigger or by the code', () =
     .map(([name]) => name)
     .filter((name) => {
       const called = new RegExp(`\\b${name}\\b`);
+      // The release before this one calls it while both run.
+      const successor = name.replace(/\d+$/, (number) => `${Number(number) + 1}`);
+      if (successor !== name && functions.some(([other]) => other === successor)) return false;
       const others = functions.filter(([other]) => other !== name).map(([, text]) => text);
       return ![...others, ...triggers, ...code].some((text) => called.test(text));
     });

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 beforeEach(() => vi.resetModules());
 afterEach(() => vi.unstubAllEnvs());
 
-test('a webhook secret of two providers is reported once, and not shown', async () => {
+test('a webhook secret of two endpoints is reported once, and not shown', async () => {
   vi.stubEnv('WEBHOOK_CARDPAYMENTS_SECRET', 'shared-secret');
   vi.stubEnv('WEBHOOK_WALLETPAYMENTS_SECRET', 'own-secret');
   vi.stubEnv('WEBHOOK_IDENTITYPROVIDER_SECRET', 'shared-secret');
@@ -17,8 +17,8 @@ test('a webhook secret of two providers is reported once, and not shown', async 
     {
       level: 'warn',
       at: expect.any(String),
-      message: 'webhook providers have a secret in common',
-      providers: ['cardpayments', 'identityprovider'],
+      message: 'webhook endpoints have a secret in common',
+      endpoints: ['cardpayments', 'identityprovider'],
     },
   ]);
 });

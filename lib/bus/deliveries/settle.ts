@@ -1,5 +1,5 @@
 import type { Transaction } from '../../platform/db/connect.ts';
-import { TransactionCommand } from '../../platform/db/gate.ts';
+import { TransactionCommand } from '../../platform/gate.ts';
 import { run } from '../../platform/db/statement.ts';
 import type { ErrorGroup } from './error-group.ts';
 

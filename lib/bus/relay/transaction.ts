@@ -5,7 +5,7 @@ import { onAbort } from '../../platform/abort.ts';
 import { jitterMs, MOST_RUNS } from '../../platform/conflict.ts';
 import { transactOnce } from '../../platform/db/connect.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
-import { TransactionCommand } from '../../platform/db/gate.ts';
+import { TransactionCommand } from '../../platform/gate.ts';
 import { isInDoubt } from '../../platform/db/in-doubt.ts';
 import { TransactionNotBegun } from '../../platform/db/late-begin.ts';
 import { mayRunAgain } from '../../platform/db/run-again.ts';

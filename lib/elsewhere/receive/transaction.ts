@@ -1,5 +1,5 @@
 import { isConflict, jitterMs, MOST_RUNS } from '../../platform/conflict.ts';
-import { Gate, TransactionCommand } from '../../platform/db/gate.ts';
+import { Gate, TransactionCommand } from '../../platform/gate.ts';
 import { sleep } from '../../platform/time.ts';
 import type { Client } from '../clients/adapters.ts';
 

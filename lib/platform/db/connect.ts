@@ -9,10 +9,10 @@ import type { PoolClient } from 'pg';
 
 import { InvalidConfiguration, readConfig } from '../config.ts';
 import type { Config } from '../config.ts';
+import { Gate } from '../gate.ts';
 import { codeOf } from '../log.ts';
 import { OpenTransaction, reportDue, reportSent, trackTransaction } from './commits.ts';
 import { Deadlines } from './deadlines.ts';
-import { Gate } from './gate.ts';
 import { withPlainErrors } from './plain-errors.ts';
 import { isAnswer, openConnection } from './pooled-connection.ts';
 import type { PooledConnection } from './pooled-connection.ts';
@@ -282,7 +282,14 @@ function lenderOf<Client extends object>(
 ): () => Lent {
   const open = (gate: Gate, depth: number): Transaction => {
     const tx = newTransaction(gate.before(client), depth);
-    sendsBy(tx, gate.beforeSender(sender));
+    sendsBy(tx, {
+      ...sender,
+      send: async (statement) => {
+        // Those with a name are our own.
+        gate.pass(statement.name === undefined ? statement.text : '');
+        return await sender.send(statement);
+      },
+    });
     const nest = tx.transaction.bind(tx);
     tx.transaction = (body) =>
       nest(async () => {

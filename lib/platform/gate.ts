@@ -1,5 +1,3 @@
-import type { Sender } from './statement.ts';
-
 /** A transaction was used after its end, or after that of the handler which had got it. Nothing was sent. */
 export class TransactionEnded extends Error {
   readonly code = 'transaction_ended';
@@ -60,18 +58,6 @@ export class Gate {
         return typeof value === 'function' ? (value.bind(target) as unknown) : value;
       },
     });
-  }
-
-  /** Makes a sender whose statements pass here. */
-  beforeSender(sender: Sender): Sender {
-    return {
-      ...sender,
-      send: async (statement) => {
-        // Those with a name are our own.
-        this.pass(statement.name === undefined ? statement.text : '');
-        return await sender.send(statement);
-      },
-    };
   }
 
   /** Lets nothing pass any more. @throws TransactionCommand if one was refused, also where its error was caught. */
