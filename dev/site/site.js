@@ -93,9 +93,9 @@ async function post(url, body, headers) {
 
 /** A problem that the API answers. */
 class Refused extends Error {
-  constructor({ code = '', issues = [] }, retryAfter = null) {
+  constructor({ code = '', issues = [], kept = false, mayBeSent = false }, retryAfter = null) {
     super(code);
-    Object.assign(this, { code, issues, retryAfter });
+    Object.assign(this, { code, issues, kept, mayBeSent, retryAfter });
   }
 }
 
@@ -134,7 +134,9 @@ const ISSUES = {
 /** Says what went wrong. @param kept says that nothing typed is lost. */
 function wordsOf(error, kept) {
   if (!(error instanceof Refused)) return `Vi får ikke kontakt. ${kept} Sjekk nettet og prøv igjen.`;
-  const { code, issues, retryAfter } = error;
+  const { code, issues, mayBeSent, retryAfter } = error;
+  if (error.kept) return 'Vi har tatt vare på henvendelsen. Du trenger ikke å sende den på nytt.';
+  if (mayBeSent) return `Vi vet ikke om henvendelsen kom fram. ${kept}`;
   if (code === 'rate_limited') return `Litt for mange på én gang. ${kept} Prøv igjen om ${wait(retryAfter)}.`;
   if (issues.length > 0) return `${issues.map(issueWords).join('. ')}.`;
   return `${PROBLEMS[code] ?? 'Noe gikk galt hos oss. Prøv igjen om litt.'} ${kept}`;

@@ -350,6 +350,27 @@ describe('a marketing site on another origin, in a browser', () => {
     }
   });
 
+  it.each([
+    [
+      { kept: true, mayBeSent: true },
+      'Vi har tatt vare på henvendelsen. Du trenger ikke å sende den på nytt.',
+    ],
+    [
+      { kept: false, mayBeSent: true },
+      'Vi vet ikke om henvendelsen kom fram. Det du skrev, står der fortsatt.',
+    ],
+  ])('the visitor of an inquiry that was not mailed (%j) reads what became of it', async (members, words) => {
+    await open(allowed);
+    const headers = { 'access-control-allow-origin': '*' };
+    await page.route('**/api/inquiry', (route) =>
+      route.request().method() === 'OPTIONS'
+        ? route.continue()
+        : route.fulfill({ status: 502, headers, json: { code: 'email_failed', ...members } }),
+    );
+    await fillInquiry();
+    await expect.poll(() => page.locator('#inquiry-status').textContent()).toBe(words);
+  });
+
   it('a page of another origin is refused', async () => {
     await open(foreign);
     await ask('Slipper jeg inn?');
