@@ -188,7 +188,13 @@ describe('the package in a repository outside this one', () => {
     expect(await outside.compile({ noEmit: true }, ['drivers.ts'])).toBe('');
   });
 
-  test('emits and receives through each client, and through no pool', async () => {
+  /** The line of a client that was refused, with the call that is right. */
+  const refused = (example: string) => (name: string) =>
+    expect.toSatisfy(
+      (line: string) => line.startsWith(`${name}: emit takes a transaction`) && line.includes(example),
+    );
+
+  test('emits and receives through each client, and through none that is in no transaction', async () => {
     await outside.generatePrismaClient();
     expect(await outside.compile({}, ['clients.ts'])).toBe('');
     const databaseUrl = await createDatabase(inject('postgresUrl'));
@@ -204,7 +210,18 @@ describe('the package in a repository outside this one', () => {
     expect(output.trim().split('\n')).toEqual([
       // Its handler fails, then it is delivered, then it comes again.
       ...clients.map((name) => `${name}: 500 204 204, 1 effect`),
-      expect.stringContaining('emit takes a transaction, got a pool'),
+      ...['pg', 'pg without begin'].map(refused("client.query('begin')")),
+      ...['Drizzle', 'Drizzle, kept'].map(refused('db.transaction(')),
+      ...['postgres.js', 'postgres.js, kept'].map(refused('sql.begin(')),
+      ...['Kysely'].map(refused('db.transaction().execute(')),
+      'Kysely, kept: Error: Transaction is already committed',
+      ...['Prisma'].map(refused('prisma.$transaction(')),
+      ...['TypeORM', 'TypeORM’s manager'].map(refused('dataSource.transaction(')),
+      ...['Sequelize'].map(refused('sequelize.transaction(')),
+      ...['Knex'].map(refused('knex.transaction(')),
+      ...['pg', 'postgres.js', 'Prisma', 'TypeORM', 'Sequelize']
+        .map((name) => `${name}, by the database`)
+        .map(refused('got a connection that is in none')),
       'done',
     ]);
     const ids = await rows<{ id: string }>(

@@ -18,6 +18,7 @@ import {
   fromPrisma,
   fromSequelize,
   fromTypeOrm,
+  NotInTransaction,
 } from 'postbud/emit';
 import type { Transaction as Emittable } from 'postbud/emit';
 import { databaseOf, RECEIVED_TABLE, receiver } from 'postbud/receive';
@@ -157,11 +158,71 @@ for (const [name, inTransaction] of Object.entries(emits)) {
   console.log(`${name}: ${answers.join(' ')}, ${rows.length} effect`);
 }
 
-try {
+/** Has what a transaction was kept for done after its end. */
+async function kept<Tx>(transact: (work: (tx: Tx) => Promise<void>) => PromiseLike<unknown>): Promise<Tx> {
+  const all: Tx[] = [];
+  await transact((tx) => Promise.resolve(void all.push(tx)));
+  return all[0]!;
+}
+
+/** Outside of a transaction: what the types can tell does not compile, and all of it throws. */
+const outside: [name: string, tx: () => Promise<Emittable>][] = [
   // @ts-expect-error -- a pool is no transaction
-  await emitted(bus.pool, 'pool');
-} catch (error) {
-  console.log((error as Error).message);
+  ['pg', async () => bus.pool],
+  // The types cannot tell.
+  ['pg without begin', () => bus.pool.connect()],
+  // @ts-expect-error -- a database is no transaction
+  ['Drizzle', async () => bus.drizzle],
+  ['Drizzle, kept', () => kept((work) => bus.drizzle.transaction(work))],
+  // @ts-expect-error -- a connection is no transaction
+  ['postgres.js', async () => fromPostgresJs(bus.sql)],
+  ['postgres.js, kept', async () => fromPostgresJs(await kept((work) => bus.sql.begin(work)))],
+  // @ts-expect-error -- a database is no transaction
+  ['Kysely', async () => fromKysely(bus.kysely)],
+  ['Kysely, kept', async () => fromKysely(await kept((work) => bus.kysely.transaction().execute(work)))],
+  // @ts-expect-error -- a client is no transaction
+  ['Prisma', async () => fromPrisma(bus.prisma)],
+  // @ts-expect-error -- a data source is no transaction
+  ['TypeORM', async () => fromTypeOrm(bus.typeorm)],
+  // The types cannot tell.
+  ['TypeORM’s manager', async () => fromTypeOrm(bus.typeorm.manager)],
+  // @ts-expect-error -- without a transaction
+  ['Sequelize', async () => fromSequelize(bus.sequelize, undefined)],
+  // @ts-expect-error -- a database is no transaction
+  ['Knex', async () => fromKnex(bus.knex)],
+  // Clients that know nothing of transactions, so that the database alone can tell, through each driver.
+  ['pg, by the database', async () => ({ query: (text, values) => bus.pool.query(text, values) })],
+  [
+    'postgres.js, by the database',
+    async () => ({
+      query: async (text, values) => ({ rows: await bus.sql.unsafe(text, values as never[]) }),
+    }),
+  ],
+  [
+    'Prisma, by the database',
+    async () => ({
+      query: async (text, values) => ({ rows: await bus.prisma.$queryRawUnsafe<unknown[]>(text, ...values) }),
+    }),
+  ],
+  [
+    'TypeORM, by the database',
+    async () => ({
+      query: async (text, values) => ({ rows: await bus.typeorm.query<unknown[]>(text, values) }),
+    }),
+  ],
+  [
+    'Sequelize, by the database',
+    async () => ({
+      query: async (text, bind) => ({ rows: (await bus.sequelize.query(text, { bind }))[0] }),
+    }),
+  ],
+];
+for (const [name, tx] of outside) {
+  const said = await emitted(await tx(), `${name} outside`).then(
+    () => 'took it',
+    (error: unknown) => (error instanceof NotInTransaction ? error.message : String(error)),
+  );
+  console.log(`${name}: ${said}`);
 }
 console.log('done');
 process.exit();
