@@ -32,12 +32,21 @@ export async function benchEdge(): Promise<Section> {
   const sdk = new Anthropic({ apiKey: 'stand-in', baseURL: messages.url, maxRetries: 0 });
 
   console.log(`The chat function beside the bare SDK call, ${ROUNDS} of each in turns …`);
-  const { bare, through } = await chatOverhead(sdk, chat);
+  const { bare, through } = await inTurns(
+    () => bareCall(sdk),
+    () => functionCall(chat),
+  );
+  console.log(`The first piece of a stream, ${ROUNDS} of each in turns …`);
+  const first = await inTurns(
+    () => bareFirstPiece(sdk),
+    () => functionFirstPiece(chat),
+  );
   console.log(`Health while ${HANGING_CHATS} chats hang …`);
   const times = await healthWhileChatsHang(messages, chat, health);
   await messages.close();
 
-  const overhead = quantile(through, 0.5) - quantile(bare, 0.5);
+  const added = (of: Turns) => quantile(of.through, 0.5) - quantile(of.bare, 0.5);
+  const overhead = added({ bare, through });
   const both = (of: readonly number[]) => `${ms(quantile(of, 0.5))} / ${ms(quantile(of, 0.99))}`;
   return {
     title: 'The public edge',
@@ -48,6 +57,17 @@ export async function benchEdge(): Promise<Section> {
         what: 'added by the chat function, p50',
         figure: ms(overhead),
         goal: goal('under 3 ms', overhead < 3),
+      },
+      { what: 'first piece of a stream of the bare SDK call, p50 / p99', figure: both(first.bare), goal: '' },
+      {
+        what: 'first byte of a stream of the chat function, p50 / p99',
+        figure: both(first.through),
+        goal: '',
+      },
+      {
+        what: 'added to a stream’s first byte by the chat function, p50',
+        figure: ms(added(first)),
+        goal: goal('under 3 ms', added(first) < 3),
       },
       {
         what: `health while ${HANGING_CHATS} chats hang, p50 / p99`,
@@ -61,21 +81,36 @@ export async function benchEdge(): Promise<Section> {
 const system = 'Du svarer på spørsmål om leie av kommunale lokaler.';
 const turns = [{ role: 'user' as const, content: 'Har dere et møterom for tolv?' }];
 
+const asked = {
+  model: 'claude-haiku-5-5',
+  max_tokens: 1024,
+  system,
+  messages: turns,
+  thinking: { type: 'disabled' as const },
+};
+
 async function bareCall(sdk: Anthropic): Promise<void> {
-  const model = 'claude-haiku-5-5';
-  await sdk.messages.create({
-    model,
-    max_tokens: 1024,
-    system,
-    messages: turns,
-    thinking: { type: 'disabled' },
-  });
+  await sdk.messages.create(asked);
+}
+
+/** Waits for the first words: the function answers no sooner, since until then it can still answer 502. */
+async function bareFirstPiece(sdk: Anthropic): Promise<void> {
+  const stream = await sdk.messages.create({ ...asked, stream: true });
+  for await (const { type } of stream) if (type === 'content_block_delta') break;
 }
 
 async function functionCall(chat: Endpoint): Promise<void> {
   const response = await chat.fetch(chatRequest(system));
   if (response.status !== 200) throw new Error(`chat answered ${response.status}: ${await response.text()}`);
   await response.json();
+}
+
+async function functionFirstPiece(chat: Endpoint): Promise<void> {
+  const request = chatRequest(system);
+  request.headers.set('accept', 'text/event-stream');
+  const reader = (await chat.fetch(request)).body!.getReader();
+  await reader.read();
+  await reader.cancel();
 }
 
 function chatRequest(text: string, signal?: AbortSignal): Request {
@@ -87,12 +122,17 @@ function chatRequest(text: string, signal?: AbortSignal): Request {
   });
 }
 
-async function chatOverhead(sdk: Anthropic, chat: Endpoint) {
+interface Turns {
+  readonly bare: readonly number[];
+  readonly through: readonly number[];
+}
+
+async function inTurns(callBare: () => Promise<void>, callThrough: () => Promise<void>): Promise<Turns> {
   const bare: number[] = [];
   const through: number[] = [];
   for (let round = 0; round < WARM_UP + ROUNDS; round += 1) {
-    const first = await timed(() => bareCall(sdk));
-    const second = await timed(() => functionCall(chat));
+    const first = await timed(callBare);
+    const second = await timed(callThrough);
     if (round < WARM_UP) continue;
     bare.push(first);
     through.push(second);

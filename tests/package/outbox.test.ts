@@ -31,7 +31,7 @@ async function opened() {
   return { url, db: connection.db };
 }
 
-test('a service and the bus are killed again and again: what the service committed is on the bus once each, in order of creation', async () => {
+test('a service and the bus are killed again and again, and some events are refused: the others are on the bus once each, in order of creation in their topic and key, and the refused ones as was decided', async () => {
   const [service, bus] = [await opened(), await opened()];
   const secret = `whsec_${randomBytes(32).toString('base64')}`;
   const port = `${await freePort()}`;
@@ -57,11 +57,25 @@ test('a service and the bus are killed again and again: what the service committ
   const last = await outside.start('service.js', variables, [], /nothing waits/);
   last.stop();
   await server.stop();
-  const created = await rows<{ id: string }>(service.db, 'select id from completed order by place');
-  const recorded = await rows<{ id: string }>(
-    bus.db,
-    `select dedupe_key as id from events where producer = 'resources' order by created_at, seq`,
+  const written = await rows<{ id: string }>(
+    service.db,
+    `select id from written where not exists (
+       select from postbud_outbox_refused as refused where refused.id = written.id and decision = 'discard') order by place`,
   );
-  expect(created.length).toBeGreaterThan(50);
-  expect(recorded).toEqual(created);
-});
+  const recorded = await rows<{ id: string; key: string }>(
+    bus.db,
+    `select dedupe_key as id, ordering_key as key from events where producer = 'resources' order by created_at, seq`,
+  );
+  const keys = new Map(recorded.map(({ id, key }) => [id, key]));
+  expect(recorded).toHaveLength(written.length);
+  for (const key of ['', 'res_0', 'res_1', 'res_2']) {
+    const created = written.filter(({ id }) => keys.get(id) === key);
+    expect(created.length).toBeGreaterThan(10);
+    expect(recorded.filter((event) => event.key === key).map(({ id }) => ({ id }))).toEqual(created);
+  }
+  const decisions = 'select decision, count(*)::int from postbud_outbox_refused group by 1 order by 1';
+  expect((await rows<{ decision: string }>(service.db, decisions)).map(({ decision }) => decision)).toEqual([
+    'discard',
+    'retry',
+  ]);
+}, 240_000);
