@@ -24,7 +24,7 @@ export const TOKEN_PARAMETER = {
 } as const;
 
 /** What became of a call above the rate. */
-export type VerificationOutcome =
+type VerificationOutcome =
   | 'verified'
   | 'verification_required'
   | 'verification_failed'
@@ -72,7 +72,11 @@ const siteverify = z.object({
 });
 
 /** The codes that say that the visitor's token is at fault; others are ours, or Turnstile's. */
-const TOKEN_FAULTS = ['missing-input-response', 'invalid-input-response', 'timeout-or-duplicate'];
+const TOKEN_FAULTS: ReadonlySet<string> = new Set([
+  'missing-input-response',
+  'invalid-input-response',
+  'timeout-or-duplicate',
+]);
 
 /** As long as Cloudflare's tokens may be. */
 const LONGEST_TOKEN = 2048;
@@ -116,7 +120,7 @@ async function verify(settings: TurnstileSettings, verifying: Verifying): Promis
   }
   if (!answer.success) {
     const codes = answer['error-codes'] ?? [];
-    if (codes.some((code) => TOKEN_FAULTS.includes(code))) return 'verification_failed';
+    if (codes.some((code) => TOKEN_FAULTS.has(code))) return 'verification_failed';
     return away(codes.filter((code) => /^[a-z-]{1,40}$/.test(code)).join(' ') || 'no reason given');
   }
   if (TEST_SECRET.test(settings.secret)) return 'verified';

@@ -36,7 +36,7 @@ export interface Budgeted {
 }
 
 /** How much of a day's budget is used, from where on operators are alerted. */
-export type BudgetReached = 'budget_80' | 'budget_100';
+type BudgetReached = 'budget_80' | 'budget_100';
 
 /** A budget that all visitors share for a day (UTC). */
 export interface Budget {
