@@ -1249,10 +1249,11 @@ export type PaymentOutcome = { readonly intentId: string } & (
 );
 
 /** Why a webhook is set aside. */
-export type SetAsideReason = 'no_intent' | 'not_plausible';
+/** `unread`: a thin event, which names an object that the provider is to be asked for. */
+export type SetAsideReason = 'no_intent' | 'not_plausible' | 'unread';
 
 /**
- * Webhooks that wait: for their intent to be recorded, or for what makes them plausible. A row is deleted when it is taken
+ * Webhooks that wait: for their intent to be recorded, for what makes them plausible, or for the object that they name. A row is deleted when it is taken
  * up; a row that found no intent in time is marked and stays.
  */
 export const webhooksSetAside = pgTable(
@@ -1261,6 +1262,7 @@ export const webhooksSetAside = pgTable(
     /** The webhook's event, so that a replay sets it aside only once. */
     eventId: uuid('event_id').primaryKey(),
     provider: text('provider').$type<'cardpayments' | 'walletpayments'>().notNull(),
+    /** Of an `unread` one the object's path in the provider's API, so that no intent takes it up. */
     intentId: text('intent_id').notNull(),
     providerEventId: text('provider_event_id').notNull(),
     correlationId: text('correlation_id').notNull(),
@@ -1269,7 +1271,7 @@ export const webhooksSetAside = pgTable(
     seq: bigint('seq', { mode: 'number' }).notNull(),
     /** Every other reason than `no_intent` is an incident. */
     reason: text('reason').$type<SetAsideReason>().notNull().default('no_intent'),
-    /** What is not plausible, in words without personal data. */
+    /** What is not plausible, or why it is unread, in words without personal data. */
     detail: text('detail'),
     /** What the webhook states, without the rest of its body. Null in a row of release 1.1, which has `outcome` only. */
     statements: jsonb('statements').$type<readonly PaymentStatement[]>(),

@@ -3,18 +3,19 @@ import { emit } from '../bus/outbox/emit.ts';
 import { PermanentError } from '../bus/subscribers/outcome.ts';
 import { subscriber } from '../bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber, BusEvent, TransactionalContext } from '../bus/subscribers/subscriber.ts';
+import { webhookVariable } from '../platform/config.ts';
 import type { PaymentSender } from '../platform/config.ts';
 import type { Database } from '../platform/db/connect.ts';
 import { isAccepted } from './payments/accept.ts';
 import { MalformedWebhook } from './payments/body-fields.ts';
-import type { Statements } from './payments/body-fields.ts';
 import { NotPlausible } from './payments/fold.ts';
 import { fenceIntent, lockIntent } from './payments/locked-intent.ts';
 import { providerStatements } from './payments/provider-statements.ts';
 import type { PaymentProvider } from './payments/provider-statements.ts';
 import { unexpectedIn } from './payments/sender.ts';
-import { forget, setAside, takeUp } from './payments/set-aside.ts';
+import { forget, setAside, setAsideUnread, takeUp } from './payments/set-aside.ts';
 import { tell } from './payments/tell.ts';
+import { readThinEvent } from './payments/thin-event.ts';
 
 /**
  * Turns payment providers' webhooks into the events of a booking's payment.
@@ -76,9 +77,11 @@ export async function createPaymentIntent(db: Database, intent: PaymentIntent): 
  * in any order, and no matter how often it is replayed.
  *
  * A webhook can arrive before the transaction that records its intent commits, or belong to another shop on the same
- * account; a refund can arrive before its capture. It is then set aside, so that it holds back no other webhook.
+ * account; a refund can arrive before its capture; a thin event names an object that Stripe is to be asked for. It is then
+ * set aside, so that it holds back no other webhook.
  *
- * @throws PermanentError for a body that does not match its type, and for one that nothing can make plausible.
+ * @throws PermanentError for a body that does not match its type, for one that nothing can make plausible, and for a thin event
+ *   without a key.
  *
  * @public
  */
@@ -89,11 +92,15 @@ export async function handleWebhook(
 ): Promise<void> {
   const provider: PaymentProvider =
     event.topic === 'webhook.cardpayments.received' ? 'cardpayments' : 'walletpayments';
-  const stated = readStatements(provider, event.payload.body);
+  const { body, endpoint = provider } = event.payload;
+  const sender = senders[endpoint];
+  const thin = provider === 'cardpayments' ? read(() => readThinEvent(body)) : null;
+  const stated = thin
+    ? { intentId: thin.path, statements: [] }
+    : read(() => providerStatements(provider, body));
   if (!stated) return;
   const { intentId, statements } = stated;
-  const { body, endpoint = provider } = event.payload;
-  const wrong = unexpectedIn(provider, body, senders[endpoint]);
+  const wrong = unexpectedIn(provider, thin?.account ? { ...body, account: thin.account } : body, sender);
   if (wrong !== null && !(await isAccepted(tx, event.id))) throw new PermanentError(refusalOf(wrong));
   const webhook = {
     eventId: event.id,
@@ -101,13 +108,19 @@ export async function handleWebhook(
     correlationId: event.correlationId,
     statements,
   };
+  const { createdAt, seq } = event;
+  const aside = { ...webhook, provider, intentId, createdAt, seq, setAsideAt: attemptedAt };
+  if (thin) {
+    // Taken as it is, it holds nothing: so an operator ends the waiting for an object that cannot be read.
+    if (await isAccepted(tx, event.id)) return await forget(tx, event.id);
+    if (!sender?.isAsked) throw new PermanentError(unreadable(body, endpoint));
+    return await setAsideUnread(tx, aside, endpoint);
+  }
   let intent = await lockIntent(tx, provider, intentId);
   if (!intent) {
     await fenceIntent(tx, provider, intentId);
     intent = await lockIntent(tx, provider, intentId);
   }
-  const { createdAt, seq } = event;
-  const aside = { ...webhook, provider, intentId, createdAt, seq, setAsideAt: attemptedAt };
   if (!intent) return await setAside(tx, { ...aside, reason: 'no_intent' });
   let told = intent;
   try {
@@ -128,10 +141,14 @@ function refusalOf(wrong: string): string {
   return `${wrong}; it is no money until an operator accepts the webhook: npx postbud accept-webhook`;
 }
 
+function unreadable({ type }: Readonly<Record<string, unknown>>, endpoint: string): string {
+  return `${String(type)} is a thin event, which names an object and holds no amounts: set ${webhookVariable(endpoint, 'RECONCILE_KEY')} to a key of Stripe's that may read the object, deploy, and replay the event`;
+}
+
 /** @throws PermanentError for a malformed body: no retry can fix it. */
-function readStatements(provider: PaymentProvider, body: Record<string, unknown>): Statements | null {
+function read<Found>(from: () => Found): Found {
   try {
-    return providerStatements(provider, body);
+    return from();
   } catch (error) {
     if (error instanceof MalformedWebhook) throw new PermanentError(error.message, { cause: error });
     throw error;

@@ -151,6 +151,8 @@ export interface PaymentSender {
   readonly accounts: readonly string[];
   /** Whether payments are of live mode; null where nothing says. */
   readonly isLive: boolean | null;
+  /** Whether there is a key with which Stripe is asked for an object that an event names. */
+  readonly isAsked: boolean;
 }
 
 /**
@@ -168,6 +170,7 @@ export function paymentSenders(source: Source, isProduction: boolean): ByEndpoin
     return {
       accounts: accounts.length > 0 || salesUnit === undefined ? accounts : [salesUnit],
       isLive: isStripe ? isLive : null,
+      isAsked: isStripe && ownKey !== '',
     };
   });
 }

@@ -58,6 +58,8 @@ export class ProviderApis {
   readonly stripe: StripeEvent[] = [];
   /** By reference, oldest first. */
   readonly vipps = new Map<string, VippsEntry[]>();
+  /** Stripe's objects by their path, behind the account that a connected one is of: `acct_1 /v1/payment_intents/pi_1`. */
+  readonly objects = new Map<string, object>();
   /** What was asked, in order: `/v1/events?…`. */
   readonly asked: string[] = [];
   readonly url: string;
@@ -118,6 +120,7 @@ export class ProviderApis {
     if (misbehaviour !== null) misbehave(misbehaviour, response);
     else if (url.pathname === '/v1/events') this.#listEvents(request, response, url.searchParams);
     else if (url.pathname === '/accesstoken/get') this.#giveToken(request, response);
+    else if (url.pathname.startsWith('/v1/')) this.#giveObject(request, response, url.pathname);
     else this.#readLog(request, response, url.pathname);
   }
 
@@ -146,6 +149,14 @@ export class ProviderApis {
       has_more: listed.length > limit,
       data: listed.slice(0, limit).map((event) => stripeBody(event, 'API')),
     });
+  }
+
+  #giveObject({ headers, method }: IncomingMessage, response: ServerResponse, path: string): void {
+    if (headers.authorization !== `Bearer ${STRIPE_KEY}`) return refuse(response, 401, 'Invalid API Key');
+    if (method !== 'GET' || !headers['stripe-version']) return refuse(response, 400, 'Bad request');
+    const found = this.objects.get([headers['stripe-account'], path].flat().filter(Boolean).join(' '));
+    if (!found) return refuse(response, 404, 'No such object');
+    json(response, found);
   }
 
   #giveToken({ headers, method }: IncomingMessage, response: ServerResponse): void {

@@ -67,10 +67,20 @@ export class Story {
 
   /** Sends the webhook of what happened, signed, to the endpoint. */
   async send(what: StripeEvent | VippsEntry): Promise<{ status: number; json: unknown }> {
-    const [provider, scheme, fields] =
+    const answer =
       'reference' in what
-        ? (['walletpayments', 'vipps', vippsBody(what)] as const)
-        : (['cardpayments', 'stripe', stripeBody(what)] as const);
+        ? await this.post('walletpayments', vippsBody(what))
+        : await this.post('cardpayments', stripeBody(what));
+    if (answer.status === 200 && 'isDelivered' in what) what.isDelivered = true;
+    return answer;
+  }
+
+  /** Posts a body, signed, to an endpoint. */
+  async post(
+    provider: 'cardpayments' | 'walletpayments',
+    fields: object,
+  ): Promise<{ status: number; json: unknown }> {
+    const scheme = provider === 'walletpayments' ? 'vipps' : 'stripe';
     const url = `https://postbud.example/webhooks/${provider}`;
     const body = Buffer.from(JSON.stringify(fields));
     const headers = {
@@ -78,7 +88,6 @@ export class Story {
       ...sign(scheme, body, { at: Math.floor(Date.now() / SECOND), url }),
     };
     const response = await this.#post(new Request(url, { method: 'POST', headers, body }));
-    if (response.ok && 'isDelivered' in what) what.isDelivered = true;
     return { status: response.status, json: await response.json() };
   }
 

@@ -119,15 +119,18 @@ describe('payments', () => {
   test.for([
     ['webhook.cardpayments.received', { type: 'payment_intent.succeeded' }],
     ['webhook.cardpayments.received', { type: 'payment_intent.succeeded', data: { object: 'pi_1' } }],
-    // A thin event, which holds no amounts.
-    [
-      'webhook.cardpayments.received',
-      {
-        object: 'v2.core.event',
-        type: 'v1.payment_intent.succeeded',
-        related_object: { id: 'pi_1', type: 'payment_intent', url: '/v1/payment_intents/pi_1' },
-      },
-    ],
+    // Thin events that name no object which may be asked for.
+    ...[undefined, '/v1/../v2/x', '//elsewhere.example/v1/x', '/v1/payment_intents/pi_1?expand[]=x'].map(
+      (url) =>
+        [
+          'webhook.cardpayments.received',
+          {
+            object: 'v2.core.event',
+            type: 'v1.payment_intent.succeeded',
+            related_object: { id: 'pi_1', type: 'payment_intent', url },
+          },
+        ] as const,
+    ),
     [
       'webhook.cardpayments.received',
       {

@@ -3,10 +3,13 @@ import { DAY, MINUTE } from '../../platform/time.ts';
 // Incidents of chat and of the days' budgets, which functions count in `edge_counts`, and of payment webhooks set aside.
 // Nothing waits for them in the bus.
 
+/** Two tries: a thin event that was not read by then waits for more than a moment. */
+const UNREAD_AFTER_MS = 10 * MINUTE;
+
 /** A row of `EDGE_FAILURES`. */
 export interface EdgeFailure {
   readonly kind: string;
-  /** Of a failing chat how the newest call has failed; of a webhook what is not plausible. */
+  /** Of a failing chat how the newest call has failed; of a webhook what is not plausible or read. */
   readonly outcome: string;
   readonly since: string;
 }
@@ -41,6 +44,12 @@ const WORDS: Readonly<Record<string, EdgeWords | undefined>> = {
     message: (detail) =>
       `${detail}; it is set aside, listed under Webhooks, and no money until it is accepted`,
     over: 'A payment webhook was not plausible. What it waited for has come, or it was accepted.',
+  },
+  payment_unread: {
+    title: 'an object that Stripe’s event names cannot be read',
+    message: (detail) =>
+      `${detail}; the event is set aside, listed under Webhooks, and asked about again every five minutes`,
+    over: 'A thin event of Stripe’s could not be read. Its object was read, or it was accepted.',
   },
   ...budgetWords('chat', 'chat calls', 'CHAT_DAILY_BUDGET'),
   ...budgetWords('inquiry', 'inquiries', 'INQUIRY_DAILY_BUDGET'),
@@ -123,7 +132,11 @@ export const EDGE_FAILURES = `chat_call as materialized (
     select kind, outcome, since::text as since from (
       select * from chat_failing union all select * from budget_reached
       union all
-      select 'payment_not_plausible', (array_agg(detail order by set_aside_at desc))[1], min(set_aside_at)
-      from webhooks_set_aside where reason = 'not_plausible' having count(*) > 0
+      select case reason when 'unread' then 'payment_unread' else 'payment_not_plausible' end,
+        (array_agg(detail order by set_aside_at desc))[1], min(set_aside_at)
+      from clock, webhooks_set_aside
+      where reason = 'not_plausible'
+        or (reason = 'unread' and set_aside_at < clock.now - ${UNREAD_AFTER_MS} * interval '1 millisecond')
+      group by reason
     ) as found
   )`;

@@ -1,15 +1,7 @@
 import * as z from 'zod';
 
 import type { DisputeOutcome, PaymentStatement } from '../../../drizzle/schema.ts';
-import {
-  amountMinor,
-  currencyCode,
-  MalformedWebhook,
-  parseBody,
-  providersId,
-  providersTime,
-  word,
-} from './body-fields.ts';
+import { amountMinor, currencyCode, parseBody, providersId, providersTime, word } from './body-fields.ts';
 import type { Statements } from './body-fields.ts';
 
 /**
@@ -20,10 +12,6 @@ import type { Statements } from './body-fields.ts';
 export function cardStatements(body: Readonly<Record<string, unknown>>): Statements | null {
   const { type } = body;
   const read = typeof type === 'string' && Object.hasOwn(READERS, type) ? READERS[type] : undefined;
-  if (!read && typeof type === 'string' && Object.hasOwn(READERS, type.replace(/^v1\./, '')))
-    throw new MalformedWebhook(
-      `${type} is a thin event, which names an object and holds no amounts: let Stripe send snapshot events to the endpoint, with the type ${type.slice(3)}`,
-    );
   if (!read) return null;
   const { api_version: version, created: at, data } = parseBody(event, body);
   const isBeforeBasil = version !== null && version < BASIL;

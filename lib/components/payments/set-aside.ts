@@ -1,6 +1,6 @@
-import { and, eq, isNull } from 'drizzle-orm';
+import { and, eq, isNull, sql } from 'drizzle-orm';
 
-import { paymentIntents, webhooksSetAside } from '../../../drizzle/schema.ts';
+import { paymentIntents, reconciliations, webhooksSetAside } from '../../../drizzle/schema.ts';
 import type { PaymentOutcome, PaymentStatement, SetAsideReason } from '../../../drizzle/schema.ts';
 import { emit } from '../../bus/outbox/emit.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
@@ -14,7 +14,7 @@ import type { PaymentProvider } from './provider-statements.ts';
 import { tell } from './tell.ts';
 import type { StatingWebhook } from './tell.ts';
 
-/** A webhook that waits for its intent, or for what makes it plausible. */
+/** A webhook that waits for its intent, for what makes it plausible, or for the object that it names. */
 interface WaitingWebhook extends StatingWebhook {
   readonly provider: PaymentProvider;
   readonly intentId: string;
@@ -34,8 +34,25 @@ export async function setAside(tx: Transaction, webhook: WaitingWebhook): Promis
     .onConflictDoNothing();
 }
 
-/** Deletes the row of a webhook that an operator accepted. */
-export async function forget(tx: Transaction, eventId: string): Promise<void> {
+/**
+ * Sets a thin event aside until the object that it names, whose path stands for the intent, has been read, and has the
+ * reconciliation of its endpoint do so at once, unless Stripe has just failed to answer.
+ */
+export async function setAsideUnread(
+  tx: Transaction,
+  webhook: Omit<WaitingWebhook, 'reason'>,
+  endpoint: string,
+): Promise<void> {
+  const detail = `it names ${webhook.intentId}, which Stripe is asked for`;
+  await setAside(tx, { ...webhook, reason: 'unread', detail });
+  await tx
+    .update(reconciliations)
+    .set({ nextAt: sql`least(${reconciliations.nextAt}, clock_timestamp())` })
+    .where(and(eq(reconciliations.provider, endpoint), eq(reconciliations.failures, 0)));
+}
+
+/** Deletes the row of a webhook that was taken, or that an operator accepted. */
+export async function forget(tx: Transaction | Database, eventId: string): Promise<void> {
   await tx.delete(webhooksSetAside).where(eq(webhooksSetAside.eventId, eventId));
 }
 
@@ -186,7 +203,7 @@ const MARK_UNCLAIMED = `
   ),
   late as materialized (
     select event_id from clock, webhooks_set_aside as webhook
-    where unclaimed_at is null and set_aside_at <= clock.now - $1::float8 * interval '1 millisecond'
+    where unclaimed_at is null and reason <> 'unread' and set_aside_at <= clock.now - $1::float8 * interval '1 millisecond'
       and not exists (
         select from payment_intents as intent
         where intent.id = webhook.intent_id and intent.provider = webhook.provider

@@ -143,15 +143,20 @@ const setAside = z
     provider: z.string(),
     providerEventId,
     eventId: z.uuid(),
-    intentId: z.string(),
+    intentId: z
+      .string()
+      .meta({ description: 'Of an `unread` one the path of its object in the API of Stripe.' }),
     outcome: z
-      .enum(['reserved', 'captured', 'failed', 'ended', 'refunded', 'refund', 'dispute'])
-      .meta({ description: 'The first thing that it states.' }),
-    reason: z.enum(['no_intent', 'not_plausible']).meta({
+      .enum(['reserved', 'captured', 'failed', 'ended', 'refunded', 'refund', 'dispute', 'unread'])
+      .meta({ description: 'The first thing that it states; `unread` before its object has been read.' }),
+    reason: z.enum(['no_intent', 'not_plausible', 'unread']).meta({
       description:
-        '`no_intent`: its payment intent is not recorded. `not_plausible`: it states what cannot be right as far as is known, and is an incident.',
+        '`no_intent`: its payment intent is not recorded. `not_plausible`: it states what cannot be right as far as is known, and is an incident. `unread`: a thin event, whose object Stripe is asked for; an incident after ten minutes.',
     }),
-    detail: z.string().nullable().meta({ description: 'What is not plausible.' }),
+    detail: z
+      .string()
+      .nullable()
+      .meta({ description: 'What is not plausible, or why its object is not read.' }),
     setAsideAt: shape.instant,
     unclaimedAt: shape.instant.nullable().meta({
       description:

@@ -39,7 +39,7 @@ export async function findSetAside(
   return found.map(({ item: { statements, ...item }, at }) => ({
     item: {
       ...item,
-      outcome: statements?.[0]?.kind ?? item.outcome.state,
+      outcome: item.reason === 'unread' ? item.reason : (statements?.[0]?.kind ?? item.outcome.state),
       setAsideAt: instantOf(item.setAsideAt),
       unclaimedAt:
         item.reason === 'no_intent' ? instantOf(item.setAsideAt.getTime() + UNCLAIMED_AFTER_MS) : null,

@@ -14,6 +14,7 @@ import { ProviderFailed } from './provider-api.ts';
 import { planWalk, undeliveredEvents } from './stripe.ts';
 import type { StripeSettings } from './stripe.ts';
 import { takeIn } from './take-in.ts';
+import { readThinEvents } from './thin-events.ts';
 import { accessToken, paymentLog } from './vipps.ts';
 import type { PaymentLog, VippsSettings } from './vipps.ts';
 
@@ -152,11 +153,12 @@ async function takeStepAt(step: Step, accounts: readonly Account[]): Promise<Out
   return await askAround(step, salesUnits);
 }
 
-/** Takes in one page of Stripe's undelivered events. */
+/** Takes in one page of Stripe's undelivered events, and what thin events name. */
 async function walkOn(
   { db, claim, types, signal, onFound }: Step,
   { settings, ...account }: Account<StripeSettings>,
 ): Promise<Outcome> {
+  const thin = await readThinEvents(db, { ...account, settings }, signal);
   const walk = claim.walk ?? planWalk(claim.checkedUntil, claim.now - ON_ITS_WAY_MS);
   const { events, next } = await undeliveredEvents(
     settings,
@@ -165,9 +167,9 @@ async function walkOn(
     signal,
   );
   const unusable = await takeIn(db, account, events, onFound);
-  const error = unusable === 0 ? null : `${unusable} of ${events.length} events cannot be stored`;
+  const error = unusable === 0 ? thin.error : `${unusable} of ${events.length} events cannot be stored`;
   if (next !== null) return { walk: { ...walk, cursor: next }, checkedUntil: null, error, waitMs: 0 };
-  return { walk: null, checkedUntil: walk.until, error, waitMs: EVERY_MS };
+  return { walk: null, checkedUntil: walk.until, error, waitMs: thin.isMore ? 0 : EVERY_MS };
 }
 
 /** Intents that one step asks about, and requests at once: some 70 a minute, of the 120 that Vipps allows for each intent. */

@@ -1,10 +1,11 @@
 import * as z from 'zod';
 
+import type { ThinEvent } from '../../../components/payments/thin-event.ts';
 import type { ReconciliationSettings } from '../../../platform/config.ts';
 import { stripeEvent } from '../../../platform/schemes/stripe.ts';
 import { DAY, HOUR, SECOND } from '../../../platform/time.ts';
 import type { Walk } from './progress.ts';
-import { askProvider, unreadable } from './provider-api.ts';
+import { askProvider, ProviderFailed, unreadable } from './provider-api.ts';
 import type { FoundEvent } from './take-in.ts';
 
 export type StripeSettings = Extract<ReconciliationSettings, { api: 'stripe' }>;
@@ -86,3 +87,25 @@ const page = z.object({
   data: z.array(z.looseObject({ object: z.literal('event'), id: z.string().min(1), type: z.string() })),
   has_more: z.boolean(),
 });
+
+/**
+ * Reads the object that a thin event names.
+ *
+ * @throws ProviderFailed, also where the answer is another object.
+ */
+export async function readNamed(
+  { url, key }: StripeSettings,
+  { path, id, object, account }: ThinEvent,
+  signal: AbortSignal,
+): Promise<{ readonly apiVersion: string; readonly object: Readonly<Record<string, unknown>> }> {
+  const headers = {
+    authorization: `Bearer ${key}`,
+    'stripe-version': API_VERSION,
+    ...(account !== null && { 'stripe-account': account }),
+  };
+  const answer = z
+    .looseObject({ id: z.literal(id), object: z.literal(object) })
+    .safeParse(await askProvider(`${url}${path}`, { headers, signal }));
+  if (!answer.success) throw new ProviderFailed('answered another object', { cause: answer.error });
+  return { apiVersion: API_VERSION, object: answer.data };
+}

@@ -2,6 +2,7 @@ import { and, eq, inArray } from 'drizzle-orm';
 
 import { webhookReceipts } from '../../../../drizzle/schema.ts';
 import { outboxEvent } from '../../../bus/outbox/record.ts';
+import type { EmitOptions } from '../../../bus/outbox/record.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { inSendSpan } from '../../../platform/telemetry/event.ts';
 import { parseWebhookBody } from '../body.ts';
@@ -14,6 +15,8 @@ export interface FoundEvent {
   readonly eventId: string | null;
   readonly eventType: string | null;
   readonly body: Readonly<Record<string, unknown>>;
+  /** The event that it was read for. */
+  readonly cause?: Pick<EmitOptions, 'causationId' | 'correlationId'>;
 }
 
 /**
@@ -29,14 +32,17 @@ export async function takeIn(
   events: readonly FoundEvent[],
   onFound: () => void,
 ): Promise<number> {
-  const usable = events.flatMap((event) => webhookOf(from, event) ?? []);
+  const usable = events.flatMap((event) => {
+    const webhook = webhookOf(from, event);
+    return webhook ? { ...webhook, cause: event.cause } : [];
+  });
   const known = await knownIds(
     db,
     from.endpoint,
     usable.map(({ eventId }) => eventId),
   );
-  for (const webhook of usable) {
-    if (!known.has(webhook.eventId) && (await takeInOne(db, webhook))) onFound();
+  for (const { cause, ...webhook } of usable) {
+    if (!known.has(webhook.eventId) && (await takeInOne(db, webhook, cause))) onFound();
   }
   return events.length - usable.length;
 }
@@ -73,10 +79,10 @@ async function knownIds(
 }
 
 /** @returns whether it is new: its webhook may have come meanwhile. */
-async function takeInOne(db: Database, webhook: Webhook): Promise<boolean> {
+async function takeInOne(db: Database, webhook: Webhook, cause: FoundEvent['cause']): Promise<boolean> {
   const topic = topicOf(webhook);
   return await inSendSpan(topic, async (sent) => {
-    const event = outboxEvent(topic, payloadOf(webhook));
+    const event = outboxEvent(topic, payloadOf(webhook), cause);
     const { isNew } = await storeWebhook(db, webhook, event, true);
     if (isNew) sent(event.id);
     return isNew;
