@@ -13,8 +13,9 @@ import { keepPerforming } from '../lib/edge/cron/keep-performing.ts';
 import { onAbort } from '../lib/platform/abort.ts';
 import type { Database } from '../lib/platform/db/connect.ts';
 import { driverOf, run } from '../lib/platform/db/statement.ts';
+import { TransactionEnded } from '../lib/platform/gate.ts';
 import { handlersUntil } from '../lib/platform/lifetime.ts';
-import { log } from '../lib/platform/log.ts';
+import { log, logError } from '../lib/platform/log.ts';
 import { RelayStatus, serveStatus } from './relay-port.ts';
 import { requireRightVariables } from './right-variables.ts';
 
@@ -47,6 +48,7 @@ process.exit();
 async function relayUntilStopped(db: Database): Promise<void> {
   // Without tables, or rights on them, it says so and ends.
   await run(driverOf(db), { text: 'select at from last_pass', values: [] });
+  process.on('unhandledRejection', outliveForgotten);
   const status = new RelayStatus();
   const server = await serveStatus(status, config().port);
   // Not the database of lib/components/postbud.ts, whose commits kick a relay that would have to end too.
@@ -85,6 +87,12 @@ async function relayUntilStopped(db: Database): Promise<void> {
   const { delivered, failed, leasesLost } = status.total;
   log('info', 'the relay process has ended', { delivered, failed, leasesLost });
   await server.close(true);
+}
+
+/** Keeps a handler that does not await all of its work from ending the process for all others. */
+function outliveForgotten(error: unknown): void {
+  if (!(error instanceof TransactionEnded)) throw error;
+  logError('a handler used its transaction after it had returned', error, {});
 }
 
 /** Has the first SIGTERM or SIGINT stop the relay, and cut off what has not ended when the time for it is over. */

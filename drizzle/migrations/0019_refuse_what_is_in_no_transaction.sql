@@ -108,7 +108,7 @@ begin
 end
 $$;
 --> statement-breakpoint
--- Refuses a statement that should have been part of a transaction and was alone: PB006, and nothing of it is stored.
+-- Refuses a statement that should have been part of a transaction and was alone: PB007, and nothing of it is stored.
 --
 -- Such a statement notes its time as `postbud.first_write` if nothing was written before it (`MAYBE_FIRST_WRITE`,
 -- lib/platform/db/callers-transaction.ts). The constraint `in_transaction` runs this at the commit. There the time is still
@@ -123,7 +123,7 @@ begin
   if pg_catalog.current_setting('postbud.first_write', true)
     operator(pg_catalog.=) pg_catalog.statement_timestamp()::pg_catalog.text
   then
-    raise exception using errcode = 'PB006', message = 'PB006: this is not in a transaction',
+    raise exception using errcode = 'PB007', message = 'PB007: this is not in a transaction',
       hint = 'begin a transaction first, so that this is rolled back with what it reports';
   end if;
   return null;

@@ -24,11 +24,7 @@ export const TOKEN_PARAMETER = {
 } as const;
 
 /** What became of a call above the rate. */
-type VerificationOutcome =
-  | 'verified'
-  | 'verification_required'
-  | 'verification_failed'
-  | 'verification_away';
+type VerificationOutcome = 'verified' | 'verification_required' | 'verification_failed' | 'verification_away';
 
 /** A call that may have to prove that a person makes it. */
 export interface Verifying {

@@ -69,7 +69,9 @@ describe('a real Postgres does what the model of the bus does', () => {
         await own.add(new Producer(own, 2, true)),
       ];
       const relay = await own.add(new Relay(own, 0, { ...scopeNamed('smallest'), handsOver: false }));
+      await first.query('begin');
       await first.emit(0, undefined);
+      await first.query('commit');
       await older.query('begin');
       await newer.query('begin');
       await own.choose(0, how === 'try', false);

@@ -25,8 +25,15 @@ const agoOrInstant = z
 
 /** Whether a text is an instant, with its offset, that the database accepts. */
 export function isInstant(text: string): boolean {
-  return z.iso.datetime({ offset: true }).safeParse(text).success && Date.parse(text) >= 0;
+  return (
+    z.iso.datetime({ offset: true }).safeParse(text).success &&
+    !BEYOND_POSTGRES.test(text) &&
+    Date.parse(text) >= 0
+  );
 }
+
+/** Postgres takes offsets of less than 16 hours. */
+const BEYOND_POSTGRES = /[+-](?:1[6-9]|2\d):\d\d$/;
 
 function isAgo(text: string): boolean {
   const ms = msOf(text);

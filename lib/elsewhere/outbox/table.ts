@@ -38,7 +38,7 @@ export const OUTBOX_TABLE = `
       return new;
     end if;
     if current_setting('postbud.first_write', true) = statement_timestamp()::text then
-      raise exception using errcode = 'PB006', message = 'PB006: this is not in a transaction';
+      raise exception using errcode = 'PB007', message = 'PB007: this is not in a transaction';
     end if;
     return null;
   end

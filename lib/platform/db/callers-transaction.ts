@@ -70,7 +70,7 @@ export const MAYBE_FIRST_WRITE = `case when pg_catalog.txid_current_if_assigned(
   pg_catalog.set_config('postbud.first_write', pg_catalog.statement_timestamp()::pg_catalog.text, true) end`;
 
 /** The message of `postbud_require_transaction_1`. */
-const OUTSIDE = 'PB006: this is not in a transaction';
+const OUTSIDE = 'PB007: this is not in a transaction';
 
 /** Clients wrap the error, each in its own way; the message is in all of them. */
 function saysOutside(error: unknown): boolean {
