@@ -264,7 +264,7 @@ describe('the limits of signing in', () => {
       'ratelimit-policy': '"sign-in-min";q=10;w=60, "sign-in-hour";q=60;w=3600',
       ratelimit: '"sign-in-min";r=0;t=60',
     });
-    expect(text).toContain('Too many calls. Try again in 60 seconds.');
+    expect(text).toContain('Too many calls: 10 are allowed in a minute. Try again in 60 seconds.');
     expect(await tries(under, 1, '198.51.100.1')).toEqual([401]);
   });
 
