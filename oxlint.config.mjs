@@ -52,6 +52,7 @@ export const LAYERS = [
     'lib/elsewhere/receive',
   ],
   ['lib/elsewhere/clients'],
+  ['lib/components/database.ts'],
   ['lib/components/postbud.ts'],
   ['lib/components'],
   ['lib/components/alerts'],

@@ -1,6 +1,6 @@
 import { waitUntil } from '@vercel/functions';
 
-import { config, database, hasDatabase, perVisitor } from '../lib/components/postbud.ts';
+import { config, hasDatabase, perVisitor } from '../lib/components/postbud.ts';
 import { chatLimits } from '../lib/edge/chat/chat-limits.ts';
 import { handleChat } from '../lib/edge/chat/handle-chat.ts';
 import { chatRoute } from '../lib/edge/chat/route.ts';
@@ -8,6 +8,8 @@ import { countOutcomes } from '../lib/edge/counts.ts';
 import { verified } from '../lib/edge/turnstile.ts';
 import { endpoint } from '../lib/platform/http/endpoint.ts';
 
+// Not imported at the start, which comes before the first word; the counts come after the answer.
+const database = async () => await (await import('../lib/components/database.ts')).database();
 const count = countOutcomes('chat', () => (hasDatabase() ? database : undefined));
 
 export default endpoint(chatRoute, {

@@ -1,4 +1,5 @@
-import { config, database, limiter } from '../lib/components/postbud.ts';
+import { database } from '../lib/components/database.ts';
+import { config, limiter } from '../lib/components/postbud.ts';
 import { eventsRoute } from '../lib/edge/events/route.ts';
 import { takeEvents } from '../lib/edge/events/take-events.ts';
 import { endpoint } from '../lib/platform/http/endpoint.ts';

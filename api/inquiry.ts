@@ -1,6 +1,7 @@
 import { waitUntil } from '@vercel/functions';
 
-import { config, database, hasDatabase, perVisitor } from '../lib/components/postbud.ts';
+import { database } from '../lib/components/database.ts';
+import { config, hasDatabase, perVisitor } from '../lib/components/postbud.ts';
 import { countOutcomes } from '../lib/edge/counts.ts';
 import { createOnce } from '../lib/edge/inquiry/create-once.ts';
 import { problemForVisitor } from '../lib/edge/inquiry/form-answers.ts';

@@ -1,4 +1,5 @@
-import { config, database, kick, limiter } from '../lib/components/postbud.ts';
+import { database, kick } from '../lib/components/database.ts';
+import { config, limiter } from '../lib/components/postbud.ts';
 import { kickRoute } from '../lib/edge/cron/route.ts';
 import { takeKick } from '../lib/edge/cron/take-kick.ts';
 import { endpoint } from '../lib/platform/http/endpoint.ts';

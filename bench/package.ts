@@ -161,7 +161,7 @@ async function wokenBus(databaseUrl: string, { url, secret }: Receiver): Promise
   });
   const { default: kicks } = await import('../api/kick.ts');
   const { default: events } = await import('../api/events.ts');
-  const { database } = await import('../lib/components/postbud.ts');
+  const { database } = await import('../lib/components/database.ts');
   const server = await listening((request) =>
     (new URL(request.url).pathname === '/api/events' ? events : kicks).fetch(request),
   );

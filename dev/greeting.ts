@@ -3,7 +3,8 @@ import process from 'node:process';
 import { dataDir } from '../cli/local-server.ts';
 import { paneOf } from '../cli/terminal.ts';
 import { hang, padTo, wrapTo } from '../cli/text.ts';
-import { config, subscribers } from '../lib/components/postbud.ts';
+import { subscribers } from '../lib/components/database.ts';
+import { config } from '../lib/components/postbud.ts';
 import type { StandIns } from './stand-ins.ts';
 
 /**

@@ -51,7 +51,7 @@ async function relayUntilStopped(db: Database): Promise<void> {
   process.on('unhandledRejection', outliveForgotten);
   const status = new RelayStatus();
   const server = await serveStatus(status, config().port);
-  // Not the database of lib/components/postbud.ts, whose commits kick a relay that would have to end too.
+  // Not the database of lib/components/database.ts, whose commits kick a relay that would have to end too.
   const subscribers = subscribersOf(config(), () => Promise.resolve(db));
   HealthRecorder.of(db);
   const { stop, cutOff } = signals(status);

@@ -14,7 +14,7 @@ import { relay } from '../lib/bus/relay/relay.ts';
 import { HealthRecorder } from '../lib/components/subscriber-health/recorder.ts';
 import { attach, topicsOf } from '../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../lib/bus/subscribers/subscriber.ts';
-import { database } from '../lib/components/postbud.ts';
+import { database } from '../lib/components/database.ts';
 import { migrate } from '../lib/platform/db/connect.ts';
 import type { Database } from '../lib/platform/db/connect.ts';
 import { driverOf, run } from '../lib/platform/db/statement.ts';

@@ -1,11 +1,6 @@
 import { beat } from '../../lib/components/alerts/heartbeat.ts';
-import {
-  config,
-  database,
-  handlersUntil,
-  relayedSubscribers,
-  subscribers,
-} from '../../lib/components/postbud.ts';
+import { database, handlersUntil, relayedSubscribers, subscribers } from '../../lib/components/database.ts';
+import { config } from '../../lib/components/postbud.ts';
 import { alertDuty, duties, limitDuty, outageDuty } from '../../lib/edge/cron/duties.ts';
 import { reconciling } from '../../lib/edge/cron/reconciling.ts';
 import { cronRoute } from '../../lib/edge/cron/route.ts';

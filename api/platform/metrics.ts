@@ -1,4 +1,5 @@
-import { config, database, subscribers } from '../../lib/components/postbud.ts';
+import { database, subscribers } from '../../lib/components/database.ts';
+import { config } from '../../lib/components/postbud.ts';
 import { metricsFor } from '../../lib/console/metrics/read.ts';
 import { metricsRoute } from '../../lib/console/metrics/route.ts';
 import { endpoint } from '../../lib/platform/http/endpoint.ts';

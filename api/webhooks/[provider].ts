@@ -1,4 +1,5 @@
-import { config, database } from '../../lib/components/postbud.ts';
+import { database } from '../../lib/components/database.ts';
+import { config } from '../../lib/components/postbud.ts';
 import { receiveWebhook } from '../../lib/edge/webhooks/receive.ts';
 import { Rejections } from '../../lib/edge/webhooks/rejections.ts';
 import { webhookRoute } from '../../lib/edge/webhooks/route.ts';

@@ -88,7 +88,7 @@ export async function pacedIntake(url: string, order: PacedOrder) {
 
 /** Delivers the rest, as the cron does: a kicked relay stops after ten seconds. */
 async function quiet(): Promise<void> {
-  const { database, subscribers } = await import('../../lib/components/postbud.ts');
+  const { database, subscribers } = await import('../../lib/components/database.ts');
   const db = await database();
   await until(async () => {
     await relay({ db, subscribers: subscribers(), until: Date.now() + 60_000 });

@@ -201,7 +201,7 @@ const { listen, send, seen, quiet } = traffic<{ readonly topic: TopicName }>(
       await Promise.all(lives);
     };
   },
-  // As lib/components/postbud.ts has it: producer and relay share a process and its pool, and each commit kicks the relay.
+  // As lib/components/database.ts has it: producer and relay share a process and its pool, and each commit kicks the relay.
   async ({ topic }, committing) => {
     const transact = () =>
       db.transaction(async (tx) => {

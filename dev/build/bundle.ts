@@ -17,7 +17,10 @@ export interface Bundle {
  * Large modules that most calls of a function do not need, by the name of the file that each becomes. The underscore
  * keeps it from becoming a function.
  */
-const FILES_BESIDE: Readonly<Record<string, string>> = { '_sendgrid.mjs': 'lib/platform/mail/sendgrid.ts' };
+const FILES_BESIDE: Readonly<Record<string, string>> = {
+  '_sendgrid.mjs': 'lib/platform/mail/sendgrid.ts',
+  '_database.mjs': 'lib/components/database.ts',
+};
 
 /**
  * Packages for laptops only. Importing one in a function fails with this message.

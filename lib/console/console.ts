@@ -1,4 +1,5 @@
-import { config, database, refusals, relays, subscribers } from '../components/postbud.ts';
+import { database, refusals, subscribers } from '../components/database.ts';
+import { config, relays } from '../components/postbud.ts';
 import { endpointsOf } from '../edge/webhooks/endpoints.ts';
 import { testSender } from '../edge/webhooks/send-test.ts';
 import type { Endpoint } from '../platform/http/guarded-endpoint.ts';

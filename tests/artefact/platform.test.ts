@@ -55,7 +55,7 @@ const send = (method: string, path: string, headers: Record<string, string> = {}
     ...(method === 'POST' && { body }),
   });
 
-test('every function of the build is one file and its settings, and SendGrid’s package where it may mail', () => {
+test('every function of the build is one file and its settings, with SendGrid’s package where it may mail and the bus where a chat is counted', () => {
   const artefact = process.env['POSTBUD_ARTEFACT'] ?? '';
   const files = readdirSync(artefact, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -65,7 +65,10 @@ test('every function of the build is one file and its settings, and SendGrid’s
   expect(functions.size).toBeGreaterThanOrEqual(9);
   expect(files.filter((file) => !/\.func\/(api\/.*\.mjs|\.vc-config\.json)$/.test(file))).toEqual([]);
   const beside = files.filter((file) => file.endsWith('/_sendgrid.mjs'));
-  expect(files).toHaveLength(2 * functions.size + beside.length);
+  expect(files.filter((file) => file.endsWith('/_database.mjs'))).toEqual([
+    'functions/api/chat.func/api/_database.mjs',
+  ]);
+  expect(files).toHaveLength(2 * functions.size + beside.length + 1);
   // Those that mail, and those that relay to a subscriber that does.
   expect([...functions].filter((name) => !beside.some((file) => file.startsWith(name)))).toEqual([
     'functions/api/chat.func',

@@ -73,7 +73,7 @@ describe('a kick in a function', () => {
     vi.resetModules();
     const { guardedEndpoint } = await import('../../lib/platform/http/guarded-endpoint.ts');
     const { emit } = await import('../../lib/bus/outbox/emit.ts');
-    const { database } = await import('../../lib/components/postbud.ts');
+    const { database } = await import('../../lib/components/database.ts');
     const db = await database();
     onTestFinished(() => (db.$client as { end(): Promise<void> }).end());
     const work: Promise<unknown>[] = [];
@@ -170,7 +170,7 @@ describe('a caller that hangs up', () => {
     vi.stubEnv('OPERATOR_JWT_SECRET', OPERATOR_SECRET);
     vi.resetModules();
     const { default: consoleFunction } = await import('../../api/platform/event-bus/console.ts');
-    const { database } = await import('../../lib/components/postbud.ts');
+    const { database } = await import('../../lib/components/database.ts');
     const db = await database();
     onTestFinished(() => (db.$client as { end(): Promise<void> }).end());
     const waiting = async () =>

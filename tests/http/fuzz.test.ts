@@ -564,7 +564,7 @@ describe('whatever is sent, the answer is one of the contract’s', () => {
 
   test('the inquiry answers whatever is sent within the contract', { timeout: 300_000 }, async () => {
     const { fetch, faults } = await deployed('inquiry', await configured('inquiry'));
-    const { database } = await import('../../lib/components/postbud.ts');
+    const { database } = await import('../../lib/components/database.ts');
     close = async () => await ((await database()).$client as pg.Pool).end();
     const statuses = await fuzz('inquiry', fetch, 10_000);
     expect(numbers(statuses)).toEqual([200, 204, 303, 400, 403, 405, 413, 415, 422]);

@@ -43,7 +43,7 @@ test('only relays know that subscribers take smoke tests: their options are not 
   vi.stubEnv('DATABASE_URL', 'postgres://postbud@db.example.no/postbud');
   vi.stubEnv('SUBSCRIBER_LEDGER_URL', 'https://ledger.example.no/events');
   vi.stubEnv('SUBSCRIBER_LEDGER_SECRET', `whsec_${Buffer.alloc(32, 5).toString('base64')}`);
-  const { relayedSubscribers, subscribers } = await import('../../lib/components/postbud.ts');
+  const { relayedSubscribers, subscribers } = await import('../../lib/components/database.ts');
   const ofLedger = (all: ReturnType<typeof subscribers>) =>
     all.filter(({ name }) => name === 'ledger').map(({ outage }) => outage);
   expect(ofLedger(subscribers())).toEqual(['wait']);

@@ -2,7 +2,7 @@ import type { Executor } from './statement.ts';
 
 // How a relay learns that there is something to deliver. Every change that makes deliveries due calls `noteDue`: an
 // emit, a webhook, an operator's replay, retry, skip or resume. The commit calls the listeners of `onDue`; the one of
-// lib/components/postbud.ts kicks the relay.
+// lib/components/database.ts kicks the relay.
 
 /** A transaction of `db.transaction`, with those nested in it. */
 export class OpenTransaction {
