@@ -39,6 +39,9 @@ export default endpoint(inquiryRoute, {
           requestId,
           action: 'inquiry',
           count,
+        }).catch(async (error: unknown) => {
+          await visit.giveBackInvalid();
+          throw error;
         });
       },
       mail: config().mail,

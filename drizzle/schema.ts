@@ -1151,6 +1151,8 @@ export type PaymentPart = {
 export interface RefundTotal {
   readonly amountMinor: number;
   readonly at: string | null;
+  /** The provider's id of the event that reported it. */
+  readonly event?: string;
 }
 
 /** When a refund failed, and how many totals of its charge had arrived before that news. */
@@ -1215,6 +1217,7 @@ export type PaymentStatement = {
         readonly wasReserved: boolean | null;
         /** What was released of the reservation; absent for all of it. */
         readonly amountMinor?: number;
+        readonly currency?: string;
       }
     | ({
         readonly kind: 'dispute';

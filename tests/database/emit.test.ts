@@ -437,4 +437,12 @@ describe('emit', () => {
     });
     expect((await columns("payload -> 'amountMinor' as number")).map(({ number }) => number)).toEqual([1, 3]);
   });
+
+  it('is taken as the only write of a transaction, also where the commit comes in the same millisecond', async () => {
+    const set = async (number: number) =>
+      await connection.db.transaction((tx) => emit(tx, 'payment.captured', payment(number), { at: '1h' }));
+    for (let number = 1; number <= 40; number += 1) await set(number);
+    const [timers] = await rows<{ count: number }>(connection.db, 'select count(*)::int from timers');
+    expect(timers).toEqual({ count: 40 });
+  });
 });

@@ -343,6 +343,19 @@ describe('a proof that a person calls', () => {
     expect(JSON.stringify(sendgrid.mails)).not.toContain('turnstile');
   });
 
+  test('that is asked for uses up no inquiry of its visitor', async () => {
+    const post = await startVerifying('inquiry', {});
+    turnstile.behave('verify', { hostname: PAGE, action: '' });
+    const outcomes: unknown[] = [];
+    for (let number = 1; number <= 5; number += 1) {
+      const sent = another();
+      const first = outcome(await post('192.0.2.7', sent));
+      const isAsked = first === 'verification_required';
+      outcomes.push(isAsked ? outcome(await post('192.0.2.7', { ...sent, ...token(`${number}`) })) : first);
+    }
+    expect(outcomes).toEqual([200, 200, 200, 200, 200]);
+  });
+
   test.each([
     ['1x0000000000000000000000000000000AA', 200],
     ['2x0000000000000000000000000000000AA', 'verification_failed'],

@@ -27,9 +27,10 @@ function take(bodies: readonly Body[], intent = NEW) {
   const facts: Fact[] = [];
   const refused: string[] = [];
   const isTaken = (body: Body): boolean => {
+    const event = typeof body['id'] === 'string' ? body['id'] : undefined;
     const provider: PaymentProvider = 'type' in body ? 'cardpayments' : 'walletpayments';
     try {
-      const folded = fold(current, providerStatements(provider, body)?.statements ?? []);
+      const folded = fold(current, providerStatements(provider, body)?.statements ?? [], false, event);
       current = folded.intent;
       facts.push(...folded.facts);
       return true;
@@ -111,6 +112,44 @@ describe('what a provider states of a payment becomes', () => {
       'a capture whose own webhook has not come, by a refund of it',
       [refundedOf(125_000, 5000)],
       ['captured 125000', 'refunded 5000'],
+    ],
+    [
+      'what was released before basil, whose charge says of its capture only that there was none',
+      [
+        {
+          ...cardOf('charge.refunded', {
+            id: 'ch_1',
+            payment_intent: 'pi_1',
+            amount: 125_000,
+            amount_captured: null,
+            captured: false,
+            amount_refunded: 125_000,
+          }),
+          ...BEFORE_BASIL,
+        },
+      ],
+      ['reservation.released 125000'],
+    ],
+    [
+      'a refund before basil while more can be captured',
+      [cardReserved(105_000, 20_000), refundedOf(20_000, 5000)].map((body) => ({ ...body, ...BEFORE_BASIL })),
+      ['reserved 125000', 'captured 20000', 'refunded 5000'],
+    ],
+    [
+      'an intent that was abandoned before 2022-11-15, when intents listed their charges',
+      [{ ...cancelled({ charges: { data: [] } }), api_version: '2022-08-01' }],
+      ['failed cancelled'],
+    ],
+    [
+      'a refund that fails and is made again with the same total, also where no time tells them apart',
+      [
+        cardSucceeded(),
+        { ...cardRefunded('pi_1', 30_000), id: 'evt_1' },
+        cardRefund('re_1', 30_000, 'failed', 'refund.failed'),
+        { ...cardRefunded('pi_1', 30_000), id: 'evt_2' },
+        { ...cardRefunded('pi_1', 30_000), id: 'evt_2' },
+      ],
+      ['captured 125000', 'refunded 30000', 'refund.failed 30000', 'refunded 30000'],
     ],
     [
       'what was released before basil, which is no refund: nothing was captured',
@@ -331,6 +370,41 @@ describe('what is not plausible is never money', () => {
       'a refund of more than the intent',
       [wallet('CAPTURED', 10_000), wallet('REFUNDED', 199_999)],
       'the refunds would add up to 199999, more than the intent’s 125000',
+    ],
+    [
+      'a failure of more than its refund',
+      [
+        cardSucceeded(),
+        cardRefund('re_1', 30_000, 'succeeded', 'refund.created'),
+        cardRefund('re_1', 62_500, 'failed', 'refund.failed'),
+      ],
+      'the refunds would add up to 62500, more than the refund’s 30000',
+    ],
+    [
+      'the failure of a refund in another currency',
+      [
+        cardSucceeded(),
+        cardRefund('re_1', 30_000, 'succeeded', 'refund.created'),
+        cardOf('refund.failed', {
+          id: 're_1',
+          amount: 30_000,
+          currency: 'eur',
+          status: 'failed',
+          charge: 'ch_1',
+          payment_intent: 'pi_1',
+        }),
+      ],
+      'the amount is in EUR, but the intent is in NOK',
+    ],
+    [
+      'a release of more than the intent',
+      [wallet('AUTHORIZED', 125_000), wallet('CANCELLED', 1_250_000)],
+      'the releases would add up to 1250000, more than the intent’s 125000',
+    ],
+    [
+      'a cancellation in another currency',
+      [cardReserved(125_000), cancelled({ currency: 'eur' })],
+      'the amount is in EUR, but the intent is in NOK',
     ],
   ])('%s is refused for good', ([, bodies, message]) => {
     const { facts, refused, waiting } = take(bodies);

@@ -125,7 +125,7 @@ const failedIntent = z.object({
 });
 
 function cancelled(object: unknown, { at }: Told) {
-  const { id, currency, amount_received, latest_charge, cancellation_reason } = parseBody(
+  const { id, currency, amount_received, latest_charge, charges, cancellation_reason } = parseBody(
     cancelledIntent,
     object,
   );
@@ -137,8 +137,9 @@ function cancelled(object: unknown, { at }: Told) {
         kind: 'ended',
         at,
         reason: cancellation_reason ?? 'cancelled',
+        currency,
         // A charge may also be one that the bank declined.
-        wasReserved: latest_charge === null ? false : null,
+        wasReserved: latest_charge === null || charges?.data.length === 0 ? false : null,
       } as const,
     ],
   };
@@ -147,6 +148,11 @@ function cancelled(object: unknown, { at }: Told) {
 const cancelledIntent = intent.extend({
   amount_received: amountMinor.default(0),
   latest_charge: expandable,
+  /** Instead of `latest_charge`, before version 2022-11-15. */
+  charges: z
+    .object({ data: z.array(z.unknown()) })
+    .optional()
+    .catch(undefined),
   cancellation_reason: word.nullish().catch(null),
 });
 
@@ -168,8 +174,11 @@ function chargeExpired(object: unknown, { at }: Told) {
 
 function chargeRefunded(object: unknown, { at, isBeforeBasil }: Told) {
   const { id, payment_intent: intentId, currency, created, ...amounts } = parseBody(refundedCharge, object);
-  const { amount, amount_captured: captured, amount_refunded: refunded } = amounts;
-  const released = isBeforeBasil && amount !== undefined && captured !== undefined ? amount - captured : 0;
+  const { amount, amount_refunded: refunded } = amounts;
+  const captured = amounts.amount_captured ?? (amounts.captured === false ? 0 : undefined);
+  const uncaptured = isBeforeBasil && amount !== undefined && captured !== undefined ? amount - captured : 0;
+  // What is not captured yet, of several captures, has not been released.
+  const released = refunded >= uncaptured ? uncaptured : 0;
   const statements: PaymentStatement[] = [];
   // Before the news of the capture itself, whose time is not known here, the charge's is the nearest.
   if (captured !== undefined) statements.push(capturedOf({ at: created, amountMinor: captured, currency }));
@@ -180,7 +189,7 @@ function chargeRefunded(object: unknown, { at, isBeforeBasil }: Told) {
     at,
     part: id,
     isTotal: true,
-    amountMinor: Math.max(0, refunded - released),
+    amountMinor: refunded - released,
     currency,
     ...(captured !== undefined && { mostMinor: captured }),
   });
@@ -191,7 +200,9 @@ const refundedCharge = charge.extend({
   created: providersTime,
   payment_intent: expandable.refine((id) => id !== undefined).transform((id) => id ?? null),
   amount: amountMinor.optional(),
-  amount_captured: amountMinor.optional(),
+  /** Before basil it is null where the payment was cancelled. */
+  amount_captured: amountMinor.nullish(),
+  captured: z.boolean().optional().catch(undefined),
   amount_refunded: amountMinor,
 });
 
@@ -248,10 +259,11 @@ const disputed = z.object({
   evidence_details: z.object({ due_by: providersTime }).nullish().catch(null),
 });
 
-/** An inquiry that ends without a chargeback, and a dispute that Stripe prevented, are withdrawn. */
+/** An inquiry that ends without a chargeback, and a dispute that Stripe prevented or a refund ended, are withdrawn. */
 const OUTCOMES: Readonly<Record<string, DisputeOutcome>> = {
   won: 'won',
   lost: 'lost',
   warning_closed: 'withdrawn',
   prevented: 'withdrawn',
+  charge_refunded: 'withdrawn',
 };

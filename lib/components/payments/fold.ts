@@ -63,32 +63,38 @@ export function fold(
   intent: RecordedIntent,
   statements: readonly PaymentStatement[],
   isAccepted = false,
+  event?: string,
 ): Folded {
   let folded: Folded = { intent, facts: [] };
   for (const statement of statements) {
-    const next = step(folded.intent, statement, isAccepted);
+    const next = step(folded.intent, statement, isAccepted, event);
     const ended = releaseIn(next.intent, statement.at);
     folded = { intent: ended.intent, facts: [...folded.facts, ...next.facts, ...ended.facts] };
   }
   return folded;
 }
 
-function step(intent: RecordedIntent, statement: PaymentStatement, isAccepted: boolean): Folded {
+function step(
+  intent: RecordedIntent,
+  statement: PaymentStatement,
+  isAccepted: boolean,
+  event: string | undefined,
+): Folded {
   switch (statement.kind) {
     case 'reserved':
       return reserve(intent, statement, isAccepted);
     case 'captured':
       return capture(intent, statement, isAccepted);
     case 'refunded':
-      return refundTotal(intent, statement, isAccepted);
+      return refundTotal(intent, statement, isAccepted, event);
     case 'refund':
       return refundOne(intent, statement, isAccepted);
     case 'failed':
       return fail(intent, statement);
     case 'ended':
-      return end(intent, statement);
+      return end(intent, statement, isAccepted);
     case 'dispute':
-      return dispute(intent, statement);
+      return dispute(intent, statement, isAccepted);
   }
 }
 
@@ -140,13 +146,22 @@ function addedBy(amountMinor: number, isTotal: boolean, known: PaymentPart | und
   return isTotal ? amountMinor - known.amountMinor : 0;
 }
 
-function refundTotal(intent: RecordedIntent, statement: Of<'refunded'>, isAccepted: boolean): Folded {
+function refundTotal(
+  intent: RecordedIntent,
+  statement: Of<'refunded'>,
+  isAccepted: boolean,
+  event: string | undefined,
+): Folded {
   const { at, part, amountMinor, currency, isTotal, mostMinor = Infinity } = statement;
   const known = partOf(intent, 'refunded', part);
   const totals = totalsOf(known);
-  const isKnown = isTotal ? totals.some((one) => one.amountMinor === amountMinor && one.at === at) : known;
+  const isSame = (one: RefundTotal, index: number) =>
+    one.amountMinor === amountMinor &&
+    one.at === at &&
+    (one.event === undefined || one.event === event || !hasFailedSince(intent, part, index, at));
+  const isKnown = isTotal ? totals.some(isSame) : known;
   if (isKnown || amountMinor === 0) return nothing(intent);
-  const all = [...totals, { amountMinor, at }];
+  const all = [...totals, { amountMinor, at, ...(event !== undefined && { event }) }];
   const refunded = isTotal
     ? ({ state: 'refunded', part, amountMinor: everRefunded(intent, part, all), totals: all } as const)
     : ({ state: 'refunded', part, amountMinor } as const);
@@ -158,6 +173,18 @@ function refundTotal(intent: RecordedIntent, statement: Of<'refunded'>, isAccept
     requireCaptured(told.intent);
   }
   return told;
+}
+
+/** Whether a refund failed after a total had arrived, at a time that does not say more: then the same total is another refund. */
+function hasFailedSince(intent: RecordedIntent, charge: string, index: number, at: string | null): boolean {
+  return intent.parts.some(
+    (one) =>
+      one.state === 'refund' &&
+      one.charge === charge &&
+      one.failed !== undefined &&
+      one.failed.totalsBefore > index &&
+      (at === null || one.failed.at === null || one.failed.at === at),
+  );
 }
 
 /**
@@ -178,9 +205,14 @@ function refundOne(intent: RecordedIntent, statement: Of<'refund'>, isAccepted: 
     amountMinor: ever,
     totals,
   });
-  if (!isAccepted && !known) {
+  if (!isAccepted && (!known || (failed && !known.failed))) {
     requireCurrency(intent, currency);
-    requireAtMost(amountMinor, intent.amountMinor, 'refunds', 'the intent’s');
+    requireAtMost(
+      amountMinor,
+      known?.amountMinor ?? intent.amountMinor,
+      'refunds',
+      known ? 'the refund’s' : 'the intent’s',
+    );
     requireCaptured(told.intent);
   }
   if (failure === undefined || known?.failed) return told;
@@ -275,8 +307,19 @@ function fail(intent: RecordedIntent, { at, reason }: Of<'failed'>): Folded {
 }
 
 /** Records what was released; `releaseIn` tells of it. Before a reservation, the end is a failed payment. */
-function end(intent: RecordedIntent, { at, reason, wasReserved, amountMinor }: Of<'ended'>): Folded {
+function end(
+  intent: RecordedIntent,
+  { at, reason, wasReserved, amountMinor, currency }: Of<'ended'>,
+  isAccepted: boolean,
+): Folded {
   if (partOf(intent, 'over') || sumOf(intent, 'captured') > 0) return nothing(intent);
+  if (!isAccepted) {
+    requireCurrency(intent, currency ?? intent.currency.toUpperCase());
+    requireAtMost(amountMinor ?? 0, intent.amountMinor, 'releases', 'the intent’s');
+    requireAtMost(amountMinor ?? 0, reservedOf(intent), 'releases', 'the reserved', {
+      mayBecomePlausible: true,
+    });
+  }
   const hasReserved = partOf(intent, 'reserved') !== undefined;
   if (!hasReserved && (wasReserved === false || (wasReserved === null && intent.state === 'failed'))) {
     const failed = fail(intent, { kind: 'failed', at, reason });
@@ -306,7 +349,7 @@ function reservedOf(intent: RecordedIntent): number {
 }
 
 /** Tells that a dispute was opened, whichever webhook of it comes first, and how it was decided, again if that changes. */
-function dispute(intent: RecordedIntent, statement: Of<'dispute'>): Folded {
+function dispute(intent: RecordedIntent, statement: Of<'dispute'>, isAccepted: boolean): Folded {
   const { at, part, amountMinor, currency, reason, evidenceUntil, outcome } = statement;
   const known = partOf(intent, 'dispute', part);
   const common = { at, disputeId: part, amountMinor, currency };
@@ -324,6 +367,7 @@ function dispute(intent: RecordedIntent, statement: Of<'dispute'>): Folded {
     (known?.outcome === undefined || (at ?? '') > (known.decidedAt ?? ''));
   if (isNews) facts.push({ topic: 'payment.dispute.closed', ...common, outcome });
   if (facts.length === 0) return nothing(intent);
+  if (!isAccepted) requireCurrency(intent, currency);
   const decision = isNews ? { outcome, decidedAt: at } : {};
   return { intent: put(intent, { ...known, state: 'dispute', part, amountMinor, ...decision }), facts };
 }
@@ -361,7 +405,7 @@ function requireCurrency(intent: RecordedIntent, currency: string): void {
 function requireAtMost(
   amountMinor: number,
   most: number,
-  what: 'reservations' | 'captures' | 'refunds',
+  what: 'reservations' | 'captures' | 'refunds' | 'releases',
   whose: string,
   options?: { readonly mayBecomePlausible: boolean },
 ): void {

@@ -31,7 +31,7 @@ export async function tell(
   { eventId, providerEventId, correlationId, statements }: StatingWebhook,
   isAccepted = false,
 ): Promise<LockedIntent> {
-  const folded = fold(intent, statements, isAccepted);
+  const folded = fold(intent, statements, isAccepted, providerEventId);
   const { state, parts } = folded.intent;
   if (folded.intent === intent) return intent;
   const { provider, id } = paymentIntents;

@@ -55,7 +55,7 @@ function statementOf(body: z.output<typeof walletBody>): PaymentStatement | null
   const { value, currency } = required(body, 'amount');
   if (name === 'AUTHORIZED') return { kind: 'reserved', at, amountMinor: value, currency };
   if (name === 'CANCELLED')
-    return { kind: 'ended', at, reason: 'cancelled', wasReserved: true, amountMinor: value };
+    return { kind: 'ended', at, reason: 'cancelled', wasReserved: true, amountMinor: value, currency };
   // Without its reference, a second capture would count as the first one, and its amount would be lost.
   const part = required(body, 'pspReference');
   const kind = name === 'CAPTURED' ? 'captured' : 'refunded';

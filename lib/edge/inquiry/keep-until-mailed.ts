@@ -77,6 +77,7 @@ export async function keepUntilMailed(
     await emit(tx, 'inquiry.delayed', payload, options);
     return undefined;
   }).then((earlier) => ({ earlier }));
+  keep.catch((error: unknown) => logError('an inquiry could not be kept', error, { inquiryId, requestId }));
   const kept = await inTime(keep);
   if (kept?.earlier) {
     const { earlier } = kept;

@@ -37,7 +37,9 @@ export const OUTBOX_TABLE = `
       execute format('set constraints %I.postbud_in_transaction deferred', tg_table_schema);
       return new;
     end if;
-    if current_setting('postbud.first_write', true) = statement_timestamp()::text then
+    if current_setting('postbud.first_write', true) = statement_timestamp()::text
+      and coalesce(current_query(), '') !~* '^\\s*(commit|end|prepare)\\M'
+    then
       raise exception using errcode = 'PB007', message = 'PB007: this is not in a transaction';
     end if;
     return null;

@@ -64,7 +64,8 @@ export async function inTransactionOf<Result>(
 /**
  * A term of a statement that must be part of a transaction: notes the statement's time where it is the first to write, so that
  * it may be alone. At the commit, `postbud_require_transaction_1` refuses what was written by a statement of the same time: it
- * was alone, because a `commit` is a statement of its own. Must be computed before the statement writes.
+ * was alone, unless it is a `commit`, which has the same time where a clock counts milliseconds, as PGlite's does. Must be
+ * computed before the statement writes.
  */
 export const MAYBE_FIRST_WRITE = `case when pg_catalog.txid_current_if_assigned() is null then
   pg_catalog.set_config('postbud.first_write', pg_catalog.statement_timestamp()::pg_catalog.text, true) end`;
