@@ -20,6 +20,14 @@ export function loseAnswers({ before = () => false, after = () => false }: Losse
     ...asked: unknown[]
   ): unknown {
     const text = textOf(asked[0]);
+    const own = asked.length === 1 ? (asked[0] as { callback?: Done }) : {};
+    if (typeof own.callback === 'function') {
+      const { callback } = own;
+      if (before(text)) return callback(lost());
+      own.callback = (error, result) =>
+        result && after(text, result.rows) ? callback(lost()) : callback(error, result);
+      return Reflect.apply(query, this, asked);
+    }
     // The statements of a pool have a callback.
     const last = asked.at(-1);
     const done = typeof last === 'function' ? (last as Done) : undefined;
