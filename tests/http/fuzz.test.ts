@@ -503,7 +503,10 @@ function checkProblem(
   codes: readonly string[],
   requestId: string | null,
 ): void {
-  const { issues, ...fields } = problem;
+  const { issues, scope, ...fields } = problem;
+  // Whose limit it was.
+  if (scope !== undefined)
+    expect([status, scope]).toEqual([429, expect.stringMatching(/^(visitor|network|service)$/)]);
   expect(fields).toStrictEqual({
     type: 'about:blank',
     title: STATUS_CODES[status],
