@@ -1,11 +1,9 @@
 import * as z from 'zod';
 
-/**
- * An instant as an ISO 8601 string in UTC, as events carry it. The offset `+00:00` is written with `Z`: one instant has one
- * spelling for subscribers and searches, whatever its producer's language writes.
- */
+/** An instant as an ISO 8601 string in UTC, as events carry it. */
 export const instant = z
   .string()
+  // One instant has one spelling for subscribers and searches, whatever its producer's language writes.
   .overwrite((text) => text.replace(/[+-]00:00$/, 'Z'))
   .check(z.iso.datetime('expected an instant of UTC, for example 2026-02-21T09:30:00Z'));
 

@@ -351,7 +351,7 @@ const OPTIONS = [
   ...FLAGS,
 ];
 
-/** @throws TypeError for an option that there is not, which JavaScript or a cast let through */
+/** @throws TypeError for an unknown option, which only JavaScript or a cast lets through */
 function requireKnown(name: string, options: object): void {
   for (const option of Object.keys(options)) {
     if (OPTIONS.includes(option)) continue;
