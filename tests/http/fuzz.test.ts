@@ -372,6 +372,7 @@ const headersWith = (contentType: string) =>
       'TEXT/EVENT-STREAM ; q=0.5, */*',
       '*/*',
       ',,;;',
+      PAGE,
     ),
     'idempotency-key': mostly(undefined, 'one', 'two', 'k'.repeat(5000)),
     'x-request-id': mostly(undefined, 'request-1', 'x'.repeat(128), 'x'.repeat(129), '<b>', 'å'),
@@ -424,8 +425,11 @@ function bodyOf(body: Call['body'], sent: Call['sent']): NonNullable<RequestInit
   });
 }
 
+/** What browsers ask for when they send a form. */
+const PAGE = 'text/html,application/xhtml+xml;q=0.9,*/*;q=0.8';
+
 const isFormType = (type: string | null) =>
-  type !== null && /^application\/x-www-form-urlencoded *(;|$)/i.test(type);
+  type !== null && /^(application\/x-www-form-urlencoded|multipart\/form-data) *(;|$)/i.test(type);
 
 /** A 64 KiB body may not buy megabytes. */
 const LONGEST_ANSWER = 256 * 1024;
@@ -464,7 +468,10 @@ async function check(name: Name, fetch: Endpoint['fetch'], call: Call): Promise<
   expect(codes, `status ${status}: ${answer.slice(0, 200)}`).toBeDefined();
   if (status === 502) expect(String(call.body)).toContain('[[');
   if (method === 'HEAD') return status;
-  if (name === 'inquiry' && isFormType(request.headers.get('content-type'))) {
+  const accept = request.headers.get('accept');
+  // A form without Accept is a page's own; whatever else is asked for, a program reads the answer.
+  const isPage = accept === null ? isFormType(request.headers.get('content-type')) : accept === PAGE;
+  if (name === 'inquiry' && isPage) {
     expect(type).toBe('text/html; charset=utf-8');
     expect(answer).toContain(`Referanse: ${requestId}<`);
     return status;
