@@ -28,7 +28,7 @@ export function inquiryMail(inquiry: KeptInquiry, sentAt: Date): Mail {
   const content = contentOf(inquiry, receivedAt, isLate);
   return {
     senderName: 'Henvendelse fra nettstedet',
-    subject: subjectOf(inquiry, isLate ? `[Forsinket, sendt ${SHORT_INSTANT.format(receivedAt)}] ` : ''),
+    subject: subjectOf(inquiry, isLate ? `[Forsinket, sendt ${timeIn('short', receivedAt)}] ` : ''),
     html: String(htmlOf(content)),
     text: textOf(content),
     replyTo: { email: inquiry.email, name: inquiry.name },
@@ -69,7 +69,7 @@ interface Row {
 function contentOf(inquiry: KeptInquiry, receivedAt: Date, isLate: boolean): Content {
   const { inquiryId, name, email, organization, topic, phone, persona } = inquiry;
   const { summary, message, contextSummary } = inquiry;
-  const received = INSTANT.format(receivedAt);
+  const received = timeIn('full', receivedAt);
   const texts = { Melding: message, Sammendrag: summary, 'Samtalen med chatboten': contextSummary };
   return {
     heading: topic,
@@ -116,17 +116,11 @@ function sourceLabel({ source }: KeptInquiry): string {
   return `Kontaktskjema (${source.slice('kontakt-'.length)})`;
 }
 
-const INSTANT = new Intl.DateTimeFormat('nb-NO', {
-  dateStyle: 'full',
-  timeStyle: 'short',
-  timeZone: 'Europe/Oslo',
-});
-
-const SHORT_INSTANT = new Intl.DateTimeFormat('nb-NO', {
-  dateStyle: 'short',
-  timeStyle: 'short',
-  timeZone: 'Europe/Oslo',
-});
+/** Made when a mail is written: the time zones take some 20 ms of a function's start. */
+function timeIn(dateStyle: 'full' | 'short', instant: Date): string {
+  const format = new Intl.DateTimeFormat('nb-NO', { dateStyle, timeStyle: 'short', timeZone: 'Europe/Oslo' });
+  return format.format(instant);
+}
 
 function textOf({ heading, notice, rows, texts, hint, reference }: Content): string {
   const width = Math.max(...rows.map(({ label }) => label.length)) + 2;

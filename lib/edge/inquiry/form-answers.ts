@@ -131,14 +131,13 @@ function opensWords(seconds: number): string {
   if (seconds < 120) return `om ${seconds} ${seconds === 1 ? 'sekund' : 'sekunder'}`;
   if (seconds < HOUR / SECOND) return `om ${Math.ceil(seconds / 60)} minutter`;
   const hours = Math.round((seconds * SECOND) / HOUR);
-  return `om ${hours} ${hours === 1 ? 'time' : 'timer'}, klokka ${CLOCK.format(Date.now() + seconds * SECOND)}`;
+  return `om ${hours} ${hours === 1 ? 'time' : 'timer'}, klokka ${clock(Date.now() + seconds * SECOND)}`;
 }
 
-const CLOCK = new Intl.DateTimeFormat('nb-NO', {
-  timeZone: 'Europe/Oslo',
-  hour: '2-digit',
-  minute: '2-digit',
-});
+function clock(instant: number): string {
+  const format = { timeZone: 'Europe/Oslo', hour: '2-digit', minute: '2-digit' } as const;
+  return new Intl.DateTimeFormat('nb-NO', format).format(instant);
+}
 
 const STYLE = `
   :root { color-scheme: light dark; }
