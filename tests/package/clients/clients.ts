@@ -9,7 +9,7 @@ import knexOf from 'knex';
 import type { Knex } from 'knex';
 import { Kysely, PostgresDialect } from 'kysely';
 import type { Transaction } from 'kysely';
-import { Pool } from 'pg';
+import { Client, Pool } from 'pg';
 import {
   emit,
   fromKnex,
@@ -38,12 +38,20 @@ interface Tables {
   effects: { event_id: string };
 }
 
+/** How many statements were sent: all of these clients but postgres.js send theirs by pg. */
+let sent = 0;
+const { query } = Client.prototype;
+Client.prototype.query = function counted(this: Client, ...given: never) {
+  sent += 1;
+  return Reflect.apply(query, this, given) as never;
+};
+
 /** The clients of one database. */
 async function clientsOf(url: string) {
   return {
     pool: new Pool({ connectionString: url }),
     drizzle: drizzle(url),
-    sql: postgres(url, { max: 1 }),
+    sql: postgres(url, { max: 1, debug: () => (sent += 1) }),
     kysely: new Kysely<Tables>({
       dialect: new PostgresDialect({ pool: new Pool({ connectionString: url }) }),
     }),
@@ -140,7 +148,12 @@ async function emitted(tx: Emittable, maintenanceId: string): Promise<void> {
 }
 
 for (const [name, inTransaction] of Object.entries(emits)) {
-  await inTransaction((tx) => emitted(tx, `${name} commits`));
+  let statements = 0;
+  await inTransaction(async (tx) => {
+    const before = sent;
+    await emitted(tx, `${name} commits`);
+    statements = sent - before;
+  });
   const rollingBack = inTransaction(async (tx) => {
     await emitted(tx, `${name} rolls back`);
     throw new RolledBack();
@@ -155,7 +168,7 @@ for (const [name, inTransaction] of Object.entries(emits)) {
     answers.push((await receives[name]!(request)).status);
   }
   const { rows } = await own.pool.query('select from effects where event_id = $1', [id]);
-  console.log(`${name}: ${answers.join(' ')}, ${rows.length} effect`);
+  console.log(`${name}: ${statements} statement, ${answers.join(' ')}, ${rows.length} effect`);
 }
 
 /** Has what a transaction was kept for done after its end. */
