@@ -74,10 +74,12 @@ export const LAYERS = [
   ['lib/platform/log.ts', 'drizzle'],
   ['lib/platform/config.ts'],
   [
+    'lib/platform/alert-settings.ts',
     'lib/platform/remote-producers.ts',
     'lib/platform/remote-subscribers.ts',
     'lib/platform/webhook-settings.ts',
   ],
+  ['lib/platform/mail-settings.ts'],
   [
     'lib/platform/answer.ts',
     'lib/platform/said.ts',

@@ -970,7 +970,7 @@ export const alerts = pgTable(
     incidentId: uuid('incident_id').notNull(),
     /** The incident's, when the row was written. */
     revision: integer('revision').notNull(),
-    channel: text('channel').$type<'mail' | 'webhook'>().notNull(),
+    channel: text('channel').$type<'mail' | 'slack' | 'teams' | 'pagerduty' | 'webhook'>().notNull(),
     /** When to try next. In the future while a process sends it. Null: sent, or given up. */
     dueAt: at('due_at'),
     attempts: smallint('attempts').notNull().default(0),

@@ -1,19 +1,23 @@
+import { alertSettings } from './alert-settings.ts';
 import {
   environmentOf,
   InvalidConfiguration,
   isDeployed,
-  namesUser,
   readable,
   setIn,
+  withoutUser,
 } from './environment.ts';
-import type { Environment, Source } from './environment.ts';
+import type { Environment } from './environment.ts';
+import { mailSettings } from './mail-settings.ts';
 import { readOrigin } from './origin-pattern.ts';
 import { remoteProducers } from './remote-producers.ts';
 import { limitSettings, remoteSubscribers, subscriberVariables } from './remote-subscribers.ts';
 import { SECOND, msOf } from './time.ts';
 import { paymentSenders, reconciliationSettings, webhookSettings } from './webhook-settings.ts';
 
+export type { AlertSettings } from './alert-settings.ts';
 export { InvalidConfiguration, readable } from './environment.ts';
+export type { MailSettings } from './mail-settings.ts';
 export type { RemoteProducer } from './remote-producers.ts';
 export type { RemoteSubscriber } from './remote-subscribers.ts';
 export {
@@ -88,7 +92,7 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
       };
     },
     get mail() {
-      return mail(env);
+      return mailSettings(env);
     },
     rates: {
       get chatPerMinute() {
@@ -114,7 +118,11 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
         ? undefined
         : { secret, baseUrl: withoutUser('TURNSTILE_BASE_URL', env.TURNSTILE_BASE_URL) };
     },
-    alerts: alerts(env, source),
+    alerts: alertSettings(env, {
+      environment: environmentName(env),
+      isDeployed: isDeployed(source),
+      publicUrl: () => publicUrl(env),
+    }),
     get redis() {
       return redis(env);
     },
@@ -211,31 +219,6 @@ function corsOrigins(env: Environment): {
   return { origins, anyLocalhost: env.CORS_ORIGINS === undefined && env.VERCEL !== '1' };
 }
 
-/** How mail is sent. */
-export interface MailSettings {
-  readonly apiKey: string;
-  readonly baseUrl: string | undefined;
-  readonly residency: 'eu' | 'global';
-  /** The sender, verified with the mail provider. */
-  readonly from: string;
-  /** Receives inquiries. */
-  readonly admin: string;
-  readonly cc: string | undefined;
-}
-
-/** Reads how mail is sent; undefined until a key, a sender and an administrator are set. */
-function mail(env: Environment, admin = env.ADMIN_EMAIL): MailSettings | undefined {
-  if (!env.SENDGRID_API_KEY || !env.FROM_EMAIL || !admin) return undefined;
-  return {
-    apiKey: env.SENDGRID_API_KEY,
-    baseUrl: withoutUser('SENDGRID_BASE_URL', env.SENDGRID_BASE_URL),
-    residency: env.SENDGRID_RESIDENCY ?? 'global',
-    from: env.FROM_EMAIL,
-    admin,
-    cc: env.CC_EMAIL,
-  };
-}
-
 /** Never from a request's headers, which the caller writes. A preview may have been given production's `PUBLIC_URL`. */
 function ownUrl(env: Environment): string | undefined {
   const preview = env.VERCEL_URL === undefined ? undefined : `https://${env.VERCEL_URL}`;
@@ -255,47 +238,6 @@ function publicUrl(env: Environment): string | undefined {
 export interface TurnstileSettings {
   readonly secret: string;
   readonly baseUrl: string | undefined;
-}
-
-/** Where operators are alerted. Each part is read by itself, so that a wrong variable silences one channel, not both. */
-export type AlertSettings = ReturnType<typeof alerts>;
-
-function alerts(env: Environment, source: Source) {
-  return {
-    /** Names the deployment in the texts. */
-    environment: environmentName(env),
-    /** The address of the console, for links; without one a link is its path alone. */
-    get publicUrl() {
-      return publicUrl(env);
-    },
-    /** The mail to operators; undefined without `ALERT_EMAIL`, or where the server sends no mail. */
-    get mail() {
-      const to = env.ALERT_EMAIL;
-      if (to === undefined) return undefined;
-      const settings = mail(env, to);
-      if (settings === undefined && isDeployed(source))
-        throw new InvalidConfiguration(
-          'ALERT_EMAIL',
-          'must be set together with SENDGRID_API_KEY and FROM_EMAIL',
-        );
-      return settings;
-    },
-    /** The endpoint that is posted to; undefined without `ALERT_WEBHOOK_URL`. */
-    get webhook() {
-      const url = withoutUser('ALERT_WEBHOOK_URL', env.ALERT_WEBHOOK_URL);
-      return url === undefined ? undefined : { url, secret: env.ALERT_WEBHOOK_SECRET };
-    },
-    /** Called by the cron's relay; undefined: nobody watches it from outside. */
-    get heartbeatUrl() {
-      return withoutUser('HEARTBEAT_URL', env.HEARTBEAT_URL);
-    },
-  };
-}
-
-/** @throws InvalidConfiguration for a URL with a user or a password, which `fetch` refuses. */
-function withoutUser(variable: string, url: string | undefined): string | undefined {
-  if (url === undefined || !namesUser(url)) return url;
-  throw new InvalidConfiguration(variable, 'must not contain a user or a password');
 }
 
 function redis(env: Environment): { readonly url: string; readonly token: string } | undefined {

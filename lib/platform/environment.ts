@@ -42,6 +42,12 @@ export function namesUser(url: string): boolean {
   return username !== '' || password !== '';
 }
 
+/** @throws InvalidConfiguration for a URL with a user or a password, which `fetch` refuses. */
+export function withoutUser(variable: string, url: string | undefined): string | undefined {
+  if (url === undefined || !namesUser(url)) return url;
+  throw new InvalidConfiguration(variable, 'must not contain a user or a password');
+}
+
 export const onOrOff = oneOf(['on', 'off']);
 
 const shareOfTraces = 'must be the share of traces to keep, from 0 to 1, for example 0.1';
@@ -109,6 +115,18 @@ export const variables = z.object({
         'must be whsec_ and the base64 of 24 to 64 random bytes, the same as at the receiver',
       ),
   ),
+  ALERT_SLACK_URL: httpUrl,
+  ALERT_TEAMS_URL: httpUrl,
+  PAGERDUTY_ROUTING_KEY: optional(
+    z
+      .string()
+      .trim()
+      .regex(
+        /^[A-Za-z0-9]{32}$/,
+        'must be the integration key of an integration “Events API v2” of a PagerDuty service: 32 letters and digits',
+      ),
+  ),
+  PAGERDUTY_BASE_URL: httpUrl,
   HEARTBEAT_URL: httpUrl,
   PUBLIC_URL: httpUrl,
   VERCEL_PROJECT_PRODUCTION_URL: optional(z.string().trim()),

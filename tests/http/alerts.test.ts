@@ -3,11 +3,16 @@ import { describe, expect, vi } from 'vitest';
 import { commandLine } from '../../cli/main.ts';
 import type { Pane, Terminal } from '../../cli/terminal.ts';
 import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
+import { openPagerDuty, openSlack, openTeams, slackBody, teamsBody } from '../support/alert-channels.ts';
 import { rows } from '../support/bus.ts';
 import { startOperatorServer } from '../support/operator-server.ts';
 import { BROWSER, test as operatorTest } from '../support/operator-test.ts';
 import { operatorToken } from '../support/operator-token.ts';
 import { answer, openReceiver } from '../support/receiver.ts';
+
+const ROUTING_KEY = 'r3FPuDvNOTEDyQYCc7trBkymIFcy2NkE';
+
+const hostOf = ({ url }: { readonly url: string }) => new URL(url).host;
 
 const test = operatorTest
   .extend('chat', async ({}, { onCleanup }) => {
@@ -28,6 +33,16 @@ const test = operatorTest
     vi.stubEnv('SENDGRID_BASE_URL', sendGrid.url);
     vi.stubEnv('ALERT_WEBHOOK_URL', chat.url);
     return new URL(chat.url).host;
+  })
+  /** Slack, Teams and PagerDuty, and a server that tells all three. */
+  .extend('everywhere', async ({}, { onCleanup }) => {
+    const [slack, teams, pagerDuty] = await Promise.all([openSlack(), openTeams(), openPagerDuty()]);
+    onCleanup(async () => void (await Promise.all([slack, teams, pagerDuty].map((one) => one.close()))));
+    vi.stubEnv('ALERT_SLACK_URL', slack.url);
+    vi.stubEnv('ALERT_TEAMS_URL', teams.url);
+    vi.stubEnv('PAGERDUTY_ROUTING_KEY', ROUTING_KEY);
+    vi.stubEnv('PAGERDUTY_BASE_URL', pagerDuty.baseUrl);
+    return { slack, teams, pagerDuty };
   })
   /** Runs a command as `npx postbud` does. */
   .extend('postbud', async ({ bus }, { onCleanup }) => {
@@ -61,7 +76,7 @@ describe('a test alert', () => {
     const { code, said } = await postbud('test-alert');
     expect([code, said]).toEqual([
       0,
-      `  ✓ mail to …@solvik.example.no: accepted\n  ✓ webhook to ${configured}: accepted`,
+      `  ✓ mail to …@solvik.example.no: accepted, it answered 202\n  ✓ webhook to ${configured}: accepted, it answered 204`,
     ]);
     expect(chat.got).toHaveLength(1);
     expect(JSON.parse(chat.got[0]!.body)).toMatchObject({
@@ -78,7 +93,10 @@ describe('a test alert', () => {
   }) => {
     chat.behave = answer(404);
     const { code, said } = await postbud('test-alert');
-    expect([code, said]).toEqual([1, expect.stringContaining(`webhook to ${configured}: answered 404`)]);
+    expect([code, said]).toEqual([
+      1,
+      expect.stringContaining(`webhook to ${configured}: answered 404: said`),
+    ]);
     expect(said).toContain('mail to …@solvik.example.no: accepted');
   });
 
@@ -94,10 +112,135 @@ describe('a test alert', () => {
   });
 });
 
+describe('a test of Slack, Teams and PagerDuty', () => {
+  test('says what each answered, and PagerDuty’s incident ends at once', async ({ everywhere, postbud }) => {
+    const { slack, teams, pagerDuty } = everywhere;
+    const { code, said } = await postbud('test-alert');
+    const words = said.replaceAll(/\s+/g, ' ');
+    expect(code).toBe(0);
+    expect(words).toContain(`✓ Slack to ${hostOf(slack)}: accepted, it answered 200: ok`);
+    expect(words).toContain(`✓ Teams to ${hostOf(teams)}: accepted, it answered 202`);
+    expect(words).toContain(
+      `✓ PagerDuty to ${hostOf(pagerDuty)}: accepted, it answered trigger 202: {"status":"success","message":"Event processed"`,
+    );
+    expect(pagerDuty.actions()).toEqual(['trigger', 'resolve']);
+    expect(pagerDuty.incidents()).toMatchObject([{ state: 'resolved' }]);
+    expect(JSON.parse(pagerDuty.got[0]!.body)).toMatchObject({ payload: { severity: 'info' } });
+    slackBody.parse(JSON.parse(slack.got[0]!.body));
+    teamsBody.parse(JSON.parse(teams.got[0]!.body));
+  });
+
+  test('is sent by a button for each on the doctor’s page, on that one alone', async ({
+    operators,
+    everywhere: { slack, teams, pagerDuty },
+  }) => {
+    const { text } = await operators.ask('/doctor', { accept: BROWSER });
+    const buttons = Array.from(text.matchAll(/name="channel" value="(\w+)" \/>\s*<button[^>]*>([^<]+)</g));
+    expect(buttons.map(([, channel, words]) => [channel, words])).toEqual([
+      ['slack', 'Test Slack'],
+      ['teams', 'Test Teams'],
+      ['pagerduty', 'Test PagerDuty'],
+    ]);
+    const tested = await operators.ask('/alerts/test', { form: { channel: 'teams' }, accept: BROWSER });
+    expect(tested.text).toContain(`Teams to ${hostOf(teams)}: accepted, it answered 202`);
+    expect(tested.text).toContain('run history of the workflow');
+    expect([slack, teams, pagerDuty].map(({ got }) => got.length)).toEqual([0, 1, 0]);
+  });
+
+  test('of a channel that is not configured is refused with the variable that it needs, and sends nothing', async ({
+    operators,
+    configured,
+    chat,
+  }) => {
+    const asked = await operators.ask('/alerts/test', { json: { channel: 'slack' } });
+    expect(configured).toBe(hostOf(chat));
+    expect([asked.status, asked.json]).toMatchObject([
+      400,
+      {
+        code: 'validation_failed',
+        detail: 'channel: expected a configured channel; slack needs ALERT_SLACK_URL',
+      },
+    ]);
+    const unknown = await operators.ask('/alerts/test', { json: { channel: 'sms' } });
+    expect(unknown.json).toMatchObject({
+      detail: 'channel: expected mail or slack or teams or pagerduty or webhook, got "sms"',
+    });
+    expect(chat.got).toEqual([]);
+  });
+
+  test.for([
+    ['Slack', 400, 'invalid_blocks', 'answered 400: invalid_blocks'],
+    ['Slack', 429, 'rate_limited', 'answered 429: rate_limited'],
+    [
+      'Teams',
+      401,
+      '{"error":{"code":"DirectApiAuthorizationRequired"}}',
+      'answered 401: {"error":{"code":"DirectApiAuthorizationRequired"}}',
+    ],
+    ['Teams', 502, `<html>${' '.repeat(5000)}</html>`, 'answered 502: <html>'],
+    [
+      'PagerDuty',
+      400,
+      '{"status":"invalid event","errors":["\'routing_key\' is invalid"]}',
+      `answered 400: {"status":"invalid event","errors":["'routing_key' is invalid"]}`,
+    ],
+    ['PagerDuty', 500, '', 'answered 500'],
+    ['PagerDuty', 307, 'elsewhere', 'answered 307: elsewhere'],
+  ] as const)(
+    'that %s refuses with %i says so in its words',
+    async ([name, status, body, expected], { operators, everywhere }) => {
+      const channel = { Slack: 'slack', Teams: 'teams', PagerDuty: 'pagerDuty' } as const;
+      everywhere[channel[name]].behave = (response) =>
+        void response.writeHead(status, { location: '/elsewhere' }).end(body);
+      const { json } = await operators.ask('/alerts/test', { json: { channel: name.toLowerCase() } });
+      const [{ error, answer: words }] = (json as { channels: [{ error: string; answer: string }] }).channels;
+      expect(error).toBe(`answered ${status}`);
+      expect(`answered ${words}`).toBe(expected);
+      const page = await operators.ask('/alerts/test', {
+        form: { channel: name.toLowerCase() },
+        accept: BROWSER,
+      });
+      expect(page.text).toContain(`${name} to ${hostOf(everywhere[channel[name]])}: not accepted`);
+    },
+  );
+
+  test('that is answered with the address, the key or something personal does not show it', async ({
+    operators,
+    everywhere: { slack, pagerDuty },
+  }) => {
+    const path = '/services/T0A1B2C3D/B9Z8Y7X6W/q8Zk3mPfX0aTqLr5';
+    vi.stubEnv('ALERT_SLACK_URL', new URL(`${path}?sig=PzX-9_qK3v`, slack.url).href);
+    slack.behave = (response) =>
+      void response
+        .writeHead(404)
+        .end(`no hook q8Zk3mPfX0aTqLr5 at ${path} with PzX-9_qK3v for kari@solvik.example.no`);
+    pagerDuty.behave = (response) =>
+      void response.writeHead(400).end(`the key ${ROUTING_KEY} is of a service that was deleted\u202E`);
+    const { json, text } = await operators.ask('/alerts/test', { json: {} });
+    expect(json).toMatchObject({
+      channels: [
+        { channel: 'slack', answer: expect.stringContaining('404: no hook [hidden] at') },
+        {},
+        { answer: '400: the key [hidden] is of a service that was deleted\uFFFD' },
+      ],
+    });
+    for (const secret of ['q8Zk3mPfX0aTqLr5', 'T0A1B2C3D', '9_qK3v', ROUTING_KEY, 'kari@'])
+      expect(text).not.toContain(secret);
+  });
+
+  test('that nobody answers says why', async ({ operators, everywhere: { slack } }) => {
+    await slack.close();
+    const { json } = await operators.ask('/alerts/test', { json: { channel: 'slack' } });
+    expect(json).toMatchObject({ channels: [{ error: 'unreachable ECONNREFUSED', answer: null }] });
+  });
+});
+
 describe('the doctor and the overview', () => {
   test('say that nobody is notified, and what to set', async ({ operators, postbud }) => {
     const { said } = await postbud('doctor');
-    expect(said).toContain('nobody is notified of incidents: set ALERT_EMAIL or ALERT_WEBHOOK_URL');
+    expect(said.replaceAll(/\s+/g, ' ')).toContain(
+      'nobody is notified of incidents: set ALERT_EMAIL, ALERT_SLACK_URL, ALERT_TEAMS_URL, PAGERDUTY_ROUTING_KEY or ALERT_WEBHOOK_URL',
+    );
     expect(said).toContain('nobody outside notices a relay that stands still: set HEARTBEAT_URL');
     expect((await operators.ask('', { accept: BROWSER })).text).toContain('Nobody is notified of incidents.');
     expect((await operators.ask('/doctor', { accept: BROWSER })).text).toContain('ALERT_WEBHOOK_URL');

@@ -104,6 +104,25 @@ describe('a wrong value is refused with its variable and what it must be', () =>
     ['ALERT_EMAIL', 'vakt', 'must be one e-mail address'],
     ['ALERT_WEBHOOK_URL', 'https://u:p@chat.example.no', 'must not contain a user or a password'],
     ['ALERT_WEBHOOK_SECRET', 'secret', 'must be whsec_ and the base64 of 24 to 64 random bytes'],
+    ['ALERT_SLACK_URL', 'hooks.slack.com/services/T0/B0/x', 'must be a URL that starts with https:// or'],
+    ['ALERT_SLACK_URL', 'https://u:p@hooks.slack.com', 'must not contain a user or a password'],
+    ['ALERT_TEAMS_URL', 'https://u@teams.example.no', 'must not contain a user or a password'],
+    [
+      'ALERT_TEAMS_URL',
+      'https://solvik.webhook.office.com/webhookb2/a@b/IncomingWebhook/c/d',
+      'must not be the address of an Office 365 connector, which Microsoft has switched off: set ALERT_TEAMS_URL to the address of a workflow',
+    ],
+    [
+      'ALERT_WEBHOOK_URL',
+      'https://outlook.office.com/webhook/a@b/IncomingWebhook/c/d',
+      'Office 365 connector',
+    ],
+    [
+      'PAGERDUTY_ROUTING_KEY',
+      'y_NbAkKc66ryYTWUXYEu',
+      'must be the integration key of an integration “Events API v2”',
+    ],
+    ['PAGERDUTY_BASE_URL', 'https://u:p@events.pagerduty.com', 'must not contain a user or a password'],
     ['HEARTBEAT_URL', 'https://u:p@watch.example.no', 'must not contain a user or a password'],
     ['HEARTBEAT_URL', 'https://:p@watch.example.no', 'must not contain a user or a password'],
   ])('the wrong variable %s=%s is refused with its name and what it must be', (variable, value, should) => {
@@ -570,6 +589,20 @@ describe('alerts', () => {
     );
   });
 
+  test('alerts by PagerDuty go to the region of its base URL, by default that of the United States', () => {
+    const routingKey = 'r3FPuDvNOTEDyQYCc7trBkymIFcy2NkE';
+    const inRegion = (url?: string) =>
+      readConfig({ PAGERDUTY_ROUTING_KEY: ` ${routingKey} `, ...(url && { PAGERDUTY_BASE_URL: url }) }).alerts
+        .pagerDuty;
+    expect(inRegion()).toEqual({ routingKey, url: 'https://events.pagerduty.com' });
+    expect(inRegion('https://events.eu.pagerduty.com')).toMatchObject({
+      url: 'https://events.eu.pagerduty.com',
+    });
+    expect(
+      readConfig({ PAGERDUTY_BASE_URL: 'https://events.eu.pagerduty.com' }).alerts.pagerDuty,
+    ).toBeUndefined();
+  });
+
   test('links of alerts lead to PUBLIC_URL, or to the host that Vercel gives production', () => {
     const vercel = { VERCEL_PROJECT_PRODUCTION_URL: 'bus.example.no' };
     const urlWith = (variables: Record<string, string>) => readConfig(variables).alerts.publicUrl;
@@ -589,6 +622,9 @@ describe('in a deployment', () => {
     'OTEL_EXPORTER_OTLP_ENDPOINT',
     'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
     'ALERT_WEBHOOK_URL',
+    'ALERT_SLACK_URL',
+    'ALERT_TEAMS_URL',
+    'PAGERDUTY_BASE_URL',
     'HEARTBEAT_URL',
     'PUBLIC_URL',
     'SUBSCRIBER_LEDGER_URL',

@@ -1,10 +1,10 @@
-import type { WayOfFailing } from '../../../drizzle/schema.ts';
+import type { WayOfFailing, alerts } from '../../../drizzle/schema.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { limitStatements, run } from '../../platform/db/statement.ts';
 import { MINUTE, SECOND } from '../../platform/time.ts';
 
 /** A way to reach operators. */
-export type ChannelName = 'mail' | 'webhook';
+export type ChannelName = (typeof alerts.$inferSelect)['channel'];
 
 /** An incident to tell of, as it is now. Times are epoch milliseconds. */
 export interface AlertedIncident {
@@ -34,6 +34,8 @@ export interface AlertedIncident {
   /** Dead letters. */
   readonly owed: number;
   readonly isAcknowledged: boolean;
+  /** Whether it ever was: an acknowledgement ends when lanes are blocked again. */
+  readonly wasAcknowledged: boolean;
 }
 
 /** The alerts that one process has claimed for one channel. */
@@ -41,6 +43,7 @@ export interface Claimed {
   readonly channel: ChannelName;
   /** Identifies the claim; in Postgres's notation, to the microsecond. */
   readonly claimedAt: string;
+  /** The worst first: where most waits, then where most is dead. */
   readonly incidents: readonly AlertedIncident[];
 }
 
@@ -147,8 +150,10 @@ const CLAIM = `
         select extract(epoch from next_probe_at) * 1000 from outages
         where incidents.topic = '' and outages.subscriber = incidents.subscriber and recovered_at is null
       ), 'waiting', waiting,
-      'owed', owed, 'isAcknowledged', acknowledged_at is not null)
-      order by array_position(array['happening', 'owed', 'closed'], state), opened_at, id), '[]')
+      'owed', owed, 'isAcknowledged', acknowledged_at is not null, 'wasAcknowledged', acknowledged_at is not null or exists (
+        select from operator_actions where incident_id = incidents.id and action = 'acknowledge'
+      ))
+      order by array_position(array['happening', 'owed', 'closed'], state), waiting desc, owed desc, opened_at, id), '[]')
     from incidents where id in (select incident_id from claimed)
   ) as incidents
   from clock`;

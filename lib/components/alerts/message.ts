@@ -1,7 +1,5 @@
 import { NEWER_VERSION } from '../../bus/deliveries/newer-version.ts';
-import { html } from '../../platform/markup.ts';
-import type { Html } from '../../platform/markup.ts';
-import { DAY, HOUR, instantOf, MINUTE } from '../../platform/time.ts';
+import { DAY, HOUR, MINUTE } from '../../platform/time.ts';
 import { courseWords, timeWords } from '../incidents/course.ts';
 import { edgeSentence, edgeWords } from '../incidents/edge-failures.ts';
 import { LANES_COUNTED } from '../incidents/halts.ts';
@@ -15,7 +13,7 @@ export interface Origin {
   readonly publicUrl: string | undefined;
 }
 
-/** A message to operators, before a channel gives it its form. */
+/** The one text of an alert: each channel draws it, none writes another. */
 export interface Message {
   /** Tells programs what it is about. */
   readonly type: `incident.${AlertedIncident['change']}` | 'incident.digest' | 'alert.test';
@@ -30,27 +28,30 @@ export interface Message {
   readonly origin: Origin;
 }
 
-/** What a message says of one incident. */
-interface Entry {
+/** What a message says of one incident, each part in one line. */
+export interface Entry {
+  /** The subscription, its state and since when. */
   readonly title: string;
+  /** The error and how much waits or is owed: in a sentence, or in a digest as briefly as it can be. */
   readonly text: string;
   readonly url: string;
 }
 
 /** A digest names this many; the console has all. */
-const MOST_ENTRIES = 20;
+export const MOST_ENTRIES = 20;
 
 /** Writes one message about all these incidents. @param incidents at least one, the worst first. */
 export function incidentMessage(incidents: readonly AlertedIncident[], origin: Origin): Message {
   const [worst] = incidents;
+  const isDigest = incidents.length > 1;
   return {
-    type: incidents.length === 1 ? `incident.${worst!.change}` : 'incident.digest',
+    type: isDigest ? 'incident.digest' : `incident.${worst!.change}`,
     subject: subjectOf(incidents, origin),
-    summary: incidents.length === 1 ? null : summaryOf(incidents),
+    summary: isDigest ? summaryOf(incidents) : null,
     entries: incidents.slice(0, MOST_ENTRIES).map((incident) => ({
       title: titleOf(incident),
-      text: sentenceOf(incident) + storyOf(incident),
-      url: `${origin.publicUrl ?? ''}${INCIDENTS}/${incident.id}`,
+      text: isDigest ? briefOf(incident) : sentenceOf(incident) + storyOf(incident),
+      url: `${incidentsUrl(origin)}/${incident.id}`,
     })),
     more: Math.max(0, incidents.length - MOST_ENTRIES),
     incidents,
@@ -68,7 +69,7 @@ export function testMessage(origin: Origin): Message {
       {
         title: 'Test alert',
         text: 'An operator asked for it. Alerts about incidents will arrive here.',
-        url: `${origin.publicUrl ?? ''}${INCIDENTS}`,
+        url: incidentsUrl(origin),
       },
     ],
     more: 0,
@@ -77,7 +78,37 @@ export function testMessage(origin: Origin): Message {
   };
 }
 
-const INCIDENTS = '/platform/event-bus/incidents';
+/** Draws as many of a message's entries as a channel takes, the worst first, and counts the others. */
+export function fitted<Drawing>(
+  message: Message,
+  draw: (message: Message) => Drawing,
+  fits: (drawing: Drawing) => boolean,
+): Drawing {
+  const { entries, more } = message;
+  for (let kept = entries.length; ; kept -= 1) {
+    const drawing = draw({ ...message, entries: entries.slice(0, kept), more: more + entries.length - kept });
+    if (kept <= 1 || fits(drawing)) return drawing;
+  }
+}
+
+/** Says how many incidents a message does not name, and where they are; null where it names all. */
+export function moreOf({ more, origin }: Message): { readonly words: string; readonly url: string } | null {
+  return more === 0 ? null : { words: `And ${more} more`, url: incidentsUrl(origin) };
+}
+
+export function footerOf({ origin }: Message): string {
+  return `Postbud, ${origin.environment}`;
+}
+
+/** Whether an address leads somewhere also from a mailbox or a chat: without `PUBLIC_URL` it is a path. */
+export function isLink(url: string): boolean {
+  return /^https?:/.test(url);
+}
+
+/** Where all incidents are. */
+export function incidentsUrl({ publicUrl }: Origin): string {
+  return `${publicUrl ?? ''}/platform/event-bus/incidents`;
+}
 
 function titleOf(incident: AlertedIncident): string {
   const { state, change, openedAt, closedAt, owed, isAcknowledged, topic, subscriber } = incident;
@@ -149,7 +180,7 @@ function sentenceOf(incident: AlertedIncident): string {
   if (subscriber === '') return asideSentence(incident);
   const waits = `${count(waiting, 'delivery', 'deliveries')} waiting`;
   const name = oneLine(subscriber);
-  const error = `${oneLine(incident.kind)}: ${oneLine(incident.message)}`;
+  const error = errorOf(incident);
   const cause = `The error was ${error}.`;
   const left = owed > 0 ? ` ${count(owed, 'dead letter')} to replay or dismiss.` : '';
   switch (state) {
@@ -169,6 +200,24 @@ function sentenceOf(incident: AlertedIncident): string {
     case 'closed':
       return `It lasted ${duration((closedAt ?? incident.changedAt) - openedAt)}. ${cause}`;
   }
+}
+
+/** Says in a digest what the error is, and how much waits or is owed. */
+function briefOf(incident: AlertedIncident): string {
+  const { state, subscriber, topic, blockedLanes, waiting, owed } = incident;
+  if (subscriber === '' || state === 'closed') return sentenceOf(incident);
+  const counts = [
+    topic !== '' &&
+      blockedLanes > 0 &&
+      `${lanesOf(blockedLanes)} ${isHalted(incident) ? 'halted' : 'blocked'}`,
+    waiting > 0 && `${count(waiting, 'delivery', 'deliveries')} waiting`,
+    owed > 0 && count(owed, 'dead letter'),
+  ].filter((part) => part !== false);
+  return `${errorOf(incident)}. ${counts.length === 0 ? 'Its replay is under way' : counts.join(', ')}.`;
+}
+
+function errorOf({ kind, message }: AlertedIncident): string {
+  return `${oneLine(kind)}: ${oneLine(message)}`;
 }
 
 /** Says how it has gone since it began: ` Third time since then. It was 500, then no answer, now an outage.` */
@@ -193,104 +242,25 @@ function outageSentence({ waiting, nextProbeAt }: AlertedIncident, name: string,
   return `${name} does not answer: ${error}. ${count(waiting, 'delivery waits', 'deliveries wait')} without using up attempts; one at a time probes.${next} When it answers, all follow.`;
 }
 
-/** The message as plain text. */
-export function textOf({ summary, entries, more, origin }: Message): string {
-  const parts = entries.map(({ title, text, url }) => `${title}\n${text}\n${url}`);
-  return [...(summary === null ? [] : [summary]), ...parts, ...moreText(more, origin), footerOf(origin)].join(
-    '\n\n',
-  );
-}
-
-/** The message as HTML; every value is escaped. */
-export function htmlOf({ summary, entries, more, origin }: Message): string {
-  const page: Html = html`<!doctype html>
-    <html lang="en">
-      <body style="margin:0;padding:24px;font:15px/1.5 system-ui,sans-serif;color:#12171e;background:#fff">
-        ${summary !== null && html`<p style="margin:0 0 24px">${summary}</p>`}
-        ${entries.map(
-          ({ title, text, url }) =>
-            html`<div style="margin:0 0 24px">
-              <h2 style="margin:0 0 4px;font-size:17px">${title}</h2>
-              <p style="margin:0 0 8px">${text}</p>
-              <p style="margin:0">
-                ${/^https?:/.test(url) ? html`<a href="${url}" style="color:#0b57a4">${url}</a>` : url}
-              </p>
-            </div>`,
-        )}
-        ${moreText(more, origin).map((line) => html`<p style="margin:0 0 24px">${line}</p>`)}
-        <p style="margin:0;color:#535d6a;font-size:13px">${footerOf(origin)}</p>
-      </body>
-    </html>`;
-  return String(page);
-}
-
-/** The message as the JSON of a webhook: `text` is what Slack and Teams show, `data` is for programs. */
-export function jsonOf({ type, subject, summary, entries, more, incidents, origin }: Message, at: number) {
-  const [first] = entries;
-  const lines =
-    summary === null
-      ? [first!.text, first!.url]
-      : [summary, ...entries.map(({ title, url }) => `${title}\n${url}`)];
-  return {
-    type,
-    timestamp: instantOf(at),
-    text: forChat([subject, ...lines, ...moreText(more, origin)].join('\n')),
-    data: {
-      environment: origin.environment,
-      total: incidents.length,
-      incidents: incidents.slice(0, MOST_ENTRIES).map((incident, index) => ({
-        id: incident.id,
-        revision: incident.revision,
-        change: incident.change,
-        state: incident.state,
-        topic: incident.topic || null,
-        subscriber: incident.subscriber,
-        kind: incident.kind,
-        message: incident.message,
-        openedAt: instantOf(incident.openedAt),
-        changedAt: instantOf(incident.changedAt),
-        closedAt: incident.closedAt === null ? null : instantOf(incident.closedAt),
-        times: incident.times,
-        course: incident.course,
-        blockedLanes: incident.blockedLanes,
-        haltedLanes: incident.haltedLanes,
-        nextProbeAt: incident.nextProbeAt === null ? null : instantOf(incident.nextProbeAt),
-        waiting: incident.waiting,
-        deadLetters: incident.owed,
-        acknowledged: incident.isAcknowledged,
-        url: entries[index]!.url,
-      })),
-    },
-  };
-}
-
-function moreText(more: number, { publicUrl }: Origin): readonly string[] {
-  return more === 0 ? [] : [`And ${more} more: ${publicUrl ?? ''}${INCIDENTS}`];
-}
-
-function footerOf({ environment }: Origin): string {
-  return `Postbud, ${environment}`;
-}
-
-/**
- * Escapes the three characters with a meaning in Slack's text, so that an error can't mention a channel or hide a link.
- * Teams shows the same entities.
- *
- * @see https://docs.slack.dev/messaging/formatting-message-text/#escaping
- */
-function forChat(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
-}
-
 const LONGEST = 300;
 
-/** Makes an error's text one line without characters that hide or turn others. */
-function oneLine(text: string): string {
+/** Makes a text of elsewhere one line without characters that hide or turn others. */
+export function oneLine(text: string, longest = LONGEST): string {
   const line = text
     .replaceAll(/\s+/gu, ' ')
     .replaceAll(/\p{Cc}|(?!\u200D)\p{Cf}|\p{Cs}/gu, '\u{FFFD}')
     .trim();
-  return line.length <= LONGEST ? line : `${line.slice(0, LONGEST).trimEnd().toWellFormed()}…`;
+  return clipped(line, longest);
+}
+
+/** Cuts a text to a number of UTF-16 units, between two characters. */
+export function clipped(text: string, longest: number): string {
+  return text.length <= longest
+    ? text
+    : `${text
+        .slice(0, longest - 1)
+        .replace(/[\uD800-\uDBFF]$/, '')
+        .trimEnd()}…`;
 }
 
 function count(number: number, one: string, many = `${one}s`): string {

@@ -2,12 +2,14 @@ import { readable } from '../../platform/config.ts';
 import type { AlertSettings } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { log } from '../../platform/log.ts';
-import { AlertNotSent, channelsOf } from './channels.ts';
-import type { Channel } from './channels.ts';
+import { AlertNotSent } from './channel.ts';
+import type { Channel } from './channel.ts';
+import { channelsOf } from './channels.ts';
 import { claimAlerts } from './claim-alerts.ts';
 import type { ChannelName } from './claim-alerts.ts';
 import { incidentMessage, testMessage } from './message.ts';
-import type { Origin } from './message.ts';
+import type { Message, Origin } from './message.ts';
+import { statusWords } from './post.ts';
 import { settleAlerts } from './settle-alerts.ts';
 
 /**
@@ -24,19 +26,24 @@ export async function sendAlerts(db: Database, settings: AlertSettings, now?: Da
   await Promise.all(channelsOf(settings).map((channel) => tell(db, channel, origin, now)));
 }
 
-/** Sends a message to try each channel once. @returns each channel, and why it did not accept the message. */
-export async function sendTestAlert(
-  settings: AlertSettings,
-): Promise<
-  readonly (Pick<Channel, 'to'> & { readonly channel: ChannelName; readonly error: string | null })[]
-> {
+/** What became of a test alert on one channel. */
+export interface Tried extends Pick<Channel, 'to'> {
+  readonly channel: ChannelName;
+  /** Why the channel did not accept it; null: it did. */
+  readonly error: string | null;
+  /** The status and the first words of its answer, without secrets; null if it did not answer. */
+  readonly answer: string | null;
+}
+
+/** Sends a message to try each configured channel once, or only one. */
+export async function sendTestAlert(settings: AlertSettings, only?: ChannelName): Promise<readonly Tried[]> {
   const message = testMessage(originOf(settings));
+  const tried = channelsOf(settings).filter(({ name }) => only === undefined || name === only);
   return await Promise.all(
-    channelsOf(settings).map(async (channel) => ({
-      channel: channel.name,
-      to: channel.to,
-      error: await failureOf(channel.send(message)),
-    })),
+    tried.map(async (channel) => {
+      const { failure, answer } = await attempt(channel, message);
+      return { channel: channel.name, to: channel.to, error: failure?.message ?? null, answer };
+    }),
   );
 }
 
@@ -49,19 +56,28 @@ async function tell(db: Database, channel: Channel, origin: Origin, now: Date | 
   const claimed = await claimAlerts(db, channel.name, now);
   if (!claimed) return;
   const { incidents } = claimed;
-  const failure = await failureOf(channel.send(incidentMessage(incidents, origin)));
-  const fields = { channel: channel.name, incidents: incidents.length };
-  if (failure === null) log('info', 'an alert was sent', fields);
-  else log('error', 'an alert was not sent', { ...fields, detail: failure });
+  const { failure } = await attempt(channel, incidentMessage(incidents, origin));
+  const sent = failure ? failure.accepted.length : incidents.length;
+  if (sent > 0) log('info', 'an alert was sent', { channel: channel.name, incidents: sent });
+  if (failure)
+    log('error', 'an alert was not sent', {
+      channel: channel.name,
+      incidents: incidents.length - sent,
+      detail: failure.message,
+    });
   await settleAlerts(db, claimed, failure, now);
 }
 
-async function failureOf(sending: Promise<void>): Promise<string | null> {
+/** Sends a message. @returns what the channel answered, and why it did not accept it. */
+async function attempt(
+  channel: Channel,
+  message: Message,
+): Promise<{ readonly failure: AlertNotSent | null; readonly answer: string | null }> {
   try {
-    await sending;
-    return null;
+    return { failure: null, answer: await channel.send(message) };
   } catch (error) {
-    if (error instanceof AlertNotSent) return error.message;
-    throw error;
+    if (!(error instanceof AlertNotSent)) throw error;
+    const { status, words } = error;
+    return { failure: error, answer: status === undefined ? null : statusWords(status, words) };
   }
 }

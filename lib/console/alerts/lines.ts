@@ -1,9 +1,10 @@
+import type { ChannelName } from '../../components/alerts/claim-alerts.ts';
 import { html } from '../../platform/markup.ts';
-import { say } from '../kit/document.ts';
+import { phraseOf, say } from '../kit/document.ts';
 import type { Phrase } from '../kit/document.ts';
 import { ago, timeAndAgo } from '../kit/instants.ts';
 import { joinNames, quantity } from '../kit/words.ts';
-import type { AlertState } from './read.ts';
+import type { AlertState, TestAlert } from './read.ts';
 
 /** What is right with alerts, or wrong. */
 export interface AlertLine {
@@ -21,10 +22,24 @@ export function alertLines({ channels, heartbeat, problems }: AlertState, now: s
   ];
 }
 
+/** The variables that say where alerts go. */
+export const VARIABLES = {
+  mail: 'ALERT_EMAIL',
+  slack: 'ALERT_SLACK_URL',
+  teams: 'ALERT_TEAMS_URL',
+  pagerduty: 'PAGERDUTY_ROUTING_KEY',
+  webhook: 'ALERT_WEBHOOK_URL',
+} as const;
+
+/** `set ALERT_EMAIL, ALERT_SLACK_URL, … or ALERT_WEBHOOK_URL`. */
+export const SET_ONE = `set ${Object.values(VARIABLES)
+  .join(', ')
+  .replace(/, (?=\w+$)/, ' or ')}`;
+
 const NOBODY: AlertLine = {
   tone: 'fail',
   words: 'nobody is notified of incidents',
-  details: say`set ${code('ALERT_EMAIL')} or ${code('ALERT_WEBHOOK_URL')}`,
+  details: phraseOf(SET_ONE),
 };
 const WATCHED: AlertLine = { tone: 'ok', words: 'the relay calls a watcher outside each minute' };
 const UNWATCHED: AlertLine = {
@@ -35,6 +50,21 @@ const UNWATCHED: AlertLine = {
 
 function code(variable: string): Phrase {
   return { html: html`<code>${variable}</code>`, text: variable };
+}
+
+const NAMES = { mail: 'mail', slack: 'Slack', teams: 'Teams', pagerduty: 'PagerDuty', webhook: 'webhook' };
+
+/** Names a channel: `Slack`. */
+export function channelWords(channel: ChannelName): string {
+  return NAMES[channel];
+}
+
+/** Says what a channel answered to a test. */
+export function answerWords({ error, answer }: TestAlert['channels'][number]): string {
+  if (error === null) return `accepted, it answered ${answer}`;
+  const said = answer?.indexOf(': ') ?? -1;
+  // The error has its status already.
+  return said === -1 ? error : error + answer!.slice(said);
 }
 
 function channelLine(one: AlertState['channels'][number], now: string): AlertLine {
@@ -50,7 +80,7 @@ function channelLine(one: AlertState['channels'][number], now: string): AlertLin
   const left = owed.length > 0 && `${joinNames(owed)}${lastError === null ? '' : `: ${lastError}`}`;
   return {
     tone: lastError === null ? 'ok' : 'dead',
-    words: `${channel} to ${to}`,
+    words: `${channelWords(channel)} to ${to}`,
     details: say`${sent}${left && { html: html`<br />${left}`, text: `, ${left}` }}`,
   };
 }

@@ -9,7 +9,7 @@ import { computed, field, instantOrNull, jsonOf, shapesOf } from '../kit/fields.
 import type { Row } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
 
-const channelName = z.enum(['mail', 'webhook']);
+export const channelName = z.enum(['mail', 'slack', 'teams', 'pagerduty', 'webhook']);
 
 const to = z.string().meta({ description: 'The domain of the address, or the host of the endpoint.' });
 
@@ -45,6 +45,10 @@ export const testResult = z
             .string()
             .nullable()
             .meta({ description: 'Why the channel did not accept it; null: it did.' }),
+          answer: z.string().nullable().meta({
+            description:
+              'The status and the first words of the channel’s answer, without addresses and secrets; null if it did not answer.',
+          }),
         }),
       )
       .meta({ description: 'Empty: no channel is configured.' }),
@@ -102,6 +106,8 @@ export async function readAlerts(db: Database, settings: AlertSettings): Promise
   };
 }
 
+const names = channelName.options.map((name) => `('${name}')`).join(', ');
+
 // What was given up long ago, or sent later all the same, is no news.
 const STATE = `
   with owed as materialized (
@@ -112,4 +118,4 @@ const STATE = `
         and later.revision > alerts.revision
     )))
   )
-  select ${jsonOf(channelFields)} as state from (values ('mail'), ('webhook')) as named (channel)`;
+  select ${jsonOf(channelFields)} as state from (values ${names}) as named (channel)`;

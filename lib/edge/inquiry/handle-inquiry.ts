@@ -147,8 +147,9 @@ async function tryToSend(
   kept: KeptInquiry,
   keys: readonly [string, ...string[]],
 ): Promise<Tried> {
-  const sendNow = async () =>
+  const sendNow = async () => {
     await sendMail(settings, inquiryMail(kept, new Date(kept.receivedAt)), timeoutMs);
+  };
   if (database)
     return await keepUntilMailed(kept, { settings, keys, send: sendNow }, { database, requestId, waitUntil });
   const tried = { isKept: false, isSecond: false, wasMailed: false };

@@ -90,25 +90,26 @@ const RETRY_PAUSE_MS = 500;
  * Tries a second time only when the first attempt was certainly not accepted, so that nobody gets the mail twice.
  *
  * @param timeoutMs of each attempt, for tests.
+ * @returns the status with which the provider accepted it.
  * @throws MailNotSent
  */
-export async function sendMail(settings: MailSettings, mail: Mail, timeoutMs = TIMEOUT_MS): Promise<void> {
+export async function sendMail(settings: MailSettings, mail: Mail, timeoutMs = TIMEOUT_MS): Promise<number> {
   try {
-    await handOver(settings, mail, timeoutMs);
+    return await handOver(settings, mail, timeoutMs);
   } catch (error) {
     if (!(error instanceof MailNotSent) || !isWorthASecond(error)) throw error;
     await sleep(RETRY_PAUSE_MS);
-    await handOver(settings, mail, timeoutMs);
+    return await handOver(settings, mail, timeoutMs);
   }
 }
 
 /** Calls the API once. @throws MailNotSent */
-async function handOver(settings: MailSettings, mail: Mail, timeoutMs: number): Promise<void> {
+async function handOver(settings: MailSettings, mail: Mail, timeoutMs: number): Promise<number> {
   // Before the limit begins: the first mail of a process waits for the package to be read.
   const { handOverToSendGrid } = await import('./sendgrid.ts');
   const signal = AbortSignal.timeout(timeoutMs);
   try {
-    await handOverToSendGrid(settings, message(settings, mail), signal);
+    return await handOverToSendGrid(settings, message(settings, mail), signal);
   } catch (error) {
     throw failureOf(error, signal);
   }

@@ -23,13 +23,14 @@ interface Client {
  *
  * @param mail is changed by the package.
  * @param signal ends the call, also while its answer is read. The package has no time limit of its own.
+ * @returns the status of the answer.
  * @throws the package's error, which holds the key and the mail: it must not be logged.
  */
 export async function handOverToSendGrid(
   settings: MailSettings,
   mail: SendGridMail,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<number> {
   // One for each call, since it keeps the settings and the signal.
   const service = new MailService();
   // First, because it resets the base URL.
@@ -43,5 +44,6 @@ export async function handOverToSendGrid(
     // Node's `fetch`, as for every other call: the same connections, the same rules for proxies, the same errors.
     adapter: 'fetch',
   });
-  await service.send(mail);
+  const [{ statusCode }] = await service.send(mail);
+  return statusCode;
 }
