@@ -121,7 +121,7 @@ describe('a test of Slack, Teams and PagerDuty', () => {
     expect(words).toContain(`✓ Slack to ${hostOf(slack)}: accepted, it answered 200: ok`);
     expect(words).toContain(`✓ Teams to ${hostOf(teams)}: accepted, it answered 202`);
     expect(words).toContain(
-      `✓ PagerDuty to ${hostOf(pagerDuty)}: accepted, it answered trigger 202: {"status":"success","message":"Event processed"`,
+      `✓ PagerDuty to ${hostOf(pagerDuty)}: accepted, it answered trigger 202: Event processed; resolve 202: Event processed`,
     );
     expect(pagerDuty.actions()).toEqual(['trigger', 'resolve']);
     expect(pagerDuty.incidents()).toMatchObject([{ state: 'resolved' }]);
@@ -174,15 +174,21 @@ describe('a test of Slack, Teams and PagerDuty', () => {
     [
       'Teams',
       401,
-      '{"error":{"code":"DirectApiAuthorizationRequired"}}',
-      'answered 401: {"error":{"code":"DirectApiAuthorizationRequired"}}',
+      '{"error":{"code":"DirectApiAuthorizationRequired","message":"The request must be authenticated only by Shared Access scheme."}}',
+      'answered 401: The request must be authenticated only by Shared Access scheme.',
     ],
     ['Teams', 502, `<html>${' '.repeat(5000)}</html>`, 'answered 502: <html>'],
     [
       'PagerDuty',
       400,
-      '{"status":"invalid event","errors":["\'routing_key\' is invalid"]}',
-      `answered 400: {"status":"invalid event","errors":["'routing_key' is invalid"]}`,
+      '{"status":"invalid event","message":"Event object is invalid","errors":["\'routing_key\' is invalid"]}',
+      "answered 400: Event object is invalid: 'routing_key' is invalid",
+    ],
+    [
+      'PagerDuty',
+      403,
+      '{"text":"in a JSON of another form"}',
+      'answered 403: {"text":"in a JSON of another form"}',
     ],
     ['PagerDuty', 500, '', 'answered 500'],
     ['PagerDuty', 307, 'elsewhere', 'answered 307: elsewhere'],

@@ -1,3 +1,5 @@
+import * as z from 'zod';
+
 import { beginningOf } from '../../platform/answer.ts';
 import { deepestCodeOf } from '../../platform/http/no-connection.ts';
 import { maskPersonalData } from '../../platform/masking/personal.ts';
@@ -64,8 +66,22 @@ const LONGEST_WORDS = 200;
 
 async function wordsIn(response: Response, secrets: readonly string[]): Promise<string | null> {
   const { bytes } = await beginningOf(response, READ.bytes, READ.ms);
-  const words = oneLine(maskPersonalData(new TextDecoder().decode(bytes), secrets), LONGEST_WORDS);
+  const text = sentencesIn(new TextDecoder().decode(bytes));
+  const words = oneLine(maskPersonalData(text, secrets), LONGEST_WORDS);
   return words === '' ? null : words;
+}
+
+const refusal = z.object({ message: z.string(), errors: z.array(z.string()).default([]) });
+const problem = z.union([refusal, z.object({ error: refusal }).transform(({ error }) => error)]);
+
+/** Takes the sentences from JSON as PagerDuty (`message`, `errors`) and Power Automate (`error.message`) write it. */
+function sentencesIn(text: string): string {
+  try {
+    const { message, errors } = problem.parse(JSON.parse(text));
+    return [message, ...errors].join(': ');
+  } catch {
+    return text;
+  }
 }
 
 /** The parts of an address that are a password: an answer may repeat one of them alone. */

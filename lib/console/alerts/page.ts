@@ -34,7 +34,7 @@ export function alertsList(state: AlertState, now: string, context: PageContext)
     ${
       state.channels.length > 0 &&
       mayReplay(context.operator) &&
-      html`<div class="acts">
+      html`<div class="acts note">
         ${actionForm('test-alert', {}, { of: null }, context)}
         ${state.channels.length > 1 && state.channels.map(({ channel }) => testForm(channel, context))}
       </div>`
@@ -73,7 +73,7 @@ export function testAlertPage({ channels }: TestAlert, context: PageContext): Ht
       })}
       ${channels.length === 0 && lineItem('fail', 'No channel is configured', capitalize(SET_ONE))}
     </ul>
-    ${channels.some(({ channel }) => channel === 'teams') && html`<p class="muted small">${TEAMS_NOTE}</p>`}
+    ${channels.some(({ channel }) => channel === 'teams') && html`<p class="muted small note">${TEAMS_NOTE}</p>`}
     <p><a href="${HOME}/doctor#alerts">Back to the doctor</a></p>
   </div>`;
   return layout({ title: 'Test alert', section: null, content }, context);
