@@ -1,7 +1,9 @@
 import type { DismissPreview } from '../lib/console/dismissals/preview.ts';
 import { haltingWarning, untouchedWords } from '../lib/console/dismissals/words.ts';
+import { earlierPhrase } from '../lib/console/kit/earlier-words.ts';
 import { ago } from '../lib/console/kit/instants.ts';
 import { ALL_TIME } from '../lib/console/kit/links.ts';
+import { hasFilter } from '../lib/console/kit/filter.ts';
 import { count, quantity } from '../lib/console/kit/words.ts';
 import { atMost } from './command.ts';
 import type { Call } from './command.ts';
@@ -19,7 +21,11 @@ import { wrapTo } from './text.ts';
 export const MATCHING_OPTIONS = {
   topic: { value: '<topic>', help: 'all dead letters of this topic' },
   subscriber: { value: '<name>', help: 'only this subscriber' },
-  group: { value: '<group>', help: 'only one group of equal errors, by its id in dead-letters --json' },
+  group: {
+    value: '<group>',
+    isList: true,
+    help: 'only one group of equal errors, by its id in dead-letters --json; can be repeated',
+  },
   search: { value: '<words>', help: 'only errors that contain these words' },
   since: { value: '<24h>', help: 'dead-lettered within this time, such as 90m, 24h or 7d; by default all' },
   until: {
@@ -86,23 +92,24 @@ function requestOf({ given }: Call) {
   const filters = {
     topic: given.text('topic'),
     subscriber: given.text('subscriber'),
-    group: given.text('group'),
+    group: given.texts('group').join(',') || undefined,
     q: given.text('search'),
   };
   const until = given.text('until');
   if (ids.length > 0) return { ...filters, since: given.text('since'), until, deliveryIds: ids.join(',') };
-  if (Object.values(filters).every((filter) => filter === undefined))
+  if (!hasFilter({ ...filters, until }))
     throw misused(
-      'What to dismiss is missing: add --topic, --subscriber, --group, --search or --delivery.',
+      'What to dismiss is missing: add --topic, --subscriber, --group, --search, --until or --delivery.',
       'For example: npx postbud dismiss --topic payment.captured --since 24h --reason "test data"',
     );
   return { ...filters, since: given.text('since') ?? ALL_TIME, until };
 }
 
 function draw(view: DismissPreview, { given }: Call, pane: Pane): void {
-  const { matched, subscriptions, generatedAt: now } = view;
+  const { matched, subscriptions, earlier, generatedAt: now } = view;
   if (matched === 0) {
-    pane.write('No dead letter matches: nothing to dismiss.');
+    const first = earlier === null ? '' : `\n${earlierPhrase(earlier, now).text}`;
+    pane.write(wrapTo(pane.columns, `No dead letter matches: nothing to dismiss.${first}`));
     return;
   }
   pane.write(pane.paint('bold', titleOf(given, 'dismiss', quantity(matched, 'dead letter'))));

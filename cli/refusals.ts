@@ -63,7 +63,8 @@ export async function refusal(refused: Refused): Promise<Failure> {
   if (status === 404 && typeof sent['subscriber'] === 'string')
     return await unknownSubscriber(sent['subscriber']);
   if (problem.code === 'count_changed') {
-    const done = said.endsWith(' dismiss.') ? 'dismissed' : 'replayed';
+    const [, verb = 'replay'] = /before you (\w+)\./.exec(said) ?? [];
+    const done = { dismiss: 'dismissed', skip: 'skipped' }[verb] ?? 'replayed';
     const nothing = said.startsWith('Nothing was ') ? '' : `Nothing was ${done}. `;
     return new Failure(EXIT.failed, nothing + said, 'Run it again to see what matches now.');
   }

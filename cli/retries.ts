@@ -2,6 +2,8 @@ import type { DeadLetter, Try } from '../lib/console/dead-letters/delivery.ts';
 import type { IncidentView } from '../lib/console/incidents/detail.ts';
 import { silenceWords } from '../lib/console/incidents/outage.ts';
 import { othersOf } from '../lib/console/incidents/words.ts';
+import { earlierPhrase } from '../lib/console/kit/earlier-words.ts';
+import type { Earlier } from '../lib/console/kit/earlier-words.ts';
 import { timeText, until } from '../lib/console/kit/instants.ts';
 import { failureText } from '../lib/console/kit/states.ts';
 import { quantity, quantityOfLanes } from '../lib/console/kit/words.ts';
@@ -45,8 +47,12 @@ export const probeOfDelivery = {
 /** Retries the first blocked lanes of an incident; waits until each has been attempted. */
 export const ofIncident = {
   why,
-  done: ({ retried }) =>
-    retried === 0 ? 'No lane waits for a retry.' : `${quantity(retried, 'lane')} due now.`,
+  done: ({ retried, earlier }) =>
+    retried > 0
+      ? `${quantity(retried, 'lane')} due now.`
+      : earlier === null
+        ? 'No lane waits for a retry.'
+        : earlierPhrase(earlier, earlier.at).text,
   follow: {
     look: async (call, { parameters }) => await readIncident(call, parameters['incidentId']!),
     isExpected: ({ retried }) => retried > 0,
@@ -59,7 +65,7 @@ export const ofIncident = {
       words: incidentWords(now),
     }),
   },
-} satisfies Refinement<{ readonly retried: number }, IncidentView>;
+} satisfies Refinement<{ readonly retried: number; readonly earlier: Earlier | null }, IncidentView>;
 
 /** Probes a subscriber that does not answer; waits until it has answered or not. */
 export const ofSubscriber = {

@@ -1,11 +1,13 @@
+import { earlierPhrase } from '../../lib/console/kit/earlier-words.ts';
 import { ago, duration, timeText } from '../../lib/console/kit/instants.ts';
 import { ALL_TIME } from '../../lib/console/kit/links.ts';
+import { hasFilter } from '../../lib/console/kit/filter.ts';
 import { failureText } from '../../lib/console/kit/states.ts';
 import { count, numbers, quantity } from '../../lib/console/kit/words.ts';
 import { undelivered } from '../../lib/console/replays/follow.ts';
 import type { PreviewedSubscription, ReplayPreview } from '../../lib/console/replays/preview.ts';
 import type { ReplayProgress } from '../../lib/console/replays/read.ts';
-import { leftOutWarnings, warningsOf } from '../../lib/console/replays/words.ts';
+import { leftOutWarnings, nothingWords, warningsOf } from '../../lib/console/replays/words.ts';
 import { SECOND } from '../../lib/platform/time.ts';
 import type { Given } from '../arguments.ts';
 import { atMost, writeJson } from '../command.ts';
@@ -24,19 +26,25 @@ import { inZone, spanWords } from '../times.ts';
 
 const NOTHING = 'Nothing was replayed.';
 
-const NAMED = { deliveryIds: '--delivery', expectedCount: '--expected', perMinute: '--per-minute' };
+const NAMED = {
+  q: '--search',
+  deliveryIds: '--delivery',
+  expectedCount: '--expected',
+  perMinute: '--per-minute',
+};
 
 export const command: Command = {
   name: 'replay',
   summary: 'deliver dead letters again, after a preview',
   usage: [
-    'replay <topic> --since <24h> [--subscriber <name>] [--wait] [options]',
+    'replay [<topic>] --since <24h> [--subscriber <name>] [--search <words>] [--wait] [options]',
     'replay --incident <incidentId> [--wait] [options]',
     'replay --delivery <deliveryId> [--delivery <deliveryId> …] [options]',
     'replay --stop <replayId> --reason <text>',
   ],
   notes: [
     'First shows a preview, then asks for confirmation. Without a terminal it needs --yes.',
+    'Without a topic it takes the dead letters of all topics that match --subscriber, --search or --group, or that died between --since and --until.',
     'Replays exactly what the preview showed. If the number of matches has changed since, it replays nothing and exits with 1.',
     'With --per-minute the server puts the deliveries back at that pace, the oldest first. --stop ends it early: the rest stays as it is.',
   ],
@@ -47,7 +55,12 @@ export const command: Command = {
       help: 'dead-lettered before this time ago, or before an instant such as 2026-11-22T08:00:00Z',
     },
     subscriber: { value: '<name>', help: 'only this subscriber' },
-    group: { value: '<group>', help: 'only one group of equal errors, by its id in dead-letters --json' },
+    search: { value: '<words>', help: 'only errors that contain these words' },
+    group: {
+      value: '<group>',
+      isList: true,
+      help: 'only one group of equal errors, by its id in dead-letters --json; can be repeated',
+    },
     incident: {
       value: '<incidentId>',
       help: 'the dead letters of one incident, instead of a topic and --since',
@@ -74,6 +87,7 @@ export const command: Command = {
       'replay payment.captured --since 7d --per-minute 1000 --wait',
       'a thousand a minute, until the last is delivered',
     ],
+    ['replay --subscriber ledger --since 24h', 'of all topics, to one subscriber'],
     ['replay --delivery 12-345 --reason "ledger is back" --yes', 'one delivery, from a script'],
   ],
   run,
@@ -140,6 +154,7 @@ const OF_A_REQUEST = [
   'since',
   'until',
   'subscriber',
+  'search',
   'group',
   'incident',
   'delivery',
@@ -167,7 +182,8 @@ async function requestOf(call: Call) {
     since: given.text('since'),
     until: given.text('until'),
     subscriber: given.text('subscriber'),
-    group: given.text('group'),
+    group: given.texts('group').join(',') || undefined,
+    q: given.text('search'),
     deliveryIds,
     include,
     limit: given.wholeNumber('limit', 1, 100_000),
@@ -177,7 +193,13 @@ async function requestOf(call: Call) {
       `--include: '${include}' is not a choice. Write --include all or --include dismissed, or leave it out.`,
     );
   if (deliveryIds === undefined) {
-    if (topic === undefined) throw misused('The topic is missing; or use --delivery.', USAGE);
+    if (topic === undefined && (include !== undefined || !hasFilter(request)))
+      throw misused(
+        include === undefined
+          ? 'The topic is missing; or use --subscriber, --search, --group, --until or --delivery.'
+          : `--include ${include} needs a topic, or --delivery.`,
+        USAGE,
+      );
     if (request.since === undefined) throw misused('--since is missing.', USAGE);
   }
   return request;
@@ -186,7 +208,7 @@ async function requestOf(call: Call) {
 /** @throws Failure for an unknown incident, or for anything that selects other deliveries. */
 async function requestOfIncident({ given, bus }: Call, incident: string) {
   requireIncidentId(incident);
-  const other = ['since', 'until', 'subscriber', 'group', 'delivery', 'include'].find((name) =>
+  const other = ['since', 'until', 'subscriber', 'search', 'group', 'delivery', 'include'].find((name) =>
     given.isSet(name),
   );
   if (other !== undefined || given.positionals.length > 0)
@@ -243,8 +265,11 @@ function write(view: ReplayPreview, given: Given, pane: Pane): void {
   const { matched, isAll, subscriptions, leftOut, generatedAt: now, endedFrom, endedTo, error } = view;
   const { paint, columns } = pane;
   if (matched === 0) {
+    const words = nothingWords(view);
+    const nothing = `Nothing to replay: ${words.charAt(0).toLowerCase()}${words.slice(1)}`;
+    const first = view.earlier === null ? [] : [earlierPhrase(view.earlier, now).text];
     const rest = leftOutWarnings(leftOut).map(warningText);
-    pane.write(wrapTo(columns, [nothingWords(view), ...rest].join('\n')));
+    pane.write(wrapTo(columns, [nothing, ...first, ...rest].join('\n')));
     return;
   }
   const what = quantity(matched, isAll ? 'delivery' : 'dead letter');
@@ -283,12 +308,6 @@ function write(view: ReplayPreview, given: Given, pane: Pane): void {
 function paceWords(view: ReplayPreview): string {
   const { perMinute } = view.request;
   return perMinute === undefined ? '' : `${count(perMinute)} a minute${timeWords(view)}. `;
-}
-
-function nothingWords({ topic, isAll, leftOut }: ReplayPreview): string {
-  if (leftOut.length > 0) return 'Nothing to replay: all that matches is left out.';
-  if (topic === null) return 'Nothing to replay: none of these deliveries is a dead letter.';
-  return `Nothing to replay: no ${isAll ? 'ended delivery' : 'dead letter'} of ${topic} matches.`;
 }
 
 function othersWords(subscriptions: readonly PreviewedSubscription[]): string {

@@ -314,7 +314,13 @@ describe('incidents', () => {
       { action: 'dismiss', topic: 'payment.captured', reason: 'tests' },
     ]);
     const again = await postbud(`${filter} --reason tests --yes`);
-    expect([again.code, again.err]).toEqual([0, 'No dead letter matches: nothing to dismiss.']);
+    expect([again.code, again.err.split('\n')]).toEqual([
+      0,
+      [
+        'No dead letter matches: nothing to dismiss.',
+        expect.stringMatching(/^kari@solvik\.example\.no was first: 3 deliveries dismissed at /),
+      ],
+    ]);
     const both = await postbud('dismiss 12-345 --topic payment.captured --reason tests --yes');
     expect([both.code, both.err]).toEqual([2, expect.stringContaining('leave out --topic')]);
   });

@@ -393,6 +393,9 @@ describe('replay', () => {
     });
     expect(code).toBe(1);
     expect(err).toContain('Nothing was replayed. 2 deliveries match, not 3');
+    expect(err).toMatch(
+      /another was first: 1 delivery replayed at \S+, see \/platform\/event-bus\/replays\/[\w-]{36}\./,
+    );
     expect(await operators.idsIn('dead_lettered')).toHaveLength(2);
   });
 
@@ -421,7 +424,7 @@ describe('replay', () => {
     expect(await rows(bus.db, 'select from replays')).toEqual([]);
     expect([code, err, out]).toEqual([
       0,
-      'Nothing to replay: no dead letter of payment.captured matches.',
+      'Nothing to replay: no dead letters on payment.captured in the last 24 hours.',
       '',
     ]);
   });

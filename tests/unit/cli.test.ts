@@ -326,7 +326,10 @@ describe('the command line', () => {
       'The address contains a user or a password.',
     ],
     [['replay', 'payment.captured', '--yes'], '--since is missing.'],
-    [['replay', '--since', '24h', '--yes'], 'The topic is missing; or use --delivery.'],
+    [
+      ['replay', '--since', '24h', '--yes'],
+      'The topic is missing; or use --subscriber, --search, --group, --until or --delivery.',
+    ],
     [
       ['replay', 'payment.captured', '--since', '24h', '--include', 'some'],
       "--include: 'some' is not a choice. Write --include all",

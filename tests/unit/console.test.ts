@@ -349,6 +349,8 @@ function preview(fields: Partial<ReplayPreview> = {}): ReplayPreview {
       },
     ],
     leftOut: [],
+    planned: 0,
+    earlier: null,
     estimatedSeconds: null,
     ...fields,
   };

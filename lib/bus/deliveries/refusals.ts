@@ -42,7 +42,7 @@ export class CountChanged extends NotActedOn {
   readonly matched: number;
 
   /** @param action what was not done. */
-  constructor(expected: number, matched: number, action: 'replay' | 'dismiss' = 'replay') {
+  constructor(expected: number, matched: number, action: 'replay' | 'dismiss' | 'skip' = 'replay') {
     const match = matched === 1 ? 'delivery matches' : 'deliveries match';
     super('count_changed', `${matched} ${match}, not ${expected}: check them again before you ${action}.`);
     this.expected = expected;

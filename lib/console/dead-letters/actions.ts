@@ -1,12 +1,12 @@
 import * as z from 'zod';
 
 import { dismissOne } from '../../bus/deliveries/operations/dismiss.ts';
-import { NotActedOn } from '../../bus/deliveries/refusals.ts';
 import { refused } from '../../platform/http/operation.ts';
+import { Problem } from '../../platform/http/problem.ts';
 import { instantOf } from '../../platform/time.ts';
 import { action } from '../kit/action.ts';
+import { orEarlier } from '../kit/earlier.ts';
 import { deadLetterPath, HOME } from '../kit/links.ts';
-import { problemOf } from '../kit/problem-of.ts';
 import { deliveryId } from '../kit/replay-request.ts';
 import * as shape from '../kit/shapes.ts';
 import { followDismissal } from './follow-delivery.ts';
@@ -49,12 +49,14 @@ export const dismiss = action({
     },
   },
   handle: async ({ parameters, body: { reason }, operator, bus }) => {
+    const db = await bus.database();
+    const acting = dismissOne(db, { ...parameters, by: operator.subject, reason });
     try {
-      const done = await dismissOne(await bus.database(), { ...parameters, by: operator.subject, reason });
+      const done = await orEarlier(db, { deliveryIds: [parameters.deliveryId] }, acting);
       return { ...done, dismissedAt: instantOf(done.dismissedAt) };
     } catch (error) {
-      if (error instanceof NotActedOn && error.code === 'not_found') return null;
-      throw problemOf(error);
+      if (error instanceof Problem && error.code === 'not_found') return null;
+      throw error;
     }
   },
   actedOn: {

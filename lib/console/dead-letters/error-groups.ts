@@ -1,11 +1,11 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { mayReplay, replayLinkTo } from '../kit/actions.ts';
+import { hiddenField, mayReplay, replayLinkTo } from '../kit/actions.ts';
 import { listTable } from '../kit/document.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { ALL_TIME, deadLettersPath } from '../kit/links.ts';
-import { card } from '../kit/sections.ts';
 import { failureWords } from '../kit/states.ts';
+import { bulkCheck, bulkForm } from './bulk.ts';
 import type { ErrorGroup } from './fields.ts';
 import { errorList } from './lists.ts';
 
@@ -16,11 +16,30 @@ interface Groups {
   readonly since: string | null;
 }
 
-/** Draws dead letters by error, with the replay of each group. */
+/** Draws dead letters by error, with the replay of each group, and of those that are checked. */
 export function errorGroupTable({ groups, generatedAt, since }: Groups, context: PageContext): Html {
-  return card(
-    listTable(errorList(groups, generatedAt), { actions: (error) => groupActions(error, since, context) }),
-  );
+  const isBulk = mayReplay(context.operator) && groups.length > 1;
+  const list = listTable(errorList(groups, generatedAt), {
+    before:
+      isBulk &&
+      bulkCheck(
+        'group',
+        ({ group }) => group,
+        (error) => `${failureWords(error)}, ${error.topic} to ${error.subscriber}`,
+      ),
+    actions: (error) => groupActions(error, since, context),
+  });
+  const hidden = hiddenField('since', since ?? ALL_TIME);
+  const isReplayable = groups.some((error) => mayBeReplayed(error, context));
+  return bulkForm(html`${hidden} ${list}`, { isBulk, isReplayable, one: 'error' });
+}
+
+/** Whether a replay would take dead letters of a subscription. */
+export function mayBeReplayed(
+  { topic, subscriber }: Pick<ErrorGroup, 'topic' | 'subscriber'>,
+  { refusesReplay, handling }: PageContext,
+): boolean {
+  return handling(topic, subscriber) !== 'not_in_catalog' && !refusesReplay(topic, subscriber);
 }
 
 function groupActions(error: ErrorGroup, since: string | null, context: PageContext): Html {

@@ -3,6 +3,7 @@ import type { Html } from '../../platform/markup.ts';
 import { hiddenField } from '../kit/actions.ts';
 import { deadLettersPath, HOME } from '../kit/links.ts';
 import { select, sinceOptions, topicField } from '../kit/select.ts';
+import { count } from '../kit/words.ts';
 import type { DeadLetterFilters, DeadLetterPage } from './fields.ts';
 
 /** The topics and subscribers to choose from. */
@@ -33,8 +34,12 @@ export function filterForm({ filters, groups }: DeadLetterPage, topics: FilterTo
     ${
       group !== null &&
       html`<p class="only small">
-        Showing one error:
-        <span class="sig">${groups.find((one) => one.group === group)?.message ?? group}</span>
+        ${
+          group.includes(',')
+            ? `Showing ${count(group.split(',').length)} errors.`
+            : html`Showing one error:
+                <span class="sig">${groups.find((one) => one.group === group)?.message ?? group}</span>`
+        }
         <a href="${deadLettersPath({ topic, subscriber, since, q })}">Show all errors</a>
       </p>`
     }

@@ -66,7 +66,10 @@ export async function followDismissal(
   const delivery = await readDeadLetter(db, deliveryId);
   if (!delivery || delivery.dismissedAt === null) return null;
   const { dismissedAt: since, generatedAt: now } = delivery;
-  const name = html`<b>Dismissed ${nameOf(delivery)}:</b> it is in no count any more.`;
+  const by = delivery.attempts.findLast((entry) => entry.outcome === 'dismissed');
+  // Somebody else may have been first.
+  const who = by !== undefined && 'by' in by && html` by ${by.by} at ${time(since, now)}`;
+  const name = html`<b>Dismissed ${nameOf(delivery)}${who}:</b> it is in no count any more.`;
   if (lane === null) return { tone: 'ok', words: name, isSettled: true, since, now };
   return await followNext(db, deliveryId, name, since, now);
 }

@@ -16,9 +16,10 @@ import {
   withParameters,
 } from '../kit/links.ts';
 import { pager } from '../kit/pager.ts';
-import { card, emptyCard, section } from '../kit/sections.ts';
+import { emptyCard, section } from '../kit/sections.ts';
 import { count, quantity } from '../kit/words.ts';
-import { errorGroupTable } from './error-groups.ts';
+import { bulkCheck, bulkForm } from './bulk.ts';
+import { errorGroupTable, mayBeReplayed } from './error-groups.ts';
 import type { DeadLetterItem, DeadLetterPage } from './fields.ts';
 import { filterForm } from './filters.ts';
 import type { FilterTopics } from './filters.ts';
@@ -50,7 +51,12 @@ function leadOf({ totalInAll }: DeadLetterPage): string {
 
 function lists(view: DeadLetterPage, context: PageContext, topics: FilterTopics): Html {
   return html`${filterForm(view, topics)} ${missingReplayScope(context.operator)}
-  ${view.items.length === 0 ? noMatches(view) : html`${groupsSection(view, context)} ${listSection(view, context)}`}`;
+  ${
+    view.items.length === 0
+      ? noMatches(view)
+      : html`${mayReplay(context.operator) && actionsOnAll(view, context)} ${groupsSection(view, context)}
+        ${listSection(view, context)}`
+  }`;
 }
 
 function groupsSection(
@@ -80,27 +86,26 @@ function listSection(view: DeadLetterPage, context: PageContext): Html {
     id: 'list',
     title: isAll ? 'All dead letters' : `${count(view.total)} of ${count(view.totalInAll)} dead letters`,
     hint: 'newest first',
-    content: html`${mayReplay(context.operator) && actionsOnAll(view)}
-    ${
-      mayReplay(context.operator)
-        ? html`<form class="card" method="get" action="${HOME}/replay" data-bulk>${list} ${bulkBar()}</form>`
-        : card(list)
-    }
-    ${listPager(view, context)}`,
+    content: html`${bulkForm(list, { isBulk: mayReplay(context.operator) })} ${listPager(view, context)}`,
   });
 }
 
 /** Acts on all that match the filters. An id is no filter: what it finds is selected. */
-function actionsOnAll({ filters, total }: DeadLetterPage): Html | false {
-  const { topic, subscriber, group, q } = filters;
+function actionsOnAll(
+  { filters, total, groups, generatedAt }: DeadLetterPage,
+  context: PageContext,
+): Html | false {
+  const { topic, subscriber, group, q, since } = filters;
   const isId = ['event', 'delivery'].includes(wayOf({ q: q ?? undefined }));
-  if (isId || [topic, subscriber, group, q].every((filter) => filter === null)) return false;
-  const request = { topic, subscriber, group, since: filters.since ?? ALL_TIME };
+  const isOfTime = [topic, subscriber, group, q].every((filter) => filter === null);
+  if (isId || (isOfTime && since === null)) return false;
+  // A time alone ends where the list does.
+  const end = isOfTime ? generatedAt : null;
+  const request = { topic, subscriber, group, q, since: since ?? ALL_TIME, until: end };
   return html`<p class="acts">
-    <a class="btn sm" href="${dismissPath({ ...request, q })}">Dismiss all ${count(total)} that match…</a>
+    <a class="btn sm" href="${dismissPath(request)}">Dismiss all ${count(total)} that match…</a>
     ${
-      topic !== null &&
-      q === null &&
+      groups.some((one) => mayBeReplayed(one, context)) &&
       html`<a class="btn sm" href="${replayPath(request)}">Replay all ${count(total)} that match…</a>`
     }
   </p>`;
@@ -109,23 +114,10 @@ function actionsOnAll({ filters, total }: DeadLetterPage): Html | false {
 function lettersTable({ items, generatedAt }: DeadLetterPage, context: PageContext): Html {
   const isSelectable = mayReplay(context.operator);
   return listTable(letterList(items, generatedAt), {
-    before: isSelectable && {
-      heading: SELECT_ALL,
-      tone: 'check',
-      cell: (item) =>
-        html`<input
-          type="checkbox"
-          name="deliveryIds"
-          value="${item.deliveryId}"
-          aria-label="Select ${nameOf(item)}"
-        />`,
-    },
+    before: isSelectable && bulkCheck('deliveryIds', ({ deliveryId }) => deliveryId, nameOf),
     actions: (item) => itemActions(item, isSelectable, context),
   });
 }
-
-const SELECT_ALL = html`<span class="vh" data-nojs>Select</span>
-  <input type="checkbox" aria-label="Select all on this page" data-js data-all />`;
 
 function nameOf({ topic, subject, subscriber, deliveryId }: DeadLetterItem): string {
   return `${topic} ${subject ?? ''}, ${subscriber}, delivery ${deliveryId}`;
@@ -138,20 +130,6 @@ function itemActions(item: DeadLetterItem, isReplayable: boolean, context: PageC
       >Details<span class="vh"> of ${of}</span></a
     >
     ${isReplayable && replayLinkTo(item, of, { deliveryIds: deliveryId }, context)}`;
-}
-
-/** The buttons of the form around the list. With the script they appear when something is selected. */
-function bulkBar(): Html {
-  return html`<div class="bulk">
-    <span class="grow"
-      ><span data-js
-        ><b data-selected>0 selected</b> <span class="muted small">on this page</span></span
-      ></span
-    >
-    <button class="btn sm quiet" type="button" data-js data-clear>Clear selection</button>
-    <button class="btn sm" formaction="${HOME}/dismiss">Dismiss selected…</button>
-    <button class="btn sm primary" data-bulk-button>Replay selected…</button>
-  </div>`;
 }
 
 function listPager(

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { ago, isInstant, topicText } from '../kit/replay-request.ts';
+import { ago, isInstant, LONGEST_GROUPS, topicText } from '../kit/replay-request.ts';
 import { cursorOf } from '../kit/cursor.ts';
 import * as shape from '../kit/shapes.ts';
 
@@ -18,7 +18,7 @@ export const deadLetterQuery = z.object({
   topic: topicText.optional(),
   subscriber: z.string().max(100).optional(),
   since: ago.optional(),
-  group: z.string().max(100).optional(),
+  group: z.string().max(LONGEST_GROUPS).optional(),
   q: z.string().trim().max(200).optional(),
   limit: shape.pageLimit,
   cursor: cursorOf(cursorShape).optional(),

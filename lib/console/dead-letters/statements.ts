@@ -1,3 +1,4 @@
+import { containing } from '../../bus/deliveries/operations/replay-matching.ts';
 import { instantSql, jsonOf } from '../kit/fields.ts';
 import { BESIDE_ITEM, groupFields, itemFields } from './fields.ts';
 import type { Cursor, DeadLetterQuery } from './query.ts';
@@ -25,8 +26,8 @@ const GROUPS = `
   matching as materialized (
     select * from error_groups
     where dead_lettered > 0 and ($1::text is null or topic = $1::text)
-      and ($2::text is null or subscriber = $2::text) and ($3::text is null or key = $3::text)
-      and ($4::text is null or position(lower($4::text) in lower(kind || ' ' || message)) > 0)
+      and ($2::text is null or subscriber = $2::text)
+      and ($3::text is null or key = any (string_to_array($3::text, ','))) and ${containing('$4::text')}
   ),
   found_group as materialized (
     select key, kind, message, topic, subscriber, first_at, last_at,
@@ -92,7 +93,7 @@ const namedStatement = (condition: string) => `${CLOCK},
     select ${COLUMNS}, row_number() over (order by dead_lettered_at desc, lane_id, position) as number
     from clock, deliveries join lanes on lanes.id = lane_id
     where dead_lettered_at is not null and ${condition} and ($1::text is null or topic = $1::text)
-      and ($2::text is null or subscriber = $2::text) and ($3::text is null or error_group = $3::text)
+      and ($2::text is null or subscriber = $2::text) and ($3::text is null or error_group = any (string_to_array($3::text, ',')))
       and (clock.since is null or dead_lettered_at >= clock.since)
     limit $6::int
   ),

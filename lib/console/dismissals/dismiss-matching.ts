@@ -1,17 +1,15 @@
 import { beginDismissal, dismissDeadLetters } from '../../bus/deliveries/operations/dismiss.ts';
 import type { Dismissal, Dismissed } from '../../bus/deliveries/operations/dismiss.ts';
-import { CLOCK_AND_WINDOW, windowValues } from '../../bus/deliveries/operations/replay-matching.ts';
+import {
+  CLOCK_AND_WINDOW,
+  containing,
+  windowValues,
+} from '../../bus/deliveries/operations/replay-matching.ts';
 import type { ChosenDeliveries } from '../../bus/deliveries/operations/replay-matching.ts';
 import { CountChanged } from '../../bus/deliveries/refusals.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { instantSql as iso } from '../kit/fields.ts';
-
-/** The dead letters that an operator dismisses together. */
-export interface DismissRequest extends ChosenDeliveries {
-  /** Only those whose error contains these words. */
-  readonly q?: string | undefined;
-}
 
 /** The dead letters of one subscription that match. */
 interface MatchingSubscription {
@@ -43,7 +41,7 @@ export interface MatchingDeadLetters {
  * Finds the dead letters of a request, and changes nothing. Those of a filter are counted by `error_groups`, and one by
  * one only in a group that began before the window or goes on after it.
  */
-export async function findDeadLetters(db: Database, asked: DismissRequest): Promise<MatchingDeadLetters> {
+export async function findDeadLetters(db: Database, asked: ChosenDeliveries): Promise<MatchingDeadLetters> {
   const { topic = null, subscriber: to = null, group: key = null, q, deliveryIds: ids } = asked;
   const [row] = await run<{ found: MatchingDeadLetters }>(driverOf(db), {
     text: ids ? FIND.chosen : FIND.filtered,
@@ -68,7 +66,7 @@ export interface MatchingDismissed extends Dismissed {
  */
 export async function dismissMatching(
   db: Database,
-  asked: DismissRequest,
+  asked: ChosenDeliveries,
   how: Dismissal,
 ): Promise<MatchingDismissed> {
   const found = await findDeadLetters(db, asked);
@@ -137,8 +135,7 @@ const FIND = {
     ) as ends
     where dead_lettered > 0 and first_at is not null
       and ($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
-      and ($3::text is null or key = $3::text)
-      and ($7::text is null or position(lower($7::text) in lower(kind || ' ' || message)) > 0)
+      and ($3::text is null or key = any (string_to_array($3::text, ','))) and ${containing('$7::text')}
       and $6::text is null and $8::text is null
   )`),
   chosen: statement(`matching as materialized (

@@ -1,16 +1,16 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { mayReplay, missingReplayScope, reasonField } from '../kit/actions.ts';
+import { earlierPhrase } from '../kit/earlier-words.ts';
 import { CHECK_ICON } from '../kit/icons.ts';
 import { span } from '../kit/instants.ts';
 import { layout } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { ALL_TIME, deadLettersPath, HOME } from '../kit/links.ts';
-import { confirmation, previewed } from '../kit/operation-pages.ts';
+import { confirmation, previewed, topicCounts } from '../kit/operation-pages.ts';
 import { confirmField } from '../kit/preview.ts';
 import { emptyCard } from '../kit/sections.ts';
-import { subscriberLink } from '../kit/subscriber-link.ts';
-import { count, quantity } from '../kit/words.ts';
+import { groupWords, quantity } from '../kit/words.ts';
 import type { DismissPreview } from './preview.ts';
 import { haltingWarning, untouchedWords } from './words.ts';
 
@@ -37,9 +37,9 @@ function preview(view: DismissPreview, context: PageContext): Html {
       'Nothing has been dismissed yet. This is what the dismissal would do.',
       [haltingWarning(view)],
       [
-        ['Dismissed', subscriptionList(view)],
+        ['Dismissed', topicCounts(subscriptions)],
         q !== undefined && ['Error contains', html`<span class="mono">${q}</span>`],
-        group !== undefined && ['Error group', html`<span class="mono">${group}</span>`],
+        group !== undefined && ['Only', groupWords(group)],
         ['Dead-lettered', span(first, last, now)],
         ['Not touched', untouchedWords(view)],
         ['How', 'They leave all counts, and can still be replayed until their events are pruned'],
@@ -58,22 +58,13 @@ function preview(view: DismissPreview, context: PageContext): Html {
   </form>`;
 }
 
-function subscriptionList({ subscriptions }: DismissPreview): Html {
-  return html`<ul class="goes">
-    ${subscriptions.map(
-      ({ topic, subscriber, count: number }) =>
-        html`<li>
-          <b>${count(number)}</b> <span class="mono">${topic}</span> to ${subscriberLink(subscriber, topic)}
-        </li>`,
-    )}
-  </ul>`;
-}
-
 function nothingToDismiss(view: DismissPreview): Html {
+  const { earlier, generatedAt } = view;
   return emptyCard({
     icon: CHECK_ICON,
     title: 'Nothing to dismiss',
-    text: 'No dead letter matches any more.',
+    text: html`No dead letter matches any more.
+    ${earlier !== null && earlierPhrase(earlier, generatedAt).html}`,
     action: html`<a class="btn" href="${cancelPath(view)}">Dead letters</a>`,
   });
 }

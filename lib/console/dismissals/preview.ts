@@ -2,6 +2,7 @@ import * as z from 'zod';
 
 import type { Database } from '../../platform/db/connect.ts';
 import { msOf } from '../../platform/time.ts';
+import { earlier, readEarlier } from '../kit/earlier.ts';
 import { asForm } from '../kit/form-request.ts';
 import * as shape from '../kit/shapes.ts';
 import { findDeadLetters } from './dismiss-matching.ts';
@@ -27,6 +28,7 @@ export const dismissPreview = z
       .meta({ description: 'The request to send, with `until` and `expectedCount`.' }),
     matched: shape.count,
     others: shape.count.meta({ description: 'Dead letters that do not match. They stay as they are.' }),
+    earlier: earlier.nullable().meta({ description: 'If nothing matches: who was first, and where.' }),
     subscriptions: z.array(
       z
         .object({
@@ -55,6 +57,7 @@ export async function previewDismissal(db: Database, asked: ParsedDismissRequest
   return {
     ...found,
     subscriptions: [...found.subscriptions],
+    earlier: found.matched === 0 ? await readEarlier(db, asked) : null,
     request: { ...asked, until, expectedCount: found.matched },
   };
 }

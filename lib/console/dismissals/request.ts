@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
-import { replayRequest, topicText } from '../kit/replay-request.ts';
+import { hasFilter, NO_FILTER } from '../kit/filter.ts';
+import { errorWords, replayRequest, topicText } from '../kit/replay-request.ts';
 
 const { since, until, group, subscriber, deliveryIds, expectedCount } = replayRequest.shape;
 
@@ -10,12 +11,7 @@ export const dismissRequest = z
     topic: topicText.optional(),
     subscriber,
     group,
-    q: z
-      .string()
-      .trim()
-      .max(200)
-      .optional()
-      .meta({ description: 'Only those whose error contains these words.' }),
+    q: errorWords.optional(),
     since: since.meta({
       description:
         'Only deliveries that were dead-lettered within this time: `24h`, `90m`, `7d`. Required unless `deliveryIds` is given.',
@@ -29,14 +25,13 @@ export const dismissRequest = z
   .superRefine((asked, context) => {
     const requireField = (path: string, message: string) =>
       context.addIssue({ code: 'custom', path: [path], message });
-    const filters = [asked.topic, asked.subscriber, asked.group, asked.q];
     if (asked.deliveryIds) {
-      if ([...filters, asked.since].some((filter) => filter !== undefined))
+      const { topic, subscriber: to, group: of, q, since: from } = asked;
+      if ([topic, to, of, q, from].some((filter) => filter !== undefined))
         requireField('deliveryIds', 'expected neither a filter nor since beside it');
       return;
     }
-    if (filters.every((filter) => filter === undefined))
-      requireField('topic', 'expected a topic, a subscriber, a group, q or deliveryIds');
+    if (!hasFilter(asked)) requireField('topic', NO_FILTER);
     if (asked.since === undefined)
       requireField(
         'since',

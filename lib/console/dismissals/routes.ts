@@ -4,11 +4,12 @@ import { answered, invalid, refused } from '../../platform/http/operation.ts';
 import { SECOND } from '../../platform/time.ts';
 import { NO_REASON } from '../kit/action.ts';
 import { readConfirmedForm } from '../kit/confirmed-form.ts';
+import { orEarlier } from '../kit/earlier.ts';
+import { NO_FILTER } from '../kit/filter.ts';
 import { followedPath } from '../kit/following.ts';
 import { asForm } from '../kit/form-request.ts';
 import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
 import { deadLettersPath, dismissPath, HOME } from '../kit/links.ts';
-import { problemOf } from '../kit/problem-of.ts';
 import { operatorRoute } from '../kit/route.ts';
 import type { Bus } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
@@ -26,6 +27,7 @@ const PREVIEW = {
   request: { ...OF_A_DAY, until: '2026-02-21T09:31:00.000000Z', expectedCount: 2 },
   matched: 2,
   others: 5,
+  earlier: null,
   subscriptions: [
     {
       topic: 'payment.dispute.closed',
@@ -56,7 +58,7 @@ export const showDismissal = operatorRoute({
     'without-a-filter': {
       summary: 'Without a filter',
       parameters: { since: '24h' },
-      answer: invalid('topic', 'custom', 'expected a topic, a subscriber, a group, q or deliveryIds'),
+      answer: invalid('topic', 'custom', NO_FILTER),
     },
   },
   handle: async ({ query, bus }) => await previewDismissal(await knownIn(bus, query), query),
@@ -113,11 +115,7 @@ export const dismissAllThatMatch = operatorRoute({
     const db = await knownIn(bus, asked);
     if (dryRun) return await previewDismissal(db, asked);
     const how = { action: 'dismiss', by: operator.subject, reason, until: Date.now() + LONGEST_MS } as const;
-    try {
-      return await dismissMatching(db, asked, how);
-    } catch (error) {
-      throw problemOf(error);
-    }
+    return await orEarlier(db, asked, dismissMatching(db, asked, how));
   },
   page: (view, context) => {
     if (!('request' in view)) throw new TypeError('only a dry run is drawn as a page');

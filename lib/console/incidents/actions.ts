@@ -1,35 +1,31 @@
 import * as z from 'zod';
 
 import { countDead, dismiss } from '../../bus/deliveries/operations/dismiss.ts';
+import type { DeadLetters, Dismissal, Dismissed } from '../../bus/deliveries/operations/dismiss.ts';
 import { CountChanged, NotActedOn } from '../../bus/deliveries/refusals.ts';
 import { probe } from '../../bus/deliveries/operations/probe.ts';
 import { retryNow } from '../../bus/deliveries/operations/retry-now.ts';
 import { acknowledge } from '../../components/incidents/acknowledge.ts';
-import { refused } from '../../platform/http/operation.ts';
+import type { Database } from '../../platform/db/connect.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { validated } from '../../platform/http/validated.ts';
-import { SECOND } from '../../platform/time.ts';
+import { MINUTE, SECOND } from '../../platform/time.ts';
 import { action } from '../kit/action.ts';
+import { earlier, orEarlier, readEarlier } from '../kit/earlier.ts';
 import { asForm } from '../kit/form-request.ts';
 import { requireHandled } from '../kit/handling.ts';
 import { HOME, incidentPath } from '../kit/links.ts';
-import { problemOf } from '../kit/problem-of.ts';
 import { isInstant } from '../kit/replay-request.ts';
 import * as shape from '../kit/shapes.ts';
+import { BY_ID, NO_INCIDENT, NOBODY, UNKNOWN } from './by-id.ts';
 import { incidentView, readIncident } from './detail.ts';
 import { followAcknowledgement, followDismissal, followRetry } from './follow.ts';
 import { incidentId } from './incident.ts';
 import { RETRIED } from './recovery.ts';
+import { skipIncident } from './skip.ts';
 
 /** A function lives 30 seconds. */
 const LONGEST_MS = 20 * SECOND;
-
-export const NOBODY = '019a0000-0000-7000-8000-000000000009';
-export const UNKNOWN =
-  'Unknown incident. Copy its id from the list of incidents: /platform/event-bus/incidents.';
-export const NO_INCIDENT = refused('not_found', { detail: UNKNOWN });
-
-export const BY_ID = { incidentId };
 
 /** Requires words in the field `note`, which stand in the operator log like a reason. */
 const note = shape.requiredReason.meta({
@@ -146,14 +142,11 @@ export const dismissIncident = action({
     const { topic, subscriber, state, lastError } = found;
     // An outage has no dead letters of its own, and those of a closed one's kind are of the incident after it.
     if (topic === null || state === 'closed') return { ...parameters, dismissed: 0, left: 0 };
-    const { until, expectedCount } = body;
+    const { until, expectedCount, reason } = body;
     const which = { topic, subscriber, kind: lastError.kind, ...(until !== undefined && { until }) };
-    if (expectedCount !== undefined) {
-      const count = await countDead(db, which);
-      if (count !== expectedCount) throw problemOf(new CountChanged(expectedCount, count, 'dismiss'));
-    }
-    const how = { by: operator.subject, reason: body.reason, until: Date.now() + LONGEST_MS, ...parameters };
-    return { ...parameters, ...(await dismiss(db, which, { action: 'dismiss', ...how })) };
+    const how = { by: operator.subject, reason, until: Date.now() + LONGEST_MS, ...parameters };
+    const acting = dismissCounted(db, which, { action: 'dismiss', ...how }, expectedCount);
+    return { ...parameters, ...(await orEarlier(db, which, acting)) };
   },
   home,
   button: 'Dismiss…',
@@ -166,10 +159,25 @@ export const dismissIncident = action({
   follow: followDismissal,
 });
 
+/** @throws CountChanged when another number matches; nothing was dismissed. */
+async function dismissCounted(
+  db: Database,
+  which: DeadLetters,
+  how: Dismissal,
+  expected: number | undefined,
+): Promise<Dismissed> {
+  const count = expected === undefined ? 0 : await countDead(db, which);
+  if (expected !== undefined && count !== expected) throw new CountChanged(expected, count, 'dismiss');
+  return await dismiss(db, which, how);
+}
+
 const retried = z
   .object({
     incidentId,
     retried: shape.count.meta({ description: 'Lanes whose first delivery is due now.' }),
+    earlier: earlier
+      .nullable()
+      .meta({ description: 'If none is: who retried or skipped them a moment ago.' }),
   })
   .meta({ id: 'Retried', description: 'The retried lanes.' });
 
@@ -201,13 +209,15 @@ export const retryIncident = action({
     const how = { by: operator.subject, reason: body.reason ?? null, ...parameters };
     if (found.topic === null) {
       const isProbing = await probe(db, { subscriber: found.subscriber, ...how });
-      return { ...parameters, retried: Number(isProbing) };
+      return { ...parameters, retried: Number(isProbing), earlier: null };
     }
     const { topic, subscriber } = found;
     requireHandled(topic, subscriber, bus.subscribers());
     let count = 0;
     for (const { deliveryId } of found.lanes) count += await retryIfWaiting(db, { deliveryId, ...how });
-    return { ...parameters, retried: count };
+    const deliveryIds = found.lanes.map(({ deliveryId }) => deliveryId);
+    const first = count === 0 ? await readEarlier(db, { deliveryIds }, MINUTE) : null;
+    return { ...parameters, retried: count, earlier: first };
   },
   home,
   button: 'Retry now',
@@ -225,4 +235,4 @@ async function retryIfWaiting(...asked: Parameters<typeof retryNow>): Promise<nu
   }
 }
 
-export const incidentActions = [acknowledgeIncident, dismissIncident, retryIncident];
+export const incidentActions = [acknowledgeIncident, dismissIncident, retryIncident, skipIncident];

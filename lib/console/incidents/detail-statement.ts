@@ -162,7 +162,7 @@ export const DETAIL = `
       select payload, version, ordering_key from events where id = event_id limit 1
     ) as event
     where last ->> 'kind' = kind
-    limit 20
+    limit $2::int
   ),
   halt as (
     select head_of_lane.*, payload, version, ordering_key from (
@@ -211,8 +211,12 @@ export const DETAIL = `
       and case
         when request ? 'incident' then request ->> 'incident' = $1::text
         when request ? 'group' then exists (
-          select from error_groups where key = request ->> 'group' and error_groups.kind = incident.kind
+          select from error_groups
+          where key = any (string_to_array(request ->> 'group', ',')) and error_groups.kind = incident.kind
             and error_groups.topic = incident.topic and error_groups.subscriber = incident.subscriber
+        )
+        when replays.topic is null then not request ? 'deliveryIds' and recipients @> jsonb_build_array(
+          jsonb_build_object('topic', incident.topic, 'subscriber', incident.subscriber)
         )
         else replays.topic = incident.topic
           and coalesce(request ->> 'subscriber', incident.subscriber) = incident.subscriber
@@ -221,7 +225,7 @@ export const DETAIL = `
   ),
   progress as (
     select own_replay.id, requested_at, requested_by, counted.*,
-      case when request ->> 'subscriber' = of_subscriber and not is_paced then own_replay.replayed
+      case when request ->> 'subscriber' = of_subscriber and own_replay.topic is not null and not is_paced then own_replay.replayed
         else counted.total end as whole, pace.waiting, (
         select coalesce(json_agg(${jsonOf(failedFields, BESIDE)}), '[]') from (
           select lane_id, position, event_id, deliveries.state, payload_bytes, ${LAST_FAILURE} as last, payload, version

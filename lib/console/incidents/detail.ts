@@ -21,10 +21,16 @@ import {
 import type { Found } from './detail-statement.ts';
 import { incident, incidentOf } from './incident.ts';
 
+/** As many as a page lists. */
+const LISTED_LANES = 20;
+
 export const incidentView = incident
   .extend({
     generatedAt: shape.instant,
-    lanes: z.array(blockedLane).max(20).meta({ description: 'Its blocked lanes, the next attempt first.' }),
+    lanes: z
+      .array(blockedLane)
+      .max(LISTED_LANES)
+      .meta({ description: 'Its blocked lanes, the next attempt first.' }),
     halts: z
       .array(haltingDeadLetter)
       .max(20)
@@ -77,15 +83,17 @@ export type IncidentReplay = z.output<typeof incidentReplay>;
  * Reads one incident as it is now.
  *
  * @param attached tells whose handlers refuse replays, and how many attempts a delivery has.
+ * @param most blocked lanes.
  * @returns null for an unknown one.
  */
 export async function readIncident(
   db: Database,
   id: string,
   attached: readonly AttachedSubscriber[] = [],
+  most = LISTED_LANES,
 ): Promise<IncidentView | null> {
   await watchIncidents(db);
-  const [row] = await run<{ found: Found }>(driverOf(db), { text: DETAIL, values: [id] });
+  const [row] = await run<{ found: Found }>(driverOf(db), { text: DETAIL, values: [id, most] });
   if (!row) return null;
   const { incident: one, lanes, halts, deadLetters, replays, others, ...found } = row.found;
   const topic = one.topic ?? '';

@@ -4,6 +4,7 @@ import { deliveries, incidents, operatorActions } from '../../../drizzle/schema.
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
+import type { Html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
 import { now } from '../kit/clock.ts';
 import type { Following } from '../kit/following.ts';
@@ -20,7 +21,8 @@ interface Times {
 }
 
 interface Found extends Times {
-  readonly retried: number;
+  readonly by: string;
+  readonly lanes: number;
   readonly delivered: number;
   readonly failed: number;
   readonly paused: boolean;
@@ -28,9 +30,9 @@ interface Found extends Times {
 
 /** Follows the lanes of an incident that were retried together, until each has been attempted. */
 export async function followRetry(db: Database, { incidentId }: OfIncident): Promise<Following | null> {
-  const found = await readFirst<Found>(db, RETRIED, [incidentId]);
+  const found = await readFirst<Found>(db, ACTED_ON, [incidentId, 'retry', '10 seconds']);
   if (!found) return null;
-  const { retried, delivered, failed } = found;
+  const { lanes: retried, delivered, failed } = found;
   const waiting = retried - delivered - failed;
   const rest = [
     failed > 0 && `${count(failed)} failed again`,
@@ -40,8 +42,23 @@ export async function followRetry(db: Database, { incidentId }: OfIncident): Pro
   return {
     tone: failed > 0 ? 'dead' : waiting > 0 ? 'wait' : 'ok',
     words: html`<b>Retried ${quantity(retried, 'lane')}: ${count(delivered)} deliver again</b
-      >${rest.map((part) => `, ${part}`)}.`,
+      >${rest.map((part) => `, ${part}`)}.${whoWords(found)}`,
     isSettled: waiting === 0 || found.paused,
+    since: instantOf(found.since),
+    now: instantOf(found.now),
+  };
+}
+
+/** Says how many deliveries were skipped together. */
+export async function followSkip(db: Database, { incidentId }: OfIncident): Promise<Following | null> {
+  const found = await readFirst<Found>(db, ACTED_ON, [incidentId, 'skip', '30 seconds']);
+  if (!found) return null;
+  const what = quantity(found.lanes, 'delivery');
+  return {
+    tone: 'ok',
+    words: html`<b>Skipped ${what}.</b> ${found.lanes === 1 ? 'It is a dead letter' : 'They are dead letters'}
+      now, and can be replayed. What waited behind follows.${whoWords(found)}`,
+    isSettled: true,
     since: instantOf(found.since),
     now: instantOf(found.now),
   };
@@ -49,10 +66,10 @@ export async function followRetry(db: Database, { incidentId }: OfIncident): Pro
 
 /** Says what the last dismissal of an incident took. */
 export async function followDismissal(db: Database, { incidentId }: OfIncident): Promise<Following | null> {
-  const { at: since, action, incidentId: of } = operatorActions;
+  const { at: since, action, incidentId: of, operator: by } = operatorActions;
   const dismissed = db.$count(deliveries, eq(deliveries.dismissedAt, since));
   const [found] = await db
-    .select({ now, since, dismissed })
+    .select({ now, since, by, dismissed })
     .from(operatorActions)
     .where(and(eq(of, incidentId), eq(action, 'dismiss')))
     .orderBy(desc(since))
@@ -61,11 +78,23 @@ export async function followDismissal(db: Database, { incidentId }: OfIncident):
   const what = quantity(found.dismissed, 'dead letter');
   return {
     tone: 'ok',
-    words: html`<b>Dismissed ${what}.</b> They are in no count any more, and can still be replayed.`,
+    words: html`<b>Dismissed ${what}.</b> They are in no count any more, and can still be
+      replayed.${whoWords(found)}`,
     isSettled: true,
     since: instantOf(found.since),
     now: instantOf(found.now),
   };
+}
+
+interface Who {
+  readonly by: string;
+  readonly since: Parameters<typeof instantOf>[0];
+  readonly now: Parameters<typeof instantOf>[0];
+}
+
+/** Says who asked for it, and when: somebody else may have been first. */
+function whoWords({ by, since, now: at }: Who): Html {
+  return html` Asked for by ${by} at ${time(instantOf(since), instantOf(at))}.`;
 }
 
 /** Says who has taken an incident up. */
@@ -87,22 +116,23 @@ async function readFirst<Row>(db: Database, text: string, values: string[]): Pro
   return row ?? null;
 }
 
-// The lanes of one request are retried within a few seconds. A lane that was retried twice in them counts once, by the last
-// of the two. A first delivery that has not been attempted since is still failing, with its last attempt before the retry.
-const RETRIED = `
+// The lanes of one request are acted on within so many seconds. A lane that was retried twice in them counts once, by the
+// last of the two. A first delivery that has not been attempted since is still failing, with its last attempt before the retry.
+const ACTED_ON = `
   with action as materialized (
-    select at, delivery_id, topic, subscriber, max(at) over () as last_at from operator_actions
-    where incident_id = $1::text::uuid and action = 'retry'
+    select at, delivery_id, topic, subscriber, operator, max(at) over () as last_at from operator_actions
+    where incident_id = $1::text::uuid and action = $2::text
   ),
   lane as (
-    select distinct on (lane_id, lane_key) at, state, attempted_at
+    select distinct on (lane_id, lane_key) at, operator, state, attempted_at
     from action join deliveries on lane_id = split_part(delivery_id, '-', 1)::bigint
       and position = split_part(delivery_id, '-', 2)::bigint
-    where at > last_at - interval '10 seconds'
+    where at > last_at - $3::text::interval
     order by lane_id, lane_key, at desc
   )
   select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
-    (extract(epoch from min(at)) * 1000)::float8 as since, count(*)::int as retried,
+    (extract(epoch from min(at)) * 1000)::float8 as since,
+    (array_agg(operator order by at desc))[1] as by, count(*)::int as lanes,
     count(*) filter (where state = 'delivered')::int as delivered,
     count(*) filter (where state <> 'delivered' and attempted_at >= at)::int as failed,
     exists (

@@ -10,6 +10,7 @@ import type { PageContext } from '../kit/layout.ts';
 import {
   deadLetterPath,
   deadLettersPath,
+  incidentPath,
   incidentsPath,
   replayedPath,
   setAsidePath,
@@ -158,12 +159,19 @@ function lanesSection(view: IncidentView, context: PageContext): Html | null {
     id: 'lanes',
     title: titleOf('Blocked lanes', lanes.length, blockedLanes, countOfLanes),
     hint: 'A lane is a subscriber’s deliveries in order. While its first delivery fails, the others wait behind it.',
-    content: card(
+    content: html`${
+      lanes.length > 1 &&
+      mayReplay(context.operator) &&
+      html`<p class="acts">
+        <a class="btn sm" href="${incidentPath(view.incidentId)}/skip">Skip all that hold these lanes…</a>
+      </p>`
+    }
+    ${card(
       listTable(laneList(view), {
         actions: ({ deliveryId, orderingKey }) =>
           mayReplay(context.operator) && actionForm('skip', { deliveryId }, { of: orderingKey }, context),
       }),
-    ),
+    )}`,
   });
 }
 

@@ -3,11 +3,13 @@ import { routesOf } from '../kit/action.ts';
 import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
 import { HOME, incidentsPath } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
-import { BY_ID, incidentActions, NO_INCIDENT, NOBODY, UNKNOWN } from './actions.ts';
+import { incidentActions } from './actions.ts';
+import { BY_ID, NO_INCIDENT, NOBODY, UNKNOWN } from './by-id.ts';
 import { incidentView, readIncident } from './detail.ts';
 import { incidentPage } from './incident-page.ts';
 import { incidentsPage } from './page.ts';
 import { incidentList, incidentQuery, readIncidents } from './read.ts';
+import { showSkip } from './skip.ts';
 
 const INCIDENT = {
   incidentId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
@@ -123,4 +125,4 @@ export const showIncident = operatorRoute({
   page: incidentPage,
 });
 
-export const incidentRoutes = [listIncidents, showIncident, ...routesOf(incidentActions)];
+export const incidentRoutes = [listIncidents, showIncident, showSkip, ...routesOf(incidentActions)];

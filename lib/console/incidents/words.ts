@@ -5,9 +5,11 @@ import type { Phrase } from '../kit/document.ts';
 import { ago, timeText, timeToMinute, until } from '../kit/instants.ts';
 import { incidentPath } from '../kit/links.ts';
 import { failureText } from '../kit/states.ts';
-import { count } from '../kit/words.ts';
+import type { Warnings } from '../kit/operation-pages.ts';
+import { count, deliveriesWait, quantityOfLanes } from '../kit/words.ts';
 import type { IncidentReplay, IncidentView } from './detail.ts';
 import type { Incident } from './incident.ts';
+import type { SkipPreview } from './skip-preview.ts';
 
 /** Says since when an incident lasts, or how long it lasted. */
 export function whenPhrase(incident: Incident, now: string): Phrase {
@@ -79,6 +81,22 @@ export function leftWords({ left, pending, failing, deadLettered }: IncidentRepl
   ]
     .filter((words) => words !== false)
     .join(', ');
+}
+
+/** Says what follows a skip of what holds the lanes. */
+export function behindWords({ lanes, waiting }: SkipPreview): string {
+  const go = lanes.length === 1 ? 'goes' : 'go';
+  return `${quantityOfLanes(lanes.length)} ${go} on; ${deliveriesWait(waiting)} behind`;
+}
+
+/** Says which lanes a skip leaves as they are. */
+export function haltedWarning({ haltedLanes }: SkipPreview): Warnings[number] {
+  return (
+    haltedLanes > 0 && [
+      `${quantityOfLanes(haltedLanes)} ${haltedLanes === 1 ? 'is' : 'are'} halted by a dead letter.`,
+      'A skip leaves them as they are: replay or dismiss that dead letter.',
+    ]
+  );
 }
 
 /** Heads a list that may be cut: `Dead letters`, `10 of 1,204 dead letters`. */

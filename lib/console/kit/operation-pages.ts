@@ -12,11 +12,12 @@ import { deadLettersPath } from './links.ts';
 import { operationSection } from './navigation.ts';
 import { cursorPager } from './pager.ts';
 import { requestFields, warning } from './preview.ts';
-import { card, factList, section } from './sections.ts';
+import { card, factList, section, withLinks } from './sections.ts';
 import type { Fact } from './sections.ts';
+import { subscriberLink } from './subscriber-link.ts';
 import { ACTIONS, table } from './table.ts';
 import type { Column } from './table.ts';
-import { capitalize, numberText } from './words.ts';
+import { capitalize, count, numberText } from './words.ts';
 
 // The pages of an operation, which is previewed, confirmed, begun under the preview's id, followed, and listed.
 
@@ -248,6 +249,35 @@ export function previewed(title: string, lead: string, warnings: Warnings, facts
     ${warningLines(warnings)} ${factList(facts)}`;
 }
 
+interface CountedSubscription {
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly count: number;
+}
+
+/** Lists how many deliveries of each topic it takes, and to whom. @param note said beside a subscriber. */
+export function topicCounts<One extends CountedSubscription>(
+  subscriptions: readonly One[],
+  note: (one: One) => Child = () => null,
+): Html {
+  const topics = [...new Set(subscriptions.map(({ topic }) => topic))];
+  const sumOf = (those: readonly One[]) => those.reduce((sum, one) => sum + one.count, 0);
+  return html`<ul class="goes">
+    ${topics.map((topic) => {
+      const those = subscriptions.filter((one) => one.topic === topic);
+      return html`<li>
+        <b>${count(sumOf(those))}</b> <span class="mono">${topic}</span> to
+        ${those.map(
+          (one, place) =>
+            html`${place > 0 && ', '}${subscriberLink(one.subscriber, topic)}${
+              those.length > 1 && html` <span class="muted">${count(one.count)}</span>`
+            }${note(one)}`,
+        )}
+      </li>`;
+    })}
+  </ul>`;
+}
+
 interface Confirmation {
   /** Whether the operator may begin it. */
   readonly isAllowed: boolean;
@@ -263,7 +293,7 @@ interface Confirmation {
 /** Draws the inside of the form that begins what was previewed. */
 export function confirmation({ isAllowed, request, fields, button, cancel, context }: Confirmation): Html {
   const wrong = context.entered?.wrong[''];
-  return html`${wrong !== undefined && warning(html`${wrong}`)}
+  return html`${wrong !== undefined && warning(html`${withLinks(wrong)}`)}
     ${isAllowed && html`${requestFields(request)} ${fields}`}
     <div class="end">
       <a class="btn" href="${cancel}">Cancel</a>

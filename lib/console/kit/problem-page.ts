@@ -6,7 +6,7 @@ import { time } from './instants.ts';
 import { heading as pageHeading, layout, liveness, plainLayout } from './layout.ts';
 import type { PageContext } from './layout.ts';
 import { doctorPath, eventsPath, HOME } from './links.ts';
-import { alert, card, factList } from './sections.ts';
+import { alert, card, factList, withLinks } from './sections.ts';
 import { truncate } from './words.ts';
 
 /** A problem of RFC 9457, for a browser. */
@@ -27,7 +27,7 @@ export function problemPage(problem: Problem, context: PageContext | null): Html
   const content = html`<div class="panel">
     <p class="muted small">${status}</p>
     <h1>${heading}</h1>
-    <p>${issues.length === 0 ? detail : 'Please check:'}</p>
+    <p>${issues.length === 0 ? withLinks(detail) : 'Please check:'}</p>
     ${
       issues.length > 0 &&
       html`<ul class="issues">

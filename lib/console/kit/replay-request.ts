@@ -4,6 +4,7 @@ import { isTopicName, topics } from '../../bus/catalog/catalog.ts';
 import { hasPersonalData } from '../../platform/masking/personal.ts';
 import { storable } from '../../platform/storable.ts';
 import { DAY, msOf } from '../../platform/time.ts';
+import { hasFilter, NO_FILTER } from './filter.ts';
 
 /** No event is older than this, so no window needs to be wider. */
 const WIDEST_MS = 3650 * DAY;
@@ -80,15 +81,35 @@ export const ownWords = z
   )
   .meta({ maxLength: LONGEST_REASON, description: 'The operator’s reason, kept in the operator log.' });
 
+/** As many error groups as an address has room for. */
+const MOST_GROUPS = 200;
+export const LONGEST_GROUPS = MOST_GROUPS * 17;
+const GROUPS = `expected an error group, 16 hexadecimal digits, or at most ${MOST_GROUPS} of them with commas between`;
+
+/** One error group or several, as the check boxes of a form send them. */
+const errorGroups = z
+  .string()
+  .regex(new RegExp(`^[0-9a-f]{16}(?:,[0-9a-f]{16}){0,${MOST_GROUPS - 1}}$`), GROUPS)
+  .meta({
+    description: 'Only the dead letters of this error group, or of several with commas between them.',
+  });
+
+/** Words of an error. */
+export const errorWords = z
+  .string()
+  .trim()
+  .max(200)
+  .meta({ description: 'Only those whose error contains these words.' });
+
 const PACE = 'expected a whole number of deliveries a minute, 1 to 1000000';
 
-/** A replay as an operator requests it: of a topic and a window, or of deliveries by their ids. */
+/** A replay as an operator requests it: of a filter and a window, or of deliveries by their ids. */
 export const replayRequest = z
   .strictObject({
     topic: topicText.optional(),
     since: ago.optional().meta({
       description:
-        'Only deliveries that were dead-lettered (with `include: "all"`, also delivered) within this time: `24h`, `90m`, `7d`. Required, like `topic`, unless `deliveryIds` is given.',
+        'Only deliveries that were dead-lettered (with `include: "all"`, also delivered) within this time: `24h`, `90m`, `7d`. Required, like a filter, unless `deliveryIds` is given. Only dead letters are replayed without a topic.',
     }),
     until: agoOrInstant.optional().meta({
       description: 'The end of that window: a time span before now, or an instant. By default now.',
@@ -97,11 +118,8 @@ export const replayRequest = z
       .string()
       .regex(/^[\w.-]{1,100}$/, 'expected a subscriber of the catalog')
       .optional(),
-    group: z
-      .string()
-      .regex(/^[0-9a-f]{16}$/, 'expected an error group, 16 hexadecimal digits')
-      .optional()
-      .meta({ description: 'Only the dead letters of one error group.' }),
+    group: errorGroups.optional(),
+    q: errorWords.optional(),
     incident: z
       .uuid('expected the id of an incident, a UUID')
       .optional()
@@ -144,15 +162,20 @@ export const replayRequest = z
       .optional()
       .meta({ description: 'An id chosen by the caller. A second request with it replays nothing.' }),
   })
-  .superRefine(({ topic, since, deliveryIds, group, incident, include }, context) => {
+  .superRefine((asked, context) => {
+    const { topic, since, deliveryIds, group, q, incident, include } = asked;
     const requireField = (path: string, message: string) =>
       context.addIssue({ code: 'custom', path: [path], message });
-    if (incident !== undefined && (group !== undefined || deliveryIds || include !== 'dead_letters'))
-      requireField('incident', 'expected neither group, deliveryIds nor include beside it');
+    if (incident !== undefined && (group !== undefined || q || deliveryIds || include !== 'dead_letters'))
+      requireField('incident', 'expected neither group, q, deliveryIds nor include beside it');
     if (include === 'dismissed' && (group !== undefined || deliveryIds))
       requireField('include', 'expected neither group nor deliveryIds beside dismissed');
+    if (q && (deliveryIds || include !== 'dead_letters'))
+      requireField('q', 'expected neither deliveryIds nor include beside it');
     if (deliveryIds) return;
-    if (topic === undefined) requireField('topic', 'expected a topic of the catalog, or deliveryIds');
+    if (topic === undefined && (incident !== undefined || include !== 'dead_letters'))
+      requireField('topic', 'expected a topic of the catalog, or deliveryIds');
+    else if (!hasFilter(asked)) requireField('topic', NO_FILTER);
     if (since === undefined) requireField('since', AGO);
   });
 

@@ -64,6 +64,14 @@ export function factList(facts: readonly (Fact | false | null)[], tone = ''): Ht
 /** False or null where it is left out. */
 export type Fact = readonly [name: Child, value: Child];
 
+/** A path of the console within a sentence, whose end is not part of it. */
+const PATHS = /(\/platform\/event-bus(?:\/[\w-]+)*)/;
+
+/** Draws a text with its paths of the console as links. */
+export function withLinks(text: string): Child {
+  return text.split(PATHS).map((part) => (PATHS.test(part) ? html`<a href="${part}">${part}</a>` : part));
+}
+
 /** Draws the most important news of a page. @param action a link to what it is about. */
 export function alert(tone: 'dead' | 'fail' | 'ok', icon: Html, words: Child, action?: Child): Html {
   return html`<div class="alert ${tone}" data-alert>

@@ -76,6 +76,12 @@ const UNITS: Readonly<Record<string, string>> = {
   w: 'week',
 };
 
+/** Says how many error groups stand in a list with commas: `one error`, `3 errors`. */
+export function groupWords(groups: string): string {
+  const number = groups.split(',').length;
+  return number === 1 ? 'one error' : `${count(number)} errors`;
+}
+
 /** Shortens a text that is too long for its place. */
 export function truncate(length: number, text: string): string {
   return text.length > length ? `${text.slice(0, length).trimEnd().toWellFormed()}…` : text;

@@ -59,7 +59,7 @@ export const retry = action({
     const by = operator.subject;
     const db = await bus.database();
     await requireDeliverable(db, parameters.deliveryId, bus.subscribers());
-    return await orProblem(retryNow(db, { ...parameters, by, reason }));
+    return await orProblem(db, parameters.deliveryId, retryNow(db, { ...parameters, by, reason }));
   },
   button: 'Retry now',
   follow: followRetry,
@@ -119,13 +119,14 @@ export const probeDelivery = action({
     const by = operator.subject;
     const db = await bus.database();
     await requireDeliverable(db, parameters.deliveryId, bus.subscribers());
-    return await orProblem(probeHead(db, { ...parameters, by, reason, incidentId }));
+    const acting = probeHead(db, { ...parameters, by, reason, incidentId });
+    return await orProblem(db, parameters.deliveryId, acting);
   },
   button: 'Try once',
   follow: followProbe,
 });
 
-const skip = action({
+export const skip = action({
   name: 'skip',
   id: 'skip',
   path: `${HOME}/deliveries/{deliveryId}/skip`,
@@ -146,7 +147,9 @@ const skip = action({
   },
   handle: async ({ parameters, body, operator, bus }) => {
     const by = operator.subject;
-    return await orProblem(skipFirst(await bus.database(), { ...parameters, by, reason: body.reason }));
+    const db = await bus.database();
+    const acting = skipFirst(db, { ...parameters, by, reason: body.reason });
+    return await orProblem(db, parameters.deliveryId, acting);
   },
   button: 'Skip…',
   asks: {
@@ -155,17 +158,6 @@ const skip = action({
     submit: 'Skip this delivery',
   },
   follow: followSkip,
-  command: {
-    summary: 'dead-letter the delivery that holds a lane, so that the lane continues',
-    notes: [
-      'The delivery becomes a dead letter, which can be replayed like any other. Those behind it are delivered before it.',
-    ],
-    examples: [['skip 12-345 --reason "answered by phone"', 'the lane goes on with the next delivery']],
-    done: (view, id) => [
-      `Skipped ${id} (${view.topic} to ${view.subscriber}). Its lane continues.`,
-      `To deliver it later: npx postbud replay --delivery ${id}`,
-    ],
-  },
 });
 
 const UNKNOWN_SUBSCRIBER =

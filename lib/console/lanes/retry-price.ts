@@ -53,7 +53,8 @@ export const showRetryPrice = operatorRoute({
   },
   handle: async ({ parameters, bus }) => {
     const db = await bus.database();
-    const first = await orProblem(requireFirstOfLane(driverOf(db), parameters.deliveryId));
+    const { deliveryId: id } = parameters;
+    const first = await orProblem(db, id, requireFirstOfLane(driverOf(db), id));
     const { topic, subscriber, attempts } = first;
     requireHandled(topic, subscriber, bus.subscribers());
     const handling = handlingOf(topic, subscriber, bus.subscribers());

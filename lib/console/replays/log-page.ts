@@ -8,7 +8,7 @@ import { card, emptyCard, emptyLine, section } from '../kit/sections.ts';
 import { actionList } from './lists.ts';
 import { REPLAY } from './page.ts';
 import type { OperatorLog, ReplayRecord } from './read.ts';
-import { scopeWords } from './scope.ts';
+import { nameOf, scopeWords } from './scope.ts';
 
 /** Draws the operators' log: replays, then all other actions, with who, when and why. */
 export function logPage(view: OperatorLog, context: PageContext): Html {
@@ -40,7 +40,7 @@ export function listedReplays({ replays: rows, generatedAt: now }: OperatorLog):
     rows,
     now,
     id: ({ replayId }) => replayId,
-    name: ({ topic }) => topic ?? 'Selected deliveries',
+    name: nameOf,
     isName: ({ topic }) => topic !== null,
     scope: scopeWords,
     numbers: [

@@ -11,7 +11,7 @@ import { progressCard } from '../kit/progress.ts';
 import { count } from '../kit/words.ts';
 import { isUnderWay, replayFollowing } from './follow.ts';
 import type { ReplayProgress } from './read.ts';
-import { scopeWords } from './scope.ts';
+import { nameOf, scopeWords } from './scope.ts';
 
 export const REPLAY: Kind = {
   one: 'replay',
@@ -32,7 +32,9 @@ export function replayPage(view: ReplayProgress, context: PageContext): Html {
     view,
     context,
     title:
-      topic === null ? 'Replay of selected deliveries' : html`Replay of <span class="mono">${topic}</span>`,
+      topic === null
+        ? `Replay of ${nameOf(view).toLowerCase()}`
+        : html`Replay of <span class="mono">${topic}</span>`,
     lead: scopeWords(view),
     following: replayFollowing(view),
     review: reviewLink(progress.deadLettered, {

@@ -2,18 +2,19 @@ import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { SECOND } from '../../platform/time.ts';
 import { mayReplay, missingReplayScope, reasonField } from '../kit/actions.ts';
+import { earlierPhrase } from '../kit/earlier-words.ts';
 import { CHECK_ICON } from '../kit/icons.ts';
 import { duration, span } from '../kit/instants.ts';
 import { layout } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { ALL_TIME, deadLettersPath, HOME, incidentPath } from '../kit/links.ts';
-import { confirmation, previewed, warningLines } from '../kit/operation-pages.ts';
+import { confirmation, previewed, topicCounts, warningLines } from '../kit/operation-pages.ts';
 import { confirmField } from '../kit/preview.ts';
 import { failureLabel } from '../kit/states.ts';
 import { subscriberLink } from '../kit/subscriber-link.ts';
-import { count, quantity, lastPeriod } from '../kit/words.ts';
+import { count, groupWords, quantity } from '../kit/words.ts';
 import type { ReplayPreview } from './preview.ts';
-import { leftOutWarnings, warningsOf } from './words.ts';
+import { leftOutWarnings, nothingWords, troubleWords, warningsOf } from './words.ts';
 
 /** Draws what a replay would do, and the form that starts it. */
 export function previewPage(view: ReplayPreview, context: PageContext): Html {
@@ -25,7 +26,9 @@ function preview(view: ReplayPreview, context: PageContext): Html {
   const { operator, entered } = context;
   const { matched, topic, error, endedFrom, endedTo, createdFrom, createdTo, generatedAt: now } = view;
   const { estimatedSeconds, replayId, request } = view;
-  const { perMinute } = request;
+  const { perMinute, group, q } = request;
+  const [first, ...others] = view.subscriptions;
+  const onlyTopic = topic ?? (others.length === 0 ? first?.topic : undefined);
   const what = quantity(matched, view.isAll ? 'delivery' : 'dead letter');
   const isAllowed = mayReplay(operator);
   return html`<form class="panel" method="post" action="${HOME}/replay">
@@ -34,8 +37,10 @@ function preview(view: ReplayPreview, context: PageContext): Html {
       'Nothing has been sent yet. This is what the replay would do.',
       warningsOf(view),
       [
-        topic !== null && ['Topic', html`<span class="mono">${topic}</span>`],
+        onlyTopic !== undefined && ['Topic', html`<span class="mono">${onlyTopic}</span>`],
         error !== null && ['Error', failureLabel(error)],
+        error === null && group !== undefined && ['Only', groupWords(group)],
+        q !== undefined && ['Error contains', html`<span class="mono">${q}</span>`],
         ['Goes to', destinations(view)],
         createdFrom !== null && createdTo !== null && ['Recorded', span(createdFrom, createdTo, now)],
         endedFrom !== null && endedTo !== null && [endedWord(view), span(endedFrom, endedTo, now)],
@@ -85,7 +90,7 @@ function endedWord({ isAll, request: { include } }: ReplayPreview): string {
   return include === 'dismissed' ? 'Dismissed' : 'Dead-lettered';
 }
 
-function destinations({ subscriptions, topic: onlyTopic }: ReplayPreview): Html {
+function destinations({ subscriptions }: ReplayPreview): Html {
   const [first] = subscriptions;
   if (first !== undefined && subscriptions.length === 1) {
     const { subscriber, topic, others } = first;
@@ -95,41 +100,29 @@ function destinations({ subscriptions, topic: onlyTopic }: ReplayPreview): Html 
         : ` only. ${others === 1 ? 'The other subscriber gets' : `The ${others} other subscribers get`} nothing.`;
     return html`${subscriberLink(subscriber, topic)}${rest}`;
   }
-  return html`<ul class="goes">
-    ${subscriptions.map(
-      ({ topic, subscriber, count: number }) =>
-        html`<li>
-          <b>${count(number)}</b> ${onlyTopic === null && html`<span class="mono">${topic}</span>`} to
-          ${subscriberLink(subscriber, topic)}
-        </li>`,
-    )}
-  </ul>`;
+  return topicCounts(subscriptions, (one) => {
+    const note = troubleWords(one);
+    return note !== null && html` <span class="muted small">(${note})</span>`;
+  });
 }
 
-function nothingToReplay({ topic, request, leftOut }: ReplayPreview): Html {
-  const { since } = request;
-  const within = typeof since === 'string' && since !== ALL_TIME ? ` in the ${lastPeriod(since)}` : '';
+function nothingToReplay(view: ReplayPreview): Html {
+  const { leftOut, earlier, generatedAt: now } = view;
   return html`<div class="panel">
     <div class="empty">
       ${CHECK_ICON}
       <h1>Nothing to replay</h1>
-      <p>
-        ${
-          leftOut.length > 0
-            ? 'All that matches is left out.'
-            : topic === null
-              ? 'The selected deliveries are no longer dead-lettered.'
-              : html`No dead letters on <span class="mono">${topic}</span>${within}.`
-        }
-      </p>
+      <p>${nothingWords(view)}</p>
+      ${earlier !== null && html`<p>${earlierPhrase(earlier, now).html}</p>`}
       ${warningLines(leftOutWarnings(leftOut))}
       <a class="btn" href="${deadLettersPath()}">Dead letters</a>
     </div>
   </div>`;
 }
 
-function cancelPath({ topic, subscriptions, request: { incident } }: ReplayPreview): string {
+function cancelPath({ topic, subscriptions, request }: ReplayPreview): string {
+  const { incident, group, q, since } = request;
   if (incident !== undefined) return incidentPath(incident);
-  const subscriber = subscriptions.length === 1 ? subscriptions[0]?.subscriber : null;
-  return deadLettersPath({ topic, subscriber });
+  const subscriber = request.subscriber ?? (subscriptions.length === 1 ? subscriptions[0]?.subscriber : null);
+  return deadLettersPath({ topic, subscriber, group, q, since: since === ALL_TIME ? null : since });
 }

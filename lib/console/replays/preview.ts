@@ -2,6 +2,7 @@ import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
 import { matchingOf, matchingValues } from '../../bus/deliveries/operations/replay-matching.ts';
+import { earlier, readEarlier } from '../kit/earlier.ts';
 import { replayRequest } from '../kit/replay-request.ts';
 import type { ParsedReplayRequest } from '../kit/replay-request.ts';
 import type { Replay } from '../../bus/deliveries/operations/replay.ts';
@@ -33,7 +34,7 @@ export const replayForm = asForm(replayRequest);
 
 export const topicOrNull = shape.topic
   .nullable()
-  .meta({ description: 'Null if the deliveries were chosen by id.' });
+  .meta({ description: 'Null if the deliveries may be of several topics.' });
 
 export const replayed = z
   .object({
@@ -123,6 +124,18 @@ const previewFields = {
       ) as unlisted
     )`,
   ),
+  planned: count(
+    `(
+      select count(*) from planned_replays join matching using (lane_id, position)
+      where replay_id in (select replay_id from paced_replays where ended_at is null)
+    )`,
+    'How many of them a paced replay that is under way will put back.',
+  ),
+  earlier: computed(
+    earlier
+      .nullable()
+      .meta({ description: 'If nothing matches, or some are planned: who was first, and where.' }),
+  ),
   estimatedSeconds: computed(
     z.number().nonnegative().nullable().meta({
       description: 'About how long the replay takes at its pace. Null without a pace.',
@@ -162,12 +175,14 @@ export async function previewReplay(
   // The replay must not include deliveries that are dead-lettered after the preview.
   const until = asked.until === undefined || msOf(asked.until) > 0 ? end : asked.until;
   const { dryRun: _, reason: __, replayId, expectedCount: ___, ...request } = asked;
+  const isTaken = found.matched === 0 || found.planned > 0;
   return {
     ...found,
     request: { ...request, until, expectedCount: found.matched },
     replayId: replayId ?? uuidv7(),
     topic: asked.topic ?? null,
     isAll: asked.include === 'all',
+    earlier: isTaken ? await readEarlier(db, asked) : null,
     subscriptions: subscriptions.map((subscription) => previewOf(subscription, attached)),
     estimatedSeconds: secondsOf(found.matched, asked.perMinute),
   };

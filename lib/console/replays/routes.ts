@@ -10,12 +10,12 @@ import { CountChanged, requireListed } from '../../bus/deliveries/refusals.ts';
 import { answered, invalid, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { readConfirmedForm } from '../kit/confirmed-form.ts';
+import { orEarlier } from '../kit/earlier.ts';
 import { followedPath } from '../kit/following.ts';
 import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
 import { HOME, incidentPath, replayedPath } from '../kit/links.ts';
 import { showRoute, stopRoute } from '../kit/operation-routes.ts';
 import type { Begun } from '../kit/operation-routes.ts';
-import { problemOf } from '../kit/problem-of.ts';
 import { operatorRoute } from '../kit/route.ts';
 import type { Bus } from '../kit/route.ts';
 import { logPage } from './log-page.ts';
@@ -59,6 +59,8 @@ const PREVIEW = {
     },
   ],
   leftOut: [],
+  planned: 0,
+  earlier: null,
   estimatedSeconds: null,
 };
 
@@ -189,7 +191,11 @@ export const requestReplay = operatorRoute({
     },
   },
   handle: async ({ body, operator, bus }) =>
-    await orProblem<Replay | DryRun>(body.dryRun ? tried(bus, body) : begun(bus, body, operator.subject)),
+    await orEarlier<Replay | DryRun>(
+      await bus.database(),
+      body,
+      body.dryRun ? tried(bus, body) : begun(bus, body, operator.subject),
+    ),
   redirectTo: ({ replayId }, { body: { incident } }) => {
     if (replayId === null) return null;
     // The page of an incident follows its replay.
@@ -303,14 +309,7 @@ async function tried(bus: Bus, request: ParsedReplayRequest): Promise<DryRun> {
 async function begun(bus: Bus, request: ParsedReplayRequest, by: string): Promise<Replay> {
   const db = await bus.database();
   await requireKnownTopic(db, request.topic);
+  // With a topic, the catalog decides.
+  if (request.topic === undefined) await requireKnownSubscriber(db, request.subscriber);
   return await replay(db, request, by, undefined, bus.subscribers());
-}
-
-/** @throws Problem 409 if another number matches, or nothing that the catalog lists and that takes replays. */
-async function orProblem<Result>(asked: Promise<Result>): Promise<Result> {
-  try {
-    return await asked;
-  } catch (error) {
-    throw problemOf(error);
-  }
 }

@@ -1,17 +1,18 @@
 import { ALL_TIME } from '../kit/links.ts';
-import { count, quantity, joinNames, lastPeriod } from '../kit/words.ts';
+import { count, groupWords, joinNames, lastPeriod, quantity } from '../kit/words.ts';
 import type { ReplayRecord } from './read.ts';
 
 type Scope = Pick<ReplayRecord, 'request' | 'recipients'>;
 
 /** Says in words what was replayed, and to whom: `to ledger, one error, dead-lettered in the last 24 hours`. */
 export function scopeWords(replay: Scope): string {
-  const { group, incident, since, deliveryIds, include, limit, perMinute } = replay.request;
+  const { group, q, incident, since, deliveryIds, include, limit, perMinute } = replay.request;
   const isAll = include === 'all';
   const ended = isAll ? 'ended' : include === 'dismissed' ? 'dismissed' : 'dead-lettered';
   const words = [
     recipientWords(replay),
-    typeof group === 'string' ? 'one error' : null,
+    typeof group === 'string' ? groupWords(group) : null,
+    typeof q === 'string' && q !== '' ? `errors with “${q}”` : null,
     typeof incident === 'string' ? 'one incident' : null,
     include === 'dismissed' ? 'dismissed ones' : null,
     Array.isArray(deliveryIds) ? quantity(deliveryIds.length, 'selected delivery') : null,
@@ -21,6 +22,11 @@ export function scopeWords(replay: Scope): string {
     typeof perMinute === 'number' ? `${count(perMinute)} a minute` : null,
   ];
   return words.filter((word) => word !== null).join(', ') || 'all dead letters';
+}
+
+/** Names what was replayed: its topic, if it is one. */
+export function nameOf({ topic, request }: Pick<ReplayRecord, 'topic' | 'request'>): string {
+  return topic ?? (Array.isArray(request['deliveryIds']) ? 'Selected deliveries' : 'Several topics');
 }
 
 /** A sentence takes no more names. */

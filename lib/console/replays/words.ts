@@ -1,9 +1,11 @@
 import { html } from '../../platform/markup.ts';
 import { inConsole, inTerminal, mono, say } from '../kit/document.ts';
+import { earlierPhrase } from '../kit/earlier-words.ts';
 import { ago, time, timeToMinute } from '../kit/instants.ts';
+import { ALL_TIME } from '../kit/links.ts';
 import type { Warning, Warnings } from '../kit/operation-pages.ts';
 import { failureText, lastFailureClause } from '../kit/states.ts';
-import { quantity } from '../kit/words.ts';
+import { count, groupWords, lastPeriod, quantity } from '../kit/words.ts';
 import type { LeftOut, PreviewedSubscription, ReplayPreview } from './preview.ts';
 
 // What a preview says, for the page and for the command line.
@@ -15,33 +17,94 @@ export function warningsOf(view: ReplayPreview): Warnings {
       'Delivered events are sent again too.',
       'A subscriber that does not recognise their event ids handles them twice.',
     ],
+    view.planned > 0 && [
+      `${quantity(view.planned, 'delivery')} ${view.planned === 1 ? 'is' : 'are'} being replayed already, at a pace.`,
+      view.earlier === null
+        ? 'This replay takes them from it.'
+        : earlierPhrase(view.earlier, view.generatedAt),
+    ],
     ...leftOutWarnings(view.leftOut),
-    ...view.subscriptions.map((one) => subscriptionWarning(one, view.generatedAt)),
+    ...subscriptionWarnings(view),
   ];
+}
+
+/** Above this, subscriptions of one kind share a warning; the list has a note beside each. */
+const MOST_WARNINGS = 3;
+
+const SHARED = {
+  unattached: ['are not attached', 'Replayed deliveries wait until they have a handler or an endpoint.'],
+  paused: ['are paused', 'Replayed deliveries wait until someone resumes them.'],
+  failing: ['are still failing', 'A replay now will probably fail too.'],
+} as const;
+
+function subscriptionWarnings({ subscriptions, generatedAt }: ReplayPreview): Warnings {
+  return Object.entries(SHARED).flatMap(([trouble, [are, then]]) => {
+    const those = subscriptions.filter((one) => troubleOf(one) === trouble);
+    return those.length > MOST_WARNINGS
+      ? [[`${count(those.length)} of ${count(subscriptions.length)} subscriptions ${are}.`, then] as const]
+      : those.map((one) => subscriptionWarning(one, generatedAt));
+  });
+}
+
+/** What a replay to a subscription would wait for or fail of; null for nothing. */
+function troubleOf({ attached, paused, isStillFailing }: PreviewedSubscription): keyof typeof SHARED | null {
+  if (!attached) return 'unattached';
+  return paused ? 'paused' : isStillFailing ? 'failing' : null;
+}
+
+const NOTES = { unattached: 'not attached', paused: 'paused', failing: 'still failing' };
+
+/** The same in a word or two, beside the subscription. */
+export function troubleWords(one: PreviewedSubscription): string | null {
+  const trouble = troubleOf(one);
+  return trouble && NOTES[trouble];
+}
+
+/** Says that nothing matches, by the filter that was asked for. */
+export function nothingWords({ topic, request, isAll, leftOut }: ReplayPreview): string {
+  if (leftOut.length > 0) return 'All that matches is left out.';
+  const { deliveryIds, subscriber, group, incident, q, since, include } = request;
+  if (topic === null && deliveryIds) return 'The selected deliveries are no longer dead-lettered.';
+  const what = isAll
+    ? 'ended deliveries'
+    : include === 'dismissed'
+      ? 'dismissed dead letters'
+      : 'dead letters';
+  return `No ${[
+    what,
+    topic !== null && `on ${topic}`,
+    subscriber !== undefined && `to ${subscriber}`,
+    group !== undefined && `with ${groupWords(group)}`,
+    incident !== undefined && 'of the incident',
+    q !== undefined && `whose error contains “${q}”`,
+    since !== undefined && since !== ALL_TIME && `in the ${lastPeriod(since)}`,
+  ]
+    .filter(Boolean)
+    .join(' ')}.`;
 }
 
 /** What the replay leaves out, and why. */
 export function leftOutWarnings(leftOut: readonly LeftOut[]): readonly Warning[] {
-  return leftOut.map(({ topic, subscriber, count, reason }) => [
-    `${quantity(count, 'delivery')} to ${subscriber} ${count === 1 ? 'is' : 'are'} left out.`,
+  return leftOut.map(({ topic, subscriber, count: number, reason }) => [
+    `${quantity(number, 'delivery')} to ${subscriber} ${number === 1 ? 'is' : 'are'} left out.`,
     reason === 'refuses_replays'
       ? say`${subscriber} refuses replays of ${mono(topic)}, because it would act twice. Settle its dead letters another way, then dismiss them.`
       : say`This release’s catalog does not list ${subscriber} for ${mono(topic)}.`,
   ]);
 }
 
-function subscriptionWarning(one: PreviewedSubscription, now: string): Warnings[number] {
-  const { subscriber, attached, paused, isStillFailing } = one;
+function subscriptionWarning(one: PreviewedSubscription, now: string): Warning {
+  const { subscriber, attached, paused } = one;
   if (!attached)
     return [
       `${subscriber} is not attached.`,
       'Replayed deliveries wait until it has a handler or an endpoint.',
     ];
   if (paused) return [`${subscriber} is paused.`, 'Replayed deliveries wait until someone resumes it.'];
-  return isStillFailing && stillFailing(one, now);
+  return stillFailing(one, now);
 }
 
-function stillFailing(one: PreviewedSubscription, now: string): Warnings[number] {
+function stillFailing(one: PreviewedSubscription, now: string): Warning {
   const { subscriber, topic, lastDeliveredAt, lastFailedAt, lastError } = one;
   const name = html`<span class="mono">${topic}</span>`;
   const accepted =

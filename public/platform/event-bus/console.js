@@ -208,25 +208,29 @@ function filter() {
   find('[data-none]').hidden = rows.length === 0 || rows.some((row) => !row.hidden);
 }
 
-const boxes = () => all('input[name=deliveryIds]');
+const boxesOf = (list) => all('[data-box]', list);
 let lastBox = null;
 
 function countSelected() {
-  const number = boxes().filter((box) => box.checked).length;
-  if (!find('[data-bulk]')) return;
-  find('[data-selected]').textContent = `${number} selected`;
-  find('[data-bulk-button]').textContent = `Replay ${number} selected…`;
-  find('[data-all]').checked = number > 0 && number === boxes().length;
+  for (const list of all('[data-bulk]')) {
+    const boxes = boxesOf(list);
+    const number = boxes.filter((box) => box.checked).length;
+    find('[data-selected]', list).textContent = `${number} selected`;
+    const button = find('[data-bulk-button]', list);
+    if (button) button.textContent = `Replay ${number} selected…`;
+    find('[data-all]', list).checked = number > 0 && number === boxes.length;
+  }
 }
 
 function selectTo(box, isShift) {
-  const [from, to] = [boxes().indexOf(lastBox), boxes().indexOf(box)].toSorted((one, other) => one - other);
-  if (isShift && from >= 0) for (const each of boxes().slice(from, to + 1)) each.checked = box.checked;
+  const boxes = boxesOf(box.form);
+  const [from, to] = [boxes.indexOf(lastBox), boxes.indexOf(box)].toSorted((one, other) => one - other);
+  if (isShift && from >= 0) for (const each of boxes.slice(from, to + 1)) each.checked = box.checked;
   lastBox = box;
 }
 
-function selectAll(isSelected) {
-  for (const box of boxes()) box.checked = isSelected;
+function selectAll(list, isSelected) {
+  for (const box of boxesOf(list)) box.checked = isSelected;
 }
 
 // Clicks
@@ -269,9 +273,9 @@ document.addEventListener('click', (event) => {
   if (clicked('[data-pause]')) togglePause();
   if (clicked('[data-keys]')) find('#keys').showModal();
   if (clicked('[data-copy]')) void copy(clicked('[data-copy]'));
-  if (clicked('[data-clear]')) selectAll(false);
-  if (clicked('[data-all]')) selectAll(clicked('[data-all]').checked);
-  if (clicked('input[name=deliveryIds]')) selectTo(clicked('input[name=deliveryIds]'), event.shiftKey);
+  if (clicked('[data-clear]')) selectAll(clicked('[data-clear]').form, false);
+  if (clicked('[data-all]')) selectAll(clicked('[data-all]').form, clicked('[data-all]').checked);
+  if (clicked('[data-box]')) selectTo(clicked('[data-box]'), event.shiftKey);
   countSelected();
 });
 document.addEventListener('input', (event) => event.target.matches('[data-filter]') && filter());

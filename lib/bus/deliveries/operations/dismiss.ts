@@ -10,12 +10,13 @@ import { releaseLanes } from '../release.ts';
 import type { SubscriptionName } from '../subscription.ts';
 import type { Timing, Word } from './asked.ts';
 import type { ActedOn } from './first-of-lane.ts';
+import { containing } from './replay-matching.ts';
 
 /** Dead letters of a subscription: all, or those that everything given here fits. */
 export interface DeadLetters extends SubscriptionName {
   /** Only these, whatever their error. */
   readonly deliveryIds?: readonly string[] | undefined;
-  /** The kind of their error, its group, and words of it. */
+  /** The kind of their error, its groups with commas between them, and words of it. */
   readonly kind?: string | null;
   readonly group?: string | undefined;
   readonly words?: string | undefined;
@@ -185,8 +186,7 @@ const DISMISS = dismissingOf(`
     select lane_id, position, event_id, key, 0 as waited, 0 as failing
     from error_groups join deliveries on error_group = key
     where topic = $1::text and subscriber = $2::text and ($3::text is null or kind = $3::text)
-      and ($11::text is null or key = $11::text)
-      and ($12::text is null or position(lower($12::text) in lower(kind || ' ' || message)) > 0)
+      and ($11::text is null or key = any (string_to_array($11::text, ','))) and ${containing('$12::text')}
       and dead_lettered_at >= coalesce($13::text::timestamptz, '-infinity')
       and dead_lettered_at <= least($4::text::timestamptz, $14::text::timestamptz)
     limit ${CHUNK}

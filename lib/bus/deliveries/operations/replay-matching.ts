@@ -8,8 +8,10 @@ import { refusingReplays } from '../subscription.ts';
 export interface ChosenDeliveries {
   readonly topic?: string | undefined;
   readonly subscriber?: string | undefined;
-  /** Only those of one error group. */
+  /** Only those of this error group, or of several with commas between them. */
   readonly group?: string | undefined;
+  /** Only those whose error contains these words. */
+  readonly q?: string | undefined;
   /** Only those that ended within this time span. Required unless there are `deliveryIds`. */
   readonly since?: string | undefined;
   /** The end of that window: a time span before now, or an instant in UTC. */
@@ -19,7 +21,10 @@ export interface ChosenDeliveries {
   readonly expectedCount?: number | undefined;
 }
 
-/** The deliveries of a replay. `topic` and `since` are required unless there are `deliveryIds`. */
+/**
+ * The deliveries of a replay. `since` is required unless there are `deliveryIds`; so is `topic` for an incident, and where
+ * more than dead letters are replayed.
+ */
 export interface ReplayRequest extends ChosenDeliveries {
   /** Only the dead letters of one incident, a UUID. */
   readonly incident?: string | undefined;
@@ -35,7 +40,8 @@ export interface ReplayRequest extends ChosenDeliveries {
 }
 
 /**
- * Gives the parameters $1 to $10 of `matchingOf`. The third is an error group, or the id of an incident.
+ * Gives the parameters $1 to $10 of `matchingOf`. The third is error groups, or the id of an incident; the last has the
+ * words of the error, too.
  *
  * @param attached tells whose handlers refuse replays.
  * @param at the moment to match at, in Postgres's notation; by default the database's clock.
@@ -45,7 +51,7 @@ export function matchingValues(
   attached: readonly AttachedSubscriber[],
   at: string | null = null,
 ): unknown[] {
-  const { topic, subscriber, group, incident, deliveryIds, include, limit } = asked;
+  const { topic, subscriber, group, q, incident, deliveryIds, include, limit } = asked;
   return [
     topic ?? null,
     subscriber ?? null,
@@ -55,7 +61,7 @@ export function matchingValues(
     include === 'all',
     limit ?? null,
     at,
-    JSON.stringify({ listed: listedOf(topic), refusing: refusingReplays(attached) }),
+    JSON.stringify({ listed: listedOf(topic), refusing: refusingReplays(attached), words: q || undefined }),
   ];
 }
 
@@ -111,8 +117,13 @@ const matching = (endedAt: string, from: string, where: string) => `${CLOCK_AND_
   ),
   matching as materialized (
     select lane_id, position, replays, error_group, event_id, ended_at from found where is_listed and not refuses
-    order by position, lane_id limit $8::int
+    -- Positions of several topics do not compare.
+    order by case when $1::text is null and $6::text is null then ended_at end, position, lane_id limit $8::int
   )`;
+
+/** Whether the error of a group contains words. @param words their SQL; null stands for any error. */
+export const containing = (words: string) =>
+  `(${words} is null or position(lower(${words}) in lower(kind || ' ' || message)) > 0)`;
 
 /** Each way goes through its own index. */
 const MATCHING = {
@@ -122,16 +133,19 @@ const MATCHING = {
       join deliveries on lane_id = split_part(id, '-', 1)::bigint and position = split_part(id, '-', 2)::bigint
       join lanes on lanes.id = lane_id`,
     `($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
-      and ($3::text is null or error_group = $3::text) and ${HAS_ENDED}`,
+      and ($3::text is null or error_group = any (string_to_array($3::text, ','))) and ${HAS_ENDED}`,
   ),
   dead_letters: matching(
     'dead_lettered_at',
-    'error_groups join deliveries on error_group = key',
-    `topic = $1::text and ($2::text is null or subscriber = $2::text)
-      and ($3::text is null or key = $3::text or kind = (
+    // The offset has each group read through its index, however many groups match.
+    `error_groups cross join lateral (
+      select * from deliveries where error_group = key and dead_lettered_at between span.since and span.until offset 0
+    ) as deliveries`,
+    `dead_lettered > 0 and ($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
+      and ($3::text is null or key = any (string_to_array($3::text, ',')) or kind = (
         select kind from incidents where id = case when length($3::text) = 36 then $3::text::uuid end
       ))
-      and $6::text is null and not $7::boolean and dead_lettered_at between span.since and span.until`,
+      and ${containing("$10::text::jsonb ->> 'words'")} and $6::text is null and not $7::boolean`,
   ),
   dismissed: matching(
     'dismissed_at',
@@ -143,6 +157,7 @@ const MATCHING = {
     'coalesce(dead_lettered_at, delivered_at)',
     'lanes join deliveries on lane_id = lanes.id',
     `topic = $1::text and ($2::text is null or subscriber = $2::text)
-      and ($3::text is null or error_group = $3::text) and $6::text is null and dismissed_at is null and ${HAS_ENDED}`,
+      and ($3::text is null or error_group = any (string_to_array($3::text, ','))) and $6::text is null
+      and dismissed_at is null and ${HAS_ENDED}`,
   ),
 };

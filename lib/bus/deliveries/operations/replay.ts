@@ -8,12 +8,12 @@ import { CountChanged, NotActedOn, notListed, requireListed } from '../refusals.
 import { refusingReplays } from '../subscription.ts';
 import { stepReplay } from './paced-replay.ts';
 import { PRUNING, PUT_BACK } from './put-back.ts';
-import { matchingOf, matchingValues } from './replay-matching.ts';
+import { containing, matchingOf, matchingValues } from './replay-matching.ts';
 import type { ReplayRequest } from './replay-matching.ts';
 
 export interface Replay {
   readonly replayId: string;
-  /** Null for deliveries chosen by id, which may be of several topics. */
+  /** Null for deliveries that may be of several topics: chosen by id, or by a filter without a topic. */
   readonly topic: string | null;
   readonly since: string | null;
   readonly matched: number;
@@ -22,7 +22,7 @@ export interface Replay {
 }
 
 /**
- * Returns dead letters of a topic to pending, or all its deliveries, with fresh attempts. The same statement records the
+ * Returns dead letters to pending, or all deliveries of a topic, with fresh attempts. The same statement records the
  * operator.
  *
  * Each delivery keeps its event, its position in the lane and its history, and is delivered before everything newer in
@@ -88,8 +88,8 @@ async function requeue(
   const pace = isPaced ? [asked.perMinute] : [];
   const at = now?.toISOString() ?? null;
   if (isPaced) return await run(driverOf(db), { text, values: [...valuesAt(at), ...pace] });
-  const { topic = null, subscriber = null, deliveryIds } = asked;
-  const lanes = [topic, subscriber, deliveryIds ? JSON.stringify(deliveryIds) : null];
+  const { topic = null, subscriber = null, deliveryIds, group = null, q } = asked;
+  const lanes = [topic, subscriber, deliveryIds ? JSON.stringify(deliveryIds) : null, group, q || null];
   let askedAt = at;
   for (;;) {
     const found = await db.transaction(async (tx) => {
@@ -98,7 +98,7 @@ async function requeue(
       // In a newer snapshot: a rename may have made others meanwhile, and moved dead letters there.
       const [left] = await run<{ any: boolean }>(tx, { text: NOT_LOCKED, values: [...lanes, lock!.ids] });
       if (left!.any) return null;
-      const [row] = await run<ReplayRow>(tx, { text, values: [...valuesAt(askedAt)] });
+      const [row] = await run<ReplayRow>(tx, { text, values: [...valuesAt(askedAt), lock!.ids] });
       if (row!.replayed > 0) noteDue(tx);
       return [row!];
     });
@@ -148,11 +148,17 @@ function isDuplicate(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '23505';
 }
 
-/** The homes of the request's lanes. */
+/** The homes of the request's lanes; without a topic, of the subscriptions that have such dead letters now. */
 const HOMES = `
-  lanes where home_id is null and case when $3::text is null
-    then topic = $1::text and ($2::text is null or subscriber = $2::text)
-    else id in (select split_part(id, '-', 1)::bigint from jsonb_array_elements_text($3::text::jsonb) as chosen(id)) end`;
+  lanes where home_id is null and case
+    when $3::text is not null
+    then id in (select split_part(id, '-', 1)::bigint from jsonb_array_elements_text($3::text::jsonb) as chosen(id))
+    when $1::text is not null then topic = $1::text and ($2::text is null or subscriber = $2::text)
+    else (topic, subscriber) in (
+      select topic, subscriber from error_groups
+      where dead_lettered > 0 and ($2::text is null or subscriber = $2::text)
+        and ($4::text is null or key = any (string_to_array($4::text, ','))) and ${containing('$5::text')}
+    ) end`;
 
 const LOCK = `
   with ${PRUNING},
@@ -162,9 +168,10 @@ const LOCK = `
   select statement_timestamp()::text as asked_at, array(select id from locked)::text as ids`;
 
 const NOT_LOCKED = `
-  select exists (select from ${HOMES} and id <> all ($4::text::bigint[])) as any`;
+  select exists (select from ${HOMES} and id <> all ($6::text::bigint[])) as any`;
 
-const chosenOf = (matching: string) => `
+/** @param ofLanes a condition. */
+const chosenOf = (matching: string, ofLanes = 'true') => `
   with ${matching},
   earlier as materialized (
     select matched, coalesce(put_back, replayed) as replayed from replays left join paced_replays on replay_id = id
@@ -179,7 +186,7 @@ const chosenOf = (matching: string) => `
   ),
   chosen as materialized (
     select matching.*, lanes.topic, lanes.subscriber from matching join lanes on lanes.id = lane_id
-    where (select so from is_on)
+    where (select so from is_on) and ${ofLanes}
   )`;
 
 /** @param of the CTE of the deliveries that it is for. */
@@ -200,7 +207,8 @@ const recordedOf = (of: string, replayed: string) => `
       as left_out,
     (select subscriber || ' for ' || topic from found where refuses order by topic, subscriber limit 1) as refused`;
 
-const statement = (matching: string) => `${chosenOf(matching)},
+// Without a topic, the first dead letter of another subscription may have come after the locks: it is left alone.
+const statement = (matching: string) => `${chosenOf(matching, 'lane_id = any ($16::text::bigint[])')},
   replaying as materialized (
     select $12::text as id, $13::text as operator, $14::text as reason
   ),${PUT_BACK},${recordedOf('put_back', '(select count(*) from put_back)')}`;

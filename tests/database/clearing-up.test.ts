@@ -1,0 +1,515 @@
+import { describe, expect } from 'vitest';
+
+import { dismiss } from '../../lib/bus/deliveries/operations/dismiss.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
+import { watchIncidents } from '../../lib/components/incidents/watch.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import { MINUTE } from '../../lib/platform/time.ts';
+import {
+  contradictions,
+  drainLive,
+  emitAlone,
+  emitPayments,
+  openTransaction,
+  payloadOf,
+  rows,
+  WAITING,
+} from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { test } from '../support/cli-test.ts';
+import { ledger as paymentsLedger } from '../support/ledger.ts';
+import { BROWSER } from '../support/operator-test.ts';
+import type { Operators } from '../support/operator-test.ts';
+
+const refuse = (words: string) => () => {
+  throw new PermanentError(words);
+};
+
+/** The ledger and accounting, each with its own words for what it refuses. */
+const refusing = [
+  subscriber('ledger', {
+    'payment.captured': ({ payload }) =>
+      refuse(payload.amountMinor % 2 === 0 ? 'period closed' : 'no account')(),
+    'payment.refunded': refuse('period closed'),
+  }),
+  subscriber('accounting', { 'payment.captured': refuse('voucher series missing') }),
+];
+const well = [
+  subscriber('ledger', { 'payment.captured': () => undefined, 'payment.refunded': () => undefined }),
+  subscriber('accounting', { 'payment.captured': () => undefined }),
+];
+
+/** Four captured payments and two refunds: six dead letters of the ledger, four of accounting. */
+async function died(bus: Bus, operators: Operators): Promise<void> {
+  await emitPayments(bus.db, 1, 4);
+  for (let left = 2; left > 0; left -= 1)
+    await emitAlone(bus.db, 'payment.refunded', payloadOf('payment.refunded'));
+  await drainLive(bus.db, refusing);
+  operators.attached = well;
+}
+
+const groupsOf = async (operators: Operators) =>
+  (await operators.ask('/dead-letters')).json['groups'] as {
+    group: string;
+    message: string;
+    topic: string;
+    subscriber: string;
+    count: number;
+  }[];
+
+const wordsOf = (text: string) => text.replaceAll(/<[^>]+>/g, '').replaceAll(/\s+/g, ' ');
+
+/** The hidden fields of a page's form. */
+const fieldsOf = (text: string) =>
+  Object.fromEntries(
+    Array.from(text.matchAll(/<input type="hidden" name="(\w+)" value="([^"]*)"/g), ([, name, value]) => [
+      name!,
+      value!,
+    ]),
+  );
+
+const deadOf = async (bus: Bus, of: string) =>
+  (
+    await rows<{ count: number }>(
+      bus.db,
+      `select count(*)::int as count from deliveries join lanes on lanes.id = lane_id
+       where subscriber = $1 and dead_lettered_at is not null`,
+      [of],
+    )
+  )[0]!.count;
+
+describe('a replay over topics', () => {
+  test('takes all of one subscriber, counted by topic in its preview, and is one replay', async ({
+    bus,
+    operators,
+  }) => {
+    await died(bus, operators);
+    const path = '/replay?subscriber=ledger&since=24h';
+    expect((await operators.ask(path)).json).toMatchObject({
+      topic: null,
+      matched: 6,
+      subscriptions: [
+        { topic: 'payment.captured', subscriber: 'ledger', count: 4 },
+        { topic: 'payment.refunded', subscriber: 'ledger', count: 2 },
+      ],
+      leftOut: [],
+      earlier: null,
+    });
+    const { text } = await operators.ask(path, { accept: BROWSER });
+    expect(wordsOf(text)).toContain(
+      '4 payment.captured to ledger (still failing) 2 payment.refunded to ledger (still failing)',
+    );
+
+    const form = { ...fieldsOf(text), reason: 'the period is open again' };
+    const sent = await operators.ask('/replay', { form, accept: BROWSER });
+    expect(sent.status).toBe(303);
+    await drainLive(bus.db, well);
+    expect([await deadOf(bus, 'ledger'), await deadOf(bus, 'accounting')]).toEqual([0, 4]);
+    const replays = await rows<{ topic: null; request: object }>(
+      bus.db,
+      'select topic, requested_by, reason, matched, replayed, request from replays',
+    );
+    expect(replays).toEqual([
+      {
+        topic: null,
+        requested_by: 'kari@solvik.example.no',
+        reason: 'the period is open again',
+        matched: 6,
+        replayed: 6,
+        request: expect.objectContaining({ subscriber: 'ledger', since: '24h' }),
+      },
+    ]);
+    const page = await operators.ask(sent.headers.get('location')!.replace('/platform/event-bus', ''), {
+      accept: BROWSER,
+    });
+    expect(wordsOf(page.text)).toContain('Replay of several topics to ledger');
+    expect(wordsOf(page.text)).toContain('Replayed: 6 of 6 delivered');
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('takes what the words of the error match, or the groups that were checked, in every topic', async ({
+    bus,
+    operators,
+  }) => {
+    await died(bus, operators);
+    const byWords = await operators.ask('/replay', { json: { q: 'PERIOD', since: '24h', dryRun: true } });
+    expect(byWords.json).toMatchObject({
+      matched: 4,
+      subscriptions: [
+        { topic: 'payment.captured', count: 2 },
+        { topic: 'payment.refunded', count: 2 },
+      ],
+    });
+    const groups = await groupsOf(operators);
+    const checked = groups.filter(({ message }) => message !== 'no account');
+    const query = checked.map(({ group }) => `group=${group}`).join('&');
+    for (const [action, done] of [
+      ['replay', 'Replay 8 dead letters?'],
+      ['dismiss', 'Dismiss 8 dead letters?'],
+    ]) {
+      const { text } = await operators.ask(`/${action}?since=24h&${query}`, { accept: BROWSER });
+      expect(wordsOf(text)).toContain(done);
+      expect(wordsOf(text)).toMatch(/6 payment\.captured to accounting 4( \(still failing\))?, ledger 2/);
+      expect(wordsOf(text)).toContain('2 payment.refunded to ledger');
+    }
+    const group = checked.map((one) => one.group).join(',');
+    const replayed = await operators.ask('/replay', { json: { group, since: '24h', expectedCount: 8 } });
+    expect(replayed.json).toMatchObject({ topic: null, matched: 8, replayed: 8 });
+    expect((await groupsOf(operators)).map(({ message }) => message)).toEqual(['no account']);
+  });
+
+  test('takes what died within a time, and the oldest of that first', async ({ bus, operators }) => {
+    await died(bus, operators);
+    const { now } = (
+      await rows<{ now: string }>(
+        bus.db,
+        `select to_char(clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as now`,
+      )
+    )[0]!;
+    await emitPayments(bus.db, 5, 5);
+    await drainLive(bus.db, refusing);
+    const asked = { since: '1h', until: now };
+    expect((await operators.ask('/replay', { json: { ...asked, dryRun: true } })).json).toMatchObject({
+      matched: 10,
+    });
+    const limited = await operators.ask('/replay', { json: { ...asked, limit: 3 } });
+    expect(limited.json).toMatchObject({ matched: 3, replayed: 3 });
+    const [oldest] = await rows<{ at: string; replayed: string }>(
+      bus.db,
+      `select min(dead_lettered_at)::text as at, (
+         select max((entry ->> 'at')::timestamptz)::text from deliveries, jsonb_array_elements(attempt_log) as entry
+         where replayed_at is not null and entry ->> 'outcome' = 'failed'
+       ) as replayed from deliveries where dead_lettered_at is not null`,
+    );
+    expect(oldest!.replayed <= oldest!.at).toBe(true);
+  });
+
+  test('leaves out who refuses replays and whom the catalog does not list, and says how many and why', async ({
+    bus,
+    operators,
+  }) => {
+    await died(bus, operators);
+    operators.attached = [
+      well[0]!,
+      subscriber('accounting', { 'payment.captured': () => undefined }, { onReplay: 'refuse' }),
+    ];
+    const groups = await groupsOf(operators);
+    const group = groups.map((one) => one.group).join(',');
+    const { text } = await operators.ask(`/replay?since=24h&group=${group}`, { accept: BROWSER });
+    expect(wordsOf(text)).toContain('Replay 6 dead letters?');
+    expect(wordsOf(text)).toContain('4 deliveries to accounting are left out. accounting refuses replays');
+  });
+
+  test('waits for no lane but those of the subscriptions that it replays', async ({ bus, operators }) => {
+    await died(bus, operators);
+    const other = await openTransaction(bus.url);
+    await other.client.query(
+      `select from lanes where subscriber = 'accounting' or topic = 'payment.refunded' for update`,
+    );
+    const [first] = await groupsOf(operators).then((groups) =>
+      groups.filter(({ message, topic }) => message === 'no account' && topic === 'payment.captured'),
+    );
+    const done = await operators.ask('/replay', { json: { group: first!.group, since: '24h' } });
+    expect(done.json).toMatchObject({ replayed: 2 });
+    await other.rollback();
+  });
+
+  test.for([
+    [{ since: '24h' }, 'topic', 'expected a topic, a subscriber, a group, q or deliveryIds'],
+    [{ since: '24h', q: ' ' }, 'topic', 'expected a topic, a subscriber, a group, q or deliveryIds'],
+    [{ subscriber: 'ledger' }, 'since', 'expected a time span such as 90m, 24h or 7d'],
+    [{ subscriber: 'ledger', since: '24h', include: 'all' }, 'topic', 'expected a topic of the catalog'],
+    [{ q: 'closed', deliveryIds: ['1-1'] }, 'q', 'expected neither deliveryIds nor include beside it'],
+    [{ group: 'abc', since: '24h' }, 'group', 'expected an error group, 16 hexadecimal digits'],
+    [{ subscriber: 'ledgr', since: '24h' }, 'subscriber', 'did you mean ledger?'],
+  ] as const)(
+    '%j is refused, and the answer says what would be right',
+    async ([json, path, words], { operators }) => {
+      const answer = await operators.ask('/replay', { json });
+      expect([answer.status, answer.json['issues']]).toEqual([
+        400,
+        [expect.objectContaining({ path, message: expect.stringContaining(words) })],
+      ]);
+    },
+  );
+});
+
+const OLA = 'ola@solvik.example.no';
+const SEEN = (path: string) => expect.stringMatching(new RegExp(`see /platform/event-bus${path}`));
+
+describe('the second of two operators reads who was first, when, and where it is to be seen', () => {
+  const FIRST =
+    / ola@solvik\.example\.no was first: (\d+ deliver(?:y|ies) \w+) at \d\d:\d\d:\d\d UTC, see (\S+)\.$/;
+  /** What the refusal says, and the page that it names. */
+  const firstIn = (answer: { readonly status: number; readonly json: Record<string, unknown> }) => {
+    const [, did, path] = FIRST.exec(String(answer.json['detail'])) ?? [];
+    return [answer.status, answer.json['code'], did, path?.replace('/platform/event-bus', '')];
+  };
+
+  test('of a replay over topics, whose form is drawn again with a link', async ({ bus, operators }) => {
+    await died(bus, operators);
+    const path = '/replay?subscriber=ledger&since=24h';
+    const { text } = await operators.ask(path, { accept: BROWSER });
+    const { replayId } = await replay(bus.db, { subscriber: 'ledger', since: '24h' }, OLA);
+    const form = { ...fieldsOf(text), reason: 'mine' };
+    expect(firstIn(await operators.ask('/replay', { form }))).toEqual([
+      409,
+      'count_changed',
+      '6 deliveries replayed',
+      `/replays/${replayId}`,
+    ]);
+    const again = await operators.ask('/replay', { form, accept: BROWSER });
+    for (const { text: page } of [again, await operators.ask(path, { accept: BROWSER })]) {
+      expect(wordsOf(page)).toContain('Nothing to replay No dead letters to ledger in the last 24 hours.');
+      expect(wordsOf(page)).toContain(`${OLA} was first: 6 deliveries replayed at`);
+      expect(page).toContain(`href="/platform/event-bus/replays/${replayId}"`);
+    }
+    expect((await operators.ask(path)).json).toMatchObject({
+      matched: 0,
+      earlier: { by: OLA, action: 'replayed', count: 6, path: `/platform/event-bus/replays/${replayId}` },
+    });
+  });
+
+  test('of a replay of one group, and not of another’s', async ({ bus, operators }) => {
+    await died(bus, operators);
+    const groups = await groupsOf(operators);
+    const [one, other] = [0, 1].map(
+      (place) => groups.filter(({ subscriber: of }) => of === 'ledger')[place]!.group,
+    );
+    const asked = { group: one!, since: '24h' };
+    const expectedCount = (await operators.ask(`/replay?${new URLSearchParams(asked).toString()}`)).json[
+      'matched'
+    ];
+    await replay(bus.db, { group: other!, since: '24h' }, OLA);
+    const unconcerned = await operators.ask('/replay', { json: { ...asked, expectedCount: 99 } });
+    expect(unconcerned.json['detail']).toBe(
+      `${String(expectedCount)} deliveries match, not 99: check them again before you replay.`,
+    );
+    const { replayId } = await replay(bus.db, asked, OLA);
+    expect(firstIn(await operators.ask('/replay', { json: { ...asked, expectedCount } }))[3]).toBe(
+      `/replays/${replayId}`,
+    );
+  });
+
+  test('of a dismissal, and of a replay of what was dismissed', async ({ bus, operators }) => {
+    await died(bus, operators);
+    const request = { q: 'period', since: '24h', reason: 'mine' };
+    const { text } = await operators.ask('/dismiss?q=period&since=24h', { accept: BROWSER });
+    await dismiss(
+      bus.db,
+      { topic: 'payment.refunded', subscriber: 'ledger' },
+      { action: 'dismiss', by: OLA, reason: 'booked by hand', until: Date.now() + MINUTE },
+    );
+    const form = { ...fieldsOf(text), reason: 'mine' };
+    const taken = [409, 'count_changed', '2 deliveries dismissed', '/replays'];
+    expect(firstIn(await operators.ask('/dismiss', { form }))).toEqual(taken);
+    expect(firstIn(await operators.ask('/replay', { json: { ...request, expectedCount: 4 } }))).toEqual(
+      taken,
+    );
+  });
+
+  test('of a single dead letter and of a delivery that holds its lane', async ({ bus, operators }) => {
+    const [dead] = await operators.died(1);
+    const { replayId } = await replay(bus.db, { deliveryIds: [dead!] }, OLA);
+    expect(
+      firstIn(await operators.ask(`/dead-letters/${dead!}/dismiss`, { json: { reason: 'mine' } })),
+    ).toEqual([409, 'not_dead', '1 delivery replayed', `/replays/${replayId}`]);
+    const again = { deliveryIds: [dead!], expectedCount: 1 };
+    expect(firstIn(await operators.ask('/replay', { json: again }))[3]).toBe(`/replays/${replayId}`);
+    await drainLive(bus.db, [paymentsLedger()]);
+
+    const [head] = await operators.held(3);
+    await retryNow(bus.db, { deliveryId: head!, by: OLA });
+    expect(firstIn(await operators.ask(`/deliveries/${head!}/retry`, { json: {} }))).toEqual([
+      409,
+      'not_waiting',
+      '1 delivery retried',
+      `/dead-letters/${head!}`,
+    ]);
+    await skip(bus.db, { deliveryId: head!, by: OLA, reason: 'paid in cash' });
+    expect(firstIn(await operators.ask(`/deliveries/${head!}/skip`, { json: { reason: 'mine' } }))).toEqual([
+      409,
+      'not_waiting',
+      '1 delivery skipped',
+      `/dead-letters/${head!}`,
+    ]);
+  });
+
+  test('of a replay that still puts deliveries back, before the confirmation', async ({ bus, operators }) => {
+    await died(bus, operators);
+    await replay(bus.db, { subscriber: 'ledger', since: '24h', perMinute: 1 }, OLA);
+    const { json, text } = await operators.ask('/replay?subscriber=ledger&since=24h', { accept: BROWSER });
+    expect(json).toEqual({});
+    expect(wordsOf(text)).toContain('5 deliveries are being replayed already, at a pace.');
+    expect(wordsOf(text)).toContain(`${OLA} was first: 6 deliveries replayed at`);
+  });
+
+  test('also where both confirm at the same moment, and each delivery is replayed once', async ({
+    bus,
+    operators,
+  }) => {
+    await died(bus, operators);
+    const other = await connect(bus.url);
+    const asked = { subscriber: 'ledger', since: '24h', expectedCount: 6 };
+    // Both wait for the lanes, so that neither sees what the other does before it holds them.
+    const holder = await openTransaction(bus.url);
+    await holder.client.query('select from lanes for update');
+    const both = Promise.all([
+      replay(other.db, asked, OLA).catch((error: unknown) => error),
+      operators.ask('/replay', { json: asked }),
+    ]);
+    await expect.poll(async () => (await rows(bus.db, WAITING)).length).toBe(2);
+    await holder.commit();
+    const [first, second] = await both;
+    const replays = await rows<{ requested_by: string; replayed: number }>(
+      bus.db,
+      'select requested_by, replayed from replays',
+    );
+    expect(replays).toHaveLength(1);
+    expect(replays[0]!.replayed).toBe(6);
+    if (replays[0]!.requested_by === OLA) expect(firstIn(second)[2]).toBe('6 deliveries replayed');
+    else expect(first).toMatchObject({ code: 'count_changed' });
+    expect(await rows(bus.db, 'select from deliveries where replays > 1')).toEqual([]);
+    expect(await contradictions(bus.db)).toEqual([]);
+    await other.close();
+  });
+});
+
+describe('an incident’s blocked lanes', () => {
+  const failing = subscriber('ledger', {
+    'invoice.reminder.sent': () => {
+      throw new Error('the period is closed');
+    },
+  });
+
+  /** Three invoices with two reminders each: every first one fails. @returns the incident. */
+  async function blocked(bus: Bus, operators: Operators): Promise<string> {
+    for (const invoiceId of ['inv_1', 'inv_2', 'inv_3', 'inv_1', 'inv_2', 'inv_3'])
+      await emitAlone(bus.db, 'invoice.reminder.sent', payloadOf('invoice.reminder.sent', { invoiceId }));
+    await drainLive(bus.db, [failing]);
+    operators.attached = [failing];
+    await watchIncidents(bus.db);
+    const [incident] = await rows<{ id: string }>(
+      bus.db,
+      `select id::text from incidents where subscriber = 'ledger' and closed_at is null`,
+    );
+    return incident!.id;
+  }
+
+  const skips = async (bus: Bus) =>
+    await rows<{ operator: string; reason: string; delivery_id: string; incident_id: string }>(
+      bus.db,
+      `select operator, reason, delivery_id, incident_id::text from operator_actions where action = 'skip'`,
+    );
+
+  test('go on after one skip of all that hold them, each recorded once', async ({ bus, operators }) => {
+    const id = await blocked(bus, operators);
+    const page = await operators.ask(`/incidents/${id}`, { accept: BROWSER });
+    expect(page.text).toContain(`href="/platform/event-bus/incidents/${id}/skip"`);
+    const { text } = await operators.ask(`/incidents/${id}/skip`, { accept: BROWSER });
+    expect(wordsOf(text)).toContain('Skip 3 deliveries?');
+    expect(wordsOf(text)).toContain('3 lanes go on; 3 deliveries wait behind');
+    const bare = await operators.ask(`/incidents/${id}/skip`, { form: fieldsOf(text), accept: BROWSER });
+    expect([bare.status, wordsOf(bare.text)]).toEqual([400, expect.stringContaining('expected a reason')]);
+    expect(await skips(bus)).toEqual([]);
+
+    const form = { ...fieldsOf(text), reason: 'the period is closed' };
+    const done = await operators.ask(`/incidents/${id}/skip`, { form, accept: BROWSER });
+    expect(done.status).toBe(303);
+    const followed = done.headers.get('location')!.replace('/platform/event-bus', '');
+    expect(wordsOf((await operators.ask(followed, { accept: BROWSER })).text)).toContain(
+      'Skipped 3 deliveries.',
+    );
+    const recorded = await skips(bus);
+    expect(new Set(recorded.map((one) => one.delivery_id)).size).toBe(3);
+    for (const one of recorded)
+      expect(one).toMatchObject({
+        operator: 'kari@solvik.example.no',
+        reason: 'the period is closed',
+        incident_id: id,
+      });
+    const handed: string[] = [];
+    await drainLive(bus.db, [
+      subscriber('ledger', { 'invoice.reminder.sent': ({ payload }) => void handed.push(payload.invoiceId) }),
+    ]);
+    expect(handed.toSorted()).toEqual(['inv_1', 'inv_2', 'inv_3']);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('are skipped once by two operators, and the second reads who was first', async ({
+    bus,
+    operators,
+  }) => {
+    const id = await blocked(bus, operators);
+    const preview = await operators.ask(`/incidents/${id}/skip`);
+    const deliveryIds = (preview.json['lanes'] as { deliveryId: string }[]).map((lane) => lane.deliveryId);
+    for (const deliveryId of deliveryIds)
+      await skip(bus.db, { deliveryId, by: OLA, reason: 'the period is closed', incidentId: id });
+    const json = { reason: 'mine', deliveryIds };
+    const answer = await operators.ask(`/incidents/${id}/skip`, { json });
+    expect([answer.status, answer.json['code'], answer.json['detail']]).toEqual([
+      409,
+      'count_changed',
+      SEEN('/dead-letters/'),
+    ]);
+    expect(answer.json['detail']).toMatch(
+      /before you skip\. ola@solvik\.example\.no was first: 3 deliveries skipped at /,
+    );
+    expect(await skips(bus)).toHaveLength(3);
+  });
+
+  test('are skipped from the command line after a preview, with a reason', async ({
+    bus,
+    operators,
+    server,
+    postbud,
+  }) => {
+    const id = await blocked(bus, operators);
+    expect(server.url).toContain('http');
+    const without = await postbud(`skip --incident ${id} --yes`);
+    expect([without.code, without.err]).toEqual([2, expect.stringContaining('--reason is missing')]);
+    const dry = await postbud(`skip --incident ${id} --dry-run`);
+    expect([dry.code, dry.out]).toEqual([0, expect.stringContaining('Would skip 3 deliveries.')]);
+    const done = await postbud(`skip --incident ${id} --reason closed --yes`);
+    expect([done.code, done.out]).toEqual([0, '✓ Skipped 3 deliveries. What waited behind follows.']);
+    const again = await postbud(`skip --incident ${id} --reason closed --yes`);
+    expect([again.code, again.err]).toEqual([
+      0,
+      expect.stringContaining('Nothing to skip: no delivery holds a lane of this incident.'),
+    ]);
+    expect(await skips(bus)).toHaveLength(3);
+  });
+});
+
+describe('the command line', () => {
+  test('replays and dismisses over topics, and names the filter where nothing matches', async ({
+    bus,
+    operators,
+    postbud,
+  }) => {
+    await died(bus, operators);
+    const dry = await postbud('replay --subscriber ledger --since 24h --dry-run');
+    expect([dry.code, dry.out]).toEqual([0, expect.stringContaining('Would replay 6 dead letters.')]);
+    expect(dry.out).toMatch(/2 {2}payment\.refunded {2}ledger/);
+    const groups = await groupsOf(operators);
+    const [first, second] = groups.filter(({ subscriber: of }) => of === 'ledger').map(({ group }) => group);
+    const some = await postbud(`dismiss --group ${first!} --group ${second!} --reason closed --yes`);
+    expect([some.code, some.out]).toEqual([0, expect.stringMatching(/^✓ Dismissed \d dead letters\.$/)]);
+    const rest = await postbud('replay --search series --since 24h --reason fixed --yes');
+    expect([rest.code, rest.out]).toEqual([0, expect.stringContaining('Replayed 4 dead letters.')]);
+    const none = await postbud('replay --search series --subscriber accounting --since 24h --yes');
+    expect(none.err.split('\n')[0]).toBe(
+      'Nothing to replay: no dead letters to accounting whose error contains “series” in the last 24 hours.',
+    );
+    expect(none.err).toContain('kari@solvik.example.no was first: 4 deliveries replayed at');
+    const bare = await postbud('replay --since 24h --yes');
+    expect([bare.code, bare.err.split('\n')[0]]).toEqual([
+      2,
+      'The topic is missing; or use --subscriber, --search, --group, --until or --delivery.',
+    ]);
+  });
+});
