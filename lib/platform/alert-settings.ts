@@ -66,16 +66,31 @@ export function alertSettings(env: Environment, { environment, isDeployed, publi
 function address(variable: string, value: string | undefined): { readonly url: string } | undefined {
   const url = withoutUser(variable, value);
   if (url === undefined) return undefined;
-  if (isConnector(new URL(url)))
+  const { hostname, pathname } = new URL(url);
+  if (isConnector(hostname, pathname))
     throw new InvalidConfiguration(
       variable,
       'must not be the address of an Office 365 connector, which Microsoft has switched off: set ALERT_TEAMS_URL to the address of a workflow that starts “When a Teams webhook request is received”',
     );
+  // Each would take the other's messages for empty ones. Any chat may read the `text` of ALERT_WEBHOOK_URL.
+  if (variable === 'ALERT_SLACK_URL' && WORKFLOW.test(hostname))
+    throw new InvalidConfiguration(
+      variable,
+      'must be an incoming webhook of Slack, not the address of a workflow of Teams, which is for ALERT_TEAMS_URL',
+    );
+  if (variable === 'ALERT_TEAMS_URL' && SLACK.test(hostname))
+    throw new InvalidConfiguration(
+      variable,
+      'must be the address of a workflow of Teams, not an incoming webhook of Slack, which is for ALERT_SLACK_URL',
+    );
   return { url };
 }
 
+const SLACK = /^hooks\.slack(?:-gov)?\.com$/;
+const WORKFLOW = /\.(?:logic\.azure|powerplatform)\.(?:com|us)$/;
+
 /** Whether Teams made the address for an incoming webhook of the old kind. */
-function isConnector({ hostname, pathname }: URL): boolean {
+function isConnector(hostname: string, pathname: string): boolean {
   return (
     /(?:^|\.)webhook\.office\.com$/.test(hostname) ||
     (/^outlook\.office(?:365)?\.com$/.test(hostname) && pathname.startsWith('/webhook'))

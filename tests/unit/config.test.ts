@@ -106,6 +106,17 @@ describe('a wrong value is refused with its variable and what it must be', () =>
     ['ALERT_WEBHOOK_SECRET', 'secret', 'must be whsec_ and the base64 of 24 to 64 random bytes'],
     ['ALERT_SLACK_URL', 'hooks.slack.com/services/T0/B0/x', 'must be a URL that starts with https:// or'],
     ['ALERT_SLACK_URL', 'https://u:p@hooks.slack.com', 'must not contain a user or a password'],
+    [
+      'ALERT_SLACK_URL',
+      'https://default0a1b.2c.environment.api.powerplatform.com:443/powerautomate/automations/direct/workflows/3d/triggers/manual/paths/invoke?sig=x',
+      'must be an incoming webhook of Slack, not the address of a workflow of Teams, which is for ALERT_TEAMS_URL',
+    ],
+    [
+      'ALERT_SLACK_URL',
+      'https://prod-1.westeurope.logic.azure.com/workflows/1',
+      'which is for ALERT_TEAMS_URL',
+    ],
+    ['ALERT_TEAMS_URL', 'https://hooks.slack.com/services/T0/B0/x', 'which is for ALERT_SLACK_URL'],
     ['ALERT_TEAMS_URL', 'https://u@teams.example.no', 'must not contain a user or a password'],
     [
       'ALERT_TEAMS_URL',
@@ -587,6 +598,14 @@ describe('alerts', () => {
     expect(refused({ VERCEL: '1', ALERT_EMAIL: 'vakt@example.no' }).message).toBe(
       'ALERT_EMAIL must be set together with SENDGRID_API_KEY and FROM_EMAIL',
     );
+  });
+
+  test('a chat may be at ALERT_WEBHOOK_URL too, where it reads the text', () => {
+    for (const url of [
+      'https://hooks.slack.com/services/T0/B0/x',
+      'https://prod-1.x.logic.azure.com/workflows/1',
+    ])
+      expect(readConfig({ ALERT_WEBHOOK_URL: url }).alerts.webhook).toEqual({ url, secret: undefined });
   });
 
   test('alerts by PagerDuty go to the region of its base URL, by default that of the United States', () => {
