@@ -18,7 +18,8 @@ const withPostgres = { globalSetup: ['tests/support/global-setup.ts'] };
 const LONG = [
   'tests/browser/{backfill,console,database-away,dismiss,erase,expired-session,leaving}.test.ts',
   'tests/browser/{payments-stopped,smoke,waits,watching}.test.ts',
-  'tests/database/{backfill,cancelled-turns,chaos-mistakes,crash,doctor,drivers,erase,identifiers,isolation}.test.ts',
+  'tests/database/{backfill,cancelled-turns,chaos-mistakes,crash,doctor,drivers,erase,event-search}.test.ts',
+  'tests/database/{identifiers,isolation}.test.ts',
   'tests/database/{lost-answers,next-release,no-answer,operator-races,plans,receive-crash}.test.ts',
   'tests/database/{receive-document,reconciliation,refused-surroundings,relay-process,relay-time,rename}.test.ts',
   'tests/database/{restart,role-rights,surroundings,take-over,timer-search,timers,trouble}.test.ts',

@@ -3,7 +3,7 @@ import type { Given, Options } from './arguments.ts';
 import type { Answered, Asked, Route } from './bus.ts';
 import { atMost, writeJson } from './command.ts';
 import type { Call, Described, OnlineCommand } from './command.ts';
-import { YES, confirm, requireConfirmable } from './confirm.ts';
+import { YES, confirm, readConfirmable } from './confirm.ts';
 import { requireDeliveryId } from './delivery-id.ts';
 import { EXIT, misused } from './failure.ts';
 import { WAIT, follow, waitLimitMs } from './follow.ts';
@@ -186,9 +186,17 @@ async function act<View, Seen, Before>(action: Action<View, Seen, Before>, call:
   const { route } = action;
   const asked = askedOf(action, given, written);
   const nothing = narrowedBy !== undefined && given.isSet(narrowedBy) ? undefined : action.nothing;
-  if (nothing !== undefined && !isDry) requireConfirmable(call, nothing, insteadOfYes(action));
-  const before = (await action.readFirst?.(call, asked))!;
-  const plan = nothing === undefined ? undefined : await action.plan?.(call, asked, before);
+  const read = async () => {
+    const found = (await action.readFirst?.(call, asked))!;
+    return {
+      before: found,
+      plan: nothing === undefined ? undefined : await action.plan?.(call, asked, found),
+    };
+  };
+  const { before, plan } =
+    nothing === undefined || isDry
+      ? await read()
+      : await readConfirmable(call, { nothing, orElse: insteadOfYes(action) }, read);
   if (plan && plan.says !== null && !(isDry && isJson))
     terminal.err.write(wrapTo(terminal.err.columns, plan.says));
   if (isDry) {

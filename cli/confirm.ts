@@ -9,18 +9,29 @@ const TYPED_ABOVE = 100;
 export const YES = { yes: { help: 'do it without asking' } } as const;
 
 /**
- * Refuses, before anything is asked of the server, what nobody can confirm.
+ * Reads what is then confirmed. Where nobody can confirm it, refuses it afterwards: so a wrong argument, which only the
+ * server knows, is named first.
  *
- * @param nothing says that nothing was done, as a whole sentence.
- * @throws Failure without a terminal and without --yes.
+ * @param nothing says that nothing was done, as a whole sentence. @param read asks the server, and does nothing.
+ * @throws Failure without a terminal and without --yes; or that of `read`.
  */
-export function requireConfirmable({ given, terminal }: Call, nothing: string, orElse = ''): void {
-  if (given.isSet('yes') || terminal.isInteractive) return;
+export async function readConfirmable<Read>(
+  { given, terminal }: Call,
+  { nothing, orElse }: { readonly nothing: string; readonly orElse: string },
+  read: () => Promise<Read>,
+): Promise<Read> {
+  if (given.isSet('yes') || terminal.isInteractive) return await read();
+  await read().catch((error: unknown) => {
+    if (!(error instanceof Failure) || !SAYS_NOTHING.has(error.exitCode)) throw error;
+  });
   throw misused(
     `${nothing.replace(/\.$/, '')}: there is no terminal to ask for confirmation.`,
     `Add --yes to do it without asking${orElse}.`,
   );
 }
+
+/** These say nothing of the arguments. */
+const SAYS_NOTHING: ReadonlySet<number> = new Set([EXIT.unreachable, EXIT.denied]);
 
 /**
  * Asks for confirmation, unless --yes is given. Many things are confirmed by typing their number.

@@ -69,7 +69,9 @@ export function countsOf({ generatedAt: at, totals }: Overview, perSecond: numbe
 export function grown(before: Overview, after: Overview, what: keyof Overview['hours']): number {
   const hourOf = ({ generatedAt }: Overview) => Math.floor(Date.parse(generatedAt) / HOUR);
   const stillCounted = before.hours[what].slice(hourOf(after) - hourOf(before));
-  return Math.max(0, sum(after.hours[what]) - sum(stillCounted));
+  // The first number also has a part of an hour, which becomes shorter with each minute.
+  const first = stillCounted.length > 0 ? 1 : 0;
+  return Math.max(0, sum(after.hours[what].slice(first)) - sum(stillCounted.slice(first)));
 }
 
 const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);

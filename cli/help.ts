@@ -23,7 +23,7 @@ export function helpOfAll(commands: readonly Pick<Described, 'name' | 'summary'>
   const pane = withColumns(to);
   return [
     'postbud: the operators’ command line for the event bus.',
-    section('Usage', ['  npx postbud <command> [options]'], pane),
+    section('Usage', ['  npx postbud <command> [options]', '  npx postbud --version'], pane),
     section(
       'Commands',
       listOf(

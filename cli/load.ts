@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 
 import type { Action } from '../lib/console/kit/action.ts';
 import { actionCommand } from './action.ts';
-import type { Command } from './command.ts';
+import type { Command, Described } from './command.ts';
 
 /** A command in the list of all. */
 export interface Listed {
@@ -10,12 +10,17 @@ export interface Listed {
   readonly summary: string;
   /** The capability of the console whose action it follows from; without one, its file is in `commands/`. */
   readonly of?: string;
+  readonly isOffline?: boolean;
+  /** The placeholder of its argument: `topic`, `subscriber`, or the choices as `bash|zsh|fish`. */
+  readonly takes?: string;
+  /** The placeholder of the value of each of its own options; that of a flag is empty. */
+  readonly options: Readonly<Record<string, string>>;
 }
 
 const FOLDER = new URL('commands/', import.meta.url);
 const CONSOLE = new URL('../lib/console/', import.meta.url);
 
-export async function load({ name, of }: Omit<Listed, 'summary'>): Promise<Command> {
+export async function load({ name, of }: Pick<Listed, 'name' | 'of'>): Promise<Command> {
   if (of === undefined) {
     const { command }: { readonly command: Command } = await import(new URL(`${name}.ts`, FOLDER).href);
     return command;
@@ -37,11 +42,29 @@ export async function listCommands(): Promise<readonly Listed[]> {
         return actions.flatMap((action) => (action.command ? [{ name: nameOf(action), of }] : []));
       }),
   );
-  const all: Omit<Listed, 'summary'>[] = [...written, ...derived.flat()];
+  const all: Pick<Listed, 'name' | 'of'>[] = [...written, ...derived.flat()];
   const sorted = all.toSorted((one, other) => (one.name < other.name ? -1 : 1));
   return await Promise.all(
-    sorted.map(async ({ name, ...of }) => ({ name, summary: (await load({ name, ...of })).summary, ...of })),
+    sorted.map(async ({ name, ...of }) => {
+      const { summary, isOffline, ...described } = await load({ name, ...of });
+      return { name, summary, ...of, ...(isOffline && { isOffline }), ...writtenOf(described) };
+    }),
   );
+}
+
+/** What may be written after a command. Of its arguments only those matter whose words are known. */
+function writtenOf({
+  usage,
+  options,
+}: Pick<Described, 'usage' | 'options'>): Pick<Listed, 'takes' | 'options'> {
+  const takes = usage
+    .flatMap((line) => /^\S+ \[?<?([\w|]+)[>\]]/.exec(line)?.[1] ?? [])
+    .find((placeholder) => /^(?:topic|subscriber|name|.+\|.+)$/.test(placeholder));
+  const placeholders = Object.entries(options).map(([name, { value = '' }]) => [
+    name,
+    value.replaceAll(/[<>]/g, ''),
+  ]);
+  return { ...(takes !== undefined && { takes }), options: Object.fromEntries(placeholders) };
 }
 
 const nameOf = ({ name, command }: Action<never>) => command?.name ?? name;

@@ -1,7 +1,8 @@
 import process from 'node:process';
 
-import { parse } from './arguments.ts';
 import { showTimesIn } from '../lib/console/kit/instants.ts';
+import { VERSION } from '../lib/platform/version.ts';
+import { parse } from './arguments.ts';
 import { busAt } from './bus.ts';
 import type { Command } from './command.ts';
 import table from './commands.json' with { type: 'json' };
@@ -43,6 +44,10 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
     const help = about === undefined ? helpOfAll(COMMANDS, pane) : helpOf(await commandNamed(about), pane);
     pane.write(help);
     return name === undefined ? EXIT.usage : EXIT.ok;
+  }
+  if (name === '--version') {
+    terminal.out.write(`postbud ${VERSION}`);
+    return EXIT.ok;
   }
   const command = await commandNamed(name);
   if (rest.includes('--help')) {

@@ -5,7 +5,7 @@ import type { Given } from './arguments.ts';
 import type { Answered } from './bus.ts';
 import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
-import { confirm, requireConfirmable } from './confirm.ts';
+import { confirm, readConfirmable } from './confirm.ts';
 import { EXIT, Failure, misused } from './failure.ts';
 import { follow, waitLimitMs } from './follow.ts';
 import { writeOutcome } from './outcome.ts';
@@ -65,10 +65,15 @@ export async function carryOut<Preview, Begun, Progress = never>(
 ): Promise<number> {
   const { given, terminal, isJson } = call;
   const isDry = given.isSet('dry-run');
-  if (!isDry) requireConfirmable(call, operation.nothing, ', or --dry-run for a preview');
   const expected = given.wholeNumber('expected', 0, 1_000_000_000);
   const limitMs = waitLimitMs(given);
-  const { json, view: preview } = await operation.preview();
+  const { json, view: preview } = isDry
+    ? await operation.preview()
+    : await readConfirmable(
+        call,
+        { nothing: operation.nothing, orElse: ', or --dry-run for a preview' },
+        operation.preview,
+      );
   // The preview must be seen even where the answer goes to a program.
   if (isDry && isJson) writeJson(call, json);
   else operation.draw(preview, isDry ? terminal.out : terminal.err);

@@ -468,13 +468,15 @@ export const backlog = pgTable(
   ],
 );
 
-/** Deliveries of each topic by the hour, sharded like `backlog`. */
+/** Deliveries of each topic by the hour, sharded like `backlog`. `throughputMinutes` has those of the last day by the minute. */
 export const throughput = pgTable(
   'throughput',
   {
     hour: at('hour').notNull(),
     topic: text('topic').notNull(),
     shard: bigint('shard', { mode: 'number' }).notNull(),
+    /** Of a row that is not folded yet: the minute of the hour in which it began, a few seconds before. */
+    minute: smallint('minute').notNull().default(0),
     delivered: bigint('delivered', { mode: 'number' }).notNull(),
     /** The part of `delivered` that needed one attempt and no replay. */
     firstAttempt: bigint('first_attempt', { mode: 'number' }).notNull(),
@@ -486,6 +488,22 @@ export const throughput = pgTable(
       .on(table.shard)
       .where(sql`shard >= 64`),
   ],
+);
+
+/**
+ * Deliveries of each topic by the minute, written where rows of `throughput` are folded: so 24 hours can begin within an
+ * hour. Older ones are deleted.
+ */
+export const throughputMinutes = pgTable(
+  'throughput_minutes',
+  {
+    minute: at('minute').notNull(),
+    topic: text('topic').notNull(),
+    delivered: bigint('delivered', { mode: 'number' }).notNull(),
+    firstAttempt: bigint('first_attempt', { mode: 'number' }).notNull(),
+    deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.minute, table.topic] })],
 );
 
 /**

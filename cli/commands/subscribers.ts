@@ -11,7 +11,7 @@ export const command: Command = {
   summary: 'show where each subscriber runs, how it is, and what waits',
   usage: ['subscribers'],
   notes: [
-    'Shows all components that receive events, those in trouble first: outage, failing, paused, delivering, or unattached, which means that no process or endpoint is set up for it here.',
+    'Shows all components that receive events, those in trouble first: outage, failing, paused, delivering, ready (nothing has been delivered to it yet), or unattached, which means that no process or endpoint is set up for it here.',
   ],
   options: {},
   examples: [

@@ -21,8 +21,8 @@ export const command: Command = {
   summary: 'say in one sentence why an event is not delivered, and show its deliveries',
   usage: ['why <id>'],
   notes: [
-    'The id is that of an event or of a delivery, or anything else that a search finds: a correlation or webhook id, a key, or an id in a payload. If several events have it, they are listed.',
-    'Ends with 1 if no event has the id. --json writes one event as an object, several as a list.',
+    'The id is that of an event or of a delivery, or anything else that a search finds: a correlation or webhook id, a key, or an id in a payload. If several events have it and one of them is not delivered, the answer is for that one. Otherwise they are listed with their states, and the answer is for the newest.',
+    'Ends with 1 if no event has the id. --json writes the one event as an object, and several as a list.',
   ],
   options: {},
   examples: [
@@ -40,58 +40,82 @@ async function run(call: Call): Promise<number> {
   if (id === undefined) {
     throw misused('Which event? Give its id, or another id in it.', 'For example: npx postbud why 12-345');
   }
-  const found = await find(call, id);
-  if (found.length === 0) {
+  const { items: found, isMore } = await find(call, id);
+  const [newest] = found;
+  if (newest === undefined) {
     throw new Failure(
       EXIT.failed,
       `No event found by '${id}'.`,
       'Ids are compared whole, with their case. Delivered events are pruned after 30 days.',
     );
   }
-  const [only] = found;
-  if (found.length > 1) return listSeveral(call, id, found);
+  const undelivered = isMore
+    ? await findUndelivered(call, id)
+    : found.filter(({ state }) => state !== 'delivered');
+  const one = undelivered.length === 1 ? undelivered[0]! : newest;
+  const isSingle = found.length === 1 || undelivered.length === 1;
+  if (!isSingle && call.isJson) {
+    writeJson(call, found);
+    return EXIT.ok;
+  }
+  const { out } = terminal;
+  const all = `${found.length}${isMore ? ' or more' : ''} events found by '${id}'`;
+  if (!isSingle) out.write(listOf(all, found, out));
+  if (found.length > 1 && !call.isJson) {
+    const which = isSingle ? `${all}. The one that is not delivered` : '\nThe newest';
+    out.write(`${wrapTo(out.columns, `${which} is ${one.eventId}:`)}\n`);
+  }
   const { showEvent } = await import('../../lib/console/event/routes.ts');
-  const { json, view } = await call.bus.ask(showEvent, { parameters: { eventId: only!.eventId } });
+  const { json, view } = await call.bus.ask(showEvent, { parameters: { eventId: one.eventId } });
   if (call.isJson) writeJson(call, json);
-  else write(view, terminal.out);
+  else write(view, out);
   return EXIT.ok;
 }
 
 /** More are not listed: who has so many looks for something else. */
 const MOST_LISTED = 20;
 
-async function find({ bus }: Call, q: string): Promise<readonly EventItem[]> {
+interface Found {
+  /** Newest first. */
+  readonly items: readonly EventItem[];
+  readonly isMore: boolean;
+}
+
+async function find({ bus }: Call, q: string): Promise<Found> {
   const { listEvents } = await import('../../lib/console/events/routes.ts');
   const { view } = await bus.ask(listEvents, { query: { q, limit: MOST_LISTED }, named: { q: 'the id' } });
   const named = namedItems(view.items);
   // The id of an event is also its correlation id and the causation id of others.
-  return named.length === 1 ? named : view.items;
+  return named.length === 1
+    ? { items: named, isMore: false }
+    : { items: view.items, isMore: view.nextCursor !== null };
 }
 
-function listSeveral(call: Call, id: string, found: readonly EventItem[]): number {
-  const { out } = call.terminal;
-  if (call.isJson) {
-    writeJson(call, found);
-    return EXIT.ok;
-  }
-  const more = found.length === MOST_LISTED ? ' or more' : '';
-  out.write(`${found.length}${more} events found by '${id}', newest first.`);
+/** Finds the undelivered events among more than are listed. @returns two at most of each state; none if there may be more. */
+async function findUndelivered({ bus }: Call, q: string): Promise<readonly EventItem[]> {
+  const { listEvents } = await import('../../lib/console/events/routes.ts');
+  const states = ['pending', 'failing', 'dead_lettered'] as const;
+  const found = await Promise.all(
+    states.map((state) => bus.ask(listEvents, { query: { q, state, limit: 2 } })),
+  );
+  const isWhole = found.every(({ view }) => view.items.length > 1 || view.nextCursor === null);
+  return isWhole ? found.flatMap(({ view }) => view.items) : [];
+}
+
+function listOf(all: string, found: readonly EventItem[], pane: Pane): string {
   const columns = [
     { title: 'event' },
     { title: 'topic', isCut: true },
     { title: 'state' },
     { title: 'about', isFlexible: true, leftOut: 'early' },
   ] as const;
-  out.write(
-    `\n${table(
-      out,
-      columns,
-      found.map(({ eventId, topic, state, subject }) => [eventId, topic, statePhrase(state), subject ?? '']),
-    )}`,
-  );
-  const one = found.find(({ state }) => state !== 'delivered') ?? found[0]!;
-  out.write(`\n${out.paint('dim', `One of them: npx postbud why ${one.eventId}`)}`);
-  return EXIT.ok;
+  const rows = found.map(({ eventId, topic, state, subject }) => [
+    eventId,
+    topic,
+    statePhrase(state),
+    subject ?? '',
+  ]);
+  return `${all}, newest first.\n\n${table(pane, columns, rows)}`;
 }
 
 function write(view: EventView, pane: Pane): void {

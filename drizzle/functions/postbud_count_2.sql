@@ -56,8 +56,8 @@ begin
   if not is_settled then
     return;
   end if;
-  insert into throughput as total (hour, topic, shard, delivered, first_attempt, dead_lettered)
-  select date_trunc('hour', at, 'UTC'), topic, own_shard, sum(delivered), sum(first_attempt),
+  insert into throughput as total (hour, topic, shard, minute, delivered, first_attempt, dead_lettered)
+  select date_trunc('hour', at, 'UTC'), topic, own_shard, extract(minute from at), sum(delivered), sum(first_attempt),
     sum(greatest(dead_lettered, 0))
   from unnest(totals)
   where subscriber <> '' and (delivered > 0 or dead_lettered > 0) and topic <> 'system.smoke_test.started'

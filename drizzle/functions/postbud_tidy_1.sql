@@ -64,6 +64,14 @@ begin
   ),
   folded as (
     delete from throughput where ctid = any (array(select id from recent)) returning *
+  ),
+  by_minute as (
+    insert into throughput_minutes as total (minute, topic, delivered, first_attempt, dead_lettered)
+    select hour + minute * interval '1 minute', topic, sum(delivered), sum(first_attempt), sum(dead_lettered)
+    from folded group by 1, 2 order by 1, 2
+    on conflict (minute, topic) do update set delivered = total.delivered + excluded.delivered,
+      first_attempt = total.first_attempt + excluded.first_attempt,
+      dead_lettered = total.dead_lettered + excluded.dead_lettered
   )
   insert into throughput as total (hour, topic, shard, delivered, first_attempt, dead_lettered)
   select hour, topic, shard % 64, sum(delivered), sum(first_attempt), sum(dead_lettered)

@@ -114,3 +114,58 @@ test('the pages of an outage and of a halted lane meet WCAG 2.2 A and AA in ligh
   expect(incidents).toHaveLength(2);
   expect(faults).toEqual([]);
 }, 200_000);
+
+/** Of each open form: its parts that something else lies upon, or that lie outside of the page. */
+const COVERED = `[...document.querySelectorAll('details[open] form')].flatMap((form) => {
+  const parts = [form, ...form.querySelectorAll('p, label, input:not([type=hidden]), button')];
+  return parts.flatMap((part) => {
+    part.scrollIntoView({ block: 'center' });
+    const { left, right, top, bottom } = part.getBoundingClientRect();
+    const places = [0.02, 0.25, 0.5, 0.75, 0.98].flatMap((across) =>
+      [0.1, 0.5, 0.9].map((down) => [left + across * (right - left), top + down * (bottom - top)]));
+    const on = places.map(([x, y]) => document.elementFromPoint(x, y)).find((one) => !one || !form.contains(one));
+    return on === undefined ? [] : [part.localName + ' is under ' + (on?.outerHTML.slice(0, 60) ?? 'nothing')];
+  });
+})`;
+
+test('the form of a skip can be read at every width, on the pages of the event, the topic, the incident and the subscriber', async ({
+  at,
+  db,
+  newPage,
+}) => {
+  await rows(
+    db,
+    'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, halts, outages, absences, incidents, error_groups',
+  );
+  const failing = attach('ledger', {
+    'payment.captured': () => {
+      throw new Error('the calendar of the venue is locked by an import that has not ended');
+    },
+  });
+  await emitPayments(db, 1, 2);
+  await drainLive(db, [failing]);
+  // The server relays too.
+  await rows(db, `update deliveries set next_attempt_at = now() + interval '1 hour' where state = 'failing'`);
+  await rows(db, `update lanes set due_at = now() + interval '1 hour' where due_at > now()`);
+  const [event] = await rows<{ id: string }>(db, 'select id::text from events order by seq limit 1');
+  const page = await newPage();
+  await page.goto(at('/incidents'));
+  const incident = await page.locator('.incidents a').first().getAttribute('href');
+  const covered: string[] = [];
+  for (const path of [
+    `/events/${event!.id}`,
+    '/topics/payment.captured',
+    incident!.replace('/platform/event-bus', ''),
+    '/subscribers/ledger',
+  ])
+    for (const width of [390, 768, 1080, 1081, 1280, 1440, 1600, 1920]) {
+      await page.setViewportSize({ width, height: 900 });
+      await page.goto(at(path));
+      await page.locator('summary', { hasText: 'Skip…' }).first().click();
+      const found = await page.evaluate<string[]>(COVERED);
+      covered.push(...found.map((part) => `${path} at ${width} px: ${part}`));
+      const isWhole = await page.locator('details[open] form').evaluate((form) => form.clientWidth >= 300);
+      if (!isWhole) covered.push(`${path} at ${width} px: the form is narrow`);
+    }
+  expect(covered).toEqual([]);
+}, 200_000);

@@ -234,6 +234,26 @@ describe('the refusals of webhooks', () => {
     ]);
   });
 
+  test('have one time: the last of a reason is that of its newest refusal, also behind an earlier release', async ({
+    bus,
+  }) => {
+    const rejections = new Rejections(async () => bus.db);
+    rejections.count('cardpayments', 'signature_mismatch');
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    await rejections.flush();
+    const lastOf = async () => {
+      const { refusals } = await list(bus);
+      return [refusals.byReason[0]!.lastAt, refusals.items[0]!.refusedAt];
+    };
+    const [last, newest] = await lastOf();
+    expect(last).toBe(newest);
+    const stored = await rows(bus.db, 'select from webhook_rejections where last_at = recent_at[1]');
+    expect(stored).toHaveLength(1);
+    // An earlier release writes when it wrote.
+    await rows(bus.db, `update webhook_rejections set last_at = last_at + interval '9 seconds'`);
+    expect(await lastOf()).toEqual([newest, newest]);
+  });
+
   test('keep the newest times of a day only, so that a flood writes no more than a few do', async ({
     bus,
   }) => {

@@ -7,6 +7,7 @@ import { pause, resume } from '../../lib/bus/deliveries/operations/pause.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
+import { prune } from '../../lib/bus/deliveries/prune.ts';
 import { NotActedOn } from '../../lib/bus/deliveries/refusals.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { HealthRecorder } from '../../lib/components/subscriber-health/recorder.ts';
@@ -291,6 +292,37 @@ describe('deliveries hour by hour', () => {
     const nextDay = await overview(bus, START + 24 * HOUR);
     expect(sum(nextDay.hours.delivered)).toBe(0);
     expect(nextDay.totals).toMatchObject({ deliveredLast24h: 0, firstAttemptLast24h: 0 });
+  });
+
+  test('count for 24 hours, to the minute, before and after their rows are folded', async ({ bus }) => {
+    const delivered = START + 20 * MINUTE + 10 * SECOND;
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, [ledger((number) => number === 2 && refuse())], { now: delivered });
+    // As if some time had passed: a row has what is counted within four seconds.
+    await rows(bus.db, 'update throughput set shard = shard - 64 * 100');
+    await emitPayments(bus.db, 4, 4);
+    await drain(bus.db, [ledger()], { now: START + 50 * MINUTE });
+    const dayAfter = async (ms: number) => {
+      const { totals, hours, topics } = await overview(bus, START + 24 * HOUR + ms);
+      const { hours: ofTopic } = topics.find(({ topic }) => topic === 'payment.captured')!;
+      expect(sum(hours.delivered)).toBe(totals.deliveredLast24h);
+      expect(ofTopic).toEqual(hours);
+      return [totals.deliveredLast24h, totals.firstAttemptLast24h, sum(hours.deadLettered)];
+    };
+    const expectADay = async () => {
+      expect(await dayAfter(19 * MINUTE)).toEqual([3, 3, 1]);
+      expect(await dayAfter(21 * MINUTE)).toEqual([1, 1, 0]);
+      expect(await dayAfter(51 * MINUTE)).toEqual([0, 0, 0]);
+    };
+    await expectADay();
+    // Rows are folded once their stretch of four seconds is over.
+    await rows(bus.db, 'update throughput set shard = shard - 64 * 100 where shard >= 64');
+    await rows(bus.db, 'select postbud_tidy_1(clock_timestamp(), null)');
+    expect(await rows(bus.db, 'select from throughput where shard >= 64')).toEqual([]);
+    await expectADay();
+    await prune({ db: bus.db, until: 0, now: at(START + 26 * HOUR) });
+    expect(await rows(bus.db, 'select from throughput_minutes')).toEqual([]);
+    expect(await rows(bus.db, 'select from throughput')).not.toEqual([]);
   });
 
   test('count as delivered at the first attempt only without an earlier failure or replay', async ({

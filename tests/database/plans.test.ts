@@ -62,7 +62,7 @@ async function workOf(
   await doing(fresh);
   const ofFresh = fresh.takeWork();
   await fresh.close();
-  const none = { calls: 0, rows: 0, blocks: 0 };
+  const none = { calls: 0, rows: 0, blocks: 0, scanned: [] };
   return new Map([...ofUsed].map(([name, work]) => [name, [work, ofFresh.get(name) ?? none]]));
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect } from 'vitest';
 
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { backlogAgeOf } from '../../lib/components/subscriber-health/backlog-ages.ts';
 import { addHealth } from '../../lib/components/subscriber-health/add-health.ts';
 import {
   BOUNDS_MS,
@@ -19,7 +20,7 @@ import { DAY, HOUR, MINUTE, SECOND, instantOf } from '../../lib/platform/time.ts
 import { test } from '../support/bus-test.ts';
 import { START, WAITING, drain, emitPayments, numbers, openTransaction, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { fail, refuse } from '../support/ledger.ts';
+import { fail, ledger as ledgerThat, refuse } from '../support/ledger.ts';
 import { relayInProcess } from '../support/relay-process.ts';
 
 interface Row {
@@ -296,6 +297,28 @@ describe('once a minute the cron', () => {
     await replay(bus.db, since, 'kari', new Date(START + 30 * MINUTE));
     await sampleBacklog(bus.db, new Date(START + 31 * MINUTE));
     expect((await ageOf(bus)).at(-1)).toEqual(['payment.captured', MINUTE]);
+  });
+
+  test('finds what waits longest among more keys in trouble than it looks into, whenever its next attempt is', async ({
+    bus,
+  }) => {
+    for (const key of numbers(1, 130)) await emitPayments(bus.db, key, key, { orderingKey: `key ${key}` });
+    await rows(
+      bus.db,
+      `update events set created_at = $1::timestamptz + (payload ->> 'amountMinor')::int * interval '1 second'`,
+      [instantOf(START - HOUR)],
+    );
+    await drain(bus.db, [ledgerThat(fail)]);
+    // The oldest has failed most often, so that it waits longest for its next attempt.
+    await rows(
+      bus.db,
+      `update lanes set due_at = due_at + interval '6 hours' where held_key = 'key 1' and home_id is not null`,
+    );
+    await sampleBacklog(bus.db, new Date(START));
+    expect((await ageOf(bus)).at(-1)).toEqual(['payment.captured', HOUR - SECOND]);
+    expect(await backlogAgeOf(bus.db, 'ledger', new Date(START))).toBe(HOUR - SECOND);
+    await drain(bus.db, [ledgerThat()], { now: START + 7 * HOUR });
+    expect(await backlogAgeOf(bus.db, 'ledger', new Date(START + 7 * HOUR))).toBeNull();
   });
 
   test('adds up the hours of past days, so that each day equals its hours', async ({ bus }) => {

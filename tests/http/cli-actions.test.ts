@@ -254,6 +254,22 @@ describe('pause and resume', () => {
     ['retire legder --reason gone --yes', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
     ['log --subscriber legder', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
     ['log --topic payment.captred', "Unknown topic 'payment.captred'. Did you mean 'payment.captured'?"],
+    // There is no terminal: the wrong word is named before the missing --yes.
+    ['pause legder --reason moving', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
+    ['retire legder --reason gone', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
+    [
+      'replay payment.captred --since 24h',
+      "Unknown topic 'payment.captred'. Did you mean 'payment.captured'?",
+    ],
+    ['replay payment.captured --since yesterday', "--since 'yesterday': expected a time span"],
+    [
+      'dismiss --topic payment.captred --reason gone',
+      "Unknown topic 'payment.captred'. Did you mean 'payment.captured'?",
+    ],
+    [
+      'backfill legder --topic payment.captured --since 30d',
+      "Unknown subscriber 'legder'. Did you mean 'ledger'?",
+    ],
   ] as const)('%s ends with 2 and the nearest name', async ([args, words], { postbud }) => {
     const { code, out, err } = await postbud(args);
     expect([code, out, err]).toEqual([2, '', expect.stringContaining(words)]);

@@ -4,12 +4,15 @@ import { join } from 'node:path';
 import stringWidth from 'string-width';
 import { describe, expect, vi } from 'vitest';
 
+import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { HealthRecorder } from '../../lib/components/subscriber-health/recorder.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { problemValue } from '../../lib/platform/http/problem-codes.ts';
 import type { ProblemCode } from '../../lib/platform/http/problem-codes.ts';
 import { drainLive, emitPayments, payloadOf, rows, emitAlone } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
 import { test } from '../support/cli-test.ts';
 import { ledger } from '../support/ledger.ts';
 import { CRON_SECRET } from '../support/operator-server.ts';
@@ -17,6 +20,15 @@ import { OPERATOR_SECRET, operatorToken } from '../support/operator-token.ts';
 import { freePort } from '../support/postgres.ts';
 
 const ESCAPE = '\u001B';
+
+/** Records payments that every subscriber receives. */
+async function deliveredToAll({ db }: Bus, count: number): Promise<void> {
+  await emitPayments(db, 1, count);
+  const all = catalog['payment.captured'].subscribers.map((name) =>
+    subscriber(name, { 'payment.captured': () => undefined }),
+  );
+  await drainLive(db, all);
+}
 
 describe('topics', () => {
   test('topics says that all is quiet, and counts the quiet topics', async ({ postbud }) => {
@@ -209,6 +221,47 @@ describe('why', () => {
       expect.stringMatching(/^3 events found by 'bkg_48213', newest first\./),
     ]);
     expect((await postbud('why bkg_48213 --json')).json()).toHaveLength(3);
+  });
+
+  test('why answers for the one undelivered event of several, also among more than it lists', async ({
+    bus,
+    operators,
+    postbud,
+  }) => {
+    await deliveredToAll(bus, 30);
+    const [dead] = await operators.died(1);
+    const [event] = await rows<{ id: string }>(
+      bus.db,
+      'select event_id::text as id from deliveries where dead_lettered_at is not null',
+    );
+    const { code, out } = await postbud('why bkg_48213');
+    expect(code).toBe(0);
+    expect(out).toMatch(
+      new RegExp(
+        `^20 or more events found by 'bkg_48213'\\. The one that is not delivered is ${event!.id}:\n\nDead-lettered for ledger `,
+      ),
+    );
+    expect(out).toContain(dead);
+    expect((await postbud('why bkg_48213 --json')).json()).toMatchObject({ event: { eventId: event!.id } });
+  });
+
+  test('why lists several undelivered events with their states, and answers for the newest', async ({
+    bus,
+    operators,
+    postbud,
+  }) => {
+    await deliveredToAll(bus, 1);
+    await operators.died(2);
+    const newest = await rows<{ id: string }>(
+      bus.db,
+      'select id::text from events order by seq desc limit 1',
+    );
+    const { out } = await postbud('why bkg_48213');
+    expect(out).toMatch(/^3 events found by 'bkg_48213', newest first\./);
+    const [list = ''] = out.split('The newest is');
+    expect(list.match(/✗ dead-lettered/g)).toHaveLength(2);
+    expect(list.match(/✓ delivered/g)).toHaveLength(1);
+    expect(out).toMatch(new RegExp(`\nThe newest is ${newest[0]!.id}:\n\nDead-lettered for ledger `));
   });
 
   test('why fits 80 columns', async ({ operators, postbud }) => {

@@ -73,9 +73,37 @@ describe('a list of the console as CSV', () => {
     },
   );
 
-  test('is linked on its page, with the filters and from the beginning', async ({ operators }) => {
+  test('is linked on its page, with the filters and from the beginning', async ({ bus, operators }) => {
+    await operators.died(1);
+    await rows(bus.db, 'update events set open = 0, dead_lettered = 0');
     const { text } = await operators.ask('/events?state=delivered&limit=10', { accept: BROWSER });
     expect(text).toContain('href="/platform/event-bus/events?state=delivered&amp;format=csv"');
+  });
+
+  test('is linked only where it has rows, and each of several lists by its own name', async ({
+    operators,
+  }) => {
+    const linksOf = async (path: string) => {
+      const { text } = await operators.ask(path, { accept: BROWSER });
+      return Array.from(text.matchAll(/href="[^"]*format=csv([^"]*)"/g), ([, rest]) => rest);
+    };
+    for (const path of [
+      '/events',
+      '/timers',
+      '/dead-letters',
+      '/replays',
+      '/set-aside',
+      '/subscribers/ledger/x',
+    ])
+      expect([path, await linksOf(path)]).toEqual([path, []]);
+    await operators.held(1);
+    expect(await linksOf('/events')).toEqual(['']);
+    expect(await linksOf('/dead-letters')).toEqual([]);
+    expect(await linksOf('/subscribers/ledger')).toEqual([
+      '',
+      '&amp;list=heldLanes',
+      '&amp;list=subscriptions',
+    ]);
   });
 
   test.for([

@@ -2,6 +2,7 @@ import { describe, expect } from 'vitest';
 
 import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
+import { journalFor } from '../../lib/components/journal.ts';
 import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
 import { drainLive, emitPayments, numbers, rows } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';
@@ -36,6 +37,38 @@ describe('the list of subscribers', () => {
       lastAnswer: null,
     });
     expect(items[0]).toMatchObject({ subscriber: 'ledger', place: 'here', state: 'delivering' });
+  });
+
+  test('says “delivering” only of those who have been delivered something, and calls a stand-in one', async ({
+    bus,
+    operators,
+  }) => {
+    operators.attached = [
+      ledger(),
+      ...journalFor([ledger()], new Set()).filter(({ name }) => name === 'ledger' || name === 'reviews'),
+    ];
+    const rowOf = async (name: string) => {
+      const { text } = await operators.ask('/subscribers', { accept: BROWSER });
+      const row = text.split('<tr').find((one) => one.includes(`/subscribers/${name}"`)) ?? '';
+      return row
+        .replaceAll(/<svg[^]*?<\/svg>/g, '')
+        .replaceAll(/<[^>]*>/g, ' ')
+        .replaceAll(/\s+/g, ' ');
+    };
+    expect(await rowOf('ledger')).toMatch(/ ledger here, 1 of \d+ topics, a stand-in has \d+ ready /);
+    expect(await rowOf('reviews')).toMatch(/ reviews a stand-in ready /);
+    expect(await rowOf('audit')).toMatch(/ audit not attached unattached /);
+    const items = await listOf(operators);
+    expect(items.find(({ subscriber }) => subscriber === 'reviews')).toMatchObject({
+      place: 'here',
+      state: 'delivering',
+      topics: { standIns: expect.any(Number) },
+    });
+    await emitPayments(bus.db, 1, 1);
+    await drainLive(bus.db, [ledger()]);
+    expect(await rowOf('ledger')).toContain(' delivering ');
+    const { text } = await operators.ask('/subscribers', { accept: BROWSER });
+    expect(text).toMatch(/: 1 delivering, 1 ready, \d+ unattached\./);
   });
 
   test('and the page of one say the same of it', async ({ operators }) => {

@@ -11,6 +11,8 @@ export interface Work {
   readonly calls: number;
   readonly rows: number;
   readonly blocks: number;
+  /** The tables that were read from their beginning. */
+  readonly scanned: readonly string[];
 }
 
 /** A connection that notes how many rows the plans of its statements handle. */
@@ -49,11 +51,12 @@ export async function watch(url: string): Promise<WatchedConnection> {
       if (json === undefined) return;
       const { 'Query Text': text, Plan: plan } = explained.parse(JSON.parse(json));
       const name = nameOf(text);
-      const known = work.get(name) ?? { calls: 0, rows: 0, blocks: 0 };
+      const known = work.get(name) ?? { calls: 0, rows: 0, blocks: 0, scanned: [] };
       work.set(name, {
         calls: known.calls + 1,
         rows: known.rows + handledBy(plan),
         blocks: known.blocks + plan['Shared Hit Blocks'] + plan['Shared Read Blocks'],
+        scanned: [...new Set([...known.scanned, ...scannedBy(plan)])],
       });
     });
   for (const pool of pools) pool.on('connect', listen);
@@ -84,6 +87,8 @@ async function withItsPools<Made>(make: () => Promise<Made>): Promise<[Made, Rea
 }
 
 interface PlanNode {
+  readonly 'Node Type': string;
+  readonly 'Relation Name'?: string | undefined;
   readonly 'Actual Rows': number;
   readonly 'Actual Loops': number;
   /** With those of all nodes below it. */
@@ -96,6 +101,8 @@ interface PlanNode {
 
 const planNode: z.ZodType<PlanNode> = z.lazy(() =>
   z.object({
+    'Node Type': z.string(),
+    'Relation Name': z.string().optional(),
     'Actual Rows': z.number(),
     'Actual Loops': z.number(),
     'Shared Hit Blocks': z.number(),
@@ -111,6 +118,13 @@ function handledBy(node: PlanNode): number {
   const removed = (node['Rows Removed by Filter'] ?? 0) + (node['Rows Removed by Join Filter'] ?? 0);
   const own = (node['Actual Rows'] + removed) * node['Actual Loops'];
   return own + (node.Plans ?? []).reduce((sum, inner) => sum + handledBy(inner), 0);
+}
+
+function scannedBy(node: PlanNode): string[] {
+  const name = node['Relation Name'];
+  const own =
+    node['Node Type'] === 'Seq Scan' && node['Actual Loops'] > 0 && name !== undefined ? [name] : [];
+  return [...own, ...(node.Plans ?? []).flatMap(scannedBy)];
 }
 
 /** Each statement by its beginning, which tells it from all others. */

@@ -7,6 +7,7 @@ import { commandLine } from '../../cli/main.ts';
 import { facts, table } from '../../cli/table.ts';
 import { paneOf, takesColours } from '../../cli/terminal.ts';
 import type { Pane } from '../../cli/terminal.ts';
+import packageJson from '../../package.json' with { type: 'json' };
 import { cutMiddle, cutTo, hang, padTo, printable, wrapTo } from '../../cli/text.ts';
 import { showTimesIn, timeText } from '../../lib/console/kit/instants.ts';
 import { nearest } from '../../lib/platform/nearest.ts';
@@ -301,6 +302,11 @@ describe('the command line', () => {
       expect(err).toContain(`  ${name} `);
   });
 
+  test('the program says which version it is', async () => {
+    expect(await said('--version')).toEqual({ code: 0, out: `postbud ${packageJson.version}`, err: '' });
+    expect((await said('--help')).out).toContain('npx postbud --version');
+  });
+
   test.each(['topics', 'dead-letters', 'replay', 'doctor', 'health', 'tick', 'tail'])(
     'the command %s has help with examples, asked for in three ways',
     async (name) => {
@@ -339,6 +345,8 @@ describe('the command line', () => {
       'Add --yes to do it without asking, or --dry-run for a preview.',
     ],
     [['dead-letters', '12'], "'12' is not a delivery id."],
+    [['completion'], 'Which shell? bash, zsh or fish.'],
+    [['completion', 'bsh'], "Unknown shell 'bsh'. Did you mean 'bash'?"],
     [['why', ''], 'An argument is empty.'],
     [['subscriber', ' '], 'An argument is empty.'],
     [['replay', '--delivery', '1-2', '--delivery', '13', '--yes'], "'13' is not a delivery id."],

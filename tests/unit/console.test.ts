@@ -29,6 +29,7 @@ import { ago, duration, showTimesIn, span, time, until } from '../../lib/console
 import type { Html, PageContext } from '../../lib/console/kit/layout.ts';
 import { problemPage } from '../../lib/console/kit/problem-page.ts';
 import { requiredReason } from '../../lib/console/kit/shapes.ts';
+import { failureTag } from '../../lib/console/kit/states.ts';
 import { ACTIONS, numberColumn, table } from '../../lib/console/kit/table.ts';
 import { topicPage } from '../../lib/console/lanes/page.ts';
 import { topicView } from '../../lib/console/lanes/read.ts';
@@ -763,6 +764,7 @@ describe('one dead letter', () => {
     ];
     const text = textOf(drawDeadLetter(deadLetterOf({ attempts }), contextOf()));
     expect(text).toContain('Attempt 1: HTTP 503 Service Unavailable · 212 msnext attempt after 1 min');
+    expect(String(failureTag('http_503'))).toBe('<span class="tag http">HTTP 503</span>');
     expect(text).toContain('closed until ⟨U+202E⟩␛[31m18:00');
     expect(text).toContain('198 msdead-letteredthe same answer as before');
     expect(text).toContain('Replayed by Olait is back');

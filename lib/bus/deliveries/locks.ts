@@ -12,7 +12,8 @@
 // 4. rows of `events`, by id;
 // 5. rows of `error_groups`, by key;
 // 6. the advisory lock of presence, then rows of `absences` and `outages`;
-// 7. rows of `backlog`, then of `throughput`, each by key (postbud_count_2). Two backends may share them;
+// 7. rows of `backlog`, then of `throughput`, each by key (postbud_count_2), then of `throughput_minutes`. Two backends may
+//    share them;
 // 8. rows of `subscriber_health`, by key. Relays write them in a statement that locks nothing else;
 // 9. the record of an operator's action, and of what is set aside, which nobody else changes. An erasure changes
 //    records of what is repaired before step 5: nobody waits for these while holding anything;

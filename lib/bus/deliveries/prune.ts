@@ -1,6 +1,6 @@
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { limitStatements, run } from '../../platform/db/statement.ts';
-import { DAY } from '../../platform/time.ts';
+import { DAY, HOUR } from '../../platform/time.ts';
 import { PRUNE_LOCK } from './locks.ts';
 
 export interface PruneOptions {
@@ -59,12 +59,16 @@ export async function prune(options: PruneOptions): Promise<Pruned> {
   await pruneOlder(options, PRUNE_ERRORS);
   await pruneOlder(options, PRUNE_KEYS);
   await pruneOlder({ ...options, keepMs: HOURS_KEPT_MS }, PRUNE_HOURS);
+  await pruneOlder({ ...options, keepMs: MINUTES_KEPT_MS }, PRUNE_MINUTES);
   await pruneOlder({ ...options, keepMs: DAY }, PRUNE_HALTS);
   return total;
 }
 
 /** The overview shows a day; the week before it is kept for queries by hand. */
 const HOURS_KEPT_MS = 8 * DAY;
+
+/** The hour in which the overview's day began is read by the minute. */
+const MINUTES_KEPT_MS = DAY + HOUR;
 
 interface Batch extends Pruned {
   readonly begins_anew: boolean;
@@ -177,6 +181,8 @@ const PRUNE_KEYS = `
   ))`;
 
 const PRUNE_HOURS = `delete from throughput where hour < ${OLDEST}`;
+
+const PRUNE_MINUTES = `delete from throughput_minutes where minute < ${OLDEST}`;
 
 // Those of dead letters that an older release dealt with: while there is any halt, claims cost more. One
 // that is made again is of that moment.

@@ -5,7 +5,7 @@ import type { Part } from '../kit/document.ts';
 import { duration } from '../kit/instants.ts';
 import { replayedPath } from '../kit/links.ts';
 import type { State } from '../kit/shapes.ts';
-import { failureTag, failureText, failureWords } from '../kit/states.ts';
+import { failureTag, failureText } from '../kit/states.ts';
 import type { Attempt, AttemptError, Try } from './delivery.ts';
 
 /** A moment of a delivery's history. */
@@ -80,7 +80,7 @@ function tryMoment(attempt: Try, next: Attempt | undefined): Moment {
 /** Says how an attempt failed. A terminal has the error in its notes, because a longer line could not be aligned. */
 function errorOr(words: string, error: AttemptError | null): Part {
   if (error === null) return words;
-  return { html: html`${failureTag(error.kind)} ${failureWords(error)}`, text: words };
+  return { html: html`${failureTag(error.kind)} ${error.message}`, text: words };
 }
 
 const ACTIONS = {

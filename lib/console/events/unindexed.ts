@@ -84,7 +84,11 @@ const SEARCH = `
     select event_id, null, created_at, seq from awaiting
   ),
   matching as (
-    select candidate.* from candidate join events on id = event_id
+    select candidate.* from candidate, lateral (
+      select correlation_id, causation_id, ordering_key, dedupe_key, payload from events
+      -- Each candidate is looked up: a join would become that of a hash of all events, with their payloads.
+      where id = candidate.event_id offset 0
+    ) as event
     where correlation_id = $1::text or causation_id = $1::text or ordering_key = $1::text or dedupe_key = $1::text
       or $2::boolean and jsonb_path_exists(payload, '$.** ? (@ == $q)', jsonb_build_object('q', $1::text))
   )

@@ -59,12 +59,17 @@ export function csvParameters(lists: readonly CsvList[]): NonNullable<Operation[
   ];
 }
 
-/** The links of a page to its lists as CSV. */
-export function csvLinks(lists: readonly CsvList[], url: URL): readonly { words: string; path: string }[] {
-  return lists.map(({ path, words: of, isPaged }, index) => {
-    const list = index === 0 ? null : path;
-    const words = isPaged === true ? `${of}, all that match` : of;
-    return { words, path: withParameters(url, { format: 'csv', list, cursor: null, limit: null }) };
+/** The links of a page to its lists as CSV, but for those that are empty. @param view the page's answer. */
+export function csvLinks(
+  lists: readonly CsvList[],
+  view: unknown,
+  url: URL,
+): readonly { words: string; path: string }[] {
+  return lists.flatMap((one, index) => {
+    if (placeOf(view, one).rows.length === 0) return [];
+    const list = index === 0 ? null : one.path;
+    const words = one.isPaged === true ? `${one.words}, all that match` : one.words;
+    return [{ words, path: withParameters(url, { format: 'csv', list, cursor: null, limit: null }) }];
   });
 }
 

@@ -13,6 +13,7 @@ import {
   smokeTestsPath,
   subscribersPath,
   tailPath,
+  timersPath,
   webhooksPath,
 } from './links.ts';
 import type { PauseOf } from './pauses.ts';
@@ -38,6 +39,7 @@ const NOW = [
 const EVENTS = [
   { section: 'events', path: eventsPath(), words: 'All events' },
   { section: 'live', path: tailPath(), words: 'Live' },
+  { section: 'timers', path: timersPath(), words: 'Timers' },
 ] as const;
 
 const OPERATIONS = [

@@ -273,7 +273,7 @@ async function answerChecked<View, Parameters extends Shape, Query, Body>(
   const seeOther = redirectTo?.(view, checked) ?? null;
   if (seeOther !== null) return { json: view, seeOther };
   if (!page) return { json: view };
-  return { json: view, page: (context) => page(view, { ...context, csv: csvLinks(csv, known.url) }) };
+  return { json: view, page: (context) => page(view, { ...context, csv: csvLinks(csv, view, known.url) }) };
 }
 
 /** The query with another cursor, and with a limit beyond that of an answer. */

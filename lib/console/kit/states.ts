@@ -27,16 +27,17 @@ export function stateWord(state: State): string {
   return WORDS[state];
 }
 
-/** Draws the kind of a failure: an HTTP answer, a timeout, or the name of an exception. */
+/** Draws the kind of a failure: an HTTP answer with its status, a timeout, or the name of an exception. */
 export function failureTag(kind: string): Html {
-  if (/^http/i.test(kind)) return html`<span class="tag http">HTTP</span>`;
+  const status = statusOf(kind);
+  if (status !== null) return html`<span class="tag http">HTTP ${status}</span>`;
   if (/timeout/i.test(kind)) return html`<span class="tag timeout">Timeout</span>`;
   return html`<span class="tag">${kind}</span>`;
 }
 
 /** Draws a failure's kind and its message. */
 export function failureLabel({ kind, message }: LastError): Html {
-  return html`<span class="err">${failureTag(kind)}<span>${failureWords({ kind, message })}</span></span>`;
+  return html`<span class="err">${failureTag(kind)}<span>${message}</span></span>`;
 }
 
 /** The column that says how deliveries last failed. */

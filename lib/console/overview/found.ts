@@ -29,7 +29,7 @@ export const lastFields = {
   lastFailedAt: instantOrNull('last_failed_at'),
 };
 
-/** The statement's result. Numbers for times are epoch milliseconds; `hours` counts back from the current hour. */
+/** The statement's result. Numbers for times are epoch milliseconds; `hours` counts back from the current hour, 24 at most. */
 export interface Found {
   readonly now: number;
   readonly last_pass: number | null;
@@ -206,24 +206,52 @@ const OVERVIEW = `
     ) as next_retry
     from clock, subscription left join due using (topic, subscriber)
   ),
-  hour as (
+  -- A day ago, and the hour which that was in: the part of it after that is read by the minute.
+  day as materialized (
+    select now - interval '24 hours' as since, date_trunc('hour', now - interval '24 hours', 'UTC') as first_hour from clock
+  ),
+  counted as materialized (
+    select hour, topic, sum(delivered) as delivered, sum(first_attempt) as first_attempt,
+      sum(dead_lettered) as dead_lettered
+    from throughput
+    where hour >= (select first_hour from day) and hour <= (select first_hour + interval '24 hours' from day)
+    group by hour, topic
+  ),
+  begun as materialized (
+    select first_hour as hour, topic, sum(delivered) as delivered, sum(first_attempt) as first_attempt,
+      sum(dead_lettered) as dead_lettered
+    from day, (
+      select minute, topic, delivered, first_attempt, dead_lettered from throughput_minutes
+      where minute > (select since from day) and minute < (select first_hour + interval '1 hour' from day)
+      union all
+      -- What is not folded yet: of a day ago there is something only if no relay has run since.
+      select hour + minute * interval '1 minute', topic, delivered, first_attempt, dead_lettered from throughput
+      where hour = (select first_hour from day) and shard >= 64
+    ) as one
+    where minute > since
+    group by first_hour, topic
+  ),
+  hour as materialized (
     select topic, delivered, first_attempt, dead_lettered,
-      extract(epoch from date_trunc('hour', clock.now, 'UTC') - hour)::int / 3600 as ago
-    from clock, (
-      select hour, topic, sum(delivered) as delivered, sum(first_attempt) as first_attempt,
-        sum(dead_lettered) as dead_lettered
-      from throughput
-      where hour > date_trunc('hour', (select now from clock), 'UTC') - interval '24 hours'
-        and hour <= date_trunc('hour', (select now from clock), 'UTC')
-      group by hour, topic
-    ) as counted
+      24 - extract(epoch from hour - first_hour)::int / 3600 as ago
+    from day, (select * from counted where hour > (select first_hour from day) union all select * from begun) as within
+  ),
+  -- Health is not kept by the minute: of the first hour, the share of replays is that of all deliveries.
+  share as materialized (
+    select coalesce((select sum(delivered) from begun) / nullif(sum(delivered), 0), 0) as delivered,
+      coalesce((select sum(dead_lettered) from begun) / nullif(sum(dead_lettered), 0), 0) as dead_lettered
+    from counted where hour = (select first_hour from day)
   ),
   replays as (
-    select coalesce(sum(replays_delivered), 0) as delivered, coalesce(sum(replays_dead_lettered), 0) as "deadLettered"
-    from subscriber_health
-    where period = 'hour' and topic = ''
-      and starts_at > date_trunc('hour', (select now from clock), 'UTC') - interval '24 hours'
-      and starts_at <= date_trunc('hour', (select now from clock), 'UTC')
+    select coalesce(round(sum(replays_delivered * case when is_first then share.delivered else 1 end)), 0) as delivered,
+      coalesce(round(sum(replays_dead_lettered * case when is_first then share.dead_lettered else 1 end)), 0)
+        as "deadLettered"
+    from share, (
+      select replays_delivered, replays_dead_lettered, starts_at = (select first_hour from day) as is_first
+      from subscriber_health
+      where period = 'hour' and topic = '' and starts_at >= (select first_hour from day)
+        and starts_at <= (select first_hour + interval '24 hours' from day)
+    ) as health
   )
   select json_build_object(
     'now', extract(epoch from clock.now) * 1000,

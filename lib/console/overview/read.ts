@@ -22,7 +22,11 @@ const hours = z
     delivered: z.array(shape.count).length(24),
     deadLettered: z.array(shape.count).length(24),
   })
-  .meta({ id: 'Hours', description: 'Deliveries of the last 24 hours, hour by hour, the oldest first.' });
+  .meta({
+    id: 'Hours',
+    description:
+      'Deliveries of the last 24 hours, hour by hour, the oldest first. The last hour is not over; the first number also has the part of the hour before it that is within the 24 hours.',
+  });
 
 const oldestAge = z
   .number()
@@ -309,8 +313,9 @@ function hoursOf(rows: Found['hours']): Hours {
   const delivered = Array.from({ length: 24 }, () => 0);
   const deadLettered = Array.from({ length: 24 }, () => 0);
   for (const row of rows) {
-    delivered[23 - row.ago]! += row.delivered;
-    deadLettered[23 - row.ago]! += row.dead_lettered;
+    const index = Math.max(0, 23 - row.ago);
+    delivered[index]! += row.delivered;
+    deadLettered[index]! += row.dead_lettered;
   }
   return { delivered, deadLettered };
 }

@@ -60,8 +60,8 @@ function oldestDue({ topics }: Overview): Child {
   if (ages.length === 0) return 'none due';
   const oldest = Math.max(...ages);
   return isLate(oldest)
-    ? html`longest wait <span class="fail-t">${age(oldest)}</span>`
-    : `longest wait ${age(oldest)}`;
+    ? html`oldest due <span class="fail-t">${age(oldest)}</span>`
+    : `oldest due ${age(oldest)}`;
 }
 
 function nextRetry({ topics, totals, generatedAt }: Overview): string {

@@ -11,7 +11,7 @@ import type { SubscriberHealth } from './read.ts';
 import { deadLetterPhrase, limitPhrase, orNever, placeWords, statePhrase } from './standing-list.ts';
 
 /** How the subscriber is now. */
-export function standingFacts({ items: [one], generatedAt: now }: SubscriberHealth): Facts {
+export function standingFacts({ items: [one], waitsForSeconds, generatedAt: now }: SubscriberHealth): Facts {
   const { pending, failing, lastAnswer } = one;
   const failed = orNever(one.lastFailedAt, now);
   const limit = limitPhrase(one, now);
@@ -21,6 +21,7 @@ export function standingFacts({ items: [one], generatedAt: now }: SubscriberHeal
     limit && ['Limit', limit],
     ['Pending', counted(pending)],
     ['Failing', counted(failing, 'yellow')],
+    ['Waits longest', ageWords(waitsForSeconds)],
     ['Dead letters', deadLetterPhrase(one)],
     ['Last delivered', orNever(one.lastDeliveredAt, now)],
     ['Last failed', lastAnswer === null ? failed : say`${failed}: ${lastAnswer}`],
@@ -55,7 +56,7 @@ export function healthFacts({ whole }: SubscriberHealth): Facts {
     ],
     ['Commit to delivered, p50 · p95', timesWords(whole.deliveredInMs)],
     ['Handler, p50 · p95', timesWords(whole.handlerMs)],
-    ['Oldest in the backlog', ageWords(whole.backlogAgeSeconds)],
+    ['Longest wait in the backlog', ageWords(whole.backlogAgeSeconds)],
   ];
 }
 

@@ -6,7 +6,7 @@ import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { card } from '../kit/sections.ts';
 import { numbers, quantity } from '../kit/words.ts';
-import { standingList } from './standing-list.ts';
+import { STATE_WORDS, standingList, stateWord } from './standing-list.ts';
 import type { SubscriberStanding, SubscriberStandings } from './standing.ts';
 
 const REFRESH_SECONDS = 15;
@@ -32,9 +32,12 @@ export function subscribersPage(view: SubscriberStandings, context: PageContext)
 }
 
 function leadOf({ items }: SubscriberStandings): string {
-  const of = (state: SubscriberStanding['state']) => items.filter((one) => one.state === state).length;
-  const states = (['outage', 'failing', 'paused', 'delivering', 'unattached'] as const).map(
-    (state) => [of(state), state === 'outage' ? 'in an outage' : state] as const,
+  const states = STATE_WORDS.map(
+    (word) =>
+      [
+        items.filter((one) => stateWord(one) === word).length,
+        word === 'outage' ? 'in an outage' : word,
+      ] as const,
   );
   return `${quantity(items.length, 'component')} that receive events: ${numbers(states).join(', ')}.`;
 }

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import { topicsOf } from '../../bus/subscribers/subscriber.ts';
+import { backlogAgeOf } from '../../components/subscriber-health/backlog-ages.ts';
 import { addHistograms, quantileMs } from '../../components/subscriber-health/buckets.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { DAY, HOUR, SECOND, instantOf } from '../../platform/time.ts';
@@ -62,6 +63,10 @@ export const subscriberHealth = z
   .object({
     generatedAt: shape.instant,
     items: z.tuple([subscriberStanding]).meta({ description: 'The subscriber as it is now.' }),
+    waitsForSeconds: z.number().nonnegative().nullable().meta({
+      description:
+        'How long the delivery that waits longest has waited, also for a retry or the end of a pause. Null if none waits.',
+    }),
     subscriber: z.string(),
     topic: shape.topic.nullable().meta({ description: 'Null: all its topics.' }),
     topics: z.array(shape.topic).meta({ description: 'The topics that it subscribes to, or did.' }),
@@ -118,9 +123,10 @@ export async function readSubscriberHealth(
 ): Promise<SubscriberHealth | null> {
   const listed = topicsOf(subscriber);
   const asked = listed.filter((name) => topic === undefined || name === topic);
-  const [found, standings, gaps] = await Promise.all([
+  const [found, standings, waitsForMs, gaps] = await Promise.all([
     findHealth(db, { subscriber, topic: topic ?? '', listed, ...SPANS[span] }, now),
     readStandings(db, attachments.subscribers(), subscriber),
+    backlogAgeOf(db, subscriber, now),
     readGaps(
       db,
       asked.map((name) => ({ topic: name, subscriber })),
@@ -133,6 +139,7 @@ export async function readSubscriberHealth(
   return {
     generatedAt: found.generatedAt,
     items: [standing],
+    waitsForSeconds: waitsForMs === null ? null : tenths(waitsForMs / SECOND),
     subscriber,
     topic: topic ?? null,
     topics,

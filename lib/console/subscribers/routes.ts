@@ -64,7 +64,7 @@ const ELSEWHERE = {
 const DELIVERING = {
   subscriber: 'accounting',
   inCatalog: true,
-  topics: { listed: 2, attached: 2 },
+  topics: { listed: 2, attached: 2, standIns: 0 },
   place: 'elsewhere',
   host: 'accounting.example.com',
   state: 'delivering',
@@ -148,6 +148,7 @@ export const showSubscriber = operatorRoute({
       answer: answered({
         generatedAt: '2026-02-21T09:31:00.000Z',
         items: [DELIVERING],
+        waitsForSeconds: null,
         subscriber: 'accounting',
         topic: null,
         topics: ['invoice.issued', 'payment.captured'],

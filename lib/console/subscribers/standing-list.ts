@@ -55,20 +55,28 @@ export function standingList({ items, generatedAt: now }: SubscriberStandings): 
   };
 }
 
-/** Where it runs: `here`, `at ledger.example.com`, `not attached`; and how many topics are not attached. */
+/** Where it runs: `here`, `at ledger.example.com`, `a stand-in`, `not attached`; and how many topics of it do not. */
 export function placeWords({ place, host, topics, inCatalog }: SubscriberStanding): string {
   if (!inCatalog) return 'not in this release’s catalog';
   if (place === 'unattached') return 'not attached';
+  const { listed, attached, standIns } = topics;
+  if (standIns > 0 && standIns === attached) return 'a stand-in';
   const where = host === null ? 'here' : `at ${host}`;
-  return topics.attached === topics.listed
-    ? where
-    : `${where}, ${count(topics.attached)} of ${count(topics.listed)} topics`;
+  const own = attached - standIns;
+  return [
+    where,
+    own < listed && `${count(own)} of ${count(listed)} topics`,
+    standIns > 0 && `a stand-in has ${count(standIns)}`,
+  ]
+    .filter(Boolean)
+    .join(', ');
 }
 
 type Look = readonly [tone: string, icon: Phrase['html'], style: Style, mark: string];
 
-const LOOKS: Readonly<Record<SubscriberStanding['state'], Look>> = {
+const LOOKS: Readonly<Record<StateWord, Look>> = {
   delivering: ['ok-t', CHECK_ICON, 'green', '✓'],
+  ready: ['', CHECK_ICON, 'dim', '·'],
   failing: ['fail-t', RETRY_ICON, 'yellow', '!'],
   outage: ['dead-t', SILENT_ICON, 'red', '✗'],
   paused: ['fail-t', PAUSE_ICON, 'yellow', '!'],
@@ -76,10 +84,23 @@ const LOOKS: Readonly<Record<SubscriberStanding['state'], Look>> = {
 };
 
 /** The state by a shape, a word and a colour. */
-export function statePhrase({ state }: Pick<SubscriberStanding, 'state'>): Phrase {
-  const [tone, icon, style, mark] = LOOKS[state];
-  return { html: html`<span class="state ${tone}">${icon}${state}</span>`, text: `${mark} ${state}`, style };
+export function statePhrase(one: Pick<SubscriberStanding, 'state' | 'lastDeliveredAt'>): Phrase {
+  const word = stateWord(one);
+  const [tone, icon, style, mark] = LOOKS[word];
+  return { html: html`<span class="state ${tone}">${icon}${word}</span>`, text: `${mark} ${word}`, style };
 }
+
+/** Its state in a word: who was never delivered anything, and has no trouble, is ready. */
+export function stateWord({
+  state,
+  lastDeliveredAt,
+}: Pick<SubscriberStanding, 'state' | 'lastDeliveredAt'>): StateWord {
+  return state === 'delivering' && lastDeliveredAt === null ? 'ready' : state;
+}
+
+/** In the order of the list. */
+export const STATE_WORDS = ['outage', 'failing', 'paused', 'delivering', 'ready', 'unattached'] as const;
+type StateWord = (typeof STATE_WORDS)[number];
 
 /** Until when its limit holds deliveries back, and how long that is. @returns null where it does not. */
 export function limitPhrase({ limited }: SubscriberStanding, now: string): Phrase | null {

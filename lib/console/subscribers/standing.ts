@@ -26,9 +26,10 @@ const fields = {
     z.boolean().meta({ description: 'Whether this release’s catalog lists it for any topic.' }),
   ),
   topics: computed(
-    z
-      .object({ listed: shape.count, attached: shape.count })
-      .meta({ description: 'Its topics in the catalog, and those that it is attached to here.' }),
+    z.object({ listed: shape.count, attached: shape.count, standIns: shape.count }).meta({
+      description:
+        'Its topics in the catalog, those that it is attached to here, and those of them that a stand-in has in its place, which only the embedded mode has.',
+    }),
   ),
   place: computed(
     z.enum(['here', 'elsewhere', 'unattached']).meta({
@@ -151,11 +152,14 @@ function standingOf(
   const parts = attached.filter(({ name }) => name === subscriber);
   const listed = topicsOf(subscriber);
   const handled = listed.filter((topic) => parts.some(({ handlers }) => handlers.has(topic)));
+  const played = handled.filter((topic) =>
+    parts.some(({ place, handlers }) => place === 'journal' && handlers.has(topic)),
+  );
   const elsewhere = parts.find(({ place }) => place === 'elsewhere');
   return {
     ...found,
     inCatalog: listed.length > 0,
-    topics: { listed: listed.length, attached: handled.length },
+    topics: { listed: listed.length, attached: handled.length, standIns: played.length },
     place: elsewhere ? 'elsewhere' : parts.length > 0 ? 'here' : 'unattached',
     host: elsewhere?.host ?? null,
     state: stateOf({ ...found, isHalted }, handled),

@@ -4,7 +4,7 @@ import { actionForm, mayReplay, missingReplayScope } from '../kit/actions.ts';
 import { listTable } from '../kit/document.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { eventsPath, timersPath } from '../kit/links.ts';
+import { timersPath } from '../kit/links.ts';
 import { cursorPager } from '../kit/pager.ts';
 import { card, emptyCard } from '../kit/sections.ts';
 import { shortId } from '../kit/words.ts';
@@ -17,8 +17,7 @@ const REFRESH_SECONDS = 15;
 export function timersPage(view: TimerList, context: PageContext): Html {
   const { items, filters, generatedAt, nextCursor } = view;
   const isFiltered = filters.topic !== null || filters.timerKey !== null;
-  const content = html`<p class="back"><a href="${eventsPath()}">← Events</a></p>
-    ${heading({
+  const content = html`${heading({
       title: 'Timers',
       lead: 'Events that happen later, the next one first.',
       live: liveness(generatedAt, REFRESH_SECONDS, context.url),
@@ -43,7 +42,7 @@ export function timersPage(view: TimerList, context: PageContext): Html {
           )
     }
     ${cursorPager(nextCursor, context.url)}`;
-  return layout({ title: 'Timers', section: 'events', refreshSeconds: REFRESH_SECONDS, content }, context);
+  return layout({ title: 'Timers', section: 'timers', refreshSeconds: REFRESH_SECONDS, content }, context);
 }
 
 function filter(name: string, label: string, value: string | null): Html {

@@ -24,6 +24,7 @@ export async function findRefused(db: Database, query: WebhookQuery, now?: Date)
   return row!.found;
 }
 
+// The newest of the times is that of the last refusal: `last_at` of earlier releases is that of the write, some seconds later.
 // A day has a row for each pair of provider and reason, of which there are some fifty, with 20 times at most.
 const REFUSED = `
   with clock as materialized (
@@ -42,7 +43,7 @@ const REFUSED = `
   ),
   by_reason as (
     select provider, reason, coalesce(sum(count) filter (where day = clock.today), 0) as today,
-      sum(count) as last_30_days, max(last_at) as last_at
+      sum(count) as last_30_days, max(coalesce(recent_at[1], last_at)) as last_at
     from clock, refused group by provider, reason
   )
   select json_build_object(

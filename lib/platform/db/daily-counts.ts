@@ -105,14 +105,16 @@ function addTo({ table, columns }: CountsTable): string {
   const names = columns.join(', ');
   return `
   insert into ${table} as known (${names}, day, count, last_at, recent_at)
-  select one, other, (clock_timestamp() at time zone 'utc')::date, count, clock_timestamp(), array(
-    select to_timestamp(ms::float8 / 1000) from jsonb_array_elements_text("recentMs") as ms
-    order by ms::float8 desc
-  )
-  from jsonb_to_recordset($1::text::jsonb) as gathered (one text, other text, count bigint, "recentMs" jsonb)
+  select one, other, (clock_timestamp() at time zone 'utc')::date, count, recent_at[1], recent_at
+  from jsonb_to_recordset($1::text::jsonb) as gathered (one text, other text, count bigint, "recentMs" jsonb), lateral (
+    select array(
+      select to_timestamp(ms::float8 / 1000) from jsonb_array_elements_text("recentMs") as ms
+      order by ms::float8 desc
+    ) as recent_at
+  ) as times
   order by one, other
   on conflict (${names}, day) do update set
-    count = known.count + excluded.count, last_at = excluded.last_at, recent_at = array(
+    count = known.count + excluded.count, last_at = greatest(known.last_at, excluded.last_at), recent_at = array(
       select distinct at from unnest(known.recent_at || excluded.recent_at) as at order by at desc limit ${RECENT}
     )`;
 }

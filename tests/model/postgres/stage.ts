@@ -262,6 +262,7 @@ const EMPTIED = [
   'error_groups',
   'backlog',
   'throughput',
+  'throughput_minutes',
   'reserved_positions',
   'model.choices',
   'model.effects',
