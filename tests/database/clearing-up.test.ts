@@ -128,6 +128,7 @@ describe('a replay over topics', () => {
     });
     expect(wordsOf(page.text)).toContain('Replay of several topics to ledger');
     expect(wordsOf(page.text)).toContain('Replayed: 6 of 6 delivered');
+    expect(wordsOf(page.text)).toContain('Went to 4 payment.captured to ledger 2 payment.refunded to ledger');
     expect(await contradictions(bus.db)).toEqual([]);
   });
 

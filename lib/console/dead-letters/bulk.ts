@@ -51,7 +51,7 @@ export function bulkForm(list: Html, { isBulk, isReplayable = true, one }: Bulk)
       >
       <button class="btn sm quiet" type="button" data-js data-clear>Clear selection</button>
       <button class="btn sm" formaction="${HOME}/dismiss">Dismiss ${selected}…</button>
-      ${isReplayable && html`<button class="btn sm primary" data-bulk-button>Replay ${selected}…</button>`}
+      ${isReplayable && html`<button class="btn sm primary" data-bulk-button="${selected}">Replay ${selected}…</button>`}
     </div>
   </form>`;
 }

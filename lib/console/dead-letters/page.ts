@@ -102,13 +102,13 @@ function actionsOnAll(
   // A time alone ends where the list does.
   const end = isOfTime ? generatedAt : null;
   const request = { topic, subscriber, group, q, since: since ?? ALL_TIME, until: end };
-  return html`<p class="acts">
+  return html`<div class="acts choices">
     <a class="btn sm" href="${dismissPath(request)}">Dismiss all ${count(total)} that match…</a>
     ${
       groups.some((one) => mayBeReplayed(one, context)) &&
       html`<a class="btn sm" href="${replayPath(request)}">Replay all ${count(total)} that match…</a>`
     }
-  </p>`;
+  </div>`;
 }
 
 function lettersTable({ items, generatedAt }: DeadLetterPage, context: PageContext): Html {

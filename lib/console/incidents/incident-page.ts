@@ -86,7 +86,12 @@ function asideIncidentPage(view: IncidentView, context: PageContext): Html {
 function actions(view: IncidentView, context: PageContext): Html | null {
   if (!mayReplay(context.operator) || view.state === 'closed') return null;
   return html`<div class="acts choices">
-    ${acknowledgeForm(view, context)} ${view.owed > 0 && dismissForm(view, context)}
+    ${acknowledgeForm(view, context)}
+    ${
+      view.lanes.length > 1 &&
+      html`<a class="btn sm" href="${incidentPath(view.incidentId)}/skip">Skip all that hold its lanes…</a>`
+    }
+    ${view.owed > 0 && dismissForm(view, context)}
     ${!view.inCatalog && view.topic !== null && retireLink(view.subscriber, view.topic)}
   </div>`;
 }
@@ -159,19 +164,12 @@ function lanesSection(view: IncidentView, context: PageContext): Html | null {
     id: 'lanes',
     title: titleOf('Blocked lanes', lanes.length, blockedLanes, countOfLanes),
     hint: 'A lane is a subscriber’s deliveries in order. While its first delivery fails, the others wait behind it.',
-    content: html`${
-      lanes.length > 1 &&
-      mayReplay(context.operator) &&
-      html`<p class="acts">
-        <a class="btn sm" href="${incidentPath(view.incidentId)}/skip">Skip all that hold these lanes…</a>
-      </p>`
-    }
-    ${card(
+    content: card(
       listTable(laneList(view), {
         actions: ({ deliveryId, orderingKey }) =>
           mayReplay(context.operator) && actionForm('skip', { deliveryId }, { of: orderingKey }, context),
       }),
-    )}`,
+    ),
   });
 }
 

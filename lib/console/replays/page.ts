@@ -5,7 +5,7 @@ import { CLOCK_ICON, RETRY_ICON } from '../kit/icons.ts';
 import { timeAndAgo } from '../kit/instants.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { deadLetterPath, replayedPath, replaysPath, topicPath } from '../kit/links.ts';
-import { operationPage, reviewLink, stopForm } from '../kit/operation-pages.ts';
+import { operationPage, reviewLink, stopForm, topicCounts } from '../kit/operation-pages.ts';
 import type { Kind } from '../kit/operation-pages.ts';
 import { progressCard } from '../kit/progress.ts';
 import { count } from '../kit/words.ts';
@@ -56,6 +56,9 @@ export function replayPage(view: ReplayProgress, context: PageContext): Html {
     facts: [
       topic !== null && ['Topic', html`<a class="mono" href="${topicPath(topic)}">${topic}</a>`],
       selected.length > 0 && selected.length <= MOST_LINKED && ['Deliveries', selected.map(deliveryLink)],
+      topic === null &&
+        view.recipients !== null &&
+        view.recipients.length > 0 && ['Went to', topicCounts(view.recipients)],
       pace !== null && ['Pace', `${count(pace.perMinute)} a minute`],
       ['Matched', count(view.matched)],
       ['Replayed', count(replayed)],

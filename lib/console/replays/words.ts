@@ -41,9 +41,13 @@ function subscriptionWarnings({ subscriptions, generatedAt }: ReplayPreview): Wa
   return Object.entries(SHARED).flatMap(([trouble, [are, then]]) => {
     const those = subscriptions.filter((one) => troubleOf(one) === trouble);
     return those.length > MOST_WARNINGS
-      ? [[`${count(those.length)} of ${count(subscriptions.length)} subscriptions ${are}.`, then] as const]
+      ? [[`${shareWords(those.length, subscriptions.length)} ${are}.`, then] as const]
       : those.map((one) => subscriptionWarning(one, generatedAt));
   });
+}
+
+function shareWords(some: number, all: number): string {
+  return some === all ? `All ${count(all)} subscriptions` : `${count(some)} of ${count(all)} subscriptions`;
 }
 
 /** What a replay to a subscription would wait for or fail of; null for nothing. */

@@ -217,7 +217,7 @@ function countSelected() {
     const number = boxes.filter((box) => box.checked).length;
     find('[data-selected]', list).textContent = `${number} selected`;
     const button = find('[data-bulk-button]', list);
-    if (button) button.textContent = `Replay ${number} selected…`;
+    if (button) button.textContent = `Replay ${number} ${button.dataset.bulkButton}…`;
     find('[data-all]', list).checked = number > 0 && number === boxes.length;
   }
 }
