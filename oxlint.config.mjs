@@ -75,6 +75,7 @@ export const LAYERS = [
   ['lib/platform/config.ts'],
   [
     'lib/platform/alert-settings.ts',
+    'lib/platform/operator-settings.ts',
     'lib/platform/remote-producers.ts',
     'lib/platform/remote-subscribers.ts',
     'lib/platform/webhook-settings.ts',
@@ -83,6 +84,7 @@ export const LAYERS = [
   [
     'lib/platform/answer.ts',
     'lib/platform/said.ts',
+    'lib/platform/directory-roles.ts',
     'lib/platform/environment.ts',
     'lib/platform/origin-pattern.ts',
     'lib/platform/lifetime.ts',
@@ -100,6 +102,7 @@ export const LAYERS = [
     'lib/platform/nearest.ts',
     'lib/platform/once-for.ts',
     'lib/platform/schemes',
+    'lib/platform/scopes.ts',
     'lib/platform/storable.ts',
     'lib/platform/trace-context.ts',
     'lib/platform/version.ts',

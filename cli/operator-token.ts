@@ -3,6 +3,7 @@ import * as z from 'zod';
 
 import { readConfig } from '../lib/platform/config.ts';
 import type { OperatorSettings } from '../lib/platform/config.ts';
+import { SCOPES } from '../lib/platform/scopes.ts';
 import { SECOND, msOf } from '../lib/platform/time.ts';
 
 /** A token's claims. */
@@ -45,8 +46,7 @@ export function operatorSettings(secret?: string): OperatorSettings {
 
 /** Makes a link to the console that signs a developer in, once. @returns the console without a link where none can be made. */
 export async function signInUrl(url: string): Promise<string> {
-  const scope = 'event-bus:read event-bus:replay event-bus:reveal event-bus:erase';
-  const token = await mintToken({ sub: 'developer', scope, expires: '8h' });
+  const token = await mintToken({ sub: 'developer', scope: SCOPES.join(' '), expires: '8h' });
   return (token !== null && (await signInLink(url, token))) || `${url}/platform/event-bus`;
 }
 

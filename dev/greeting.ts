@@ -27,7 +27,7 @@ export function greeting(
         .join(', ')}`,
     ],
     ['cron', 'GET /api/cron/relay'],
-    ['operators', 'GET /platform/event-bus and the pages below it'],
+    ['operators', `GET /platform/event-bus and the pages below it, ${signInWords(standIns)}`],
     ['chat', `POST /api/chat, ${chatWords(standIns)}`],
     ['mail', `from POST /api/inquiry and notifications, ${mailWords(standIns)}`],
     ['health', 'GET /api/health'],
@@ -88,6 +88,11 @@ function relayWords(): string {
 function chatWords({ chat }: StandIns): string {
   if (chat) return 'answered by a stand-in (to use Anthropic, set ANTHROPIC_API_KEY)';
   return config().chat.apiKey ? 'answered by Anthropic' : 'answers 503 until ANTHROPIC_API_KEY is set';
+}
+
+function signInWords({ directory }: StandIns): string {
+  if (directory !== null) return 'with a stand-in directory (to use your own, set OPERATOR_OIDC_ISSUER)';
+  return config().operators.directory ? 'with your directory, or with a token' : 'with a token';
 }
 
 function mailWords({ mailUrl }: StandIns): string {

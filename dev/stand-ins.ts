@@ -1,5 +1,6 @@
 import { TEST_SECRET } from '../lib/edge/turnstile.ts';
 import { readConfig } from '../lib/platform/config.ts';
+import { startDirectory } from './stand-ins/directory.ts';
 import { startMessagesApi } from './stand-ins/messages-api.ts';
 import { startSendGrid } from './stand-ins/sendgrid.ts';
 import type { SendGridStandIn } from './stand-ins/sendgrid.ts';
@@ -10,20 +11,22 @@ export interface StandIns {
   readonly chat: boolean;
   /** The page with the sent mails; null when a real key is set. */
   readonly mailUrl: string | null;
+  /** The directory that operators sign in with; null where a real one is set. */
+  readonly directory: string | null;
   /** The mails sent to the stand-in, oldest first. */
   readonly mails: () => { readonly to: string; readonly subject: string }[];
 }
 
-export const NO_STAND_INS: StandIns = { chat: false, mailUrl: null, mails: () => [] };
+export const NO_STAND_INS: StandIns = { chat: false, mailUrl: null, directory: null, mails: () => [] };
 
 /**
  * Starts a stand-in for each hosted service without a key, and for Turnstile with one of Cloudflare's secrets for tests,
  * and points the functions at it.
  *
- * @param port for the page with the mails, if it is free.
+ * @param port for the page with the mails, if it is free, and the next one for the directory.
  */
 export async function startStandIns(port: number): Promise<StandIns> {
-  const { standIns, chat, turnstile } = readConfig();
+  const { standIns, chat, turnstile, operators } = readConfig();
   if (!standIns) return NO_STAND_INS;
   if (!chat.apiKey) {
     const messages = await startMessagesApi({ port: 0 });
@@ -40,9 +43,14 @@ export async function startStandIns(port: number): Promise<StandIns> {
     process.env['ADMIN_EMAIL'] ??= 'post@solvik.example.no';
     process.env['FROM_EMAIL'] ??= 'ikke-svar@solvik.example.no';
   }
+  const directory = operators.directory
+    ? null
+    : await listenNear(port && port + 1, (free) => startDirectory({ port: free }));
+  Object.assign(process.env, directory?.variables);
   return {
     chat: !chat.apiKey,
     mailUrl: mail?.url ?? null,
+    directory: directory?.issuer ?? null,
     mails: () =>
       (mail?.mails ?? []).map(({ personalizations, subject }) => ({
         to: personalizations.flatMap(({ to }) => to.map(({ email }) => email)).join(', '),

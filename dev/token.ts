@@ -7,20 +7,13 @@ import { mintToken, operatorSettings, signInLink } from '../cli/operator-token.t
 import { runProgram } from '../cli/program.ts';
 import { ago } from '../lib/console/kit/replay-request.ts';
 import type { OperatorSettings } from '../lib/platform/config.ts';
-import type { Scope } from '../lib/platform/http/operation.ts';
+import { SCOPES } from '../lib/platform/scopes.ts';
 import { SECOND, msOf } from '../lib/platform/time.ts';
 
 const USAGE = `npm run token -- [--sub kari] [--scope "event-bus:read event-bus:replay"] [--expires 8h]
 
 Mints an operator’s token with OPERATOR_JWT_SECRET, or with the secret that npm start generated. Where the server of
 POSTBUD_URL or the local one answers, a link follows that signs a browser in with it, once.`;
-
-const SCOPES: readonly Scope[] = [
-  'event-bus:read',
-  'event-bus:replay',
-  'event-bus:reveal',
-  'event-bus:erase',
-];
 
 /** `npm run token`. */
 await runProgram({

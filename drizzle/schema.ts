@@ -1444,8 +1444,9 @@ export const erasedEvents = pgTable(
 );
 
 /**
- * Tokens behind sign-in links that nobody has used. The key to each is the code in its link, of which this has only a
- * hash: who reads the table can sign in with none of them.
+ * Tokens behind sign-in links that nobody has used, sign-ins under way, and sessions of people whom the directory has
+ * signed in. The key to each is the code in its link or in the browser's cookie, of which this has only a hash: who reads
+ * the table can sign in with none of them.
  */
 export const signInCodes = pgTable('sign_in_codes', {
   hash: bytes('hash').primaryKey(),

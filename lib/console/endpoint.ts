@@ -9,9 +9,12 @@ import { Problem, problemResponse } from '../platform/http/problem.ts';
 import type { VisitorLimits } from '../platform/http/visit.ts';
 import { logError } from '../platform/log.ts';
 import type { Limit } from '../platform/rate-limit/limiter.ts';
-import { authenticate, requireOwnPage, requireScope, sessionToken } from './access/authenticate.ts';
+import { authenticate, requireOwnPage, requireScope } from './access/authenticate.ts';
 import { bouncePage } from './access/bounce.ts';
+import { sessionToken } from './access/cookies.ts';
 import { signInPage } from './access/page.ts';
+import { directoryIn } from './access/refusal.ts';
+import { HANDLE } from './access/sealed-notes.ts';
 import { readCarried, readUnsent } from './access/unsent.ts';
 import { databaseAwaySince, withDatabase } from './kit/database-away.ts';
 import type { FormOf } from './kit/form-of.ts';
@@ -155,7 +158,7 @@ async function answer(asked: Asked, { route, parameters }: PlaceAt, requestId: s
   }
   if (mayHaveLeftCookieBehind(asked)) return bounce(asked);
   if (asked.isShownAgain) asked.unsent = await readCarried(request);
-  const operator = await admit(asked, route);
+  const operator = await admit(asked, route, requestId);
   const { forms, followed } = asked.wantsHtml ? await declaration.actions() : NO_ACTIONS;
   const follow = asked.wantsHtml ? followIn(url, followed) : null;
   const isAction = route.method !== 'get';
@@ -178,10 +181,13 @@ async function answer(asked: Asked, { route, parameters }: PlaceAt, requestId: s
 }
 
 /** @throws Problem as `authenticate` and `requireScope` do. A form is kept then. */
-async function admit(asked: Asked, route: OperatorRoute): Promise<Operator> {
+async function admit(asked: Asked, route: OperatorRoute, requestId: string): Promise<Operator> {
   const { declaration, request } = asked;
+  const { bus } = declaration;
   try {
-    const operator = await authenticate(request, declaration.settings());
+    const operator = await authenticate(request, declaration.settings(), (read) =>
+      withDatabase(bus, { requestId, isAction: false }, async (own) => await read(await own.database())),
+    );
     asked.operator = operator;
     requireScope(operator, route.access);
     return operator;
@@ -200,7 +206,15 @@ function problemAnswer(asked: Asked, problem: Problem, requestId: string): Respo
     // Who has no token, or no longer a valid one, made no mistake, so the form shows no error.
     const isMistake = status === 403 || (code !== 'unauthorized' && !unsent);
     const wrong = isMistake ? detail : null;
-    return pageResponse(signInPage({ next: nextAfter(asked), problem: wrong, unsent }), problem);
+    const page = signInPage({
+      next: nextAfter(asked),
+      directory: directoryIn(asked.declaration.settings),
+      problem: wrong,
+      isOfDirectory: HANDLE.test(sessionToken(request) ?? ''),
+      anew: status === 403,
+      unsent,
+    });
+    return pageResponse(page, problem);
   }
   const title = STATUS_CODES[status] ?? `${status}`;
   const context = asked.operator && contextOf(asked, asked.operator, null);

@@ -9,15 +9,16 @@ import {
 } from './environment.ts';
 import type { Environment } from './environment.ts';
 import { mailSettings } from './mail-settings.ts';
+import { operatorSettings } from './operator-settings.ts';
 import { readOrigin } from './origin-pattern.ts';
 import { remoteProducers } from './remote-producers.ts';
 import { limitSettings, remoteSubscribers, subscriberVariables } from './remote-subscribers.ts';
-import { SECOND, msOf } from './time.ts';
 import { paymentSenders, reconciliationSettings, webhookSettings } from './webhook-settings.ts';
 
 export type { AlertSettings } from './alert-settings.ts';
 export { InvalidConfiguration, readable } from './environment.ts';
 export type { MailSettings } from './mail-settings.ts';
+export type { DirectorySettings, OperatorSettings } from './operator-settings.ts';
 export type { RemoteProducer } from './remote-producers.ts';
 export type { RemoteSubscriber } from './remote-subscribers.ts';
 export {
@@ -127,7 +128,7 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
       return redis(env);
     },
     get operators() {
-      return operators(env);
+      return operatorSettings(env);
     },
     webhooks: webhookSettings(source),
     reconciliations: reconciliationSettings(source),
@@ -282,42 +283,4 @@ function tracing(env: Environment): TracingSettings | undefined {
     sampler: env.OTEL_TRACES_SAMPLER ?? 'parentbased_always_on',
     ratio: env.OTEL_TRACES_SAMPLER_ARG ?? 1,
   };
-}
-
-/** How operators' tokens are verified. */
-export type OperatorSettings = {
-  readonly issuer: string;
-  readonly audience: string;
-  /** The longest that a token is accepted after it was issued, whatever its own expiry says. */
-  readonly maxAgeSeconds: number;
-} & (
-  | { readonly kind: 'secret'; readonly secret: Uint8Array }
-  | { readonly kind: 'jwks'; readonly url: string }
-  | { readonly kind: 'none' }
-);
-
-function operators(env: Environment): OperatorSettings {
-  const expected = {
-    issuer: env.OPERATOR_JWT_ISSUER ?? 'postbud',
-    audience: env.OPERATOR_JWT_AUDIENCE ?? 'postbud-operators',
-    maxAgeSeconds: msOf(env.OPERATOR_TOKEN_MAX_AGE ?? '24h') / SECOND,
-  };
-  if (env.OPERATOR_JWT_SECRET && env.OPERATOR_JWKS_URL) {
-    throw new InvalidConfiguration('OPERATOR_JWKS_URL', 'must not be set when OPERATOR_JWT_SECRET is');
-  }
-  if (env.OPERATOR_JWKS_URL) {
-    for (const variable of ['OPERATOR_JWT_ISSUER', 'OPERATOR_JWT_AUDIENCE'] as const) {
-      // Without them any token of that key server would be accepted, even one issued for another service.
-      if (!env[variable]) {
-        const claim = variable === 'OPERATOR_JWT_ISSUER' ? 'iss' : 'aud';
-        throw new InvalidConfiguration(
-          variable,
-          `must be set when OPERATOR_JWKS_URL is, to the ${claim} of the key server’s tokens`,
-        );
-      }
-    }
-    return { ...expected, kind: 'jwks', url: env.OPERATOR_JWKS_URL };
-  }
-  if (!env.OPERATOR_JWT_SECRET) return { ...expected, kind: 'none' };
-  return { ...expected, kind: 'secret', secret: new TextEncoder().encode(env.OPERATOR_JWT_SECRET) };
 }

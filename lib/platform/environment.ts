@@ -155,6 +155,16 @@ export const variables = z.object({
   OPERATOR_JWKS_URL: httpUrl,
   OPERATOR_JWT_ISSUER: optional(z.string()),
   OPERATOR_JWT_AUDIENCE: optional(z.string()),
+  // Not as other URLs: a directory on this machine may do without HTTPS, anywhere.
+  OPERATOR_OIDC_ISSUER: optional(
+    z.url({
+      protocol: /^https?$/,
+      error: 'must be the issuer of the directory, for example https://login.example.no/realms/kommune',
+    }),
+  ),
+  OPERATOR_OIDC_CLIENT_ID: optional(z.string().trim()),
+  OPERATOR_OIDC_CLIENT_SECRET: optional(z.string().trim()),
+  OPERATOR_OIDC_ROLES: optional(z.string()),
   OPERATOR_TOKEN_MAX_AGE: optional(
     z
       .string()

@@ -9,6 +9,8 @@ import { text as textOf } from 'node:stream/consumers';
 
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 
+import { startDirectory } from '../../dev/stand-ins/directory.ts';
+import type { DirectoryStandIn } from '../../dev/stand-ins/directory.ts';
 import { startMessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import type { MessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
@@ -42,6 +44,7 @@ let connection: Connection;
 let accounting: Server;
 let api: MessagesApi;
 let sendgrid: SendGridStandIn;
+let directory: DirectoryStandIn;
 let server: LocalServer;
 let target: Target;
 /** The operations that have answered with success. */
@@ -52,6 +55,7 @@ beforeAll(async () => {
   accounting = await startAccounting();
   api = await startMessagesApi();
   sendgrid = await startSendGrid();
+  directory = await startDirectory();
   const databaseUrl = await createDatabase(inject('postgresUrl'));
   const webhookSecret = secret();
   server = await startLocalServer({
@@ -68,6 +72,7 @@ beforeAll(async () => {
     FROM_EMAIL: 'noreply@example.no',
     CRON_SECRET: randomBytes(18).toString('base64url'),
     OPERATOR_JWT_SECRET: OPERATOR_SECRET,
+    ...directory.variables,
     KICK_SECRET: webhookSecret,
     PRODUCER_BOOKINGS_SECRET: webhookSecret,
     WEBHOOK_IDENTITYPROVIDER_SECRET: webhookSecret,
@@ -82,7 +87,7 @@ afterAll(async () => {
   await connection?.close();
   await server?.stop();
   accounting?.close();
-  await Promise.all([api?.close(), sendgrid?.close()]);
+  await Promise.all([api?.close(), sendgrid?.close(), directory?.close()]);
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -298,6 +303,24 @@ describe('a request that no example can be', () => {
     }
   });
 
+  test('a sign-in with the directory is answered as described, from its beginning to the session', async () => {
+    const begun = await send(target, operationOf('signInWithDirectory'), {
+      parameters: [{ place: 'header', parameter: 'Sec-Fetch-Site', text: 'same-origin' }],
+      contentType: JSON_TYPE,
+      body: {},
+    });
+    const cookie = begun.headers.get('set-cookie')?.split(';')[0] ?? '';
+    const { faults, body } = await faultsOf(operationOf('signInWithDirectory'), begun);
+    const chosen = new URL((body as { url: string }).url.replace('/authorize', '/signed-in'));
+    chosen.searchParams.set('person', 'Kari Nordmann, operator');
+    const there = await fetch(chosen, { redirect: 'manual' });
+    const answer = await fetch(there.headers.get('location') ?? '', {
+      headers: { cookie, accept: JSON_TYPE },
+    });
+    const finished = await faultsOf(operationOf('finishSignIn'), answer);
+    expect([begun.status, faults, answer.status, finished.faults]).toEqual([200, [], 200, []]);
+  });
+
   test('a paced replay that is under way can be stopped once', async () => {
     const operation = operationOf('stopReplay');
     const sent = {
@@ -332,7 +355,8 @@ describe('a request that no example can be', () => {
   test.each(limited)('one too many to $operationId is a 429 as described', async (operation) => {
     const parameters = parametersOf(operation);
     for (let count = 0; count < 100; count += 1) {
-      const response = await send(target, operation, { parameters, contentType: JSON_TYPE, body: '[]' });
+      const content = operation.requestBody ? { contentType: JSON_TYPE, body: '[]' } : {};
+      const response = await send(target, operation, { parameters, ...content });
       const { faults } = await faultsOf(operation, response);
       expect(faults).toEqual([]);
       if (response.status === 429) return;

@@ -227,6 +227,7 @@ describe('the destination after signing in', () => {
     `${HOME}/sign-out`,
     `${HOME}/sign-in/`,
     `${HOME}/sign-in?next=x`,
+    `${HOME}/sign-in/directory/callback?code=x&state=y`,
     `${HOME}/æ`,
     `${HOME}/\u{2028}`,
     `/platform/event-bus?q=${'x'.repeat(8000)}`,

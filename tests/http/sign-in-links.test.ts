@@ -1,7 +1,7 @@
 import { generateKeyPair, SignJWT } from 'jose';
 import { describe, expect } from 'vitest';
 
-import { CODE_LIFE_MS, makeSignInCode, readSignInCode } from '../../lib/console/access/sign-in-code.ts';
+import { keepNote, readNote } from '../../lib/console/access/sealed-notes.ts';
 import { HOME } from '../../lib/console/kit/links.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { rows } from '../support/bus.ts';
@@ -13,6 +13,8 @@ import { test } from '../support/operator-test.ts';
 import { freePort } from '../support/postgres.ts';
 
 const ORIGIN = 'https://postbud.example';
+
+const LINK_LIFE_MS = 10 * MINUTE;
 
 const consoleOf = ({ db }: Bus) => operatorFunction({ settings: operatorSettings, db: () => db });
 
@@ -36,9 +38,11 @@ async function linkFor(bus: Bus, token: string): Promise<URL> {
     body: '{}',
   });
   const { url, expiresInSeconds } = (await answer.json()) as { url: string; expiresInSeconds: number };
-  expect(expiresInSeconds).toBe(CODE_LIFE_MS / SECOND);
+  expect(expiresInSeconds).toBe(LINK_LIFE_MS / SECOND);
   return new URL(url);
 }
+
+const keepToken = (bus: Bus, text: string) => keepNote(bus.db, 'sign-in', { text, lifeMs: LINK_LIFE_MS });
 
 const codeIn = (link: URL) => link.searchParams.get('code')!;
 
@@ -83,12 +87,12 @@ describe('a sign-in link', () => {
   });
 
   test('is valid for ten minutes', async ({ bus }) => {
-    await makeSignInCode(bus.db, 'a.b.c');
+    await linkFor(bus, await operatorToken());
     const [{ seconds } = { seconds: 0 }] = await rows<{ seconds: number }>(
       bus.db,
       'select extract(epoch from expires_at - now())::int as seconds from sign_in_codes',
     );
-    expect(seconds).toBe((10 * MINUTE) / SECOND);
+    expect(seconds).toBe(LINK_LIFE_MS / SECOND);
   });
 
   test('is refused with the code of another, cut off or made up', async ({ bus }) => {
@@ -106,7 +110,7 @@ describe('a sign-in link', () => {
   test('is not used up while the key server is down', async ({ bus }) => {
     const { privateKey } = await generateKeyPair('RS256');
     const token = new SignJWT(operatorClaims()).setProtectedHeader({ alg: 'RS256' });
-    const code = await makeSignInCode(bus.db, await token.sign(privateKey));
+    const code = await keepToken(bus, await token.sign(privateKey));
     const { issuer, audience, maxAgeSeconds } = operatorSettings;
     const url = `http://127.0.0.1:${await freePort()}/`;
     const down = operatorFunction({
@@ -132,7 +136,7 @@ describe('a sign-in link', () => {
   });
 
   test('leaves neither its code nor its token in the database', async ({ bus }) => {
-    const code = await makeSignInCode(bus.db, 'a-token-that-nobody-may-read');
+    const code = await keepToken(bus, 'a-token-that-nobody-may-read');
     const [row] = await rows<{ hash: Buffer; sealed: Buffer }>(
       bus.db,
       'select hash, sealed from sign_in_codes',
@@ -144,7 +148,15 @@ describe('a sign-in link', () => {
       'a-token-that-nobody-may-read',
     ])
       expect(kept).not.toContain(secret);
-    expect(await readSignInCode(bus.db, code)).toBe('a-token-that-nobody-may-read');
+    expect(await readNote(bus.db, 'sign-in', code)).toBe('a-token-that-nobody-may-read');
+  });
+
+  test('is no session, and a session no link, under the same code', async ({ bus }) => {
+    const code = await keepToken(bus, await operatorToken());
+    expect(await readNote(bus.db, 'session', code)).toBeNull();
+    expect(await readNote(bus.db, 'sign-in-under-way', code)).toBeNull();
+    const answer = await ask(bus, HOME, { headers: { ...OWN_PAGE, cookie: `__Host-event-bus=${code}` } });
+    expect(answer.status).toBe(401);
   });
 
   test('can be made only with a valid token', async ({ bus }) => {

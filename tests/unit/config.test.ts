@@ -406,6 +406,112 @@ describe('operators', () => {
     const error = refused({ ...jwks, OPERATOR_JWT_SECRET: 'x'.repeat(32) });
     expect(error.message).toBe('OPERATOR_JWKS_URL must not be set when OPERATOR_JWT_SECRET is');
   });
+
+  const directory = {
+    OPERATOR_OIDC_ISSUER: 'https://login.example.no/realms/kommune',
+    OPERATOR_OIDC_CLIENT_ID: 'postbud',
+    OPERATOR_OIDC_CLIENT_SECRET: 'a-secret',
+    OPERATOR_OIDC_ROLES: 'Drift=event-bus:read',
+  };
+
+  test('operators have a directory alone, or beside a secret or a key server', () => {
+    const expected = {
+      issuer: 'https://login.example.no/realms/kommune',
+      clientId: 'postbud',
+      clientSecret: 'a-secret',
+      roles: new Map([['Drift', ['event-bus:read']]]),
+    };
+    for (const [kind, others] of [
+      ['none', {}],
+      ['secret', { OPERATOR_JWT_SECRET: 'x'.repeat(32) }],
+      ['jwks', jwks],
+    ] as const)
+      expect(readConfig({ ...directory, ...others }).operators).toMatchObject({ kind, directory: expected });
+  });
+
+  test.each(Object.keys(directory))('a directory without %s is refused', (variable) => {
+    const error = refused({ ...directory, [variable]: '' });
+    expect(error.variable).toBe(variable);
+    expect(error.message).toMatch(/ must be set when OPERATOR_OIDC_(ISSUER|CLIENT_ID) is$/);
+  });
+
+  test('the roles of a directory have spaces, slashes, colons, ids and equals signs in their names', () => {
+    const roles = [
+      '/drift/vakt=event-bus:read event-bus:replay',
+      ' Vakt og drift = event-bus:read  event-bus:reveal ',
+      'solvik:bus.read=event-bus:read',
+      '7d1c4f0a-9a53-4b6e-8c55-3f9f6b2e1c11=event-bus:erase',
+      'CN=Drift=event-bus:read',
+    ].join(',');
+    expect(readConfig({ ...directory, OPERATOR_OIDC_ROLES: roles }).operators.directory?.roles).toEqual(
+      new Map([
+        ['/drift/vakt', ['event-bus:read', 'event-bus:replay']],
+        ['Vakt og drift', ['event-bus:read', 'event-bus:reveal']],
+        ['solvik:bus.read', ['event-bus:read']],
+        ['7d1c4f0a-9a53-4b6e-8c55-3f9f6b2e1c11', ['event-bus:erase']],
+        ['CN=Drift', ['event-bus:read']],
+      ]),
+    );
+  });
+
+  const ID = '9122040d-6c67-4c5b-b112-36a304b66dad';
+
+  test.each([
+    ['OPERATOR_OIDC_ISSUER', 'login.example.no', 'must be the issuer of the directory, for example https://'],
+    ['OPERATOR_OIDC_ISSUER', 'http://login.example.no', 'must be a URL that starts with https://; http://'],
+    [
+      'OPERATOR_OIDC_ISSUER',
+      'http://localhost.example.no',
+      'must be a URL that starts with https://; http://',
+    ],
+    ['OPERATOR_OIDC_ISSUER', 'https://kari@login.example.no', 'must not contain a user'],
+    ['OPERATOR_OIDC_ISSUER', 'https://login.example.no/?realm=x', 'must be a URL without ? and #'],
+    [
+      'OPERATOR_OIDC_ISSUER',
+      'https://login.example.no/.well-known/openid-configuration',
+      'must end before /.well-known/openid-configuration',
+    ],
+    ...[
+      'common/v2.0',
+      'organizations/v2.0',
+      '{tenantid}/v2.0',
+      'solvik.example.no/v2.0',
+      ID,
+      `${ID}/v2.0/`,
+    ].map((path): [string, string, string] => [
+      'OPERATOR_OIDC_ISSUER',
+      `https://login.microsoftonline.com/${path}`,
+      'must name your tenant by its id, https://login.microsoftonline.com/<tenant id>/v2.0',
+    ]),
+    ['OPERATOR_OIDC_ROLES', 'Drift', 'entry 1 has no ='],
+    ['OPERATOR_OIDC_ROLES', 'Drift=event-bus:read,', 'entry 2 has no ='],
+    ['OPERATOR_OIDC_ROLES', '=event-bus:read', 'entry 1 has no role before its ='],
+    ['OPERATOR_OIDC_ROLES', 'Drift=', 'entry 1 has no scope after its ='],
+    [
+      'OPERATOR_OIDC_ROLES',
+      'Innsyn=event-bus:read,Drift=event-bus:replya',
+      'entry 2 has an unknown scope; did you mean event-bus:replay?',
+    ],
+    [
+      'OPERATOR_OIDC_ROLES',
+      'Drift=everything',
+      'entry 1 has an unknown scope; the scopes are event-bus:read,',
+    ],
+    ['OPERATOR_OIDC_ROLES', 'A=event-bus:read,A=event-bus:erase', 'entry 2 names a role for the second time'],
+    ['OPERATOR_OIDC_ROLES', 'Drift=event-bus:replay', 'no role has event-bus:read'],
+  ])('a directory with %s=%s is refused', (variable, value, must) => {
+    const error = refused({ ...directory, [variable]: value });
+    expect(error.variable).toBe(variable);
+    expect(error.message).toContain(must);
+  });
+
+  test.each(['http://localhost:8080/realms/x', 'http://127.0.0.1:9000', 'http://[::1]:9000'])(
+    'a directory on this machine may do without HTTPS: %s',
+    (issuer) => {
+      const { operators } = readConfig({ ...directory, OPERATOR_OIDC_ISSUER: issuer });
+      expect(operators.directory?.issuer).toBe(issuer);
+    },
+  );
 });
 
 describe('remote subscribers', () => {

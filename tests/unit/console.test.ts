@@ -155,7 +155,7 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
       ...context,
       url: new URL('http://localhost/platform/event-bus/catalog'),
     }),
-    signIn: signInPage({ next: text, problem: text }),
+    signIn: signInPage({ next: text, directory: text, problem: text }),
     problem: problemPage(
       {
         status: 400,

@@ -304,7 +304,10 @@ describe('the claims of a token', () => {
 });
 
 describe('the place of a token', () => {
-  const ask = (headers: Record<string, string>) => authenticate(new Request(ORIGIN, { headers }), shared);
+  const ask = (headers: Record<string, string>) =>
+    authenticate(new Request(ORIGIN, { headers }), shared, async () => {
+      throw new Error('a token is read from no database');
+    });
 
   test('a token is taken from Authorization, or else from the cookie', async () => {
     const both = { ...(await cookie({ sub: 'cookie' })), ...(await bearer({ sub: 'bearer' })) };

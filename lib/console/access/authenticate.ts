@@ -1,35 +1,53 @@
-import { parse } from 'hono/utils/cookie';
-import { createRemoteJWKSet, errors, jwtVerify } from 'jose';
+import { createRemoteJWKSet, decodeJwt, jwtVerify } from 'jose';
 import type { JWTPayload, JWTVerifyOptions } from 'jose';
 
-import type { OperatorSettings } from '../../platform/config.ts';
+import type { DirectorySettings, OperatorSettings } from '../../platform/config.ts';
+import type { Database } from '../../platform/db/connect.ts';
 import type { Scope } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
+import { codeOf, log } from '../../platform/log.ts';
 import { DAY, MINUTE, SECOND } from '../../platform/time.ts';
 import type { Operator } from '../kit/operator.ts';
+import { sessionToken } from './cookies.ts';
+import { personIn, requireRole, scopesOf } from './directory-claims.ts';
+import { claimIn } from './directory-refusals.ts';
+import { verifyByDirectory } from './directory.ts';
+import { claimsByKeySet, isKeyServerDown } from './key-set.ts';
+import type { KeySet } from './key-set.ts';
+import { HANDLE } from './sealed-notes.ts';
+import { readSession, SESSION_LIFE_MS } from './session.ts';
 
-/** Holds the token of a signed-in operator. The prefix guarantees that this host set it, over HTTPS. */
-export const SESSION_COOKIE = '__Host-event-bus';
+/** Reads from the database, which is opened only for that. @throws Problem 503 `database_unavailable` */
+export type Reading = <Found>(read: (db: Database) => Promise<Found>) => Promise<Found>;
 
 /**
- * Authenticates an operator by the token in `Authorization` or, without one, in the session's cookie. Checks no scope.
+ * Authenticates an operator by the token in `Authorization` or, without one, by the session's cookie. Checks no scope.
  *
- * @throws Problem 401 without a valid token; 403 as `requireOwnPage` does, with the cookie; 503 as `verifyToken` does.
- * @see https://www.rfc-editor.org/rfc/rfc6750#section-3
+ * @throws Problem 401 without a valid token or session; 403 as `requireOwnPage` does, with the cookie; 403 and 503 as
+ * `verifyToken` and `reading` do.
  */
-export async function authenticate(request: Request, settings: OperatorSettings): Promise<Operator> {
+export async function authenticate(
+  request: Request,
+  settings: OperatorSettings,
+  reading: Reading,
+): Promise<Operator> {
   const { token, via } = tokenOf(request);
   // A browser adds the cookie to requests that other sites trigger, but never an Authorization header.
   if (via === 'cookie') requireOwnPage(request);
-  const { subject, name, scopes } = await verifyToken(token, settings);
-  return { subject, name, scopes, via };
+  if (via === 'cookie' && HANDLE.test(token))
+    return await reading(async (db) => await readSession(db, token, settings));
+  const { expiresAtSeconds: _, ...operator } = await verifyToken(token, settings, via);
+  return { ...operator, via };
 }
 
 /** @throws Problem 403 `insufficient_scope` */
-export function requireScope({ scopes }: Pick<Operator, 'scopes'>, scope: Scope): void {
+export function requireScope(
+  { scopes, isOfDirectory = false }: Pick<Operator, 'scopes' | 'isOfDirectory'>,
+  scope: Scope,
+): void {
   if (scopes.has(scope)) return;
   throw new Problem('insufficient_scope', {
-    detail: `The token lacks the scope ${scope}.`,
+    detail: isOfDirectory ? `None of your roles gives ${scope}.` : `The token lacks the scope ${scope}.`,
     headers: { 'www-authenticate': `Bearer error="insufficient_scope", scope="${scope}"` },
   });
 }
@@ -53,12 +71,7 @@ export function requireOwnPage(request: Request): void {
   throw new Problem('cross_site_request');
 }
 
-/** Reads the token of a session without verifying it. @returns undefined without a session. */
-export function sessionToken({ headers }: Request): string | undefined {
-  return parse(headers.get('cookie') ?? '', SESSION_COOKIE)[SESSION_COOKIE] || undefined;
-}
-
-/** Reads the token of a request without verifying it. @throws Problem 401 without one. */
+/** Reads the token of a request, or the handle of its session, without verifying it. @throws Problem 401 without one. */
 export function tokenOf(request: Request): { readonly token: string; readonly via: Operator['via'] } {
   const authorization = request.headers.get('authorization');
   // A malformed header does not fall back to the cookie: the caller did not mean the cookie.
@@ -83,21 +96,88 @@ export interface VerifiedToken extends Omit<Operator, 'via'> {
 const LONGEST_LIFE_SECONDS = (366 * DAY) / SECOND;
 
 /**
- * Verifies a token without checking scopes. It is valid until its `exp` and until it is older than the settings allow.
+ * Verifies a token without checking scopes. It is valid until its `exp` and until it is older than the settings allow,
+ * one of the directory as a session for an hour at most.
  *
- * @throws Problem 401 `invalid_token`, 503 when no key is configured or the key server does not answer.
+ * @throws Problem 401 `invalid_token`; 403 `no_role`; 503 when no key is configured, or the key server or the directory
+ * does not answer.
  */
-export async function verifyToken(token: string, settings: OperatorSettings): Promise<VerifiedToken> {
-  const { sub, exp, iat, name, scope } = await claimsOf(token, settings);
-  // Claims may hold anything; the subject is recorded with each action, so Postgres must be able to store it.
-  if (typeof sub !== 'string' || !sub.trim() || /\p{Cc}/u.test(sub)) throw invalidToken();
-  if (exp === undefined || iat === undefined || exp - iat > LONGEST_LIFE_SECONDS) throw invalidToken();
+export async function verifyToken(
+  token: string,
+  settings: OperatorSettings,
+  via: Operator['via'] = 'bearer',
+): Promise<VerifiedToken> {
+  const { directory, kind, issuer } = settings;
+  if (directory) {
+    const unverified = unverifiedIn(token);
+    if (isFromDirectory(unverified, directory, settings))
+      return await verifiedByDirectory(token, directory, settings, via);
+    if (kind === 'none' || unverified.iss !== issuer) throw refusedToken('iss');
+  }
+  const claims = await claimsOf(token, settings);
+  const { sub, name, scope } = claims;
+  if (!isSubject(sub)) throw invalidToken();
   return {
     subject: sub,
     name: typeof name === 'string' && name.trim() ? name.trim() : sub,
     scopes: new Set(typeof scope === 'string' ? scope.split(' ').filter(Boolean) : []),
-    expiresAtSeconds: Math.min(exp, iat + settings.maxAgeSeconds),
+    expiresAtSeconds: endOf(claims, settings.maxAgeSeconds),
   };
+}
+
+/** Claims may hold anything; the subject is recorded with each action, so Postgres must be able to store it. */
+function isSubject(sub: unknown): sub is string {
+  return typeof sub === 'string' && sub.trim() !== '' && !/\p{Cc}/u.test(sub);
+}
+
+/** @throws Problem 401 `invalid_token` */
+function endOf({ exp, iat }: Pick<JWTPayload, 'exp' | 'iat'>, maxAgeSeconds: number): number {
+  if (exp === undefined || iat === undefined || exp - iat > LONGEST_LIFE_SECONDS) throw invalidToken();
+  return Math.min(exp, iat + maxAgeSeconds);
+}
+
+/** Only to choose the keys by: anybody can have written these claims. */
+function unverifiedIn(token: string): JWTPayload {
+  try {
+    return decodeJwt(token);
+  } catch {
+    return {};
+  }
+}
+
+function isFromDirectory(
+  { iss, aud = [] }: JWTPayload,
+  directory: DirectorySettings,
+  { kind, issuer }: OperatorSettings,
+): boolean {
+  if (typeof iss !== 'string' || !URL.canParse(iss)) return false;
+  if (new URL(iss).href !== new URL(directory.issuer).href) return false;
+  // A key server may be the same directory's, for the tokens of another application.
+  return kind === 'none' || iss !== issuer || [aud].flat().includes(directory.clientId);
+}
+
+async function verifiedByDirectory(
+  token: string,
+  directory: DirectorySettings,
+  settings: OperatorSettings,
+  via: Operator['via'],
+): Promise<VerifiedToken> {
+  const longest = via === 'cookie' ? SESSION_LIFE_MS / SECOND : Infinity;
+  const maxAgeSeconds = Math.min(settings.maxAgeSeconds, longest);
+  const claims = await verifyByDirectory(token, directory, maxAgeSeconds).catch((error: unknown) => {
+    throw error instanceof Problem ? error : refusedToken(claimIn(error), error);
+  });
+  const person = personIn(claims);
+  if (person === null) throw refusedToken('sub');
+  requireRole(person, claims, directory);
+  const { subject, name } = person;
+  const expiresAtSeconds = endOf(claims, maxAgeSeconds);
+  return { subject, name, scopes: scopesOf(person, directory), isOfDirectory: true, expiresAtSeconds };
+}
+
+function refusedToken(claim: string | undefined, cause?: unknown): Problem {
+  log('warn', 'a token was refused', { claim, reason: codeOf(cause) });
+  return invalidToken(cause);
 }
 
 async function claimsOf(token: string, settings: OperatorSettings): Promise<JWTPayload> {
@@ -123,7 +203,7 @@ async function claimsOf(token: string, settings: OperatorSettings): Promise<JWTP
   } catch (error) {
     if (isKeyServerDown(error))
       throw new Problem('key_server_unavailable', { retryAfterSeconds: 30, cause: error });
-    throw invalidToken(error);
+    throw settings.directory ? refusedToken(claimIn(error), error) : invalidToken(error);
   }
   throw new Problem('operators_not_configured', { retryAfterSeconds: 60 });
 }
@@ -135,25 +215,6 @@ export function invalidToken(cause?: unknown): Problem {
   });
 }
 
-/** Tries each key that fits where a token does not name one: there are two of a kind while keys are rotated. */
-async function claimsByKeySet(token: string, keys: KeySet, options: JWTVerifyOptions): Promise<JWTPayload> {
-  try {
-    return (await jwtVerify(token, keys, options)).payload;
-  } catch (error) {
-    if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
-    for await (const key of error) {
-      try {
-        return (await jwtVerify(token, key, options)).payload;
-      } catch (failure) {
-        if (!(failure instanceof errors.JWSSignatureVerificationFailed)) throw failure;
-      }
-    }
-    throw error;
-  }
-}
-
-type KeySet = ReturnType<typeof createRemoteJWKSet>;
-
 const keySets = new Map<string, KeySet>();
 
 /** A key set for each URL, which caches the keys it fetched. */
@@ -163,11 +224,4 @@ function keySetOf(url: string): KeySet {
   const keySet = createRemoteJWKSet(new URL(url), { timeoutDuration: 5 * SECOND, cacheMaxAge: 10 * MINUTE });
   keySets.set(url, keySet);
   return keySet;
-}
-
-/** Errors that jose throws when it cannot get keys, as opposed to errors of the token. */
-function isKeyServerDown(error: unknown): boolean {
-  if (error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid) return true;
-  if (error instanceof TypeError) return true;
-  return error instanceof errors.JOSEError && error.code === 'ERR_JOSE_GENERIC';
 }

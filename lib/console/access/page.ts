@@ -8,48 +8,69 @@ import { alert } from '../kit/sections.ts';
 import { unsentFacts, unsentField } from '../kit/unsent.ts';
 import type { Unsent } from '../kit/unsent.ts';
 
-/**
- * Draws the form that takes a token.
- *
- * @param next the page to open after signing in.
- * @param problem why the last token was refused.
- * @param unsent a form that arrived without a session, which is shown again on that page.
- */
-export function signInPage({
-  next,
-  problem,
-  unsent = null,
-}: {
+/** How a person signs in. */
+interface SignIn {
+  /** The page to open after signing in. */
   readonly next: string;
+  /** The directory's host; null: only tokens are taken. */
+  readonly directory: string | null;
+  /** Why nobody was signed in: by a token, or by the directory. */
   readonly problem: string | null;
+  readonly isOfDirectory?: boolean;
+  /** Whether someone else may want to sign in, whom the directory would not ask for. */
+  readonly anew?: boolean;
+  /** A form that arrived without a session, which is shown again on that page. */
   readonly unsent?: Unsent | null;
-}): Html {
+}
+
+/** Draws the ways to sign in: with the directory, where there is one, and with a token. */
+export function signInPage(signIn: SignIn): Html {
+  const { directory, problem, unsent = null } = signIn;
   return plainLayout(
     'Sign in',
-    html`<form class="panel narrow" method="post" action="${HOME}/sign-in">
+    html`<div class="panel narrow">
       <h1>Sign in to the event bus</h1>
-      <p class="muted">
-        Paste the bearer token that you use with the API. The browser keeps it in a cookie that scripts can’t
-        read, until the token expires, at most 8 hours.
-      </p>
       ${unsent && unsentAlert(unsent)} ${problem !== null && problemAlert(problem)}
-      ${hiddenField('next', next)}
-      <label class="f">
-        Access token
-        <input
-          type="password"
-          name="token"
-          autocomplete="off"
-          spellcheck="false"
-          required
-          autofocus
-          ${problem !== null && INVALID}
-        />
-      </label>
-      <div class="end"><button class="btn primary">Sign in</button></div>
-    </form>`,
+      ${directory !== null && directoryForm(signIn, directory)} ${tokenForm(signIn)}
+    </div>`,
   );
 }
+
+function directoryForm({ next, anew = false, unsent }: SignIn, directory: string): Html {
+  return html`<form class="directory" method="post" action="${HOME}/sign-in/directory">
+    ${hiddenField('next', next)} ${unsent && unsentField(unsent)} ${anew && hiddenField('anew', 'true')}
+    <button class="btn primary">Sign in with ${directory}${anew && ' as someone else'}</button>
+    <p class="muted">The session lasts an hour. After that, sign in again.</p>
+  </form>`;
+}
+
+function tokenForm({ next, directory, problem, isOfDirectory = false, unsent }: SignIn): Html {
+  const isWrong = problem !== null && !isOfDirectory;
+  const isAlone = directory === null;
+  return html`<form method="post" action="${HOME}/sign-in">
+    ${!isAlone && html`<h2>With a token</h2>`}
+    <p class="muted">
+      Paste the bearer token that you use with the API. The browser keeps it in a cookie that scripts can’t
+      read, until the token expires, at most 8 hours.
+    </p>
+    ${hiddenField('next', next)} ${unsent && unsentField(unsent)}
+    <label class="f">
+      Access token
+      <input
+        type="password"
+        name="token"
+        autocomplete="off"
+        spellcheck="false"
+        required
+        ${(isAlone || isWrong) && AUTOFOCUS}
+        ${isWrong && INVALID}
+      />
+    </label>
+    <div class="end"><button class="btn ${isAlone && 'primary'}">Sign in</button></div>
+  </form>`;
+}
+
+const AUTOFOCUS = html`autofocus`;
 
 /** Draws the form of a sign-in link, which the script sends at once. @param path takes the form. */
 export function codePage(path: string, code: string): Html {
@@ -64,6 +85,22 @@ export function codePage(path: string, code: string): Html {
   );
 }
 
+/**
+ * Draws a form that brings a form which was not carried out back to its page, which shows it again. The script sends it
+ * at once.
+ */
+export function carryingPage(path: string, unsent: Unsent): Html {
+  return plainLayout(
+    'Signed in',
+    html`<form class="panel narrow" method="post" action="${path}" data-send>
+      <h1>You are signed in</h1>
+      <p class="muted">Nothing that you sent before was done. The next page shows it again.</p>
+      ${unsentField(unsent)}
+      <div class="end"><button class="btn primary">Continue</button></div>
+    </form>`,
+  );
+}
+
 /** Says that the form was not carried out, and is not lost. */
 function unsentAlert(unsent: Unsent): Html {
   return html`${alert(
@@ -71,7 +108,7 @@ function unsentAlert(unsent: Unsent): Html {
     WARNING_ICON,
     html`<b>Nothing was done.</b> Sign in: you then see again what you sent, and send it yourself.`,
   )}
-  ${unsentFacts(unsent)} ${unsentField(unsent)}`;
+  ${unsentFacts(unsent)}`;
 }
 
 const INVALID = html`aria-invalid="true" aria-describedby="problem"`;

@@ -1,13 +1,11 @@
-import { serialize } from 'hono/utils/cookie';
 import * as z from 'zod';
 
 import type { OperatorSettings } from '../../platform/config.ts';
 import { mediaTypes } from '../../platform/http/body.ts';
 import { answered, HTML_TYPE, JSON_TYPE, refused } from '../../platform/http/operation.ts';
-import type { Answer as DescribedAnswer, Parameter, Scope } from '../../platform/http/operation.ts';
+import type { Answer as DescribedAnswer, Scope } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { readContent, validated } from '../../platform/http/validated.ts';
-import type { Limit } from '../../platform/rate-limit/limiter.ts';
 import { HOUR, MINUTE, SECOND } from '../../platform/time.ts';
 import { HOME } from '../kit/links.ts';
 import { nextPath } from '../kit/next-path.ts';
@@ -15,22 +13,26 @@ import { withDatabase } from '../kit/database-away.ts';
 import { operatorRoute } from '../kit/route.ts';
 import type { Answer, PublicRoute, Visit } from '../kit/route.ts';
 import { unsentIn } from '../kit/unsent.ts';
-import { invalidToken, requireScope, SESSION_COOKIE, tokenOf, verifyToken } from './authenticate.ts';
+import { invalidToken, requireScope, tokenOf, verifyToken } from './authenticate.ts';
+import { bouncePage } from './bounce.ts';
+import { noSessionCookie, SESSION_COOKIE, sessionCookie, sessionToken } from './cookies.ts';
+import { directoryRoutes } from './directory-routes.ts';
+import { signOutUrl } from './directory.ts';
+import { fetchSite, SAME_ORIGIN, signInLimits } from './own-pages.ts';
 import { codePage, signInPage } from './page.ts';
-import { CODE_LIFE_MS, makeSignInCode, readSignInCode, spendSignInCode } from './sign-in-code.ts';
+import { directoryIn, refusal } from './refusal.ts';
+import { HANDLE, keepNote, readNote, spendNote } from './sealed-notes.ts';
+import { endSession } from './session.ts';
 import { showingAgain, SIGN_IN_LIMIT_BYTES } from './unsent.ts';
 
-// Operators sign in with a token and out again. A session is the token itself, in a cookie that scripts cannot read.
+// Operators sign in with a token and out again. Such a session is the token itself, in a cookie that scripts cannot read.
 
 const SIGN_IN_PATH = `${HOME}/sign-in`;
 const CODE_PATH = `${SIGN_IN_PATH}/code`;
 const SIGN_OUT_PATH = `${HOME}/sign-out`;
 
-/** Ten a minute are more than a person needs; sixty an hour are too few to guess tokens. */
-export const signInLimits: readonly Limit[] = [
-  { name: 'sign-in-min', limit: 10, windowMs: MINUTE },
-  { name: 'sign-in-hour', limit: 60, windowMs: HOUR },
-];
+/** How long a sign-in link works: enough to go from the terminal to the browser. */
+const LINK_LIFE_MS = 10 * MINUTE;
 
 export const signInRequest = z.object({
   token: z
@@ -51,17 +53,6 @@ const code = z
   .regex(/^[\w-]{22}$/, 'expected 22 letters, digits, _ or -, as in the link')
   .meta({ description: 'The code of a sign-in link.' });
 
-/** With this header browsers say which page sends a form. */
-const fetchSite: Parameter = {
-  in: 'header',
-  name: 'Sec-Fetch-Site',
-  description:
-    'Must be `same-origin`, as browsers send it from pages of the console. Without it, `Origin` is checked.',
-  schema: z.string(),
-};
-
-const SAME_ORIGIN = { 'Sec-Fetch-Site': 'same-origin' };
-
 const SEE_OTHER: DescribedAnswer = {
   status: 303,
   description: 'The same for a browser: redirects to the next page.',
@@ -75,6 +66,7 @@ const SIGN_IN_PROBLEMS: PublicRoute['problems'] = [
   'invalid_token',
   'cross_site_request',
   'insufficient_scope',
+  'no_role',
   'not_acceptable',
   'body_too_large',
   'unsupported_media_type',
@@ -82,6 +74,7 @@ const SIGN_IN_PROBLEMS: PublicRoute['problems'] = [
   'rate_limited',
   'operators_not_configured',
   'key_server_unavailable',
+  'directory_unavailable',
 ];
 
 /** A code, its name, and room. */
@@ -121,7 +114,7 @@ export const showSignIn: PublicRoute = {
     },
     'by-a-browser': { summary: 'By a browser', answer: { status: 200, type: HTML_TYPE } },
   },
-  handle: async ({ url }) => showForm(url),
+  handle: showForm,
 };
 
 export const signIn: PublicRoute = {
@@ -225,13 +218,16 @@ export const makeSignInLink = operatorRoute({
       json: {},
       answer: answered({
         url: `https://postbud.example${SIGN_IN_PATH}?code=q5Zb0mJxR2uYk7v1tPw3Ng`,
-        expiresInSeconds: CODE_LIFE_MS / SECOND,
+        expiresInSeconds: LINK_LIFE_MS / SECOND,
       }),
     },
   },
   handle: async ({ request, url, bus }) => {
-    const made = await makeSignInCode(await bus.database(), tokenOf(request).token);
-    return { url: `${url.origin}${SIGN_IN_PATH}?code=${made}`, expiresInSeconds: CODE_LIFE_MS / SECOND };
+    const { token: text } = tokenOf(request);
+    // Only a token can be given to another browser: a session ends where it began.
+    if (HANDLE.test(text)) throw new Problem('unauthorized', { headers: { 'www-authenticate': 'Bearer' } });
+    const made = await keepNote(await bus.database(), 'sign-in', { text, lifeMs: LINK_LIFE_MS });
+    return { url: `${url.origin}${SIGN_IN_PATH}?code=${made}`, expiresInSeconds: LINK_LIFE_MS / SECOND };
   },
 });
 
@@ -240,8 +236,9 @@ export const signOut: PublicRoute = {
   method: 'post',
   path: SIGN_OUT_PATH,
   tag: 'Sign-in',
-  summary: 'Remove the session from the browser',
-  description: 'The token stays valid until it expires.',
+  summary: 'End the session',
+  description:
+    'One that began at the directory ends at once, here and there. A token stays valid until it expires; the browser forgets it.',
   access: 'anyone',
   hasPages: true,
   parameters: [fetchSite],
@@ -249,12 +246,12 @@ export const signOut: PublicRoute = {
     {
       status: 200,
       description: 'Signed out.',
-      content: { [JSON_TYPE]: z.object({ signedOut: z.literal(true) }) },
+      content: { [JSON_TYPE]: z.object({ signedOut: z.literal(true) }), [HTML_TYPE]: z.string() },
       headers: ['Set-Cookie'],
     },
     SEE_OTHER,
   ],
-  problems: ['cross_site_request', 'not_acceptable'],
+  problems: ['cross_site_request', 'not_acceptable', 'database_unavailable'],
   examples: {
     'by-a-program': {
       summary: 'By a program',
@@ -263,19 +260,20 @@ export const signOut: PublicRoute = {
     },
     'by-a-browser': { summary: 'By a browser', parameters: SAME_ORIGIN, answer: { status: 303 } },
   },
-  handle: async () => endSession(),
+  handle: leave,
 };
 
-export const accessRoutes = [showSignIn, signIn, signInByCode, makeSignInLink, signOut];
+export const accessRoutes = [showSignIn, signIn, signInByCode, makeSignInLink, ...directoryRoutes, signOut];
 
 const PROGRAMS = 'Programs need no session: send Authorization: Bearer <JWT> with every request.';
 
-function showForm(url: URL): Answer<void> {
+async function showForm({ url, settings }: Visit): Promise<Answer<void>> {
   const next = nextPath(url.searchParams.get('next'));
   const linked = url.searchParams.get('code');
   // Previews of links open them too, so the form that this shows uses the code up.
   if (linked !== null) return { json: { detail: PROGRAMS }, page: () => codePage(CODE_PATH, linked) };
-  return { json: { detail: PROGRAMS }, page: () => signInPage({ next, problem: null }) };
+  const directory = directoryIn(settings);
+  return { json: { detail: PROGRAMS }, page: () => signInPage({ next, directory, problem: null }) };
 }
 
 async function startSession({ request, wantsHtml, settings }: Visit): Promise<Answer<void>> {
@@ -284,11 +282,12 @@ async function startSession({ request, wantsHtml, settings }: Visit): Promise<An
   const path = nextPath(next);
   const unsent = unsentIn(sent.unsent);
   try {
-    const headers = { 'set-cookie': await sessionCookie(token, settings(), unsent?.scope) };
+    const headers = { 'set-cookie': await tokenCookie(token, settings(), unsent?.scope) };
     if (unsent === null) return { json: { next: path }, seeOther: path, headers };
     return { json: { next: path }, seeOther: showingAgain(path), withForm: true, headers };
   } catch (error) {
-    return refusal(error, wantsHtml, { next: path, unsent });
+    const directory = directoryIn(settings);
+    return refusal(error, wantsHtml, { next: path, unsent, directory });
   }
 }
 
@@ -304,32 +303,21 @@ async function startSessionByCode({
     const token = await withDatabase(
       bus,
       { requestId, isAction: false },
-      async (own) => await readSignInCode(await own.database(), sent.code),
+      async (own) => await readNote(await own.database(), 'sign-in', sent.code),
     );
     if (token === null) throw new Problem('sign_in_code_spent');
     // Before the code is spent: while the key server is down, the link stays good.
-    const headers = { 'set-cookie': await sessionCookie(token, settings()) };
-    const isSpent = await withDatabase(
+    const headers = { 'set-cookie': await tokenCookie(token, settings()) };
+    const spent = await withDatabase(
       bus,
       { requestId, isAction: true },
-      async (own) => await spendSignInCode(await own.database(), sent.code),
+      async (own) => await spendNote(await own.database(), 'sign-in', sent.code),
     );
-    if (!isSpent) throw new Problem('sign_in_code_spent');
+    if (spent === null) throw new Problem('sign_in_code_spent');
     return { json: { next: HOME }, seeOther: HOME, headers };
   } catch (error) {
-    return refusal(error, wantsHtml, { next: HOME });
+    return refusal(error, wantsHtml, { next: HOME, directory: directoryIn(settings) });
   }
-}
-
-/** The form again, with what is wrong. @throws what is not for a person, or is not their mistake. */
-function refusal(
-  error: unknown,
-  isBrowser: boolean,
-  form: Omit<Parameters<typeof signInPage>[0], 'problem'>,
-): Answer<void> {
-  if (!isBrowser || !(error instanceof Problem) || error.status >= 500) throw error;
-  const { status, code: problem, detail, headers } = error;
-  return { status, json: { code: problem }, headers, page: () => signInPage({ ...form, problem: detail }) };
 }
 
 /** A working day; after that the operator signs in again. */
@@ -338,17 +326,15 @@ const LONGEST_SESSION_SECONDS = (8 * HOUR) / SECOND;
 /** Browsers silently drop cookies of more than 4,096 bytes. Some of them count the attributes. */
 const LONGEST_COOKIE_BYTES = 4000;
 
-const ATTRIBUTES = { path: '/', secure: true, httpOnly: true, sameSite: 'Strict' } as const;
-
 /** @throws Problem 400 `token_too_long`; 401, 403 or 503 for a token without access to the console. */
-async function sessionCookie(
+async function tokenCookie(
   token: string,
   settings: OperatorSettings,
   needed: Scope = 'event-bus:read',
 ): Promise<string> {
-  const { scopes, expiresAtSeconds } = await verifyToken(token, settings);
-  requireScope({ scopes }, 'event-bus:read');
-  requireScope({ scopes }, needed);
+  const { expiresAtSeconds, ...operator } = await verifyToken(token, settings, 'cookie');
+  requireScope(operator, 'event-bus:read');
+  requireScope(operator, needed);
   const secondsLeft = Math.floor(expiresAtSeconds - Date.now() / SECOND);
   // The verification tolerates a small clock difference, but the cookie would expire at once.
   if (secondsLeft <= 0) throw invalidToken();
@@ -357,15 +343,22 @@ async function sessionCookie(
       detail: `The token is longer than ${LONGEST_COOKIE_BYTES} bytes, the most that a browser keeps in a cookie. Get one with fewer claims.`,
     });
   }
-  const maxAge = Math.min(secondsLeft, LONGEST_SESSION_SECONDS);
-  return serialize(SESSION_COOKIE, token, { ...ATTRIBUTES, maxAge });
+  return sessionCookie(token, Math.min(secondsLeft, LONGEST_SESSION_SECONDS));
 }
 
-/** Removes the cookie. The token itself stays valid until it expires. */
-function endSession(): Answer<void> {
-  return {
-    json: { signedOut: true },
-    seeOther: SIGN_IN_PATH,
-    headers: { 'set-cookie': serialize(SESSION_COOKIE, '', { ...ATTRIBUTES, maxAge: 0 }) },
-  };
+/** Ends a session of the directory at once, for whoever has its cookie. A token stays valid until it expires. */
+async function leave({ request, requestId, url, settings, bus }: Visit): Promise<Answer<void>> {
+  const headers = { 'set-cookie': noSessionCookie() };
+  const given = { json: { signedOut: true }, headers };
+  const handle = sessionToken(request) ?? '';
+  if (!HANDLE.test(handle)) return { ...given, seeOther: SIGN_IN_PATH };
+  const idToken = await withDatabase(
+    bus,
+    { requestId, isAction: true },
+    async (own) => await endSession(await own.database(), handle),
+  );
+  const { directory } = settings();
+  const backTo = `${url.origin}${SIGN_IN_PATH}`;
+  const there = directory && idToken !== null ? await signOutUrl(directory, { idToken, backTo }) : null;
+  return there ? { ...given, page: () => bouncePage(there) } : { ...given, seeOther: SIGN_IN_PATH };
 }

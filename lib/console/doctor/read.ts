@@ -26,7 +26,7 @@ export const examination = z.object({
   events: shape.count.meta({ description: 'How many of the newest events were checked.' }),
   settings: z.array(z.string()).meta({
     description:
-      'What surrounds the bus: settings of the database that weaken a promise, or that other programs there must allow for, and who holds an old snapshot.',
+      'What surrounds the bus: settings of the database that weaken a promise, or that other programs there must allow for, who holds an old snapshot, and a directory that nobody can sign in with.',
   }),
 });
 

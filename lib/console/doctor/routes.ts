@@ -4,6 +4,7 @@ import { answered, invalid } from '../../platform/http/operation.ts';
 import { instantOf, SECOND } from '../../platform/time.ts';
 import { alertsList } from '../alerts/page.ts';
 import { alertState, readAlerts } from '../alerts/read.ts';
+import { doubtfulDirectory } from '../access/directory.ts';
 import { HOME } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
 import { doctorPage } from './page.ts';
@@ -70,13 +71,14 @@ export const examineBus = operatorRoute({
       answer: invalid('events', 'too_big', EXAMINED),
     },
   },
-  handle: async ({ query, bus }) => {
+  handle: async ({ query, bus, settings }) => {
     const db = await bus.database();
-    const [examined, alerts] = await Promise.all([
+    const [examined, alerts, directory] = await Promise.all([
       examine(db, query.events, LONGEST_CHECK_MS),
       readAlerts(db, bus.alerts()),
+      doubtfulDirectory(settings()),
     ]);
-    return { ...examined, alerts };
+    return { ...examined, settings: [...examined.settings, ...directory], alerts };
   },
   page: (view, context) => doctorPage(view, context, alertsList(view.alerts, instantOf(Date.now()), context)),
 });

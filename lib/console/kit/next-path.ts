@@ -18,4 +18,4 @@ export function nextPath(wanted: string | null | undefined): string {
 const LONGEST = 8000;
 
 /** Our paths need no escapes and have no empty segments; signing in or out is never the next page. */
-const PAGE = new RegExp(String.raw`^${HOME}(?!/sign-(in|out)/?$)(/[\w.~!$&'()*+,;=:@-]+)*/?$`);
+const PAGE = new RegExp(String.raw`^${HOME}(?!/sign-(in|out)(/|$))(/[\w.~!$&'()*+,;=:@-]+)*/?$`);

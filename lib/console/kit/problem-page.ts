@@ -102,7 +102,7 @@ function nextStep(status: number): Html | null {
     return html`<p class="muted">Nothing was changed. Go back and reload the page.</p>`;
   }
   if (status === 403) {
-    return html`<p class="muted">Sign out, then sign in with a token that allows this.</p>`;
+    return html`<p class="muted">Sign out, then sign in as someone who may do this.</p>`;
   }
   if (status >= 500) {
     return html`<p class="muted">

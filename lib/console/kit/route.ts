@@ -346,9 +346,11 @@ const PROBLEMS: readonly ProblemCode[] = [
   'unauthorized',
   'invalid_token',
   'insufficient_scope',
+  'no_role',
   'not_acceptable',
   'operators_not_configured',
   'key_server_unavailable',
+  'directory_unavailable',
   'database_unavailable',
 ];
 

@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
-import type { Scope } from '../../platform/http/operation.ts';
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
+import { SCOPES } from '../../platform/scopes.ts';
 import { hiddenField, missingScope } from './actions.ts';
 import { HOME } from './links.ts';
 import { nextPath } from './next-path.ts';
@@ -11,7 +11,8 @@ import { factList } from './sections.ts';
 import { capitalize } from './words.ts';
 
 // A form that arrived without a session. It goes with the form to sign in, is shown again on the page that it came
-// from, and is sent by the operator. It is in no address, no cookie and no database.
+// from, and is sent by the operator. It is in no address and no cookie. During a sign-in with the directory, which leads
+// away from the console, the database has it, sealed with a key that only the browser has.
 
 const path = z.string().refine((text) => nextPath(text) === text);
 
@@ -20,12 +21,7 @@ const unsentForm = z.object({
   /** Says what it asks for. */
   summary: z.string(),
   /** The one that it needs. */
-  scope: z.enum([
-    'event-bus:read',
-    'event-bus:replay',
-    'event-bus:reveal',
-    'event-bus:erase',
-  ] satisfies Scope[]),
+  scope: z.enum(SCOPES),
   fields: z.record(z.string(), z.string()),
 });
 export type Unsent = z.output<typeof unsentForm>;

@@ -25,7 +25,8 @@ export async function metricsFor(
   settings: OperatorSettings,
   { database, subscribers }: Pick<Bus, 'database' | 'subscribers'>,
 ): Promise<Response> {
-  requireScope(await authenticate(request, settings), 'event-bus:read');
+  const operator = await authenticate(request, settings, async (read) => await read(await database()));
+  requireScope(operator, 'event-bus:read');
   const text = await readMetrics(await database(), subscribers());
   return new Response(text, { headers: { 'content-type': Registry.PROMETHEUS_CONTENT_TYPE } });
 }

@@ -25,7 +25,9 @@ export const metricsRoute = {
     'invalid_token',
     'insufficient_scope',
     'operators_not_configured',
+    'no_role',
     'key_server_unavailable',
+    'directory_unavailable',
   ],
   examples: {
     scraped: {

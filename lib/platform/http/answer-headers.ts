@@ -41,8 +41,8 @@ export const headers = {
   'Accept-Encoding': { description: 'The supported encodings.', schema: { type: 'string' } },
   Location: { description: 'The page to open next.', schema: { type: 'string', format: 'uri-reference' } },
   'Set-Cookie': {
-    description: 'The session. Scripts cannot read it.',
-    schema: { type: 'string', pattern: '^__Host-event-bus=' },
+    description: 'The session, or a sign-in under way. Scripts cannot read it.',
+    schema: { type: 'string', pattern: '^__Host-event-bus(-sign-in)?=' },
   },
   'Idempotent-Replayed': {
     description: 'The inquiry was sent before; nothing was sent now.',

@@ -1,8 +1,11 @@
 import type { z } from 'zod';
 
+import type { Scope } from '../scopes.ts';
 import type { HeaderName } from './answer-headers.ts';
 import { problemCodes, problemValue } from './problem-codes.ts';
 import type { ProblemCode } from './problem-codes.ts';
+
+export type { Scope } from '../scopes.ts';
 
 /** One method of one path, as callers see it. */
 export interface Operation {
@@ -41,9 +44,6 @@ export type Tag =
   | 'Relay'
   | 'Sign-in'
   | 'Descriptions';
-
-/** A right that an operator's token gives. */
-export type Scope = 'event-bus:read' | 'event-bus:replay' | 'event-bus:reveal' | 'event-bus:erase';
 
 /** Who may call: anyone, providers and producers that sign, the cron, or operators whose token has the scope. */
 export type Access = 'anyone' | 'provider' | 'producer' | 'cron' | Scope;

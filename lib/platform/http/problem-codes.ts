@@ -60,6 +60,11 @@ export const problemCodes = {
     detail:
       'The link was used already, or is older than 10 minutes. Get another with npm run token, or paste a token.',
   },
+  sign_in_unknown: {
+    status: 410,
+    detail:
+      'This sign-in was finished already, was begun in another browser, or took longer than 10 minutes. Nobody was signed in. Sign in again.',
+  },
   invalid_signature: { status: 401, detail: 'The signature or its timestamp is missing or invalid.' },
 
   origin_not_allowed: {
@@ -75,6 +80,16 @@ export const problemCodes = {
     status: 403,
     detail:
       'Turnstile did not accept the token: it was used before, is older than five minutes, or is of another page. Send a new one.',
+  },
+  no_role: {
+    status: 403,
+    example:
+      'Signed in as Kari Nordmann, but none of your roles is mapped. The directory sent /ansatte. Ask whoever runs Postbud to name one of yours in OPERATOR_OIDC_ROLES.',
+  },
+  directory_refused: {
+    status: 403,
+    example:
+      'login.example.no did not sign you in: you declined, or may not use this application (access_denied). Sign in again, or ask those who run the directory.',
   },
   insufficient_scope: { status: 403, example: 'The token lacks the scope event-bus:read.' },
   not_your_topic: {
@@ -236,6 +251,11 @@ export const problemCodes = {
     detail: 'The language model could not be reached. Try again in a moment.',
   },
   provider_bad_response: { status: 502, detail: 'The language model sent an unusable answer. Try again.' },
+  directory_answer_invalid: {
+    status: 502,
+    example:
+      'The answer of login.example.no is not valid: it has expired (exp). Nobody was signed in. Sign in again; if that fails too, whoever runs Postbud finds the claim in the log.',
+  },
   email_failed: {
     status: 502,
     example:
@@ -265,6 +285,10 @@ export const problemCodes = {
     detail: 'No producer has a secret here: set PRODUCER_<NAME>_SECRET.',
   },
   operators_not_configured: { status: 503, detail: 'No key for operators’ tokens is configured.' },
+  directory_unavailable: {
+    status: 503,
+    example: 'No usable answer from the directory login.example.no. Try again in a minute, or use a token.',
+  },
   key_server_unavailable: { status: 503, detail: 'The key server does not answer.' },
   database_unavailable: { status: 503, example: 'No answer from the database since 01:12:30 UTC.' },
   misconfigured: { status: 503, detail: 'The server is not set up correctly. Its log names the variable.' },

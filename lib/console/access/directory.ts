@@ -1,0 +1,216 @@
+import { createRemoteJWKSet } from 'jose';
+import type { JWTPayload } from 'jose';
+import type * as OpenIdClient from 'openid-client';
+
+import type { DirectorySettings, OperatorSettings } from '../../platform/config.ts';
+import { Problem } from '../../platform/http/problem.ts';
+import { MINUTE, SECOND } from '../../platform/time.ts';
+import { refusedAnswer, unavailable } from './directory-refusals.ts';
+import { claimsByKeySet, isKeyServerDown } from './key-set.ts';
+import type { KeySet } from './key-set.ts';
+
+// The organisation's directory: an OpenID provider. What it is and where is read once by a process, from its discovery
+// document. openid-client is loaded only then.
+
+interface Directory {
+  readonly client: typeof OpenIdClient;
+  readonly configuration: OpenIdClient.Configuration;
+  /** As its tokens write it. */
+  readonly issuer: string;
+  readonly keys: KeySet;
+}
+
+/** As pages name a directory. */
+export function hostOf({ issuer }: DirectorySettings): string {
+  return new URL(issuer).host;
+}
+
+/** The secrets of a sign-in under way, which its answer must fit. */
+export interface Asked {
+  readonly state: string;
+  readonly nonce: string;
+  readonly verifier: string;
+}
+
+/**
+ * Makes the address at the directory where a person signs in, and the secrets that the answer is checked with.
+ *
+ * @param anew asks also those whom the directory knows already: someone else may sign in then.
+ * @throws Problem 503 `directory_unavailable`
+ */
+export async function askToSignIn(
+  settings: DirectorySettings,
+  { redirectUri, anew }: { readonly redirectUri: string; readonly anew: boolean },
+): Promise<Asked & { readonly url: URL }> {
+  const { client, configuration } = await directoryOf(settings);
+  const [state, nonce, verifier] = [
+    client.randomState(),
+    client.randomNonce(),
+    client.randomPKCECodeVerifier(),
+  ];
+  const url = client.buildAuthorizationUrl(configuration, {
+    redirect_uri: redirectUri,
+    response_mode: 'query',
+    scope: 'openid profile',
+    state,
+    nonce,
+    code_challenge: await client.calculatePKCECodeChallenge(verifier),
+    code_challenge_method: 'S256',
+    ...(anew && { prompt: 'login' }),
+  });
+  return { state, nonce, verifier, url };
+}
+
+/**
+ * Exchanges the code of an answer for the token that says who signed in.
+ *
+ * @param answer the address that the directory sent the browser to.
+ * @throws Problem 403 `directory_refused`; 502 `directory_answer_invalid`; 503 `directory_unavailable`.
+ */
+export async function takeAnswer(
+  settings: DirectorySettings,
+  answer: URL,
+  { state, nonce, verifier }: Asked,
+): Promise<{ readonly claims: JWTPayload; readonly idToken: string }> {
+  const directory = await directoryOf(settings);
+  const { client, configuration } = directory;
+  try {
+    const tokens = await client.authorizationCodeGrant(configuration, answer, {
+      expectedState: state,
+      expectedNonce: nonce,
+      pkceCodeVerifier: verifier,
+      idTokenExpected: true,
+    });
+    const idToken = tokens.id_token ?? '';
+    return { claims: await verified(idToken, directory, settings), idToken };
+  } catch (error) {
+    throw refusedAnswer(error, client, settings);
+  }
+}
+
+/**
+ * Verifies a token that the directory issued for this application, and is not older than that.
+ *
+ * @throws an error of jose; Problem 503 `directory_unavailable`.
+ */
+export async function verifyByDirectory(
+  token: string,
+  settings: DirectorySettings,
+  maxAgeSeconds: number,
+): Promise<JWTPayload> {
+  return await verified(token, await directoryOf(settings), settings, maxAgeSeconds);
+}
+
+/** Where the directory ends its own session, and comes back from; null where it does not do that. */
+export async function signOutUrl(
+  settings: DirectorySettings,
+  { idToken, backTo }: { readonly idToken: string; readonly backTo: string },
+): Promise<URL | null> {
+  try {
+    const { client, configuration } = await directoryOf(settings);
+    if (configuration.serverMetadata().end_session_endpoint === undefined) return null;
+    return client.buildEndSessionUrl(configuration, {
+      id_token_hint: idToken,
+      post_logout_redirect_uri: backTo,
+    });
+  } catch (error) {
+    // The session here has ended; the directory's own is nothing that anybody has to wait for.
+    if (error instanceof Problem) return null;
+    throw error;
+  }
+}
+
+/** Finds out whether people can sign in with the directory. @returns a sentence where they cannot. */
+export async function doubtfulDirectory({ directory }: OperatorSettings): Promise<readonly string[]> {
+  if (!directory) return [];
+  try {
+    await directoryOf(directory);
+    return [];
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    return [
+      `The directory ${hostOf(directory)} gives no usable answer: nobody can sign in with it. The log says what is wrong.`,
+    ];
+  }
+}
+
+/** Of public keys only: a public key must never serve as a shared secret. */
+const ALGORITHMS = ['RS256', 'PS256', 'ES256', 'EdDSA', 'Ed25519'];
+
+const CLOCK_TOLERANCE_SECONDS = 30;
+
+async function verified(
+  token: string,
+  { keys, issuer }: Directory,
+  { clientId, issuer: configured }: DirectorySettings,
+  maxAgeSeconds?: number,
+): Promise<JWTPayload> {
+  try {
+    return await claimsByKeySet(token, keys, {
+      issuer,
+      audience: clientId,
+      algorithms: ALGORITHMS,
+      requiredClaims: ['exp', 'iat', 'sub'],
+      clockTolerance: CLOCK_TOLERANCE_SECONDS,
+      ...(maxAgeSeconds !== undefined && { maxTokenAge: maxAgeSeconds }),
+    });
+  } catch (error) {
+    if (isKeyServerDown(error)) throw unavailable(configured, error);
+    throw error;
+  }
+}
+
+const known = new Map<string, Promise<Directory>>();
+
+/** @throws Problem 503 `directory_unavailable`, and asks again the next time. */
+async function directoryOf(settings: DirectorySettings): Promise<Directory> {
+  const { issuer, clientId, clientSecret } = settings;
+  const key = JSON.stringify([issuer, clientId, clientSecret]);
+  const found = known.get(key) ?? discover(settings);
+  known.set(key, found);
+  try {
+    return await found;
+  } catch (error) {
+    known.delete(key);
+    throw unavailable(issuer, error);
+  }
+}
+
+const PATIENCE_SECONDS = 5;
+
+/** A key of the directory that is not known here is asked for at once, but not by everybody who makes one up. */
+const BETWEEN_KEYS_MS = SECOND;
+
+async function discover({
+  issuer: configured,
+  clientId,
+  clientSecret,
+}: DirectorySettings): Promise<Directory> {
+  const client = await import('openid-client');
+  const server = new URL(configured);
+  const isLocal = server.protocol === 'http:';
+  const [byPost, byHeader] = [client.ClientSecretPost(clientSecret), client.ClientSecretBasic(clientSecret)];
+  const configuration = await client.discovery(
+    server,
+    clientId,
+    { [client.clockTolerance]: CLOCK_TOLERANCE_SECONDS },
+    (as, ...request) => {
+      const takesPost = as.token_endpoint_auth_methods_supported?.includes('client_secret_post') ?? false;
+      return (takesPost ? byPost : byHeader)(as, ...request);
+    },
+    { timeout: PATIENCE_SECONDS, ...(isLocal && { execute: [client.allowInsecureRequests] }) },
+  );
+  const { issuer, jwks_uri: keys = '' } = configuration.serverMetadata();
+  const keyServer = new URL(keys);
+  if (keyServer.protocol !== 'https:' && !isLocal) throw new TypeError('the keys are served without HTTPS');
+  return {
+    client,
+    configuration,
+    issuer,
+    keys: createRemoteJWKSet(keyServer, {
+      timeoutDuration: PATIENCE_SECONDS * SECOND,
+      cacheMaxAge: 10 * MINUTE,
+      cooldownDuration: BETWEEN_KEYS_MS,
+    }),
+  };
+}
