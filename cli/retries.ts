@@ -125,7 +125,7 @@ function attemptWords(view: DeadLetter, last: Try | null): string {
 }
 
 function incidentWords(view: IncidentView): string {
-  if (view.state !== 'happening')
+  if (view.state !== 'happening' || view.blockedLanes === 0)
     return [view, ...othersOf(view).filter(({ state }) => state === 'happening')]
       .map(({ sentence }) => sentence)
       .join(' ');

@@ -362,6 +362,11 @@ export interface PastAttempt {
   readonly message?: string;
   /** The beginning of what a component elsewhere answered when it refused the event, without personal data. */
   readonly answer?: string;
+  /**
+   * The key of the group of a failure's error, which a dead letter of it has too. Of `replayed`: that of the dead letter; null
+   * of none. Older releases do not record it.
+   */
+  readonly group?: string | null;
   /** Of an operator's action: the operator, the reason, and the replay. */
   readonly by?: string;
   readonly reason?: string | null;
@@ -768,19 +773,13 @@ export const operatorActions = pgTable(
   ],
 );
 
-/** A way in which an incident has failed for a while. */
-export interface WayOfFailing {
-  readonly kind: string;
-  readonly isOutage: boolean;
-  /** ISO 8601, UTC. */
-  readonly at: string;
-}
-
 /**
- * What goes wrong: one row for each subscription and kind of error, from its first failure until nothing is left of it; and
+ * What goes wrong: one row for each subscription and group of errors, from its first failure until nothing is left of it; and
  * one for each outage of a subscriber.
- * `watchIncidents` writes it from what the lanes and `error_groups` say. At most one row of a subscription and kind is
- * open; one that comes back shortly after it closed is opened again, so that a flapping subscriber is one story.
+ * `watchIncidents` writes it from what the lanes and `error_groups` say. At most one row of a subscription and error group is
+ * open; one that comes back shortly after it closed is opened again, so that a flapping subscriber is one story. An older
+ * release, which knows no groups, writes into all open rows of a kind what it finds for the kind; the next pass of this one
+ * mends them.
  */
 export const incidents = pgTable(
   'incidents',
@@ -791,6 +790,11 @@ export const incidents = pgTable(
     subscriber: text('subscriber').notNull(),
     /** The error's code or class. */
     kind: text('kind').notNull(),
+    /**
+     * The key of the group of errors. Empty for an outage, and where there are none: unreadable payloads, the bus itself, chat
+     * and budgets. So it is where an older release opened the row, until this one watches.
+     */
+    errorGroup: text('error_group').notNull().default(''),
     /** The last error, its personal data masked. */
     message: text('message').notNull(),
     /** `happening`: lanes are blocked now. `owed`: none is, and dead letters are left, or their replay is under way. */
@@ -808,8 +812,8 @@ export const incidents = pgTable(
     times: integer('times').notNull().default(1),
     /** When it began for the last of these times; null for the first. */
     lastOpenedAt: at('last_opened_at'),
-    /** The ways in which it has failed, one after the other; empty while there is one. */
-    course: jsonb('course').$type<readonly WayOfFailing[]>().notNull().default([]),
+    /** Written by older releases only. */
+    course: jsonb('course').notNull().default([]),
     blockedLanes: integer('blocked_lanes').notNull(),
     /** The part of them that a dead letter halts. */
     haltedLanes: integer('halted_lanes').notNull().default(0),
@@ -823,7 +827,7 @@ export const incidents = pgTable(
   },
   (table) => [
     uniqueIndex('incidents_open')
-      .on(table.topic, table.subscriber, table.kind)
+      .on(table.topic, table.subscriber, table.kind, table.errorGroup)
       .where(sql`closed_at is null`),
     index('incidents_closed')
       .on(table.closedAt, table.id)

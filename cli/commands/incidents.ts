@@ -38,10 +38,10 @@ const LIST_OPTIONS = {
 
 export const command: Command = {
   name: 'incidents',
-  summary: 'show what goes wrong, one incident for each kind of error',
+  summary: 'show what goes wrong, one incident for each error',
   usage: ['incidents [options]', 'incidents <incidentId>'],
   notes: [
-    'Lists what happens now (lanes are blocked), then what is owed (dead letters are left), then what closed lately. An incident is one kind of error of one subscriber on one topic, or an outage of a subscriber.',
+    'Lists what happens now (lanes are blocked), then what is owed (dead letters are left), then what closed lately. An incident is one error of one subscriber on one topic, or an outage of a subscriber.',
     'With an id, shows its lanes, its dead letters and how its replay gets on.',
   ],
   options: LIST_OPTIONS,
@@ -166,6 +166,7 @@ function adviceOf({
   inCatalog,
   refusesReplays,
   state,
+  next,
   lastError,
 }: IncidentView): readonly string[] {
   if (edgeWords(lastError.kind)) return [];
@@ -177,6 +178,9 @@ function adviceOf({
   const [first] = lanes;
   const [halt] = halts;
   return [
+    ...(next !== null && state !== 'owed'
+      ? [`It goes on as another: npx postbud incidents ${next.incidentId}`]
+      : []),
     ...(first
       ? [
           `Is it fixed? To try one delivery, at no cost: npx postbud probe ${incidentId} --wait`,

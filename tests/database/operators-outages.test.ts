@@ -4,9 +4,9 @@ import { probe } from '../../lib/bus/deliveries/operations/probe.ts';
 import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { claimAlerts } from '../../lib/components/alerts/claim-alerts.ts';
+import type { AlertedIncident } from '../../lib/components/alerts/claim-alerts.ts';
 import { incidentMessage } from '../../lib/components/alerts/message.ts';
 import { settleAlerts } from '../../lib/components/alerts/settle-alerts.ts';
-import { acknowledge } from '../../lib/components/incidents/acknowledge.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
 import { readDeadLetter } from '../../lib/console/dead-letters/delivery.ts';
 import { readDeadLetters } from '../../lib/console/dead-letters/read.ts';
@@ -345,13 +345,17 @@ describe('an operator', () => {
 describe('an alert', () => {
   const origin = { environment: 'Production', publicUrl: 'https://bus.example.no' };
 
-  /** What is told at that time, as its subject and its text. */
-  async function told(db: Database, at: Date): Promise<readonly (readonly [string, string])[]> {
-    await watchIncidents(db, at);
+  async function claim(db: Database, at: Date): Promise<readonly AlertedIncident[]> {
     const claimed = await claimAlerts(db, 'webhook', at);
     if (claimed === null) return [];
     await settleAlerts(db, claimed, null, at);
-    return claimed.incidents.map((one) => {
+    return claimed.incidents;
+  }
+
+  /** What is told at that time, as its subject and its text. */
+  async function told(db: Database, at: Date): Promise<readonly (readonly [string, string])[]> {
+    await watchIncidents(db, at);
+    return (await claim(db, at)).map((one) => {
       const { subject, entries } = incidentMessage([one], origin);
       return [subject, entries[0]!.text];
     });
@@ -383,25 +387,44 @@ describe('an alert', () => {
     ]);
   });
 
-  test('tells whoever took it up that it fails in another way now', async ({ bus }) => {
-    await emitPayments(bus.db, 1, 1);
-    const answering = (status: number) =>
-      ledger(() => {
-        throw Object.assign(new Error(`answered ${status}`), { code: `http_${status}` });
-      });
-    await drain(bus.db, [answering(500)]);
-    await told(bus.db, after(SECOND));
-    const [{ id }] = (await rows<{ id: string }>(bus.db, 'select id::text from incidents')) as [
-      { id: string },
-    ];
-    await acknowledge(bus.db, id, 'kari', 'INC-4411');
-    await drain(bus.db, [answering(410)], { now: START + 2 * MINUTE });
-    expect(await told(bus.db, after(3 * MINUTE))).toEqual([
-      [
-        'Fails in another way: blocked since 4 May 12:00 CEST: payment.captured to ledger',
-        expect.stringMatching(/Its course: 500, now 410\.$/),
-      ],
+  test('tells of an outage once, and of the errors of its lanes that they are over because of it', async ({
+    bus,
+  }) => {
+    const kinds = ['timeout', 'http_503', 'http_503', 'http_503', 'http_500'];
+    const attached = waiting((number) => nobody(kinds[number - 1], `is ${number === 2 ? 'moving' : 'away'}`));
+    await emitKeys(bus.db, 1, 2);
+    await drain(bus.db, [attached]);
+    await watchIncidents(bus.db, after(SECOND));
+    expect((await claim(bus.db, after(SECOND))).map(({ kind }) => kind).toSorted()).toEqual([
+      'http_503',
+      'timeout',
     ]);
+    await emitKeys(bus.db, 3, 4);
+    await drain(bus.db, [attached]);
+    await watchIncidents(bus.db, after(2 * MINUTE));
+    const [outage, ...others] = await claim(bus.db, after(2 * MINUTE));
+    expect(outage).toMatchObject({ topic: '', group: '', state: 'happening', change: 'changed', next: null });
+    expect(others).toMatchObject([
+      { topic: 'payment.captured', state: 'closed', next: { incidentId: outage!.id, topic: null } },
+    ]);
+    expect(incidentMessage(others, origin)).toMatchObject({
+      subject: expect.stringMatching(
+        /^Part of an outage now: payment.captured to ledger, 4 May 12:00 to 12:02 CEST$/,
+      ),
+      entries: [{ text: expect.stringMatching(/ Now ledger does not answer\.$/) }],
+    });
+    // Somebody answers, and it is another error: the outage is over, and that is an incident of its own.
+    await drain(bus.db, [waiting(() => nobody('http_500', 'the licence expired'))], {
+      now: START + 30 * MINUTE,
+    });
+    await watchIncidents(bus.db, after(30 * MINUTE));
+    const [error, over] = await claim(bus.db, after(30 * MINUTE));
+    expect(error).toMatchObject({ kind: 'http_500', change: 'opened', openedAt: START + 30 * MINUTE });
+    expect(over).toMatchObject({
+      id: outage!.id,
+      state: 'closed',
+      next: { incidentId: error!.id, kind: 'http_500' },
+    });
   });
 
   test('tells of a halted lane, and what to do', async ({ bus }) => {

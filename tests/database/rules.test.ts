@@ -1,6 +1,7 @@
 import { describe, expect, vi } from 'vitest';
 
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
+import { errorGroupOf } from '../../lib/bus/deliveries/error-group.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
@@ -151,6 +152,7 @@ describe('a failed delivery (rule 4)', () => {
         outcome: 'failed',
         kind: 'TypeError',
         message: `attempt ${index + 1}`,
+        group: errorGroupOf('payment.captured', 'ledger', 'TypeError', 'attempt 1').key,
         hasDuration: true,
       })),
     );

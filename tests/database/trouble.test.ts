@@ -85,8 +85,10 @@ describe('beside many delivered events and many incidents', () => {
       `insert into error_groups (key, topic, subscriber, kind, message, dead_lettered)
        select 'group ' || number, 'topic ' || number, 'subscriber ' || number % 20, 'http_422', '', 1
        from generate_series(1, ${incidents}) as number`,
-      `insert into incidents (id, topic, subscriber, kind, message, state, change, opened_at, changed_at, blocked_lanes, waiting, owed)
-       select gen_random_uuid(), topic, subscriber, kind, message, 'owed', 'opened', now(), now(), 0, 0, 1 from error_groups`,
+      `insert into incidents (id, topic, subscriber, kind, error_group, message, state, change, opened_at, changed_at,
+         blocked_lanes, waiting, owed)
+       select gen_random_uuid(), topic, subscriber, kind, key, message, 'owed', 'opened', now(), now(), 0, 0, 1
+       from error_groups`,
       'vacuum analyze events, backlog, error_groups, incidents',
     ])
       await rows(bus.db, text);

@@ -81,11 +81,16 @@ describe('incidents', () => {
       1,
       [
         '✓ 1 lane due now.',
-        expect.stringMatching(/^✗ 1 lane blocked, last error TypeError: still down, the next/),
+        expect.stringMatching(
+          /^✗ ledger failed with TypeError on payment.captured, but now it fails with TypeError: still down\. .*: 1 lane is blocked, 2 deliveries wait\.$/,
+        ),
       ],
     ]);
+    const [, other] = /It goes on as another: npx postbud incidents (\S+)/.exec(
+      (await postbud(`incidents ${id}`)).out,
+    )!;
     relayed(() => undefined);
-    const delivered = await postbud(`retry ${id} --wait`);
+    const delivered = await postbud(`retry ${other} --wait`);
     expect([delivered.code, delivered.out.split('\n')[1]]).toEqual([
       0,
       '✓ ledger failed with TypeError on payment.captured: over, and nothing is left of it.',

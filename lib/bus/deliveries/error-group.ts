@@ -21,8 +21,13 @@ const MESSAGE_LIMIT = 300;
 export function errorGroupOf(topic: string, subscriber: string, kind: string, message: string): ErrorGroup {
   return {
     ...groupOf(topic, subscriber, kind, generalise(message)),
-    rest: groupOf(topic, subscriber, kind, REST),
+    rest: restGroupOf(topic, subscriber, kind),
   };
+}
+
+/** Gives the group of the errors of a kind that a subscription has too many groups for. */
+export function restGroupOf(topic: string, subscriber: string, kind: string): ErrorGroup {
+  return groupOf(topic, subscriber, kind, REST);
 }
 
 const REST = 'other messages: there are too many to tell them apart';

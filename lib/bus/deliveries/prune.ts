@@ -156,7 +156,7 @@ const PRUNE = `
     after is null as begins_anew, id is null as is_end
   from began, reached`;
 
-// Errors have no time of their own: they go after the incidents of their subscription and kind. A row that a settlement has
+// Errors have no time of their own: they go after their incidents. A row that a settlement has
 // locked is about to be used again.
 const PRUNE_ERRORS = `
   with unused as (
@@ -164,7 +164,7 @@ const PRUNE_ERRORS = `
     where dead_lettered = 0 and not exists (
       select from incidents
       where (incidents.topic, incidents.subscriber, incidents.kind)
-          = (error_groups.topic, error_groups.subscriber, error_groups.kind)
+          = (error_groups.topic, error_groups.subscriber, error_groups.kind) and error_group in (key, '')
         and coalesce(closed_at, 'infinity') >= ${OLDEST}
     )
     order by key for update skip locked

@@ -66,7 +66,7 @@ export interface UnfinishedAttempt {
   readonly message: string;
   /** What a component elsewhere said when it refused the event. */
   readonly answer: string | null;
-  /** Set exactly when `nextAttemptAtMs` is null. */
+  /** The group of its error, that of the dead letter too if it is the last; null while the handler asks to wait. */
   readonly errorGroup: ErrorGroup | null;
   /** Whether the delivery is a dead letter that halts its lane, or its key. */
   readonly halts: boolean;
@@ -230,11 +230,19 @@ function unfinishedRow({ id, home }: LaneOutcome, attempt: UnfinishedAttempt) {
     duration_ms: durationMs,
     burnt: outcome === 'failed' ? 1 : 0,
     next_attempt_at: instant(nextAttemptAtMs),
-    error_group: errorGroup,
+    error_group: nextAttemptAtMs === null ? errorGroup : null,
     halts,
     presence,
     is_probe: isProbe,
-    entry: { at, durationMs, outcome, kind, message, ...(answer !== null && { answer }) },
+    entry: {
+      at,
+      durationMs,
+      outcome,
+      kind,
+      message,
+      ...(answer !== null && { answer }),
+      ...(errorGroup !== null && { group: errorGroup.key }),
+    },
   };
 }
 

@@ -139,7 +139,7 @@ export class Attempt {
     // A relay that died stopped trying when its lease ran out.
     const endedAtMs = failure === LEASE_EXPIRED ? atMs : options.clock();
     const nextAttemptAtMs = keptAtMs ?? (delayMs === null ? null : endedAtMs + delayMs);
-    const errorGroup = nextAttemptAtMs === null ? this.#errorGroup(failure) : null;
+    const errorGroup = outcome === 'failed' ? this.#errorGroup(failure) : null;
     this.#state.progress.fail(
       this.#place,
       {

@@ -1,4 +1,6 @@
-import type { WayOfFailing, alerts } from '../../../drizzle/schema.ts';
+import type { alerts } from '../../../drizzle/schema.ts';
+import { NEXT_INCIDENT } from '../incidents/next.ts';
+import type { NextIncident } from '../incidents/next.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { limitStatements, run } from '../../platform/db/statement.ts';
 import { MINUTE, SECOND } from '../../platform/time.ts';
@@ -14,6 +16,8 @@ export interface AlertedIncident {
   readonly topic: string;
   readonly subscriber: string;
   readonly kind: string;
+  /** The error group; empty for an outage, and where there is none. */
+  readonly group: string;
   /** The last error, its personal data masked. */
   readonly message: string;
   readonly state: 'happening' | 'owed' | 'closed';
@@ -23,8 +27,8 @@ export interface AlertedIncident {
   readonly closedAt: number | null;
   /** How often it has happened since `openedAt`. */
   readonly times: number;
-  /** The ways in which it has failed, one after the other. */
-  readonly course: readonly WayOfFailing[];
+  /** Of one without blocked lanes: the incident that its subscriber fails by now. Null where its lanes deliver. */
+  readonly next: NextIncident | null;
   readonly blockedLanes: number;
   /** The part of them that a dead letter halts. */
   readonly haltedLanes: number;
@@ -143,9 +147,9 @@ const CLAIM = `
   )
   select to_char(clock.now at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as claimed_at, (
     select coalesce(json_agg(json_build_object('id', id, 'revision', revision, 'topic', topic, 'subscriber', subscriber,
-      'kind', kind, 'message', message, 'state', state, 'change', change,
+      'kind', kind, 'group', error_group, 'message', message, 'state', state, 'change', change,
       'openedAt', extract(epoch from opened_at) * 1000, 'changedAt', extract(epoch from changed_at) * 1000,
-      'closedAt', extract(epoch from closed_at) * 1000, 'times', times, 'course', course, 'blockedLanes', blocked_lanes,
+      'closedAt', extract(epoch from closed_at) * 1000, 'times', times, 'next', ${NEXT_INCIDENT}, 'blockedLanes', blocked_lanes,
       'haltedLanes', halted_lanes, 'nextProbeAt', (
         select extract(epoch from next_probe_at) * 1000 from outages
         where incidents.topic = '' and outages.subscriber = incidents.subscriber and recovered_at is null

@@ -1,6 +1,6 @@
 import { NEWER_VERSION } from '../../bus/deliveries/newer-version.ts';
 import { DAY, HOUR, MINUTE } from '../../platform/time.ts';
-import { courseWords, timeWords } from '../incidents/course.ts';
+import { timeWords } from '../incidents/times.ts';
 import { edgeSentence, edgeWords } from '../incidents/edge-failures.ts';
 import { LANES_COUNTED } from '../incidents/halts.ts';
 import type { AlertedIncident } from './claim-alerts.ts';
@@ -117,9 +117,11 @@ function titleOf(incident: AlertedIncident): string {
   const what = isOutage ? oneLine(subscriber) : `${oneLine(topic)} to ${oneLine(subscriber)}`;
   const since = timeOf(openedAt);
   if (state === 'closed') {
-    return `Over: ${what}${isOutage ? ' answers again' : ''}, ${spanOf(openedAt, closedAt ?? incident.changedAt)}`;
+    const span = spanOf(openedAt, closedAt ?? incident.changedAt);
+    if (isOutage) return `Over: ${what} answers again, ${span}`;
+    return `${overWords(incident) ?? 'Over'}: ${what}, ${span}`;
   }
-  const taken = change === 'changed' && isAcknowledged ? `${newsOf(incident)}: ` : '';
+  const taken = change === 'changed' && isAcknowledged ? 'Acknowledged: ' : '';
   if (state === 'happening') {
     const how = isOutage ? 'No answer' : isHalted(incident) ? 'Halted' : 'Blocked';
     return `${taken}${taken ? how.toLowerCase() : how} since ${since}: ${what}`;
@@ -127,15 +129,13 @@ function titleOf(incident: AlertedIncident): string {
   if (taken) return `${taken}${count(owed, 'dead letter')}, ${what}, since ${since}`;
   return change === 'opened'
     ? `${count(owed, 'dead letter')} since ${since}: ${what}`
-    : `No longer blocked: ${what}, since ${since}`;
+    : `${overWords(incident) ?? 'No longer blocked'}: ${what}, since ${since}`;
 }
 
-/** Tells whoever has taken it up that it fails in a way that they do not know, or that they know it. */
-function newsOf({ course, changedAt }: AlertedIncident): string {
-  const last = course.length > 1 ? course.at(-1)!.at : null;
-  return last !== null && Date.parse(last) === Math.floor(changedAt)
-    ? 'Fails in another way'
-    : 'Acknowledged';
+/** Says what it gave way to; null where its lanes deliver. */
+function overWords({ next }: AlertedIncident): string | null {
+  if (next === null) return null;
+  return next.topic === null ? 'Part of an outage now' : 'Another error now';
 }
 
 /** Of the bus itself, of chat or of a budget. */
@@ -196,10 +196,17 @@ function sentenceOf(incident: AlertedIncident): string {
       return `${name} fails with ${error}. ${lanesOf(blockedLanes)} blocked${halted}, ${waits}.${left}`;
     }
     case 'owed':
-      return `No lane of ${oneLine(topic)} is blocked for ${name}.${left || ' Its replay is under way.'} ${cause}`;
+      return `No lane of ${oneLine(topic)} is blocked for ${name}${incident.next === null ? '' : ' by it'}.${left || ' Its replay is under way.'} ${cause}${nextOf(incident)}`;
     case 'closed':
-      return `It lasted ${duration((closedAt ?? incident.changedAt) - openedAt)}. ${cause}`;
+      return `It lasted ${duration((closedAt ?? incident.changedAt) - openedAt)}. ${cause}${nextOf(incident)}`;
   }
+}
+
+/** Says what goes on: ` Now ledger fails with http_500: disk full.` */
+function nextOf({ next, subscriber }: AlertedIncident): string {
+  if (next === null) return '';
+  const how = next.topic === null ? 'does not answer' : `fails with ${errorOf(next)}`;
+  return ` Now ${oneLine(subscriber)} ${how}.`;
 }
 
 /** Says in a digest what the error is, and how much waits or is owed. */
@@ -216,15 +223,13 @@ function briefOf(incident: AlertedIncident): string {
   return `${errorOf(incident)}. ${counts.length === 0 ? 'Its replay is under way' : counts.join(', ')}.`;
 }
 
-function errorOf({ kind, message }: AlertedIncident): string {
+function errorOf({ kind, message }: Pick<AlertedIncident, 'kind' | 'message'>): string {
   return `${oneLine(kind)}: ${oneLine(message)}`;
 }
 
-/** Says how it has gone since it began: ` Third time since then. It was 500, then no answer, now an outage.` */
-function storyOf({ times, course, state }: AlertedIncident): string {
-  const ways = courseWords(course);
-  const again = times > 1 && state === 'happening' ? ` It is the ${timeWords(times)} since then.` : '';
-  return again + (ways === null ? '' : ` Its course: ${oneLine(ways)}.`);
+/** Says how often it has happened since it began. */
+function storyOf({ times, state }: AlertedIncident): string {
+  return times > 1 && state === 'happening' ? ` It is the ${timeWords(times)} since then.` : '';
 }
 
 function asideSentence(incident: AlertedIncident): string {

@@ -1,10 +1,12 @@
-/** What is wrong in one subscription in one way, or in all of a subscriber that does not answer, at one moment. */
+/** What is wrong in one subscription by one error, or in all of a subscriber that does not answer, at one moment. */
 export interface Failure {
   /** Empty for an outage, and for chat and budgets. */
   readonly topic: string;
   /** Empty for the bus itself, and for chat and budgets. */
   readonly subscriber: string;
   readonly kind: string;
+  /** The error group; empty for an outage, unreadable payloads, the bus itself, chat and budgets. */
+  readonly group: string;
   /** The last error, its personal data masked. */
   readonly message: string;
   /** Lanes that wait for the next attempt of their first delivery, that a dead letter halts, or of a subscriber in an outage. */
@@ -19,4 +21,6 @@ export interface Failure {
   readonly since: string;
   /** That of the lanes that wait now; null where none does. */
   readonly blockedSince?: string | null;
+  /** Whether no lane waits because of it, but the first delivery of one has failed so a moment ago. */
+  readonly lingers?: boolean;
 }

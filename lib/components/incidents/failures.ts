@@ -3,8 +3,10 @@ import { ABSENT_KINDS } from '../../bus/deliveries/outage.ts';
 import type { Transaction } from '../../platform/db/connect.ts';
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { run } from '../../platform/db/statement.ts';
-import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
+import { maskPersonalData } from '../../platform/masking/personal.ts';
 import { DAY } from '../../platform/time.ts';
+import { BLOCKED, FAILED, blockedFailure } from './blocked.ts';
+import type { Blocked } from './blocked.ts';
 import { EDGE_FAILURES, edgeWords } from './edge-failures.ts';
 import type { EdgeFailure } from './edge-failures.ts';
 import type { Failure } from './failure.ts';
@@ -28,14 +30,14 @@ export async function findFailures(tx: Transaction, now?: Date): Promise<readonl
   const failures = new Map<string, Failure>();
   for (const failure of [
     ...outages.map(outageFailure),
-    ...blocked.map(failureOf),
+    ...blocked.map(blockedFailure),
     ...unreadable.map(unreadableFailure),
     ...halted.map((halt) => ({ ...halt, halted: halt.lanes, dead: 0 })),
-    ...dead.map(({ at, ...of }) => ({ ...NO_LANES, ...of, since: at })),
-    ...aside.map((of) => ({ ...NO_LANES, ...of, subscriber: '', message: ASIDE[of.kind] })),
+    ...dead.map((of) => ({ ...NO_LANES, ...of })),
+    ...aside.map((of) => ({ ...NO_LANES, ...of, group: '', subscriber: '', message: ASIDE[of.kind] })),
     ...edge.map(edgeFailure),
   ]) {
-    const key = JSON.stringify([failure.topic, failure.subscriber, failure.kind]);
+    const key = JSON.stringify([failure.topic, failure.subscriber, failure.kind, failure.group]);
     const earlier = failures.get(key);
     const blockedSince = failure.lanes > 0 ? failure.since : null;
     failures.set(key, earlier ? together(earlier, failure) : { ...failure, blockedSince });
@@ -47,7 +49,7 @@ export async function findFailures(tx: Transaction, now?: Date): Promise<readonl
 interface Found {
   readonly blocked: readonly Blocked[];
   readonly halted: readonly Omit<Failure, 'halted' | 'dead'>[];
-  readonly outages: readonly Omit<Failure, 'topic' | 'halted' | 'dead'>[];
+  readonly outages: readonly Outage[];
   readonly unreadable: readonly Unreadable[];
   /** What the bus set aside and nobody has repaired. */
   readonly aside: readonly {
@@ -57,34 +59,14 @@ interface Found {
     readonly since: string;
   }[];
   readonly edge: readonly EdgeFailure[];
-  readonly dead: readonly {
-    readonly topic: string;
-    readonly subscriber: string;
-    readonly kind: string;
-    readonly message: string;
-    readonly dead: number;
-    readonly at: string;
-  }[];
+  readonly dead: readonly Omit<Failure, keyof typeof NO_LANES>[];
 }
 
-/** The lanes of a subscription whose last error is of one kind. */
-interface Blocked {
-  readonly topic: string;
-  readonly subscriber: string;
-  readonly lanes: number;
-  readonly waiting: number;
-  readonly since: string;
-  /** As thrown, like the kind. */
-  readonly kind: string;
-  readonly message: string;
-  /** Of the event that failed last, to know its personal data. */
-  readonly payload: unknown;
-  readonly version: number;
-}
+type Outage = Omit<Failure, 'topic' | 'group' | 'halted' | 'dead'>;
 
 function edgeFailure({ kind, outcome, since }: EdgeFailure): Failure {
   const message = edgeWords(kind)?.message(outcome) ?? '';
-  return { ...NO_LANES, topic: '', subscriber: '', kind, message, dead: 0, since };
+  return { ...NO_LANES, topic: '', subscriber: '', kind, group: '', message, dead: 0, since };
 }
 
 /** The kinds of incidents of the bus itself, which have no subscriber, and their messages. */
@@ -95,14 +77,11 @@ const ASIDE = {
 
 const NO_LANES = { lanes: 0, halted: 0, waiting: 0 };
 
-/** No list shows a longer message. */
-const MESSAGE_LIMIT = 500;
-
 /** What a component answers is kept without personal data; any other message may hold that of an event not known here. */
-function outageFailure({ message, ...of }: Omit<Failure, 'topic' | 'halted' | 'dead'>): Failure {
+function outageFailure({ message, ...of }: Outage): Failure {
   const silent = silence(of.kind);
   const said = message.startsWith(`${silent}: `) ? maskPersonalData(message, []) : silent;
-  return { ...of, topic: '', halted: 0, dead: 0, message: said };
+  return { ...of, topic: '', group: '', halted: 0, dead: 0, message: said };
 }
 
 /** Says how nobody answers. */
@@ -112,23 +91,7 @@ function silence(kind: string): string {
   return kind === 'timeout' ? 'the subscriber did not answer in time' : 'the subscriber cannot be reached';
 }
 
-function failureOf({ topic, subscriber, lanes, waiting, since, ...last }: Blocked): Failure {
-  const texts = personalTexts(topic, last.payload, last.version);
-  const masked = (text: string) => maskPersonalData(text, texts).slice(0, MESSAGE_LIMIT).toWellFormed();
-  return {
-    topic,
-    subscriber,
-    kind: masked(last.kind),
-    message: masked(last.message),
-    lanes,
-    halted: 0,
-    waiting,
-    since,
-    dead: 0,
-  };
-}
-
-/** Adds up two failures of one kind. The first one's message is the newer: that of blocked lanes. */
+/** Adds up two failures of one error. The first one's message is the newer: that of blocked lanes. */
 function together(one: Failure, other: Failure): Failure {
   return {
     ...one,
@@ -150,7 +113,7 @@ const UNTRIED_MS = 1 * DAY;
 const COUNTED_LANES = 100;
 
 /** The start of an attempt log's current round: the first attempt since fan-out or the last replay. */
-const ROUND_BEGAN = `(jsonb_path_query_array(attempt_log, '$[*] ? (@.attempt == 1)') -> -1 ->> 'at')`;
+const ROUND_BEGAN = `(jsonb_path_query_array(attempt_log, '$[*] ? (@.attempt == 1)') -> -1 ->> 'at')::timestamptz`;
 
 // A delivery fails in a lane of a whole topic, or in the lane of its own key: a shared lane lets a failing key go. So
 // shared lanes are not read. How much waits in a whole topic is known from the counts.
@@ -191,15 +154,7 @@ const FAILURES = `
     ) as next
   ),
   ${UNREADABLE},
-  failed as (
-    select topic, subscriber, waiting, event_id, attempted_at, coalesce(${ROUND_BEGAN}, attempted_at::text) as since,
-      coalesce(last ->> 'kind', '') as kind, coalesce(last ->> 'message', '') as message
-    from head_of_lane, lateral (
-      -- An operator's retry, or a wait that the handler asked for, may come after it.
-      select jsonb_path_query_array(attempt_log, '$[*] ? (@.outcome == "failed")') -> -1 as last
-    ) as log
-    where state = 'failing'
-  ),
+  ${FAILED},
   -- Until when each subscriber did not answer: its outage may be open still. What ends later than now, a clock that was
   -- ahead has closed; clocks differ by seconds.
   silence as materialized (
@@ -214,11 +169,11 @@ const FAILURES = `
   absent as materialized (
     -- Not tried since.
     select failed.* from failed join silence using (subscriber)
-    where $1::text::jsonb ? kind and until > attempted_at
+    where is_last and $1::text::jsonb ? kind and silence.until > attempted_at
   ),
   outage as (
     select outages.subscriber, kind, message, least(opened_at, began_at, (
-      select min(since::timestamptz) from absent where absent.subscriber = outages.subscriber
+      select min(since) from absent where absent.subscriber = outages.subscriber
     ))::text as since, (
       select coalesce(sum(pending) + sum(failing), 0) from backlog where backlog.subscriber = outages.subscriber
     ) as waiting, (
@@ -247,7 +202,7 @@ const FAILURES = `
     order by lane_id, lane_key, position
   ),
   halted as (
-    select halt.topic, halt.subscriber, kind, min(message) as message, count(*) as lanes, min(halted_at)::text as since,
+    select halt.topic, halt.subscriber, kind, key as "group", message, count(*) as lanes, min(halted_at)::text as since,
       sum(case when home.ordering_key = '' then (
         select sum(pending) + sum(failing) from backlog
         where (backlog.topic, backlog.subscriber) = (halt.topic, halt.subscriber)
@@ -255,35 +210,24 @@ const FAILURES = `
     from halt join error_groups on key = error_group cross join lateral (
       select ordering_key from lanes where lanes.id = lane_id limit 1
     ) as home
-    group by halt.topic, halt.subscriber, kind
+    group by halt.topic, halt.subscriber, error_groups.key
   ),
-  blocked as (
-    select topic, subscriber, kind, count(*) as lanes, round(sum(waiting)) as waiting, min(since::timestamptz)::text as since,
-      (array_agg(event_id order by attempted_at desc))[1] as event_id,
-      (array_agg(message order by attempted_at desc))[1] as message
-    from failed where not exists (select from absent where absent.event_id = failed.event_id
-      and absent.subscriber = failed.subscriber)
-    group by topic, subscriber, kind
-  ),
-  dead as (
-    select topic, subscriber, kind, sum(dead_lettered) as dead,
-      (array_agg(message order by dead_lettered desc))[1] as message, array_agg(key) as keys
-    -- What an operator skipped was decided: it is no incident.
-    from error_groups where dead_lettered > 0 and (kind, message) <> ('${SKIPPED.kind}', '${SKIPPED.message}')
-    group by topic, subscriber, kind
-  ),
-  dead_since as (
-    select dead.*, coalesce((
+  ${BLOCKED},
+  dead_group as (
+    select topic, subscriber, kind, key as "group", message, dead_lettered as dead, coalesce((
       select opened_at::text from incidents
-      where (incidents.topic, incidents.subscriber, incidents.kind) = (dead.topic, dead.subscriber, dead.kind)
+      where (incidents.topic, incidents.subscriber, incidents.kind, incidents.error_group)
+          = (error_groups.topic, error_groups.subscriber, error_groups.kind, key)
         and closed_at is null
     ), (
-      select min(coalesce(${ROUND_BEGAN}, dead_lettered_at::text)::timestamptz)::text
-      from unnest(keys) as key, lateral (
-        select attempt_log, dead_lettered_at from deliveries where error_group = key order by dead_lettered_at limit 1
-      ) as oldest
-    )) as at
-    from dead
+      select coalesce((
+        select min((entry ->> 'at')::timestamptz) from jsonb_array_elements(attempt_log) as entry
+        where entry ->> 'group' = key and (entry ->> 'at')::timestamptz >= ${ROUND_BEGAN}
+      ), ${ROUND_BEGAN}, dead_lettered_at)::text
+      from deliveries where error_group = key order by dead_lettered_at limit 1
+    )) as since
+    -- What an operator skipped was decided: it is no incident.
+    from error_groups where dead_lettered > 0 and (kind, message) <> ('${SKIPPED.kind}', '${SKIPPED.message}')
   ),
   ${EDGE_FAILURES},
   aside as (
@@ -299,14 +243,11 @@ const FAILURES = `
     'halted', (select coalesce(json_agg(halted), '[]') from halted),
     'blocked', (
       select coalesce(json_agg(json_build_object('topic', blocked.topic, 'subscriber', subscriber, 'kind', kind,
-        'message', message, 'lanes', lanes, 'waiting', waiting, 'since', since, 'payload', payload,
-        'version', version)), '[]')
+        'group', error_group, 'message', message, 'lanes', lanes, 'waiting', waiting, 'since', since,
+        'lingers', lingers and lanes = 0, 'payload', payload, 'version', version)), '[]')
       -- The limit keeps the planner from joining whole tables.
       from blocked, lateral (select payload, version from events where events.id = event_id limit 1) as event
+      where lanes > 0 or lingers
     ),
-    'dead', (
-      select coalesce(json_agg(json_build_object('topic', topic, 'subscriber', subscriber, 'kind', kind,
-        'message', message, 'dead', dead, 'at', at)), '[]')
-      from dead_since where at is not null
-    )
+    'dead', (select coalesce(json_agg(dead_group), '[]') from dead_group where since is not null)
   ) as found`;

@@ -21,7 +21,7 @@ export function unreadableFailure({ version, isElsewhere, ...of }: Unreadable): 
     ? `install a newer postbud package where ${of.subscriber} runs`
     : 'no running relay reads it: deploy a release that does';
   const message = `${of.topic} is version ${version}; ${remedy}`;
-  return { kind: NEWER_VERSION, message, halted: 0, dead: 0, ...of };
+  return { kind: NEWER_VERSION, group: '', message, halted: 0, dead: 0, ...of };
 }
 
 /** While one release replaces another, deliveries wait for the newer one for some seconds. */

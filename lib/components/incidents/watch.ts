@@ -6,6 +6,7 @@ import type { Database } from '../../platform/db/connect.ts';
 import { run } from '../../platform/db/statement.ts';
 import { MINUTE, SECOND } from '../../platform/time.ts';
 import { findFailures } from './failures.ts';
+import { isReplayOf } from './replay-of.ts';
 
 /** An incident that comes back within this time is opened again: a flapping subscriber is one story. */
 const REOPENS_MS = 15 * MINUTE;
@@ -45,82 +46,79 @@ const LOCK = `
     set_config('enable_bitmapscan', 'off', true) as ordered, set_config('enable_sort', 'off', true) as unsorted,
     set_config('jit', 'off', true) as interpreted`;
 
-const instant = (sql: string) => `to_char(${sql} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
-
-/** The ways in which an incident has failed, with the one that it turns into. Its beginning and its last ways tell enough. */
-const courseInto = (of: string) => `(
-        case when ${of}.course = '[]' then jsonb_build_array(jsonb_build_object('kind', ${of}.kind, 'isOutage',
-            ${of}.topic = '', 'at', ${instant(`${of}.opened_at`)}))
-          when jsonb_array_length(${of}.course) >= 8 then ${of}.course - 1 else ${of}.course end
-      ) || jsonb_build_object('kind', into_kind, 'isOutage', into_topic = '', 'at', ${instant('clock.now')})`;
-
 // What is neither blocked nor dead any more is closed, unless its replay is still under way: then it is owed.
 const APPLY = `
   with clock as materialized (
     select coalesce($2::text::timestamptz, clock_timestamp()) as now
   ),
   failure as materialized (
-    -- What has neither lanes nor anything to settle goes on outside of the bus: chat fails, a budget comes to its end.
-    select *, case when lanes > 0 or subscriber = '' and dead = 0 then 'happening' else 'owed' end as state
-    from jsonb_to_recordset($1::text::jsonb) as failure(id uuid, topic text, subscriber text, kind text, message text,
-      lanes int, halted int, waiting bigint, dead bigint, since timestamptz,
-      "blockedSince" timestamptz)
+    -- What has neither lanes nor anything to settle goes on outside of the bus: chat fails, a budget comes to its end. What
+    -- lingers has neither any more, and opens nothing.
+    select *, case when lanes > 0 or subscriber = '' and dead = 0 then 'happening'
+      when dead > 0 or lingers is not true then 'owed' end as state, "group" as error_group
+    from jsonb_to_recordset($1::text::jsonb) as failure(id uuid, topic text, subscriber text, kind text, "group" text,
+      message text, lanes int, halted int, waiting bigint, dead bigint, since timestamptz, "blockedSince" timestamptz,
+      lingers boolean)
   ),
-  known as materialized (
+  stored as materialized (
     select * from incidents where closed_at is null
   ),
-  -- What fails in another way now, or is part of an outage or of none any more, goes on: the oldest of a way turns into it.
-  turning as materialized (
-    select distinct on (subscriber, into_topic, into_kind) * from (
-      select distinct on (known.id) known.id, known.opened_at, known.subscriber, next.topic as into_topic,
-        next.kind as into_kind
-      from known join failure as next on next.subscriber = known.subscriber
-          and (next.topic = known.topic or '' in (next.topic, known.topic))
-        left join failure as own on (own.topic, own.subscriber, own.kind) = (known.topic, known.subscriber, known.kind)
-        left join known as other on (other.topic, other.subscriber, other.kind) = (next.topic, next.subscriber, next.kind)
-      where known.state = 'happening' and known.subscriber <> '' and own.id is null and next.state = 'happening'
-        and other.id is null
-      order by known.id, next.topic = known.topic desc, next.lanes desc
-    ) as candidate
-    order by subscriber, into_topic, into_kind, opened_at
+  -- An incident of an older release is of all errors of its kind. It is that of the oldest of them from here on; the others
+  -- go on in incidents of their own, told and acknowledged as it was.
+  adopting as materialized (
+    select distinct on (stored.id) stored.id, failure.error_group
+    from stored join failure using (topic, subscriber, kind)
+    where stored.error_group = '' and failure.error_group <> '' and failure.state is not null and not exists (
+      select from stored as other
+      where (other.topic, other.subscriber, other.error_group) = (failure.topic, failure.subscriber, failure.error_group)
+    )
+    order by stored.id, failure.since
   ),
-  -- One that leaves dead letters stays with them, and what its lanes do now goes on in an incident of its own.
-  continuing as materialized (
-    select distinct on (into_id) * from (
-      select distinct on (known.id) known.*, next.id as into_id, next.topic as into_topic, next.kind as into_kind
-      from known
-        join failure as own on (own.topic, own.subscriber, own.kind) = (known.topic, known.subscriber, known.kind)
-        join failure as next on next.subscriber = known.subscriber and next.topic in (known.topic, '')
-        left join known as other on (other.topic, other.subscriber, other.kind) = (next.topic, next.subscriber, next.kind)
-        left join turning on (turning.subscriber, into_topic, into_kind) = (next.subscriber, next.topic, next.kind)
-      where known.state = 'happening' and known.subscriber <> '' and own.state = 'owed' and next.state = 'happening'
-        and other.id is null and turning.id is null
-      order by known.id, next.topic = known.topic desc, next.lanes desc
-    ) as candidate
-    order by into_id, opened_at
+  known as materialized (
+    select stored.id, topic, subscriber, kind, coalesce(adopting.error_group, stored.error_group) as error_group, state,
+      opened_at, coalesce(last_opened_at, opened_at) as last_began, acknowledged_at, acknowledged_by, acknowledged_note,
+      adopting.id is not null as is_adopted
+    from stored left join adopting using (id)
+  ),
+  -- Whoever did not answer and is in an outage now: it goes on as that, and the oldest incident with it.
+  turning as materialized (
+    select distinct on (outage.subscriber) known.id, outage.kind
+    from known join failure as outage on outage.subscriber = known.subscriber and outage.topic = ''
+    where known.subscriber <> '' and known.state = 'happening' and $4::text::jsonb ? known.kind
+      and not exists (
+        select from failure as own
+        where (own.topic, own.subscriber, own.kind, own.error_group)
+          = (known.topic, known.subscriber, known.kind, known.error_group)
+      )
+      and not exists (
+        select from known as other
+        where (other.topic, other.subscriber, other.kind) = (outage.topic, outage.subscriber, outage.kind)
+      )
+    order by outage.subscriber, known.topic, opened_at
   ),
   open_incident as materialized (
-    select known.id, state, opened_at, subscriber, coalesce(into_topic, topic) as topic, coalesce(into_kind, kind) as kind,
-      turning.id is not null as is_turned, course @> jsonb_build_array(jsonb_build_object('kind', into_kind)) as is_known_way,
-      coalesce(last_opened_at, known.opened_at) as last_began,
-      case when turning.id is null then course else ${courseInto('known')} end as course
-    from clock, known left join turning using (id, opened_at, subscriber)
+    select known.id, state, opened_at, subscriber, last_began, is_adopted, turning.id is not null as is_turned,
+      case when turning.id is null then topic else '' end as topic, coalesce(turning.kind, known.kind) as kind,
+      case when turning.id is null then error_group else '' end as error_group,
+      turning.id is not null and topic <> '' as is_news
+    from known left join turning using (id)
   ),
   compared as materialized (
     select open_incident.id, open_incident.state as was, failure.message, failure.since, open_incident.topic,
-      open_incident.kind, open_incident.course, is_turned, is_turned and not is_known_way as is_new_way,
+      open_incident.kind, open_incident.error_group, is_turned or is_adopted as is_renamed, is_news,
       -- It was over for a while: it had something to settle only, or a delivery came between.
       failure.state is not distinct from 'happening' and not is_turned and (open_incident.state <> 'happening' or exists (
         select from backlog where (backlog.topic, backlog.subscriber) = (open_incident.topic, open_incident.subscriber)
         having max(last_delivered_at) between last_began and "blockedSince"
       )) as is_back, "blockedSince" as blocked_since,
-      -- Its lanes are the outage's now, which is reported once.
-      open_incident.state = 'happening' and failure.state is distinct from 'happening' and open_incident.topic <> ''
-        and $4::text::jsonb ? open_incident.kind and exists (
+      -- Its lanes are the outage's now, which is reported once; or those of another error of its kind, as before.
+      open_incident.state = 'happening' and failure.state is not distinct from 'owed' and open_incident.topic <> ''
+        and (is_adopted or $4::text::jsonb ? open_incident.kind and exists (
           select from failure as outage where outage.topic = '' and outage.subscriber = open_incident.subscriber
-        ) or exists (select from continuing where continuing.id = open_incident.id) as is_absorbed,
+        )) as is_absorbed,
       coalesce(lanes, 0) as lanes, coalesce(halted, 0) as halted, coalesce(failure.waiting, 0) as waiting, coalesce(dead, 0) as dead,
-      case when failure.state is not null then failure.state
+      case when failure.state = 'happening' or lingers and open_incident.state = 'happening' then 'happening'
+        when failure.state is not null then failure.state
         when exists (
           select from backlog
           where (backlog.topic, backlog.subscriber) = (open_incident.topic, open_incident.subscriber)
@@ -130,38 +128,41 @@ const APPLY = `
             join lanes on lanes.id = lane_id
           where requested_at >= open_incident.opened_at and deliveries.state in ('pending', 'failing')
             and (lanes.topic, lanes.subscriber) = (open_incident.topic, open_incident.subscriber)
+            and ${isReplayOf('open_incident')}
         ) then 'owed'
         else 'closed' end as state
-    from open_incident left join failure using (topic, subscriber, kind)
+    from open_incident left join failure using (topic, subscriber, kind, error_group)
   ),
   changed as (
-    update incidents set topic = compared.topic, kind = compared.kind, course = compared.course,
+    update incidents set topic = compared.topic, kind = compared.kind, error_group = compared.error_group,
       times = times + is_back::int, last_opened_at = case when is_back then blocked_since else last_opened_at end,
       state = compared.state, message = coalesce(compared.message, incidents.message),
       opened_at = least(opened_at, since), blocked_lanes = lanes, halted_lanes = halted, waiting = compared.waiting, owed = dead,
-      revision = revision + (compared.state <> was and not is_absorbed or is_new_way)::int,
-      change = case when is_new_way then 'changed' when compared.state = was or is_absorbed then change when compared.state = 'closed' then 'closed' else 'changed' end,
-      changed_at = case when compared.state = was and not is_new_way then changed_at else clock.now end,
+      revision = revision + (compared.state <> was and not is_absorbed or is_news)::int,
+      change = case when is_news then 'changed' when compared.state = was or is_absorbed then change
+        when compared.state = 'closed' then 'closed' else 'changed' end,
+      changed_at = case when compared.state = was and not is_news then changed_at else clock.now end,
       closed_at = case when compared.state = 'closed' then clock.now end,
       -- Whoever acknowledged the dead letters has not seen that lanes are blocked again.
       acknowledged_at = case when compared.state <> 'happening' or was = 'happening' then acknowledged_at end,
       acknowledged_by = case when compared.state <> 'happening' or was = 'happening' then acknowledged_by end,
       acknowledged_note = case when compared.state <> 'happening' or was = 'happening' then acknowledged_note end
     from clock, compared
-    where incidents.id = compared.id and (is_turned or is_back or (compared.state, coalesce(compared.message, incidents.message), lanes,
+    where incidents.id = compared.id and (is_renamed or is_back or (compared.state, coalesce(compared.message, incidents.message), lanes,
       halted, compared.waiting, dead)
       is distinct from (was, incidents.message, blocked_lanes, halted_lanes, incidents.waiting, owed))
   ),
   fresh as materialized (
     select failure.*, (
       select incidents.id from incidents
-      where (incidents.topic, incidents.subscriber, incidents.kind) = (failure.topic, failure.subscriber, failure.kind)
+      where (incidents.topic, incidents.subscriber, incidents.kind, incidents.error_group)
+          = (failure.topic, failure.subscriber, failure.kind, failure.error_group)
         and closed_at > clock.now - $3::float8 * interval '1 millisecond'
         and closed_at <= clock.now + interval '10 seconds'
       order by closed_at desc limit 1
     ) as earlier
-    from clock, failure left join open_incident using (topic, subscriber, kind)
-    where open_incident.id is null
+    from clock, failure left join open_incident using (topic, subscriber, kind, error_group)
+    where open_incident.id is null and failure.state is not null
   ),
   reopened as (
     update incidents set times = times + 1, last_opened_at = coalesce(fresh."blockedSince", clock.now),
@@ -169,11 +170,17 @@ const APPLY = `
       halted_lanes = halted, waiting = fresh.waiting,
       owed = dead, revision = revision + 1, change = 'opened', changed_at = clock.now, closed_at = null
     from clock, fresh where incidents.id = fresh.earlier
+  ),
+  split as materialized (
+    select fresh.id, known.id as from_id, acknowledged_at, acknowledged_by, acknowledged_note
+    from fresh join known using (topic, subscriber, kind) where known.is_adopted and earlier is null
+  ),
+  told as (
+    insert into alerts (incident_id, revision, channel, sent_at)
+    select split.id, 1, channel, max(sent_at) from split join alerts on incident_id = from_id group by split.id, channel
   )
-  insert into incidents (id, topic, subscriber, kind, message, state, change, opened_at, changed_at, blocked_lanes,
-    halted_lanes, waiting, owed, course, acknowledged_at, acknowledged_by, acknowledged_note)
-  select fresh.id, fresh.topic, fresh.subscriber, fresh.kind, fresh.message, fresh.state,
-    case when before.id is null then 'opened' else 'changed' end, least(since, clock.now, before.opened_at), clock.now,
-    lanes, halted, fresh.waiting, dead, case when before.id is null then '[]' else ${courseInto('before')} end,
-    before.acknowledged_at, before.acknowledged_by, before.acknowledged_note
-  from clock, fresh left join continuing as before on before.into_id = fresh.id where earlier is null`;
+  insert into incidents (id, topic, subscriber, kind, error_group, message, state, change, opened_at, changed_at, blocked_lanes,
+    halted_lanes, waiting, owed, acknowledged_at, acknowledged_by, acknowledged_note)
+  select fresh.id, fresh.topic, fresh.subscriber, fresh.kind, fresh.error_group, fresh.message, fresh.state, 'opened',
+    least(since, clock.now), clock.now, lanes, halted, fresh.waiting, dead, acknowledged_at, acknowledged_by, acknowledged_note
+  from clock, fresh left join split using (id) where earlier is null`;

@@ -139,11 +139,12 @@ export const dismissIncident = action({
     const db = await bus.database();
     const found = await readIncident(db, parameters.incidentId, bus.subscribers());
     if (!found) return null;
-    const { topic, subscriber, state, lastError } = found;
-    // An outage has no dead letters of its own, and those of a closed one's kind are of the incident after it.
-    if (topic === null || state === 'closed') return { ...parameters, dismissed: 0, left: 0 };
+    const { topic, subscriber, state, group } = found;
+    // An outage has no dead letters of its own, and those of a closed one's error are of the incident after it.
+    if (topic === null || group === null || state === 'closed')
+      return { ...parameters, dismissed: 0, left: 0 };
     const { until, expectedCount, reason } = body;
-    const which = { topic, subscriber, kind: lastError.kind, ...(until !== undefined && { until }) };
+    const which = { topic, subscriber, group, ...(until !== undefined && { until }) };
     const how = { by: operator.subject, reason, until: Date.now() + LONGEST_MS, ...parameters };
     const acting = dismissCounted(db, which, { action: 'dismiss', ...how }, expectedCount);
     return { ...parameters, ...(await orEarlier(db, which, acting)) };

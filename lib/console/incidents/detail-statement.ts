@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import { LANES_COUNTED, HALTING_COUNTED, waitingBehind } from '../../components/incidents/halts.ts';
+import { isReplayOf } from '../../components/incidents/replay-of.ts';
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { computed, field, instant, instantOrNull, instantSql, jsonOf, shapesOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
@@ -44,9 +45,9 @@ const letterFields = { ...listedFields, deadLetteredAt: instant('dead_lettered_a
 export const owedDeadLetter = z.object(shapesOf(letterFields)).meta({ id: 'OwedDeadLetter' });
 
 const groupFields = {
-  group: field(shape.errorGroup, '"group"'),
+  group: field(shape.errorGroup, 'key'),
   message: field(z.string(), 'message'),
-  count: field(shape.count, 'count'),
+  count: field(shape.count, 'dead_lettered'),
 };
 export const owedGroup = z.object(shapesOf(groupFields));
 
@@ -124,17 +125,21 @@ const LAST_FAILURE = `(
       where entry ->> 'outcome' = 'failed' order by number desc limit 1
     )`;
 
-// A leased lane is being attempted now, whenever its lease ends. A replay belongs to the incident when it names it, or when it
-// covers its subscription without naming another error. One of chosen deliveries may be of any error.
+// A leased lane is being attempted now, whenever its lease ends. A lane whose error has no incident of its own, because an
+// older release recorded it or there are too many, is shown by those of its kind. A replay belongs to the incident when it
+// names it or its error; one that names neither, for what it put back of its error, see `isReplayOf`.
 export const DETAIL = `
   with incident as materialized (
     select * from incidents where id = $1::text::uuid
+  ),
+  open_group as materialized (
+    select incidents.error_group from incident join incidents using (topic, subscriber) where incidents.closed_at is null
   ),
   lane as (
     select head_of_lane.*, payload, version, ordering_key from (
       select coalesce(home_id, lanes.id) as lane_id, next.position, event_id, attempts, next.count as waiting,
         payload_bytes, case when lease_token is null then due_at else least(due_at, leased_until, now()) end
-          as next_look_at, ${LAST_FAILURE} as last, incident.kind
+          as next_look_at, ${LAST_FAILURE} as last, incident.kind, incident.error_group
       from incident cross join lateral (
         (
           select * from (${leasedHomeLanes('incident.topic', 'incident.subscriber')}
@@ -161,7 +166,9 @@ export const DETAIL = `
     ) as head_of_lane cross join lateral (
       select payload, version, ordering_key from events where id = event_id limit 1
     ) as event
-    where last ->> 'kind' = kind
+    where last ->> 'group' = error_group or last ->> 'kind' = kind and not exists (
+      select from open_group where open_group.error_group = last ->> 'group'
+    )
     limit $2::int
   ),
   halt as (
@@ -169,10 +176,8 @@ export const DETAIL = `
       select deliveries.lane_id, deliveries.position, deliveries.event_id, payload_bytes, halted_at, incident.kind,
         ${LAST_FAILURE} as last, ${waitingBehind('first_halt', 100)} as waiting
       from incident, (
-        select distinct on (lane_id, lane_key) halting.* from (${HALTING_COUNTED}) as halting
-          join error_groups on error_groups.key = error_group, incident
-        where incident.state = 'happening' and error_groups.kind = incident.kind
-          and (halting.topic, halting.subscriber) = (incident.topic, incident.subscriber)
+        select distinct on (lane_id, lane_key) halting.* from (${HALTING_COUNTED}) as halting, incident
+        where incident.state = 'happening' and halting.error_group = incident.error_group
         order by lane_id, lane_key, position
       ) as first_halt cross join lateral (
         select deliveries.* from deliveries
@@ -187,17 +192,12 @@ export const DETAIL = `
       and backlog.subscriber = incident.subscriber
     group by backlog.topic having sum(pending) + sum(failing) > 0 order by 2 desc, 1 limit 20
   ),
-  own_group as materialized (
-    select key as "group", error_groups.message, dead_lettered as count
-    from incident join error_groups using (topic, subscriber, kind) where dead_lettered > 0
-    order by dead_lettered desc, key limit 10
-  ),
   dead_letter as (
     select lane_id, position, event_id, payload_bytes, dead_lettered_at, ${LAST_FAILURE} as last, payload, version
     from (
-      select dead.* from own_group, lateral (
-        select * from deliveries where error_group = own_group."group" order by dead_lettered_at desc limit 10
-      ) as dead order by dead_lettered_at desc limit 10
+      select dead.* from incident, lateral (
+        select * from deliveries where deliveries.error_group = incident.error_group order by dead_lettered_at desc limit 10
+      ) as dead
     ) as deliveries join events on events.id = event_id
   ),
   dismissed as (
@@ -205,16 +205,13 @@ export const DETAIL = `
     where dismissed_at in (select at from operator_actions where incident_id = $1::text::uuid)
   ),
   own_replay as materialized (
-    select replays.*, incident.topic as of_topic, incident.subscriber as of_subscriber
+    select replays.*, incident.topic as of_topic, incident.subscriber as of_subscriber,
+      request ? 'incident' or request ->> 'group' is not distinct from incident.error_group as is_named
     from incident, replays
     where requested_at between opened_at and coalesce(closed_at, 'infinity')
       and case
         when request ? 'incident' then request ->> 'incident' = $1::text
-        when request ? 'group' then exists (
-          select from error_groups
-          where key = any (string_to_array(request ->> 'group', ',')) and error_groups.kind = incident.kind
-            and error_groups.topic = incident.topic and error_groups.subscriber = incident.subscriber
-        )
+        when request ? 'group' then incident.error_group = any (string_to_array(request ->> 'group', ','))
         when replays.topic is null then not request ? 'deliveryIds' and recipients @> jsonb_build_array(
           jsonb_build_object('topic', incident.topic, 'subscriber', incident.subscriber)
         )
@@ -225,7 +222,7 @@ export const DETAIL = `
   ),
   progress as (
     select own_replay.id, requested_at, requested_by, counted.*,
-      case when request ->> 'subscriber' = of_subscriber and own_replay.topic is not null and not is_paced then own_replay.replayed
+      case when is_named and request ->> 'subscriber' = of_subscriber and own_replay.topic is not null and not is_paced then own_replay.replayed
         else counted.total end as whole, pace.waiting, (
         select coalesce(json_agg(${jsonOf(failedFields, BESIDE)}), '[]') from (
           select lane_id, position, event_id, deliveries.state, payload_bytes, ${LAST_FAILURE} as last, payload, version
@@ -233,28 +230,36 @@ export const DETAIL = `
           where replayed_at in (select at from replay_instants where replay_id = own_replay.id)
             and deliveries.state in ('failing', 'dead_lettered')
             and (lanes.topic, lanes.subscriber) = (of_topic, of_subscriber)
+            and ${isReplayOf('incident', 'own_replay')}
             and counted.failing + counted.dead_lettered > 0
           limit 10
         ) as failed_again
       ) as failed_again
-    from own_replay, lateral (
+    from incident, own_replay, lateral (
       select count(*) as total, count(*) filter (where state = 'delivered') as delivered,
         count(*) filter (where state = 'pending') as pending, count(*) filter (where state = 'failing') as failing,
         count(*) filter (where state = 'dead_lettered') as dead_lettered, max(delivered_at) as last_delivered_at
       from deliveries join lanes on lanes.id = lane_id
       where replayed_at in (select at from replay_instants where replay_id = own_replay.id)
         and (lanes.topic, lanes.subscriber) = (of_topic, of_subscriber)
+        and ${isReplayOf('incident', 'own_replay')}
     ) as counted, lateral (
       select count(*) as waiting, exists (select from paced_replays where replay_id = own_replay.id) as is_paced
       from planned_replays join lanes on lanes.id = lane_id
       where replay_id = own_replay.id and (lanes.topic, lanes.subscriber) = (of_topic, of_subscriber)
+        and (is_named or exists (
+          select from deliveries as dead
+          where (dead.lane_id, dead.position) = (planned_replays.lane_id, planned_replays.position)
+            and dead.error_group = incident.error_group
+        ))
     ) as pace
+    where is_named or counted.total + pace.waiting > 0
   ),
   other as (
     -- The bus itself has no story.
     select incidents.* from incident join incidents using (subscriber)
     where subscriber <> '' and incidents.closed_at is null and incidents.id <> incident.id
-    order by incidents.opened_at, incidents.id limit 10
+    order by incidents.state, incidents.opened_at, incidents.id limit 10
   ),
   action as (
     select at, operator, action, delivery_id, reason from operator_actions where incident_id = $1::text::uuid
@@ -271,7 +276,10 @@ export const DETAIL = `
     'deadLetters', (
       select coalesce(json_agg(${jsonOf(letterFields, BESIDE)} order by dead_lettered_at desc), '[]') from dead_letter
     ),
-    'groups', (select coalesce(json_agg(${jsonOf(groupFields)}), '[]') from own_group),
+    'groups', (
+      select coalesce(json_agg(${jsonOf(groupFields)}), '[]') from error_groups
+      where key = incidents.error_group and dead_lettered > 0
+    ),
     'dismissed', (select count from dismissed),
     'replays', (
       select coalesce(json_agg(${jsonOf(replayFields, { failedAgain: 'failed_again' })} order by requested_at desc), '[]')

@@ -42,8 +42,8 @@ export const incidentView = incident
     deadLetters: z.array(owedDeadLetter).max(10).meta({ description: 'Its newest dead letters.' }),
     groups: z
       .array(owedGroup)
-      .max(10)
-      .meta({ description: 'The error groups of its dead letters, largest first.' }),
+      .max(1)
+      .meta({ description: 'The error group of its dead letters, while it has any.' }),
     refusesReplays: z.boolean().meta({
       description:
         'Whether the subscriber refuses replays of the topic: its dead letters are settled otherwise, then dismissed.',
@@ -61,7 +61,6 @@ export const incidentView = incident
           sentence: true,
           lastError: true,
           openedAt: true,
-          course: true,
         }),
       )
       .max(10)
@@ -112,8 +111,8 @@ export async function readIncident(
       failedAgain: failedAgain.map((letter) => listedOf(topic, letter)),
     })),
     others: others.map((other) => {
-      const { incidentId, topic: of, state, sentence, lastError, openedAt, course } = incidentOf(other);
-      return { incidentId, topic: of, state, sentence, lastError, openedAt, course };
+      const { incidentId, topic: of, state, sentence, lastError, openedAt } = incidentOf(other);
+      return { incidentId, topic: of, state, sentence, lastError, openedAt };
     }),
   };
 }

@@ -149,9 +149,7 @@ function factsSection(view: IncidentView): Html {
   });
 }
 
-function deadLetterCount({ owed, topic, subscriber, groups }: IncidentView): Child {
-  const [only] = groups;
-  const group = only && groups.length === 1 ? only.group : null;
+function deadLetterCount({ owed, topic, subscriber, group }: IncidentView): Child {
   return owed === 0
     ? '0'
     : html`<a href="${deadLettersPath({ topic, subscriber, group })}">${count(owed)}</a>`;

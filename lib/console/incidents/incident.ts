@@ -2,6 +2,7 @@ import * as z from 'zod';
 
 import { subscriberNames, subscribersOf } from '../../bus/catalog/catalog.ts';
 import { LANES_COUNTED } from '../../components/incidents/halts.ts';
+import { NEXT_INCIDENT } from '../../components/incidents/next.ts';
 import { computed, field, instant, instantOrNull, jsonOf, shapesOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
@@ -42,6 +43,13 @@ const incidentFields = {
   ),
   state: field(incidentState, 'state'),
   sentence: computed(z.string().meta({ description: 'What is wrong, in words.' })),
+  group: field(
+    shape.errorGroup.nullable().meta({
+      description:
+        'The error group, which its dead letters have too. Null for an outage, payloads that nobody reads, the bus itself, chat and budgets.',
+    }),
+    "nullif(incidents.error_group, '')",
+  ),
   lastError: field(shape.lastError, "json_build_object('kind', kind, 'message', message)"),
   openedAt: instant('opened_at', 'The first failure.'),
   changedAt: instant('changed_at', 'When its state last changed.'),
@@ -51,11 +59,19 @@ const incidentFields = {
     'last_opened_at',
     'When it began for the last of these times; null for the first.',
   ),
-  course: field(
-    z.array(z.object({ kind: z.string(), isOutage: z.boolean(), at: shape.instant })).meta({
-      description: 'The ways in which it has failed, one after the other; empty while there is one.',
-    }),
-    'course',
+  next: field(
+    z
+      .object({
+        incidentId,
+        topic: shape.topic.nullable().meta({ description: 'Null for an outage.' }),
+        ...shape.lastError.shape,
+      })
+      .nullable()
+      .meta({
+        description:
+          'Of one that has no blocked lanes any more: the worst that happens now instead, because the subscriber fails with another error or does not answer. Null where its lanes deliver.',
+      }),
+    NEXT_INCIDENT,
   ),
   blockedLanes: field(
     shape.count.meta({ description: `Counted up to ${LANES_COUNTED} of a subscription.` }),
@@ -118,7 +134,7 @@ const incidentFields = {
 export const incident = z.object(shapesOf(incidentFields)).meta({
   id: 'Incident',
   description:
-    'All that goes wrong in one subscription in one way, from its first failure until nothing is left; or an outage of a subscriber, until it answers.',
+    'All that goes wrong in one subscription by one error, from its first failure until nothing is left; or an outage of a subscriber, until it answers.',
 });
 
 export type Incident = z.output<typeof incident>;

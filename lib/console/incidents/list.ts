@@ -14,17 +14,16 @@ const LOOKS = {
 } as const;
 
 /**
- * Draws incidents below each other, each with its sentence, since when it lasts, and the last error.
- *
- * @param isQuiet whether the errors are left to their own pages.
+ * Draws incidents below each other, each with its sentence, its error, which alone tells those of one status apart, and since
+ * when it lasts.
  */
 export function incidentItems(incidents: readonly Incident[], now: string, isQuiet = false): Html {
   return html`<ul class="incidents ${isQuiet && 'quiet'}">
-    ${incidents.map((incident) => incidentItem(incident, now, isQuiet))}
+    ${incidents.map((incident) => incidentItem(incident, now))}
   </ul>`;
 }
 
-function incidentItem(incident: Incident, now: string, isQuiet: boolean): Html {
+function incidentItem(incident: Incident, now: string): Html {
   const { incidentId, state, sentence, lastError } = incident;
   const { tone, icon } = LOOKS[state];
   const probe = probeWords(incident, now);
@@ -32,7 +31,7 @@ function incidentItem(incident: Incident, now: string, isQuiet: boolean): Html {
     ${icon}
     <div>
       <a class="t" href="${incidentPath(incidentId)}">${sentence}</a>
-      ${!isQuiet && html`<p class="small">${failureLabel(lastError)}</p>`}
+      <p class="small">${failureLabel(lastError)}</p>
       <p class="s">
         ${whenPhrase(incident, now).html}${probe !== null && ` · ${probe}`}${standing(incident, now)}
       </p>

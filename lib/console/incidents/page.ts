@@ -39,8 +39,7 @@ export function incidentsPage(view: IncidentList, context: PageContext): Html {
 }
 
 function leadOf({ happening, owed, items }: IncidentList): string {
-  const definition =
-    'An incident is one kind of error of one subscriber on one topic, or an outage of a subscriber.';
+  const definition = 'An incident is one error of one subscriber on one topic, or an outage of a subscriber.';
   return `${count(happening)} happening now, ${count(owed)} ${owedTitle(items).toLowerCase().replace(',', '')}. ${definition}`;
 }
 

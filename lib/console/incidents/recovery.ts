@@ -12,7 +12,8 @@ import { count, quantity, quantityOfLanes } from '../kit/words.ts';
 import type { IncidentReplay, IncidentView } from './detail.ts';
 import { outageSteps } from './outage-recovery.ts';
 import { step } from './step.ts';
-import { leftWords, othersOf } from './words.ts';
+import { causeWords } from './sentence.ts';
+import { leftWords } from './words.ts';
 
 /** How many lanes one click retries: enough to see whether the subscriber is back. */
 export const RETRIED = 20;
@@ -56,13 +57,28 @@ function installStep({ state, lastError }: IncidentView): Html {
 }
 
 function retryStep(
-  { incidentId, topic, subscriber, blockedLanes: all, haltedLanes, lanes, generatedAt, paused }: IncidentView,
+  {
+    incidentId,
+    topic,
+    subscriber,
+    state,
+    blockedLanes: all,
+    haltedLanes,
+    lanes,
+    generatedAt,
+    paused,
+  }: IncidentView,
   context: PageContext,
 ): Html {
   const { operator, handling } = context;
   const blockedLanes = all - haltedLanes;
   if (blockedLanes === 0) {
-    const none = haltedLanes > 0 ? 'No lane waits for a retry.' : 'No lane is blocked.';
+    const none =
+      haltedLanes > 0
+        ? 'No lane waits for a retry.'
+        : state === 'happening'
+          ? 'No lane is blocked by this error now, but by another.'
+          : 'No lane is blocked.';
     return step('done', 'Retry', none);
   }
   const handled = handling(topic ?? '', subscriber);
@@ -140,11 +156,13 @@ function confirmStep(view: IncidentView): Html {
   const [last] = replays;
   if (last !== undefined && last.replayed > 0) return replayOutcome(last, now);
   if (state === 'closed' && closedAt !== null) {
-    const isElse = othersOf(view).some((other) => other.state === 'happening');
-    const words = isElse
-      ? 'No lane fails in this way any more, but in another.'
-      : 'Every lane delivers again.';
-    return step(isElse ? 'failed' : 'done', html`Confirmed ${timeToMinute(closedAt, now)}`, words);
+    const { next } = view;
+    const words =
+      next === null
+        ? 'Every lane delivers again.'
+        : html`No lane fails with this error any more, but
+            <a href="${incidentPath(next.incidentId)}">with ${causeWords(next)}</a>.`;
+    return step(next === null ? 'done' : 'failed', html`Confirmed ${timeToMinute(closedAt, now)}`, words);
   }
   return step(
     'later',

@@ -1,7 +1,7 @@
 import { NEWER_VERSION } from '../../bus/deliveries/newer-version.ts';
 import { edgeSentence, edgeWords } from '../../components/incidents/edge-failures.ts';
 import type { LastError } from '../kit/shapes.ts';
-import { statusOf } from '../kit/states.ts';
+import { failureText, statusOf } from '../kit/states.ts';
 import { count, quantity, quantityOfLanes } from '../kit/words.ts';
 
 interface Facts {
@@ -14,6 +14,7 @@ interface Facts {
   readonly haltedLanes: number;
   readonly waiting: number;
   readonly owed: number;
+  readonly next?: (LastError & { readonly topic: string | null }) | null;
 }
 
 /** Says in words what is wrong: `ledger answers 503 on payment.captured: 1 lane is blocked, 12 deliveries wait.` */
@@ -26,6 +27,7 @@ export function sentenceOf(facts: Facts): string {
   if (topic === null) return outageWords(facts);
   const [now, before] = predicates(kind);
   if (state === 'happening') {
+    if (of.blockedLanes === 0) return `${subscriber} ${before} on ${topic}${nextWords(of.next)}.`;
     // The dead letter is what halts it: the subscriber may be well by now.
     if (of.haltedLanes === of.blockedLanes) return `${subscriber} ${before} on ${topic}: ${haltedWords(of)}.`;
     const dead = of.owed > 0 ? `, ${quantity(of.owed, 'dead letter')} so far` : '';
@@ -33,7 +35,8 @@ export function sentenceOf(facts: Facts): string {
     return `${subscriber} ${now} on ${topic}: ${lanesWords(of.blockedLanes, 'blocked')}${halted}, ${waitingWords(of)}${dead}.`;
   }
   const what = `${subscriber} ${before} on ${topic}`;
-  if (state === 'closed') return `${what}: over, and nothing is left of it.`;
+  if (state === 'closed')
+    return `${what}: over${!of.next ? ', and nothing is left of it' : nextWords(of.next)}.`;
   if (of.owed === 0) return `${what}: its dead letters are being delivered again.`;
   return `${what}: ${quantity(of.owed, 'dead letter')} left.`;
 }
@@ -49,11 +52,22 @@ function asideWords(topic: string | null, state: Facts['state'], rows: number): 
 }
 
 /** An outage is over when somebody answers; what waited follows by itself. */
-function outageWords({ subscriber, state, lastError, blockedLanes, waiting }: Facts): string {
+function outageWords({ subscriber, state, lastError, blockedLanes, waiting, next }: Facts): string {
   const [now, before] = predicates(lastError.kind);
-  if (state === 'closed') return `${subscriber} ${before}, and answers again.`;
+  if (state === 'closed') return `${subscriber} ${before}, and answers again${nextWords(next)}.`;
   const lanes = quantityOfLanes(blockedLanes);
   return `${subscriber} ${now}: ${waitingWords({ waiting })} in ${lanes} until it answers.`;
+}
+
+/** Says what goes on: `, but now it fails with 500: disk full`. */
+function nextWords(next: Facts['next']): string {
+  if (!next) return '';
+  return `, but now it ${next.topic === null ? 'does not answer' : `fails with ${causeWords(next)}`}`;
+}
+
+/** An error as the end of a clause: `500: disk full`. */
+export function causeWords(error: LastError): string {
+  return failureText(error).replace('the subscriber answered ', '').replace(/\.+$/, '');
 }
 
 function haltedWords({

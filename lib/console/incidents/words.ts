@@ -1,30 +1,28 @@
-import { courseWords, timeWords } from '../../components/incidents/course.ts';
+import { timeWords } from '../../components/incidents/times.ts';
 import { html } from '../../platform/markup.ts';
 import { say } from '../kit/document.ts';
 import type { Phrase } from '../kit/document.ts';
 import { ago, timeText, timeToMinute, until } from '../kit/instants.ts';
 import { incidentPath } from '../kit/links.ts';
-import { failureText } from '../kit/states.ts';
 import type { Warnings } from '../kit/operation-pages.ts';
 import { count, deliveriesWait, quantityOfLanes } from '../kit/words.ts';
 import type { IncidentReplay, IncidentView } from './detail.ts';
 import type { Incident } from './incident.ts';
+import { causeWords } from './sentence.ts';
 import type { SkipPreview } from './skip-preview.ts';
 
 /** Says since when an incident lasts, or how long it lasted. */
 export function whenPhrase(incident: Incident, now: string): Phrase {
-  const { openedAt, closedAt, times, lastOpenedAt, course } = incident;
+  const { openedAt, closedAt, times, lastOpenedAt } = incident;
   const opened = timeOf(openedAt, now);
-  const ways = courseWords(course);
-  const story = ways === null ? '' : `: ${ways}`;
   if (closedAt !== null) {
     const often = times > 1 ? `, ${times} times` : '';
-    return say`from ${opened} until ${timeOf(closedAt, now)}${often}${story}`;
+    return say`from ${opened} until ${timeOf(closedAt, now)}${often}`;
   }
   if (times > 1 && lastOpenedAt !== null)
-    return say`${timeWords(times)} since ${opened}, now since ${timeOf(lastOpenedAt, now)}${story}`;
+    return say`${timeWords(times)} since ${opened}, now since ${timeOf(lastOpenedAt, now)}`;
   const since = ago(openedAt, now);
-  return say`since ${opened}${{ html: `, ${since}`, text: ` (${since})` }}${story}`;
+  return say`since ${opened}${{ html: `, ${since}`, text: ` (${since})` }}`;
 }
 
 /** The other open incidents of the same subscription: it may fail in another way now. An outage is one of each topic. */
@@ -34,7 +32,7 @@ export function othersOf({ topic, others }: IncidentView): IncidentView['others'
 
 /**
  * Says the causes of a subscriber's trouble as one story, the first failure first, each linked to its incident but the one
- * that is shown: `Since 00:44: 500, then no answer, now an outage. Since 01:02: 410: account closed.`
+ * that is shown: `Since 00:44: 500: licence expired. Since 01:02: 410: account closed.`
  *
  * @returns null where there is only one cause.
  */
@@ -46,10 +44,8 @@ export function storyPhrase(view: IncidentView): Phrase | null {
     .toSorted((one, other) => Date.parse(one.openedAt) - Date.parse(other.openedAt))
     .map((one) => {
       const on = one.topic === null || one.topic === topic ? '' : ` on ${one.topic}`;
-      const how =
-        courseWords(one.course) ?? failureText(one.lastError).replace('the subscriber answered ', '');
       const left = one.state === 'owed' ? ', over, with dead letters left' : '';
-      const cause = `${how.replace(/\.+$/, '')}${on}${left}`;
+      const cause = `${causeWords(one.lastError)}${on}${left}`;
       const linked = html`<a href="${incidentPath(one.incidentId)}">${cause}</a>`;
       return say`Since ${timeOf(one.openedAt, now)}: ${one.incidentId === incidentId ? cause : { html: linked, text: cause }}. `;
     });

@@ -100,7 +100,7 @@ const CONCERNED = `
     select $1::text::jsonb as asked
   ),
   incident as materialized (
-    select topic, subscriber, kind from asked join incidents on id = (asked ->> 'incident')::uuid
+    select error_group from asked join incidents on id = (asked ->> 'incident')::uuid
   ),
   concerned as (
     select (asked ->> 'event')::uuid as event_id from asked
@@ -109,13 +109,10 @@ const CONCERNED = `
     where lane_id = (named.id ->> 0)::bigint and position = (named.id ->> 1)::bigint
     union
     select event_id from (
-      select dead.event_id from incident, error_groups, lateral (
-        select event_id, dead_lettered_at from deliveries
-        where error_group = error_groups.key order by error_group desc, dead_lettered_at desc limit ${MOST_EVENTS}
+      select dead.event_id from incident, lateral (
+        select event_id from deliveries where deliveries.error_group = incident.error_group
+        order by deliveries.error_group desc, dead_lettered_at desc limit ${MOST_EVENTS}
       ) as dead
-      where error_groups.subscriber = incident.subscriber and error_groups.kind = incident.kind
-        and (incident.topic = '' or error_groups.topic = incident.topic)
-      order by dead.dead_lettered_at desc limit ${MOST_EVENTS}
     ) as newest
   )
   select topic, version, payload from events where id in (select event_id from concerned)`;

@@ -213,14 +213,14 @@ const FIND_ONE = `
   from deliveries join lanes on lanes.id = lane_id
   where lane_id = split_part($1::text, '-', 1)::bigint and position = split_part($1::text, '-', 2)::bigint`;
 
-/** Counts those of a kind that died until then. */
+/** Counts those of an error that died until then. */
 export async function countDead(
   db: Database,
-  { topic, subscriber, kind = null, until }: Pick<DeadLetters, 'topic' | 'subscriber' | 'kind' | 'until'>,
+  { topic, subscriber, kind = null, group, until }: Omit<DeadLetters, 'deliveryIds' | 'words' | 'since'>,
 ): Promise<number> {
   const [row] = await run<{ count: number }>(driverOf(db), {
     text: COUNT,
-    values: [topic, subscriber, kind, until ?? null],
+    values: [topic, subscriber, kind, until ?? null, group ?? null],
   });
   return row!.count;
 }
@@ -234,4 +234,5 @@ const COUNT = `
       select count(*) from deliveries where error_group = key and dead_lettered_at <= $4::text::timestamptz
     ) else dead_lettered end), 0)::float8 as count
   from error_groups
-  where topic = $1::text and subscriber = $2::text and ($3::text is null or kind = $3::text) and dead_lettered > 0`;
+  where topic = $1::text and subscriber = $2::text and ($3::text is null or kind = $3::text)
+    and ($5::text is null or key = any (string_to_array($5::text, ','))) and dead_lettered > 0`;

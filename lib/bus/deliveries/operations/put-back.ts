@@ -42,7 +42,7 @@ export const PUT_BACK = `
         || case when deliveries.state = 'delivered' then jsonb_build_array(jsonb_build_object('attempt', attempts,
           'at', attempted_at, 'durationMs', duration_ms, 'outcome', 'delivered')) else '[]' end
         || jsonb_build_array(jsonb_build_object('attempt', 0, 'at', clock.now, 'durationMs', 0, 'outcome', 'replayed',
-          'replayId', replaying.id, 'by', replaying.operator, 'reason', replaying.reason,
+          'replayId', replaying.id, 'by', replaying.operator, 'reason', replaying.reason, 'group', chosen.error_group,
           'heldBy', ${HELD_BY}))
     from clock, replaying, chosen
     where deliveries.lane_id = chosen.lane_id and deliveries.position = chosen.position

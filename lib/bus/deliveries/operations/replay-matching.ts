@@ -142,8 +142,8 @@ const MATCHING = {
       select * from deliveries where error_group = key and dead_lettered_at between span.since and span.until offset 0
     ) as deliveries`,
     `dead_lettered > 0 and ($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
-      and ($3::text is null or key = any (string_to_array($3::text, ',')) or kind = (
-        select kind from incidents where id = case when length($3::text) = 36 then $3::text::uuid end
+      and ($3::text is null or key = any (string_to_array($3::text, ',')) or key = (
+        select incidents.error_group from incidents where id = case when length($3::text) = 36 then $3::text::uuid end
       ))
       and ${containing("$10::text::jsonb ->> 'words'")} and $6::text is null and not $7::boolean`,
   ),
