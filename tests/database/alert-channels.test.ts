@@ -1,7 +1,9 @@
 import { describe, expect } from 'vitest';
 
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { sendAlerts } from '../../lib/components/alerts/send-alerts.ts';
 import { acknowledge } from '../../lib/components/incidents/acknowledge.ts';
+import { watchIncidents } from '../../lib/components/incidents/watch.ts';
 import { targetsOf } from '../../lib/console/alerts/read.ts';
 import { readConfig } from '../../lib/platform/config.ts';
 import type { AlertSettings } from '../../lib/platform/config.ts';
@@ -15,7 +17,7 @@ import {
   teamsBody,
 } from '../support/alert-channels.ts';
 import { test as busTest } from '../support/bus-test.ts';
-import { rows } from '../support/bus.ts';
+import { drainLive, emitPayments, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { answer } from '../support/receiver.ts';
 import { endLimit } from '../support/waits.ts';
@@ -85,6 +87,54 @@ test('Forty errors of a minute are one message in Slack, one card in Teams and f
   expect(new Set(events.map(({ dedup_key }) => dedup_key)).size).toBe(40);
   expect(events[0]).toMatchObject({ payload: { summary: expect.stringContaining('error 40 of the night') } });
   expect(await unsent(bus)).toEqual([]);
+});
+
+/** Forty errors, none of which differs from another by a number alone. */
+const ERRORS = ['voucher series', 'period', 'account', 'customer', 'cost centre'].flatMap((what) =>
+  [
+    'is closed',
+    'is locked',
+    'is unknown',
+    'is inactive',
+    'has no currency',
+    'has no owner',
+    'was merged',
+    'was deleted',
+  ].map((how) => `the ${what} ${how}`),
+);
+
+test('Dead letters of forty errors of one subscription are forty incidents, each told with its own words and count.', async ({
+  bus,
+  ledger,
+  settings,
+  slack,
+  teams,
+  pagerDuty,
+}) => {
+  // The first error leaves 21 dead letters, each other one.
+  await emitPayments(bus.db, 1, 60);
+  const refuse = (number: number) => {
+    throw new PermanentError(ERRORS[Math.max(0, number - 21)]!);
+  };
+  await drainLive(bus.db, [ledger(refuse)]);
+  await watchIncidents(bus.db);
+  await sendAlerts(bus.db, settings);
+  expect([slack, teams, pagerDuty].map(({ got }) => got.length)).toEqual([1, 1, 40]);
+  const summaries = pagerDuty.got.map(
+    ({ body }) => (JSON.parse(body) as { payload: { summary: string } }).payload.summary,
+  );
+  for (const error of ERRORS)
+    expect(
+      summaries.filter((summary) => summary.includes(`: ${error}.`)),
+      error,
+    ).toHaveLength(1);
+  expect(summaries[0]).toMatch(/21 dead letters .*the voucher series is closed/);
+  const { blocks } = slackBody.parse(JSON.parse(slack.got[0]!.body));
+  expect(JSON.stringify(blocks[1])).toContain('40 incidents: 40 with dead letters.');
+  expect(JSON.stringify(blocks[2])).toMatch(
+    /payment\.captured to ledger.*permanent: the voucher series is closed\. 21 dead letters\./,
+  );
+  for (const block of blocks.slice(3, 22)) expect(JSON.stringify(block)).toContain('. 1 dead letter.');
 });
 
 describe('an incident of PagerDuty', () => {
