@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 
-import { dismiss } from '../../lib/bus/deliveries/operations/dismiss.ts';
+import { dismiss, dismissOne } from '../../lib/bus/deliveries/operations/dismiss.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
 import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
@@ -130,6 +130,23 @@ describe('a replay over topics', () => {
     expect(wordsOf(page.text)).toContain('Replayed: 6 of 6 delivered');
     expect(wordsOf(page.text)).toContain('Went to 4 payment.captured to ledger 2 payment.refunded to ledger');
     expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('is shown on the page of each incident that it cleared up', async ({ bus, operators }) => {
+    await died(bus, operators);
+    await watchIncidents(bus.db);
+    await operators.ask('/replay', { json: { q: 'voucher', since: '24h' } });
+    await drainLive(bus.db, well);
+    const incidents = await rows<{ id: string; subscriber: string }>(
+      bus.db,
+      'select id::text, subscriber from incidents',
+    );
+    const replaysOf = async (of: string) => {
+      const { id } = incidents.find(({ subscriber: one }) => one === of)!;
+      return (await operators.ask(`/incidents/${id}`)).json['replays'];
+    };
+    expect(await replaysOf('accounting')).toMatchObject([{ replayed: 4, delivered: 4 }]);
+    expect(await replaysOf('ledger')).toEqual([]);
   });
 
   test('takes what the words of the error match, or the groups that were checked, in every topic', async ({
@@ -338,6 +355,37 @@ describe('the second of two operators reads who was first, when, and where it is
       '1 delivery skipped',
       `/dead-letters/${head!}`,
     ]);
+  });
+
+  test('of a dead letter that is dismissed already, and of an incident whose lanes were just retried', async ({
+    bus,
+    operators,
+  }) => {
+    const [dead] = await operators.died(1);
+    await dismissOne(bus.db, { deliveryId: dead!, by: OLA, reason: 'booked by hand' });
+    const form = { reason: 'mine', next: `/platform/event-bus/dead-letters/${dead!}` };
+    const dismissed = await operators.ask(`/dead-letters/${dead!}/dismiss`, { form, accept: BROWSER });
+    const followed = dismissed.headers.get('location')!.replace('/platform/event-bus', '');
+    expect(wordsOf((await operators.ask(followed, { accept: BROWSER })).text)).toMatch(
+      /Dismissed payment\.captured to ledger by ola@solvik\.example\.no at \d\d:\d\d:\d\d UTC: it is in no count any more\./,
+    );
+
+    const [head] = await operators.held(2);
+    await watchIncidents(bus.db);
+    const [incident] = await rows<{ id: string }>(
+      bus.db,
+      `select id::text from incidents where state = 'happening' and closed_at is null`,
+    );
+    await retryNow(bus.db, { deliveryId: head!, by: OLA, incidentId: incident!.id });
+    const retried = await operators.ask(`/incidents/${incident!.id}/retry`, { json: {} });
+    expect(retried.json).toMatchObject({
+      retried: 0,
+      earlier: { by: OLA, action: 'retried', count: 1, path: `/platform/event-bus/dead-letters/${head!}` },
+    });
+    const followedRetry = `/incidents/${incident!.id}?done=retry-incident&done.incidentId=${incident!.id}`;
+    expect(wordsOf((await operators.ask(followedRetry, { accept: BROWSER })).text)).toContain(
+      `Asked for by ${OLA} at`,
+    );
   });
 
   test('of a replay that still puts deliveries back, before the confirmation', async ({ bus, operators }) => {

@@ -61,6 +61,17 @@ export const listIncidents = operatorRoute({
       parameters: LINKED,
       requestBody: { reason: 'Accounting is back.' },
     },
+    previewSkip: {
+      operationId: 'previewIncidentSkip',
+      description: 'What holds its blocked lanes.',
+      parameters: LINKED,
+    },
+    skip: {
+      operationId: 'skipIncident',
+      description: 'A dry run of a skip of what holds its blocked lanes.',
+      parameters: LINKED,
+      requestBody: { reason: 'The period is closed.', dryRun: true },
+    },
     dismiss: {
       operationId: 'dismissIncident',
       description: 'Dismiss its dead letters.',
