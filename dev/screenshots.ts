@@ -263,7 +263,7 @@ async function walk(page: Page, origin: string): Promise<void> {
   await open('/sign-in');
   await page.getByLabel('Access token').fill(token ?? '');
   await shoot('sign-in', false);
-  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
   await page.getByRole('heading', { name: 'Overview' }).waitFor();
   await shoot('overview');
   await page.emulateMedia({ colorScheme: 'dark' });

@@ -20,6 +20,7 @@ export interface Bundle {
 const FILES_BESIDE: Readonly<Record<string, string>> = {
   '_sendgrid.mjs': 'lib/platform/mail/sendgrid.ts',
   '_database.mjs': 'lib/components/database.ts',
+  '_openid-client.mjs': 'lib/console/access/openid-client.ts',
 };
 
 /**

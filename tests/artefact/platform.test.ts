@@ -55,7 +55,7 @@ const send = (method: string, path: string, headers: Record<string, string> = {}
     ...(method === 'POST' && { body }),
   });
 
-test('every function of the build is one file and its settings, with SendGrid’s package where it may mail and the bus where a chat is counted', () => {
+test('every function of the build is one file and its settings, with SendGrid’s package where it may mail, the bus where a chat is counted and the client of directories where operators come', () => {
   const artefact = process.env['POSTBUD_ARTEFACT'] ?? '';
   const files = readdirSync(artefact, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -68,7 +68,9 @@ test('every function of the build is one file and its settings, with SendGrid’
   expect(files.filter((file) => file.endsWith('/_database.mjs'))).toEqual([
     'functions/api/chat.func/api/_database.mjs',
   ]);
-  expect(files).toHaveLength(2 * functions.size + beside.length + 1);
+  const ofOperators = [...functions].filter((name) => name.startsWith('functions/api/platform/'));
+  expect(files.filter((file) => file.endsWith('/_openid-client.mjs'))).toHaveLength(ofOperators.length);
+  expect(files).toHaveLength(2 * functions.size + beside.length + 1 + ofOperators.length);
   // Those that mail, and those that relay to a subscriber that does.
   expect([...functions].filter((name) => !beside.some((file) => file.startsWith(name)))).toEqual([
     'functions/api/chat.func',

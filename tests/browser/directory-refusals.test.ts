@@ -60,28 +60,3 @@ test('a person whom no role fits reads why, and signs in as someone else', async
   await signInAs(page, KARI);
   await page.waitForURL(at('/replays'));
 });
-
-test('an answer is taken once, with its state and in its browser', async ({ at, newPage, directory }) => {
-  directory.behave('right');
-  const page = await newPage(NOBODY, REFUSALS);
-  await page.goto(at('/replays'));
-  await page.getByRole('button', { name: /^Sign in with 127/ }).click();
-  const chosen = await page.getByRole('link', { name: KARI }).getAttribute('href');
-  // The answer that the directory would send the browser back with, to be used elsewhere first.
-  const { headers } = await fetch(new URL(chosen ?? '', directory.issuer), { redirect: 'manual' });
-  const answer = headers.get('location') ?? '';
-  const stranger = await newPage(NOBODY, REFUSALS);
-  const wrongState = new URL(answer);
-  wrongState.searchParams.set('state', 'x'.repeat(43));
-  for (const [tab, url] of [
-    [stranger, answer],
-    [page, wrongState.href],
-  ] as const) {
-    await tab.goto(url);
-    expect(await wordsOf(tab)).toContain('This sign-in was finished already, was begun in another browser');
-  }
-  await page.goto(answer);
-  await page.waitForURL(at('/replays'));
-  await page.goto(answer);
-  expect(await wordsOf(page)).toContain('This sign-in was finished already');
-});

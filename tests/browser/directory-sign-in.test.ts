@@ -40,30 +40,6 @@ test.for(VIEWS)(
   },
 );
 
-test('a person who follows a link from elsewhere keeps the session', async ({ at, newPage, directory }) => {
-  const page = await newPage(NOBODY, REFUSALS);
-  await page.goto(at('/events'));
-  await signInAs(page, KARI);
-  await page.waitForURL(at('/events'));
-  await page.goto(`${directory.issuer}/.well-known/openid-configuration`);
-  await page.evaluate(`location.href = '${at('/replays')}'`);
-  await page.waitForURL(/\/replays/);
-  await expect.poll(() => page.locator('.who').innerText()).toContain('Kari Nordmann');
-});
-
-test('two tabs of a browser sign in beside each other', async ({ at, newPage }) => {
-  const first = await newPage(NOBODY, REFUSALS);
-  const second = await first.context().newPage();
-  await first.goto(at('/replays'));
-  await second.goto(at('/events'));
-  for (const page of [first, second]) await page.getByRole('button', { name: /^Sign in with 127/ }).click();
-  for (const page of [second, first]) await page.getByRole('link', { name: KARI }).click();
-  await first.waitForURL(at('/replays'));
-  await second.waitForURL(at('/events'));
-  for (const page of [first, second])
-    await expect.poll(() => page.locator('.who').innerText()).toContain('Kari Nordmann');
-});
-
 test.for([
   { how: 'with script', options: {} },
   { how: 'without script', options: { javaScriptEnabled: false } },

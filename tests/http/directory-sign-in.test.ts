@@ -235,6 +235,19 @@ describe('an answer of the directory that is not right', () => {
   });
 });
 
+test('the doctor says that nobody can sign in while the directory gives no usable answer', async ({
+  visitor,
+  directory,
+}) => {
+  const doctor = () => visitor.open(`${HOME}/doctor`, { headers: { authorization: `Bearer ${machine}` } });
+  const machine = await operatorToken();
+  directory.behave(503);
+  const { host } = new URL(directory.issuer);
+  expect((await doctor()).text).toContain(`The directory ${host} gives no usable answer: nobody can sign in`);
+  directory.behave('right');
+  expect((await doctor()).text).not.toContain('gives no usable answer');
+});
+
 describe('a person without a role', () => {
   test('reads who they are and which roles the directory sent, and can come as someone else', async ({
     visitor,

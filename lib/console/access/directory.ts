@@ -186,7 +186,7 @@ async function discover({
   clientId,
   clientSecret,
 }: DirectorySettings): Promise<Directory> {
-  const client = await import('openid-client');
+  const client = await import('./openid-client.ts');
   const server = new URL(configured);
   const isLocal = server.protocol === 'http:';
   const [byPost, byHeader] = [client.ClientSecretPost(clientSecret), client.ClientSecretBasic(clientSecret)];
