@@ -1,11 +1,14 @@
 import { describe, expect } from 'vitest';
 
 import { relay } from '../../lib/bus/relay/relay.ts';
-import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
+import { replayRequest } from '../../lib/console/kit/replay-request.ts';
+import { previewReplay } from '../../lib/console/replays/preview.ts';
 import { test } from '../support/bus-test.ts';
-import { contradictions, emitPayments, rows, storeBacklog } from '../support/bus.ts';
+import { contradictions, emitAlone, emitPayments, payloadOf, rows, storeBacklog } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { explainAll, watch } from '../support/plans.ts';
 import type { WatchedConnection, Work } from '../support/plans.ts';
@@ -156,4 +159,27 @@ describe('a statement of the bus', () => {
     expect(claims[0]![1].rows).toBeLessThan(2500);
     await used.close();
   });
+});
+
+test('a replay over topics and its preview find the dead letters that match by their groups, and scan no deliveries', async ({
+  bus,
+}) => {
+  await storeBacklog(bus.db, 'payment.captured', 4000);
+  await relay({ db: bus.db, subscribers, until: Date.now() + 45_000 });
+  for (const topic of ['payment.refunded', 'payment.deposit.held'] as const)
+    for (let left = 15; left > 0; left -= 1) await emitAlone(bus.db, topic, payloadOf(topic));
+  const refuse = () => {
+    throw new PermanentError('the period is closed');
+  };
+  const refusing = subscriber('ledger', { 'payment.refunded': refuse, 'payment.deposit.held': refuse });
+  await relay({ db: bus.db, subscribers: [refusing], until: Date.now() + 45_000 });
+  await rows(bus.db, 'analyze');
+  const connection = await watch(bus.url);
+  const request = replayRequest.parse({ q: 'closed', since: '24h' });
+  expect((await previewReplay(connection.db, [], request)).matched).toBe(30);
+  expect(await replay(connection.db, request, 'kari')).toMatchObject({ matched: 30, replayed: 30 });
+  const work = [...connection.takeWork().values()];
+  await connection.close();
+  expect(work.flatMap(({ scanned }) => scanned)).not.toContain('deliveries');
+  await rows(bus.db, 'truncate replays');
 });

@@ -84,11 +84,11 @@ const subscriptionFields = {
   lastError: computed(shape.lastError.nullable()),
 };
 
-/** When the event at one end of the deliveries was recorded. */
+/** When the event at one end of the deliveries was recorded. Positions of several topics do not compare. */
 const createdAt = (end: 'first' | 'last') =>
-  instantOrNull(`(
+  instantOrNull(`case when $1::text is not null or $6::text is not null then (
       select created_at from matching join events on events.id = event_id where position = ends.${end} limit 1
-    )`);
+    ) end`);
 
 const previewFields = {
   generatedAt: instant('clock.now'),
