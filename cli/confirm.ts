@@ -36,7 +36,7 @@ const SAYS_NOTHING: ReadonlySet<number> = new Set([EXIT.unreachable, EXIT.denied
 /**
  * Asks for confirmation, unless --yes is given. Many things are confirmed by typing their number.
  *
- * @param action a verb and its object, such as `Replay them`. @param nothing as `requireConfirmable` takes it.
+ * @param action a verb and its object, such as `Replay them`. @param nothing as `readConfirmable` takes it.
  * @throws Failure for any other answer than yes.
  */
 export async function confirm(

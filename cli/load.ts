@@ -22,7 +22,7 @@ const CONSOLE = new URL('../lib/console/', import.meta.url);
 
 export async function load({ name, of }: Pick<Listed, 'name' | 'of'>): Promise<Command> {
   if (of === undefined) {
-    const { command }: { readonly command: Command } = await import(new URL(`${name}.ts`, FOLDER).href);
+    const { command }: { readonly command: Command } = await import(`./commands/${name}.ts`);
     return command;
   }
   const found = (await actionsOf(of)).find((action) => nameOf(action) === name);
@@ -71,7 +71,7 @@ const nameOf = ({ name, command }: Action<never>) => command?.name ?? name;
 
 /** The actions that a capability declares, in the list that it exports. */
 async function actionsOf(capability: string): Promise<readonly Action<never>[]> {
-  const exported: object = await import(new URL(`${capability}/actions.ts`, CONSOLE).href);
+  const exported: object = await import(`../lib/console/${capability}/actions.ts`);
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- it exports one list, that of its actions
   return Object.values(exported).find(Array.isArray) as readonly Action<never>[];
 }

@@ -8,9 +8,16 @@ process.chdir(fileURLToPath(new URL('../', import.meta.url)));
 await import('./install.mjs');
 process.chdir(calledFrom);
 
-// tsx's hooks slow every import down: the packages with the most modules are loaded before.
-await Promise.all([import('zod'), import('drizzle-orm/sql'), import('wrap-ansi')]);
-const { register } = await import('tsx/esm/api');
-register();
-const { main } = await import('./main.ts');
+const { main } = await import('./bundle.mjs')
+  .then(async ({ bundledMain }) => await import(await bundledMain()))
+  .catch(fromSources);
 await main();
+
+/** Where no bundle can be made: esbuild is missing, or its folder is not to be written to. */
+async function fromSources() {
+  // tsx's hooks slow every import down: the packages with the most modules are loaded before.
+  await Promise.all([import('zod'), import('drizzle-orm/sql'), import('wrap-ansi')]);
+  const { register } = await import('tsx/esm/api');
+  register();
+  return await import('./main.ts');
+}

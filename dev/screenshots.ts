@@ -7,7 +7,7 @@ import { serve } from 'srvx';
 
 import { mintToken } from '../cli/operator-token.ts';
 import { catalog, subscriberNames } from '../lib/bus/catalog/catalog.ts';
-import type { TopicName } from '../lib/bus/catalog/catalog.ts';
+import type { PayloadInput, TopicName } from '../lib/bus/catalog/catalog.ts';
 import { emit } from '../lib/bus/outbox/emit.ts';
 import type { Transaction } from '../lib/bus/outbox/emit.ts';
 import { relay } from '../lib/bus/relay/relay.ts';
@@ -161,7 +161,7 @@ async function loseWebhooks(db: Database): Promise<void> {
     ['evt_1QxL4rRefunded', 'charge.refunded', 1],
     ['evt_1QxL5tFailed', 'payment_intent.payment_failed', 0],
   ] as const) {
-    await emit(bareClient(db), 'webhook.cardpayments.received', { eventId, eventType, body: {} });
+    await emitQuietly(db, 'webhook.cardpayments.received', { eventId, eventType, body: {} });
     await run(driverOf(db), {
       text: `insert into webhook_receipts (provider, event_id, event_type, body_sha256, received_at, reconciled_at,
           duplicates, last_duplicate_at)
@@ -192,14 +192,23 @@ const PRETEND_TIMES = `
       from generate_series(1, 60) as bucket
     )`;
 
-/** An emit on the database wakes its relay, and the day decides itself when to deliver. */
-const bareClient = (db: Database): Transaction => ({
-  query: async (text, values) => ({ rows: await run(driverOf(db), { text, values }) }),
-});
+/** Emits by a bare client: an emit in the database's own transaction wakes its relay, and the day decides when to deliver. */
+async function emitQuietly<Name extends TopicName>(
+  db: Database,
+  topic: Name,
+  payload: PayloadInput<Name>,
+): Promise<void> {
+  await db.transaction(async (tx) => {
+    const client: Transaction = {
+      query: async (text, values) => ({ rows: await run(tx, { text, values }) }),
+    };
+    await emit(client, topic, payload);
+  });
+}
 
 async function emitSome(db: Database, topic: TopicName, count: number): Promise<void> {
   for (let number = 0; number < count; number += 1)
-    await emit(bareClient(db), topic, catalog[topic].example as never);
+    await emitQuietly(db, topic, catalog[topic].example as never);
 }
 
 /** Until ten hours ago the running release did not list `intelligence` for new bookings. */

@@ -22,7 +22,7 @@ export function timersPage(view: TimerList, context: PageContext): Html {
       lead: 'Events that happen later, the next one first.',
       live: liveness(generatedAt, REFRESH_SECONDS, context.url),
     })}
-    <form class="filters" method="get" action="${timersPath()}">
+    <form class="filters bar" method="get" action="${timersPath()}">
       ${filter('topic', 'Topic', filters.topic)} ${filter('timerKey', 'Timer key', filters.timerKey)}
       <button class="btn">Filter</button>
     </form>
