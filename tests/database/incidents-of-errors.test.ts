@@ -15,6 +15,7 @@ import { START, drain, drainLive, emitPayments, numbers, rows } from '../support
 import { ledger } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
+import { explainAll, watch } from '../support/plans.ts';
 
 const after = (ms: number) => new Date(START + ms);
 
@@ -248,35 +249,38 @@ describe('an operator', () => {
     expect((await operators.ask(`/incidents/${left!.incidentId}`)).json).toMatchObject({ replays: [] });
   });
 
-  test('who replays a topic sees on each incident what becomes of its own dead letters', async ({
-    bus,
-    operators,
-  }) => {
-    await emitPayments(bus.db, 1, 5);
-    await drainLive(bus.db, [ledger((number) => refuse(number === 1 ? 'no such account' : 'period closed'))]);
-    const items = await listed(operators);
-    const request = { topic: 'payment.captured', since: '24h' };
-    expect((await operators.ask('/replay', { json: request })).json).toMatchObject({ replayed: 5 });
-    const shown = async () => {
-      const found: unknown[] = [];
-      for (const { incidentId } of items) {
-        const { state, replays } = (await operators.ask(`/incidents/${incidentId}`)).json;
-        const [{ replayed, delivered, pending, failing }] = replays as [Record<string, number>];
-        found.push([state, replayed, delivered, pending, failing]);
-      }
-      return found;
-    };
-    expect(items.map(({ owed }) => owed)).toEqual([4, 1]);
-    expect(await shown()).toEqual([
-      ['owed', 4, 0, 4, 0],
-      ['owed', 1, 0, 1, 0],
-    ]);
-    await drainLive(bus.db, [ledger((number) => number === 2 && answer(500, 'broken')())]);
-    expect(await shown()).toEqual([
-      ['owed', 4, 0, 3, 1],
-      ['closed', 1, 1, 0, 0],
-    ]);
-  });
+  test.for(['a topic', 'several errors of a topic'])(
+    'who replays %s sees on each incident what becomes of its own dead letters',
+    async (what, { bus, operators }) => {
+      await emitPayments(bus.db, 1, 5);
+      await drainLive(bus.db, [
+        ledger((number) => refuse(number === 1 ? 'no such account' : 'period closed')),
+      ]);
+      const items = await listed(operators);
+      const group = what === 'a topic' ? {} : { group: items.map((item) => item.group).join(',') };
+      const request = { topic: 'payment.captured', since: '24h', ...group };
+      expect((await operators.ask('/replay', { json: request })).json).toMatchObject({ replayed: 5 });
+      const shown = async () => {
+        const found: unknown[] = [];
+        for (const { incidentId } of items) {
+          const { state, replays } = (await operators.ask(`/incidents/${incidentId}`)).json;
+          const [{ replayed, delivered, pending, failing }] = replays as [Record<string, number>];
+          found.push([state, replayed, delivered, pending, failing]);
+        }
+        return found;
+      };
+      expect(items.map(({ owed }) => owed)).toEqual([4, 1]);
+      expect(await shown()).toEqual([
+        ['owed', 4, 0, 4, 0],
+        ['owed', 1, 0, 1, 0],
+      ]);
+      await drainLive(bus.db, [ledger((number) => number === 2 && answer(500, 'broken')())]);
+      expect(await shown()).toEqual([
+        ['owed', 4, 0, 3, 1],
+        ['closed', 1, 1, 0, 0],
+      ]);
+    },
+  );
 
   test('tells the incidents of one status apart by their errors, on the overview too', async ({
     bus,
@@ -292,32 +296,6 @@ describe('an operator', () => {
         true,
       ]);
     }
-  });
-});
-
-describe('10,000 dead letters of forty errors', () => {
-  test('are forty incidents, each with its beginning, words and count, and one message', async ({ bus }) => {
-    await dieOf(bus.db, FORTY.slice(0, 39), 9980);
-    await emitPayments(bus.db, 9981, 10_000);
-    await drain(bus.db, [ledger(() => refuse(FORTY[39]!))], { now: START + HOUR });
-    const first = await told(bus.db, after(2 * HOUR));
-    expect(first).toHaveLength(40);
-    const found = await stored(bus.db);
-    expect(found.map(({ message }) => message).toSorted()).toEqual(FORTY.toSorted());
-    expect(found.reduce((sum, { owed }) => sum + owed, 0)).toBe(10_000);
-    expect(found.at(-1)).toMatchObject({ message: FORTY[39], owed: 20, opened: START + HOUR });
-    expect(new Set(found.slice(0, -1).map(({ owed, opened }) => `${owed} ${opened}`))).toEqual(
-      new Set([`255 ${START}`, `256 ${START}`]),
-    );
-    expect(await watched(bus.db, after(3 * HOUR))).toEqual(found);
-    expect(await told(bus.db, after(3 * HOUR))).toEqual([]);
-    // All that is left of one of them is replayed: it closes, and the others stay.
-    const group = errorGroupOf('payment.captured', 'ledger', 'permanent', FORTY[39]!).key;
-    const request = { topic: 'payment.captured', since: '1d', group };
-    await replay(bus.db, request, 'kari', after(3 * HOUR));
-    await drain(bus.db, [ledger()], { now: START + 3 * HOUR });
-    expect(await told(bus.db, after(4 * HOUR))).toMatchObject([{ change: 'closed', message: FORTY[39] }]);
-    expect((await stored(bus.db)).filter(({ state }) => state === 'owed')).toHaveLength(39);
   });
 });
 
@@ -409,5 +387,39 @@ describe('an incident that an older release opened, of all errors of a kind', ()
         opened: START + DAY,
       },
     ]);
+  });
+});
+
+describe('10,000 dead letters of forty errors', () => {
+  test('are forty incidents, each with its beginning, words and count, and one message', async ({ bus }) => {
+    await dieOf(bus.db, FORTY.slice(0, 39), 9980);
+    await emitPayments(bus.db, 9981, 10_000);
+    await drain(bus.db, [ledger(() => refuse(FORTY[39]!))], { now: START + HOUR });
+    const first = await told(bus.db, after(2 * HOUR));
+    expect(first).toHaveLength(40);
+    const found = await stored(bus.db);
+    expect(found.map(({ message }) => message).toSorted()).toEqual(FORTY.toSorted());
+    expect(found.reduce((sum, { owed }) => sum + owed, 0)).toBe(10_000);
+    expect(found.at(-1)).toMatchObject({ message: FORTY[39], owed: 20, opened: START + HOUR });
+    expect(new Set(found.slice(0, -1).map(({ owed, opened }) => `${owed} ${opened}`))).toEqual(
+      new Set([`255 ${START}`, `256 ${START}`]),
+    );
+    expect(await watched(bus.db, after(3 * HOUR))).toEqual(found);
+    expect(await told(bus.db, after(3 * HOUR))).toEqual([]);
+    // A pass over them reads a few rows of each error, whatever the number of its dead letters.
+    await explainAll(bus);
+    const { db, takeWork, close } = await watch(bus.url);
+    await watchIncidents(db, after(3 * HOUR));
+    const work = [...takeWork().values()].reduce((sum, { rows: handled }) => sum + handled, 0);
+    await close();
+    expect(work).toBeGreaterThan(40);
+    expect(work).toBeLessThan(5000);
+    // All that is left of one of them is replayed: it closes, and the others stay.
+    const group = errorGroupOf('payment.captured', 'ledger', 'permanent', FORTY[39]!).key;
+    const request = { topic: 'payment.captured', since: '1d', group };
+    await replay(bus.db, request, 'kari', after(3 * HOUR));
+    await drain(bus.db, [ledger()], { now: START + 3 * HOUR });
+    expect(await told(bus.db, after(4 * HOUR))).toMatchObject([{ change: 'closed', message: FORTY[39] }]);
+    expect((await stored(bus.db)).filter(({ state }) => state === 'owed')).toHaveLength(39);
   });
 });

@@ -92,12 +92,20 @@ export const BLOCKED = `own_error as materialized (
     union
     select topic, subscriber, key from error_groups where dead_lettered > 0
   ),
+  known_count as materialized (
+    select topic, subscriber, count(*) as known from known_error group by topic, subscriber
+  ),
   ranked as (
-    select own_error.*, known_error.error_group is not null as is_known, row_number() over (
-      partition by own_error.topic, own_error.subscriber, known_error.error_group is null
-      order by lanes desc, own_error.error_group
-    ) as place
-    from own_error left join known_error using (topic, subscriber, error_group)
+    select *, row_number() over (
+      partition by topic, subscriber, is_known order by lanes desc, error_group
+    ) + coalesce(known, 0) as place
+    from (
+      -- Not a join: the planner would compare each with each.
+      select *, (topic, subscriber, error_group) in (
+        select topic, subscriber, error_group from known_error
+      ) as is_known
+      from own_error left join known_count using (topic, subscriber)
+    ) as counted
   ),
   blocked as (
     select topic, subscriber, kind, error_group, sum(lanes) as lanes, round(sum(waiting)) as waiting,
@@ -105,10 +113,7 @@ export const BLOCKED = `own_error as materialized (
       (array_agg(event_id order by until desc))[1] as event_id, (array_agg(message order by until desc))[1] as message
     from (
       select clock.now, topic, subscriber, kind, lanes, waiting, since, until, event_id, message,
-        case when is_known or error_group = '' or place + (
-          select count(*) from known_error
-          where (known_error.topic, known_error.subscriber) = (ranked.topic, ranked.subscriber)
-        ) <= ${MOST_ERRORS} then error_group else '${REST}' end as error_group
+        case when is_known or error_group = '' or place <= ${MOST_ERRORS} then error_group else '${REST}' end as error_group
       from clock, ranked where is_known or lanes > 0
     ) as bounded
     group by topic, subscriber, kind, error_group
