@@ -24,6 +24,8 @@ export function readDirectoryRoles(
       .split(/\s+/)
       .filter(Boolean);
     if (role === '') return { wrong: `${ROLES}: ${place} has no role before its =` };
+    if (role.includes('=event-bus:'))
+      return { wrong: `${ROLES}: ${place} has two entries; a comma ends one` };
     if (given.length === 0) return { wrong: `${ROLES}: ${place} has no scope after its =` };
     if (roles.has(role)) return { wrong: `${ROLES}: ${place} names a role for the second time` };
     const unknown = given.find((scope) => !isScope(scope));

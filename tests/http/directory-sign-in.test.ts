@@ -3,6 +3,7 @@ import { describe, expect } from 'vitest';
 import type { DirectoryBehaviour } from '../../dev/stand-ins/directory.ts';
 import { HOME } from '../../lib/console/kit/links.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
+import { HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { rows } from '../support/bus.ts';
 import { settingsOf } from '../support/directory-tokens.ts';
 import { KARI, leadsTo, OLA, PER, test, Visitor } from '../support/directory-visitor.ts';
@@ -248,6 +249,25 @@ test('the doctor says that nobody can sign in while the directory gives no usabl
   expect((await doctor()).text).not.toContain('gives no usable answer');
 });
 
+describe('a token of a sign-in', () => {
+  test.for([
+    ['tomorrow', HOUR * 24],
+    ['two hours ago', HOUR * -2],
+  ] as const)('that was issued %s is not taken', async ([, ageMs], { visitor, directory }) => {
+    const iat = Math.floor((Date.now() + ageMs) / SECOND);
+    directory.employ({ kari: { sub: 'kari', groups: ['/drift'], iat, exp: iat + (3 * HOUR) / SECOND } });
+    const { status, headers, text } = await visitor.signIn('kari');
+    expect([status, headers.get('set-cookie')]).toEqual([502, null]);
+    expect(text).toContain('it was issued at a time that cannot be (iat)');
+  });
+
+  test('that Entra ID has dated five minutes back is taken', async ({ visitor, directory }) => {
+    const iat = Math.floor((Date.now() - 5 * MINUTE) / SECOND);
+    directory.employ({ kari: { sub: 'kari', groups: ['/drift'], iat } });
+    expect((await visitor.signIn('kari')).status).toBe(200);
+  });
+});
+
 describe('a person without a role', () => {
   test('reads who they are and which roles the directory sent, and can come as someone else', async ({
     visitor,
@@ -308,6 +328,20 @@ describe('a session of the directory', () => {
     const after = await visitor.open(NEXT);
     expect(after.status).toBe(401);
     expect(after.text).toContain('Your session has ended. Sign in again.');
+  });
+
+  test('ends at the directory also for someone whose groups make too long a token for an address', async ({
+    visitor,
+    directory,
+  }) => {
+    const groups = Array.from({ length: 200 }, (_, index) => `/kommune/avdeling/${index}`);
+    directory.employ({ many: { sub: 'many', groups: [...groups, '/drift'] } });
+    await visitor.signIn('many');
+    const there = leadsTo((await visitor.send('/sign-out')).text)!;
+    expect(Object.fromEntries(there.searchParams)).toEqual({
+      client_id: 'postbud',
+      post_logout_redirect_uri: `http://localhost:3000${HOME}/sign-in`,
+    });
   });
 
   test('ends after an hour', async ({ visitor, bus }) => {

@@ -499,6 +499,11 @@ describe('operators', () => {
     ],
     ['OPERATOR_OIDC_ROLES', 'A=event-bus:read,A=event-bus:erase', 'entry 2 names a role for the second time'],
     ['OPERATOR_OIDC_ROLES', 'Drift=event-bus:replay', 'no role has event-bus:read'],
+    ...[';', ' ', '\n'].map((separator) => [
+      'OPERATOR_OIDC_ROLES',
+      `Innsyn=event-bus:read${separator}Drift=event-bus:read`,
+      'entry 1 has two entries; a comma ends one',
+    ]),
   ])('a directory with %s=%s is refused', (variable, value, must) => {
     const error = refused({ ...directory, [variable]: value });
     expect(error.variable).toBe(variable);

@@ -1,11 +1,14 @@
-import { createHmac } from 'node:crypto';
+import { createHmac, randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 
 import { generateKeyPair, SignJWT } from 'jose';
 import type { JWK } from 'jose';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 
 import { startDirectory } from '../../dev/stand-ins/directory.ts';
-import { verifyToken } from '../../lib/console/access/authenticate.ts';
+import { tokenOf, verifyToken } from '../../lib/console/access/authenticate.ts';
+import { askToSignIn, signOutUrl } from '../../lib/console/access/directory.ts';
 import { HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { MAPPING, settingsOf, SHAPES } from '../support/directory-tokens.ts';
 import { OPERATOR_SECRET, operatorToken } from '../support/operator-token.ts';
@@ -188,4 +191,38 @@ describe('a bearer token of the directory', () => {
     const person = await directory.tokenOf({ sub: 'kari', roles: ['Innsyn'] });
     expect(await verifyToken(person, settings)).toMatchObject({ isOfDirectory: true });
   });
+
+  test('is taken with the 200 groups that Entra ID sends at most', async ({ directory }) => {
+    const groups = Array.from({ length: 200 }, () => randomUUID());
+    const token = await directory.tokenOf({ sub: 'kari', roles: ['Innsyn'], groups });
+    const request = new Request('http://localhost:3000', { headers: { authorization: `Bearer ${token}` } });
+    expect(tokenOf(request)).toEqual({ token, via: 'bearer' });
+  });
+});
+
+test('a directory whose document has addresses that nobody may be led to is away', async ({ output }) => {
+  const document = (issuer: string) => ({
+    issuer,
+    jwks_uri: `${issuer}/keys`,
+    authorization_endpoint: 'javascript:alert(1)',
+    end_session_endpoint: 'javascript:alert(1)',
+  });
+  const server = createServer((request, response) => {
+    response
+      .setHeader('content-type', 'application/json')
+      .end(JSON.stringify(document(`http://${request.headers.host}`)));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const settings = {
+    issuer: `http://127.0.0.1:${port}`,
+    clientId: 'postbud',
+    clientSecret: 'a-secret',
+    roles: new Map(),
+  };
+  const asked = askToSignIn(settings, { redirectUri: 'http://localhost:3000', anew: false });
+  await expect(asked).rejects.toMatchObject({ status: 503, code: 'directory_unavailable' });
+  expect(await signOutUrl(settings, { idToken: 'x', backTo: 'http://localhost:3000' })).toBeNull();
+  expect(output.text()).toContain('OAUTH_REQUEST_PROTOCOL_FORBIDDEN');
 });

@@ -78,7 +78,7 @@ export function tokenOf(request: Request): { readonly token: string; readonly vi
   const token =
     authorization === null
       ? sessionToken(request)
-      : /^bearer ([\w.~+/=-]{1,8192})$/i.exec(authorization)?.[1];
+      : /^bearer ([\w.~+/=-]{1,16384})$/i.exec(authorization)?.[1];
   if (token) return { token, via: authorization === null ? 'cookie' : 'bearer' };
   throw new Problem('unauthorized', { headers: { 'www-authenticate': 'Bearer' } });
 }

@@ -4,7 +4,7 @@ import type * as OpenIdClient from 'openid-client';
 
 import type { DirectorySettings, OperatorSettings } from '../../platform/config.ts';
 import { Problem } from '../../platform/http/problem.ts';
-import { MINUTE, SECOND } from '../../platform/time.ts';
+import { HOUR, MINUTE, SECOND } from '../../platform/time.ts';
 import { refusedAnswer, unavailable } from './directory-refusals.ts';
 import { claimsByKeySet, isKeyServerDown } from './key-set.ts';
 import type { KeySet } from './key-set.ts';
@@ -48,7 +48,7 @@ export async function askToSignIn(
     client.randomNonce(),
     client.randomPKCECodeVerifier(),
   ];
-  const url = client.buildAuthorizationUrl(configuration, {
+  const parameters = {
     redirect_uri: redirectUri,
     response_mode: 'query',
     scope: 'openid profile',
@@ -57,9 +57,16 @@ export async function askToSignIn(
     code_challenge: await client.calculatePKCECodeChallenge(verifier),
     code_challenge_method: 'S256',
     ...(anew && { prompt: 'login' }),
-  });
-  return { state, nonce, verifier, url };
+  };
+  try {
+    return { state, nonce, verifier, url: client.buildAuthorizationUrl(configuration, parameters) };
+  } catch (error) {
+    throw unavailable(settings.issuer, error);
+  }
 }
+
+/** A token of a sign-in is issued during it. Entra ID dates its tokens five minutes back. */
+const OLDEST_ANSWER_SECONDS = HOUR / SECOND;
 
 /**
  * Exchanges the code of an answer for the token that says who signed in.
@@ -82,7 +89,7 @@ export async function takeAnswer(
       idTokenExpected: true,
     });
     const idToken = tokens.id_token ?? '';
-    return { claims: await verified(idToken, directory, settings), idToken };
+    return { claims: await verified(idToken, directory, settings, OLDEST_ANSWER_SECONDS), idToken };
   } catch (error) {
     throw refusedAnswer(error, client, settings);
   }
@@ -101,6 +108,9 @@ export async function verifyByDirectory(
   return await verified(token, await directoryOf(settings), settings, maxAgeSeconds);
 }
 
+/** Keycloak reads addresses of up to 4,096 bytes. The token of someone in a hundred groups is longer. */
+const LONGEST_HINT = 3000;
+
 /** Where the directory ends its own session, and comes back from; null where it does not do that. */
 export async function signOutUrl(
   settings: DirectorySettings,
@@ -110,13 +120,14 @@ export async function signOutUrl(
     const { client, configuration } = await directoryOf(settings);
     if (configuration.serverMetadata().end_session_endpoint === undefined) return null;
     return client.buildEndSessionUrl(configuration, {
-      id_token_hint: idToken,
+      // Without it the directory asks the person whether to sign out.
+      ...(idToken.length <= LONGEST_HINT && { id_token_hint: idToken }),
       post_logout_redirect_uri: backTo,
     });
   } catch (error) {
     // The session here has ended; the directory's own is nothing that anybody has to wait for.
-    if (error instanceof Problem) return null;
-    throw error;
+    unavailable(settings.issuer, error);
+    return null;
   }
 }
 
@@ -143,7 +154,7 @@ async function verified(
   token: string,
   { keys, issuer }: Directory,
   { clientId, issuer: configured }: DirectorySettings,
-  maxAgeSeconds?: number,
+  maxAgeSeconds: number,
 ): Promise<JWTPayload> {
   try {
     return await claimsByKeySet(token, keys, {
@@ -152,7 +163,8 @@ async function verified(
       algorithms: ALGORITHMS,
       requiredClaims: ['exp', 'iat', 'sub'],
       clockTolerance: CLOCK_TOLERANCE_SECONDS,
-      ...(maxAgeSeconds !== undefined && { maxTokenAge: maxAgeSeconds }),
+      // This also refuses tokens issued in the future.
+      maxTokenAge: maxAgeSeconds,
     });
   } catch (error) {
     if (isKeyServerDown(error)) throw unavailable(configured, error);
