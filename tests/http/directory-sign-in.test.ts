@@ -5,7 +5,7 @@ import { HOME } from '../../lib/console/kit/links.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { rows } from '../support/bus.ts';
-import { settingsOf } from '../support/directory-tokens.ts';
+import { MAPPING, settingsOf, SHAPES } from '../support/directory-tokens.ts';
 import { KARI, leadsTo, OLA, PER, test, Visitor } from '../support/directory-visitor.ts';
 import { nextIn } from '../support/operator-console.ts';
 import { operatorRoutes } from '../support/operator-function.ts';
@@ -267,6 +267,18 @@ describe('a token of a sign-in', () => {
     expect((await visitor.signIn('kari')).status).toBe(200);
   });
 });
+
+test.for(Object.keys(SHAPES))(
+  'a program reads the console with a token of %s',
+  async (shape, { visitor, directory }) => {
+    visitor.settings = settingsOf(directory, { OPERATOR_OIDC_ROLES: MAPPING });
+    const authorization = `Bearer ${await directory.tokenOf(SHAPES[shape]!)}`;
+    const asProgram = { headers: { authorization, accept: 'application/json' } };
+    expect((await visitor.open(HOME, asProgram)).status).toBe(200);
+    const erasure = { ...asProgram, method: 'POST', body: new URLSearchParams() };
+    expect((await visitor.open(`${HOME}/erasures`, erasure)).status).toBe(403);
+  },
+);
 
 describe('a person without a role', () => {
   test('reads who they are and which roles the directory sent, and can come as someone else', async ({
