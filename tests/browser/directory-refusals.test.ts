@@ -1,7 +1,6 @@
 import { expect } from 'vitest';
 
 import type { DirectoryBehaviour } from '../../dev/stand-ins/directory.ts';
-import { rows } from '../support/bus.ts';
 import { wordsOf } from '../support/console-test.ts';
 import { NOBODY, REFUSALS, signInAs, test } from '../support/directory-test.ts';
 
@@ -30,10 +29,7 @@ test.for<[DirectoryBehaviour, string]>([
   ['wrong audience', 'it is for another application (aud)'],
   ['wrong issuer', 'it is from another issuer (iss)'],
   ['expired', 'it has expired (exp)'],
-  ['unsigned', 'its signature or its form is wrong'],
   ['code used twice', 'did not take its own code'],
-  ['wrong issuer in the address', 'it is from another issuer (iss)'],
-  ['denied', 'you declined, or may not use this application'],
 ])(
   'nobody is signed in by an answer that is “%s”, and the page says why',
   async ([how, words], { at, newPage, directory }) => {

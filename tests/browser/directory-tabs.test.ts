@@ -1,5 +1,6 @@
 import { expect } from 'vitest';
 
+import { rows } from '../support/bus.ts';
 import { wordsOf } from '../support/console-test.ts';
 import { NOBODY, REFUSALS, signInAs, test } from '../support/directory-test.ts';
 
@@ -29,6 +30,44 @@ test('two tabs of a browser sign in beside each other', async ({ at, newPage }) 
   await second.waitForURL(at('/events'));
   for (const page of [first, second])
     await expect.poll(() => page.locator('.who').innerText()).toContain('Kari Nordmann');
+});
+
+test('a sign-in that takes longer than ten minutes is begun again', async ({
+  at,
+  newPage,
+  db,
+  directory,
+}) => {
+  directory.behave('right');
+  const page = await newPage(NOBODY, REFUSALS);
+  await page.goto(at('/replays'));
+  await page.getByRole('button', { name: /^Sign in with 127/ }).click();
+  await page.waitForURL(/\/authorize/);
+  await rows(db, 'update sign_in_codes set expires_at = now()');
+  await page.getByRole('link', { name: KARI }).click();
+  await expect.poll(() => wordsOf(page)).toContain('took longer than 10 minutes');
+  await signInAs(page, KARI);
+  await expect.poll(() => page.locator('.who').innerText()).toContain('Kari Nordmann');
+});
+
+test('a person signs out while the directory is away, and the old cookie opens nothing', async ({
+  at,
+  newPage,
+  directory,
+}) => {
+  directory.behave('right');
+  const page = await newPage(NOBODY, REFUSALS);
+  await page.goto(at('/replays'));
+  await signInAs(page, KARI);
+  await page.waitForURL(at('/replays'));
+  const cookies = await page.context().cookies();
+  directory.behave(503);
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.waitForURL(/\/sign-out\?/);
+  directory.behave('right');
+  await page.context().addCookies(cookies);
+  await page.goto(at('/replays'));
+  await expect.poll(() => wordsOf(page)).toContain('Your session has ended. Sign in again.');
 });
 
 test('an answer is taken once, with its state and in its browser', async ({ at, newPage, directory }) => {
