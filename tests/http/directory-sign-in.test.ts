@@ -97,6 +97,17 @@ describe('signing in with the directory', () => {
     expect((await visitor.open(HOME)).text).toContain('Kari Nordmann');
   });
 
+  test('is begun in one process and answered in another', async ({ visitor, directory, bus }) => {
+    const answer = await visitor.answered(KARI, { next: NEXT });
+    const other = new Visitor(directory, () => bus.db);
+    for (const [name, value] of visitor.cookies) other.cookies.set(name, value);
+    expect(leadsTo((await other.open(answer, {}, 'cross-site')).text)?.href).toBe(
+      `http://localhost:3000${NEXT}`,
+    );
+    for (const [name, value] of other.cookies) visitor.cookies.set(name, value);
+    expect((await visitor.open(NEXT)).status).toBe(200);
+  });
+
   test('is refused from another site, and to a visitor who tries it more than ten times a minute', async ({
     visitor,
   }) => {
