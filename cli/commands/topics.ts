@@ -88,7 +88,7 @@ function totalsWords({ totals }: Overview): string {
       : `${quantity(pending, 'event')} pending, ${count(failing)} failing, ${count(deadLettered)} dead-lettered.`;
   if (deliveredShareLast24h === null) return events;
   const delivered = Math.max(0, deliveredLast24h - replaysLast24h.delivered);
-  return `${events} ${quantity(delivered, 'delivery')} in 24 hours, ${percentage(deliveredShareLast24h)} of those that ended.`;
+  return `${events} ${count(delivered)} delivered in 24 hours, ${percentage(deliveredShareLast24h)} of those that ended.`;
 }
 
 function quietWords({ topics: all }: Overview, shown: number): string {

@@ -120,3 +120,18 @@ test('10,000 dead letters of 40 errors in five topics are replayed after one pre
   expect(did).toEqual({ clicks: 3, fields: 2 });
   expect(await rows(db, 'select from deliveries where dead_lettered_at is not null')).toEqual([]);
 });
+
+test('on a phone, the cards of checked errors are marked, and not the row that checks all', async ({
+  at,
+  db,
+  newPage,
+}) => {
+  await died(db, 8);
+  const page = await newPage({ viewport: { width: 390, height: 900 } });
+  await page.goto(at('/dead-letters'));
+  await page.getByRole('checkbox', { name: 'Select all on this page' }).first().check();
+  const marks = await page.evaluate<boolean[]>(
+    `Array.from(document.querySelector('table').rows, (row) => getComputedStyle(row).backgroundColor !== 'rgba(0, 0, 0, 0)')`,
+  );
+  expect(marks).toEqual([false, ...Array.from({ length: 40 }, () => true)]);
+});

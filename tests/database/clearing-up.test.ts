@@ -330,6 +330,25 @@ describe('the second of two operators reads who was first, when, and where it is
     );
   });
 
+  test('of nobody, where the words are of no error or another’s were taken', async ({ bus, operators }) => {
+    await died(bus, operators);
+    await replay(bus.db, { q: 'voucher series', since: '24h' }, OLA);
+    await dismiss(
+      bus.db,
+      { topic: 'payment.refunded', subscriber: 'ledger' },
+      { action: 'dismiss', by: OLA, reason: 'booked by hand', until: Date.now() + MINUTE },
+    );
+    for (const path of ['/replay', '/dismiss'])
+      expect((await operators.ask(`${path}?q=moon&since=24h`)).json).toMatchObject({
+        matched: 0,
+        earlier: null,
+      });
+    const unconcerned = { q: 'no account', topic: 'payment.captured', since: '24h', expectedCount: 99 };
+    expect((await operators.ask('/replay', { json: unconcerned })).json['detail']).toBe(
+      '2 deliveries match, not 99: check them again before you replay.',
+    );
+  });
+
   test('of a single dead letter and of a delivery that holds its lane', async ({ bus, operators }) => {
     const [dead] = await operators.died(1);
     const { replayId } = await replay(bus.db, { deliveryIds: [dead!] }, OLA);
@@ -425,6 +444,22 @@ describe('the second of two operators reads who was first, when, and where it is
     expect(await rows(bus.db, 'select from deliveries where replays > 1')).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);
     await other.close();
+  });
+
+  test('also where both dismiss at the same moment', async ({ bus, operators }) => {
+    await died(bus, operators);
+    const json = { subscriber: 'ledger', since: '24h', expectedCount: 6, reason: 'booked by hand' };
+    const holder = await openTransaction(bus.url);
+    await holder.client.query('select from lanes for update');
+    const both = Promise.all([operators.ask('/dismiss', { json }), operators.ask('/dismiss', { json })]);
+    await expect.poll(async () => (await rows(bus.db, WAITING)).length).toBe(2);
+    await holder.commit();
+    const [first, second] = (await both).toSorted((one, other) => one.status - other.status);
+    expect(first!.json).toMatchObject({ matched: 6, dismissed: 6 });
+    expect(second!.json).toMatchObject({
+      code: 'count_changed',
+      detail: expect.stringContaining('was first: 6 deliveries dismissed at '),
+    });
   });
 });
 

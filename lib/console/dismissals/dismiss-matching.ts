@@ -83,6 +83,8 @@ export async function dismissMatching(
       { ...beginDismissal(how), at: found.generatedAt },
     );
   const { matched: left } = await findDeadLetters(db, { ...asked, until: to });
+  // Another operator took all of them meanwhile.
+  if (dismissed === 0 && left < matched) throw new CountChanged(matched, left, 'dismiss');
   return { matched, dismissed, left, dismissedAt: found.generatedAt };
 }
 

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { containing } from '../../bus/deliveries/operations/replay-matching.ts';
 import { NotActedOn } from '../../bus/deliveries/refusals.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
@@ -30,6 +31,8 @@ interface Taken {
   readonly topic?: string | undefined;
   readonly subscriber?: string | undefined;
   readonly group?: string | undefined;
+  /** Words of the error. */
+  readonly q?: string | undefined;
   /** The end of the window: once it is an instant, that of the preview. */
   readonly until?: string | undefined;
 }
@@ -42,7 +45,7 @@ interface Taken {
  */
 export async function readEarlier(
   db: Database,
-  { deliveryIds, topic, subscriber, group, until }: Taken,
+  { deliveryIds, topic, subscriber, group, q, until }: Taken,
   withinMs: number | null = null,
 ): Promise<Earlier | null> {
   const isPreviewed = until !== undefined && /^\d{4}-/.test(until);
@@ -58,6 +61,7 @@ export async function readEarlier(
             group ?? null,
             isPreviewed ? until : null,
             withinMs ?? DAY,
+            q || null,
           ],
         },
   );
@@ -121,8 +125,11 @@ const ON_DELIVERIES = `
 const ON_FILTER = `
   with asked as materialized (
     select coalesce($4::text::timestamptz, clock_timestamp() - $5::float8 * interval '1 millisecond') as since,
-      (select json_agg(topic || ' ' || subscriber)::jsonb from error_groups
-        where key = any (string_to_array($3::text, ','))) as of_groups
+      coalesce($3::text, $6::text) is not null as is_of_errors
+  ),
+  asked_error as materialized (
+    select * from error_groups
+    where ($3::text is null or key = any (string_to_array($3::text, ','))) and ${containing('$6::text')}
   ),
   taken as (
     select requested_by as by, requested_at as at, 'replayed' as action,
@@ -133,18 +140,20 @@ const ON_FILTER = `
         select from jsonb_to_recordset(recipients) as recipient(topic text, subscriber text)
         where ($1::text is null or recipient.topic = $1::text)
           and ($2::text is null or recipient.subscriber = $2::text)
-          and (of_groups is null or of_groups ? (recipient.topic || ' ' || recipient.subscriber))
+          and (not is_of_errors or exists (
+            select from asked_error
+            where (asked_error.topic, asked_error.subscriber) = (recipient.topic, recipient.subscriber)
+              and coalesce(key = any (string_to_array(request ->> 'group', ',')), true)
+              and ${containing("(request ->> 'q')")}
+          ))
       )
-      and ($3::text is null or coalesce(
-        string_to_array($3::text, ',') && string_to_array(request ->> 'group', ','), true
-      ))
     union all
     select operator, at, 'dismissed', (select count(*) from deliveries where dismissed_at = at), coalesce(delivery_id, '')
     from (
       select operator, at, delivery_id from asked, operator_actions
       where at >= since and action = 'dismiss' and ($1::text is null or topic = $1::text)
         and ($2::text is null or subscriber = $2::text)
-        and (of_groups is null or of_groups ? (topic || ' ' || subscriber))
+        and (not is_of_errors or (topic, subscriber) in (select topic, subscriber from asked_error))
       order by at desc limit 1
     ) as dismissal
   )
