@@ -1,6 +1,7 @@
 import { describe, expect } from 'vitest';
 
 import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import { journalFor } from '../../lib/components/journal.ts';
 import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
@@ -65,6 +66,12 @@ describe('the list of subscribers', () => {
       topics: { standIns: expect.any(Number) },
     });
     await emitPayments(bus.db, 1, 1);
+    const refusing = ledger(() => {
+      throw new PermanentError('the period is closed');
+    });
+    await drainLive(bus.db, [refusing]);
+    expect(await rowOf('ledger')).toContain(' failing ');
+    await emitPayments(bus.db, 2, 2);
     await drainLive(bus.db, [ledger()]);
     expect(await rowOf('ledger')).toContain(' delivering ');
     const { text } = await operators.ask('/subscribers', { accept: BROWSER });

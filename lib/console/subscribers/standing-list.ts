@@ -84,18 +84,20 @@ const LOOKS: Readonly<Record<StateWord, Look>> = {
 };
 
 /** The state by a shape, a word and a colour. */
-export function statePhrase(one: Pick<SubscriberStanding, 'state' | 'lastDeliveredAt'>): Phrase {
+export function statePhrase(one: Parameters<typeof stateWord>[0]): Phrase {
   const word = stateWord(one);
   const [tone, icon, style, mark] = LOOKS[word];
   return { html: html`<span class="state ${tone}">${icon}${word}</span>`, text: `${mark} ${word}`, style };
 }
 
-/** Its state in a word: who was never delivered anything, and has no trouble, is ready. */
+/** Its state in a word: who was never delivered anything is ready, or failing where it has refused all so far. */
 export function stateWord({
   state,
   lastDeliveredAt,
-}: Pick<SubscriberStanding, 'state' | 'lastDeliveredAt'>): StateWord {
-  return state === 'delivering' && lastDeliveredAt === null ? 'ready' : state;
+  lastFailedAt,
+}: Pick<SubscriberStanding, 'state' | 'lastDeliveredAt' | 'lastFailedAt'>): StateWord {
+  if (state !== 'delivering' || lastDeliveredAt !== null) return state;
+  return lastFailedAt === null ? 'ready' : 'failing';
 }
 
 /** In the order of the list. */
