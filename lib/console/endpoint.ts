@@ -122,7 +122,10 @@ function endpointFor(declaration: OperatorEndpointDeclaration, request: Request)
     ...(limits && { visitorLimits: () => requireCounting(declaration)(limits) }),
     // The methods have been checked, so one of the routes has this one.
     handle: (_, { requestId }) => answer(asked, place!, requestId),
-    problemAnswer: (problem, requestId) => problemAnswer(asked, problem, requestId),
+    problemAnswer: async (problem, requestId) =>
+      limits && method === 'post' && problem.code === 'rate_limited'
+        ? await tooOften(asked, problem, requestId)
+        : problemAnswer(asked, problem, requestId),
   });
 }
 
@@ -157,7 +160,7 @@ async function answer(asked: Asked, { route, parameters }: PlaceAt, requestId: s
     return isPage(asked, given) ? pageResponse(given.page(), given) : otherResponse(asked, given);
   }
   if (mayHaveLeftCookieBehind(asked)) return bounce(asked);
-  if (asked.isShownAgain) asked.unsent = await readCarried(request);
+  if (asked.isShownAgain) asked.unsent = (await readCarried(request)).unsent;
   const operator = await admit(asked, route, requestId);
   const { forms, followed } = asked.wantsHtml ? await declaration.actions() : NO_ACTIONS;
   const follow = asked.wantsHtml ? followIn(url, followed) : null;
@@ -222,6 +225,18 @@ function problemAnswer(asked: Asked, problem: Problem, requestId: string): Respo
   if (code === 'database_unavailable' && context && since !== null)
     return pageResponse(databaseAwayPage(since, request.method === 'GET', requestId, context), problem);
   return pageResponse(problemPage({ status, title, code, detail, requestId, issues }, context), problem);
+}
+
+/** Keeps what came with a try to sign in that is one too many: nobody has read it yet. */
+async function tooOften(asked: Asked, problem: Problem, requestId: string): Promise<Response> {
+  if (!asked.wantsHtml) return problemResponse(problem, requestId);
+  const form = await readCarried(asked.request);
+  const directory = directoryIn(asked.declaration.settings);
+  // No token is wrong, so its field is not marked.
+  return pageResponse(
+    signInPage({ ...form, directory, problem: problem.detail, isOfDirectory: true }),
+    problem,
+  );
 }
 
 /** The page to open after signing in: the requested one, or the one whose form it was. */

@@ -123,6 +123,23 @@ describe('signing in with the directory', () => {
     expect(statuses).toEqual([...Array<number>(10).fill(200), 429]);
   });
 
+  test('keeps the page and the form of the eleventh try in a minute, with the directory and with a token', async ({
+    visitor,
+  }) => {
+    for (const [path, fields] of [
+      ['/sign-in/directory', { next: NEXT }],
+      ['/sign-in', { next: NEXT, token: 'a.b.c' }],
+    ] as const) {
+      for (let index = 0; index < 10; index += 1) await visitor.send(path, fields);
+      const { status, headers, text } = await visitor.send(path, { ...fields, unsent: UNSENT });
+      expect([status, headers.get('retry-after')]).toEqual([429, expect.stringMatching(/^\d+$/)]);
+      expect(text).toContain('Too many calls: 10 are allowed in a minute.');
+      expect(text).toContain('the account is open again');
+      expect(nextIn(text)).toBe(NEXT);
+      expect(text).not.toContain('aria-invalid');
+    }
+  });
+
   test('keeps no name and no token in the database that somebody could read', async ({ visitor, bus }) => {
     const { headers } = await visitor.signIn(KARI);
     const handle = /=([\w-]{22});/.exec(headers.get('set-cookie') ?? '')?.[1] ?? '';

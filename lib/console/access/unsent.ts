@@ -3,6 +3,7 @@ import * as z from 'zod';
 import type { Operation, Scope } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { readContent, validated } from '../../platform/http/validated.ts';
+import { nextPath } from '../kit/next-path.ts';
 import { BODY_LIMIT_BYTES } from '../kit/route.ts';
 import { UNSENT, unsentIn } from '../kit/unsent.ts';
 import type { Unsent } from '../kit/unsent.ts';
@@ -31,9 +32,12 @@ export async function readUnsent(
   return fields && unsentIn(JSON.stringify({ path, summary, scope: access, fields }));
 }
 
-/** Reads such a form from the one to sign in with, which the browser has sent on to the page. */
-export async function readCarried(request: Request): Promise<Unsent | null> {
-  return unsentIn((await readOwnForm(request, SIGN_IN_LIMIT_BYTES))?.[UNSENT]);
+/** Reads such a form from the one to sign in with, and where that leads. */
+export async function readCarried(
+  request: Request,
+): Promise<{ readonly next: string; readonly unsent: Unsent | null }> {
+  const fields = await readOwnForm(request, SIGN_IN_LIMIT_BYTES);
+  return { next: nextPath(fields?.['next']), unsent: unsentIn(fields?.[UNSENT]) };
 }
 
 const form = z.record(z.string(), z.string());

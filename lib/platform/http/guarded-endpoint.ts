@@ -55,7 +55,11 @@ interface Guards {
 }
 
 /** Writes a problem for people, instead of as `application/problem+json`. */
-export type ProblemAnswer = (problem: Problem, requestId: string, request: Request) => Response;
+export type ProblemAnswer = (
+  problem: Problem,
+  requestId: string,
+  request: Request,
+) => Response | Promise<Response>;
 
 interface BodyDeclaration<Body> {
   readonly schema: z.ZodType<Body>;
@@ -149,14 +153,20 @@ async function answer<Body>(
     const body = await validOf(visit, () => validated(content, schema));
     return await declaration.handle(request, { requestId, visitor: visit.visitor, visit, body });
   } catch (error) {
-    return problemAnswer(declaration, problemOf(error, requestId), requestId, request);
+    return await problemAnswer(declaration, problemOf(error, requestId), requestId, request);
   }
 }
 
 /** Falls back to `application/problem+json` when the declaration's own form fails. */
-function problemAnswer(declaration: Guards, problem: Problem, requestId: string, request: Request): Response {
+async function problemAnswer(
+  declaration: Guards,
+  problem: Problem,
+  requestId: string,
+  request: Request,
+): Promise<Response> {
   try {
-    return declaration.problemAnswer?.(problem, requestId, request) ?? problemResponse(problem, requestId);
+    const own = await declaration.problemAnswer?.(problem, requestId, request);
+    return own ?? problemResponse(problem, requestId);
   } catch (error) {
     logError('a problem could not be written as a page', error, { requestId });
     return problemResponse(problem, requestId);
