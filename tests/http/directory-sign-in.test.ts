@@ -238,6 +238,15 @@ describe('an answer of the directory that is not right', () => {
     expect((await visitor.open(answer, {}, 'cross-site')).status).toBe(200);
   });
 
+  test('is not taken by a HEAD of its address, which checkers of links send', async ({ visitor, bus }) => {
+    const answer = await visitor.answered(KARI);
+    const head = await visitor.open(answer, { method: 'HEAD' }, 'cross-site');
+    expect([head.status, head.headers.get('set-cookie')]).toEqual([200, null]);
+    expect(await rows(bus.db, 'select from sign_in_codes')).toHaveLength(1);
+    const { headers } = await visitor.open(answer, {}, 'cross-site');
+    expect(headers.get('set-cookie')).toMatch(/^__Host-event-bus=[\w-]{22};/);
+  });
+
   test('says nothing on the page that the address says', async ({ visitor }) => {
     const answer = await visitor.answered(KARI);
     answer.searchParams.delete('code');

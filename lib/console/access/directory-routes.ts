@@ -112,7 +112,7 @@ const finishSignIn: PublicRoute = {
   tag: 'Sign-in',
   summary: 'Take the answer of the directory, once',
   description:
-    'The redirect URI to register at the directory. It takes an answer in the query; a posted one is refused. The session lasts an hour.',
+    'The redirect URI to register at the directory. It takes an answer in the query; a posted one is refused, and `HEAD` does nothing. The session lasts an hour.',
   access: 'anyone',
   hasPages: true,
   isLimited: true,
@@ -191,7 +191,10 @@ async function begin({ request, requestId, url, wantsHtml, settings, bus }: Visi
 }
 
 async function finish(visit: Visit): Promise<Answer<void>> {
-  const { url, wantsHtml, settings } = visit;
+  const { request, url, wantsHtml, settings } = visit;
+  // Whoever only looks at a link must not use it up, nor be signed in by it.
+  if (request.method === 'HEAD')
+    return { json: { next: HOME }, page: () => bouncePage(new URL(HOME, url.origin)) };
   let sentFrom: Pick<Begun, 'next' | 'unsent'> = { next: HOME, unsent: null };
   try {
     const directory = requireDirectory(settings());
