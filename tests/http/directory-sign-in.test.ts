@@ -1,4 +1,4 @@
-import { describe, expect } from 'vitest';
+import { describe, expect, onTestFinished, vi } from 'vitest';
 
 import type { DirectoryBehaviour } from '../../dev/stand-ins/directory.ts';
 import { HOME } from '../../lib/console/kit/links.ts';
@@ -44,7 +44,7 @@ describe('signing in with the directory', () => {
       nonce: expect.stringMatching(/^[\w-]{43}$/),
     });
     expect(headers.get('set-cookie')).toMatch(/^__Host-event-bus-sign-in=[\w-]{22};/);
-    const attributes = ['HttpOnly', 'Max-Age=600', 'Path=/', 'SameSite=Lax', 'Secure'];
+    const attributes = ['HttpOnly', 'Max-Age=3600', 'Path=/', 'SameSite=Lax', 'Secure'];
     expect(attributesOf(headers.get('set-cookie'))).toEqual(attributes);
   });
 
@@ -236,6 +236,32 @@ describe('an answer of the directory that is not right', () => {
     expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
     expect(posted.text).toContain('POST is not allowed here. Use GET or HEAD.');
     expect((await visitor.open(answer, {}, 'cross-site')).status).toBe(200);
+  });
+
+  test('that comes after more than ten minutes is refused once, with the page and the form to begin again', async ({
+    visitor,
+  }) => {
+    onTestFinished(() => void vi.useRealTimers());
+    for (const [afterMs, late] of [
+      [10 * MINUTE, false],
+      [10 * MINUTE + SECOND, true],
+      [50 * MINUTE, true],
+    ] as const) {
+      vi.useRealTimers();
+      const now = Date.now();
+      vi.useFakeTimers({ toFake: ['Date'], now });
+      const answer = await visitor.answered(KARI, { next: NEXT, unsent: UNSENT });
+      vi.setSystemTime(now + afterMs);
+      const { status, headers, text } = await visitor.open(answer, {}, 'cross-site');
+      expect([status, headers.get('set-cookie') === null]).toEqual(late ? [410, true] : [200, false]);
+      expect(text).toContain('the account is open again');
+      if (!late) continue;
+      expect(text).toContain('This sign-in took longer than 10 minutes. Nobody was signed in.');
+      expect(nextIn(text)).toBe(NEXT);
+      expect((await visitor.open(answer, {}, 'cross-site')).text).toContain(
+        'This sign-in was finished already',
+      );
+    }
   });
 
   test('is not taken by a HEAD of its address, which checkers of links send', async ({ visitor, bus }) => {

@@ -1,6 +1,6 @@
 import { parse, serialize } from 'hono/utils/cookie';
 
-import { MINUTE, SECOND } from '../../platform/time.ts';
+import { HOUR, MINUTE, SECOND } from '../../platform/time.ts';
 import { HANDLE } from './sealed-notes.ts';
 
 /**
@@ -18,6 +18,9 @@ const SIGN_IN_COOKIE = '__Host-event-bus-sign-in';
 /** Long enough to sign in at the directory, with a telephone in the other hand. */
 export const SIGN_IN_LIFE_MS = 10 * MINUTE;
 
+/** How long a sign-in is known, so that who comes too late still gets back to the page that was asked for. */
+export const SIGN_IN_KEPT_MS = HOUR;
+
 const ATTRIBUTES = { path: '/', secure: true, httpOnly: true } as const;
 
 export function sessionCookie(value: string, maxAge: number): string {
@@ -31,7 +34,7 @@ export function signInCookie(browser: string): string {
   return serialize(SIGN_IN_COOKIE, browser, {
     ...ATTRIBUTES,
     sameSite: 'Lax',
-    maxAge: SIGN_IN_LIFE_MS / SECOND,
+    maxAge: SIGN_IN_KEPT_MS / SECOND,
   });
 }
 
@@ -40,7 +43,7 @@ export function sessionToken(request: Request): string | undefined {
   return cookieOf(request, SESSION_COOKIE);
 }
 
-/** Reads which browser began a sign-in. @returns undefined where none did within the last minutes. */
+/** Reads which browser began a sign-in. @returns undefined where none did within the last hour. */
 export function browserOf(request: Request): string | undefined {
   const browser = cookieOf(request, SIGN_IN_COOKIE);
   return browser !== undefined && HANDLE.test(browser) ? browser : undefined;

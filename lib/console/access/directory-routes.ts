@@ -13,7 +13,7 @@ import type { Answer, PublicRoute, Visit } from '../kit/route.ts';
 import { unsentIn } from '../kit/unsent.ts';
 import { requireScope } from './authenticate.ts';
 import { bouncePage } from './bounce.ts';
-import { browserOf, sessionCookie, SIGN_IN_LIFE_MS, signInCookie } from './cookies.ts';
+import { browserOf, sessionCookie, SIGN_IN_KEPT_MS, SIGN_IN_LIFE_MS, signInCookie } from './cookies.ts';
 import { personIn, requireRole, scopesOf } from './directory-claims.ts';
 import { askToSignIn, takeAnswer } from './directory.ts';
 import type { Asked } from './directory.ts';
@@ -60,7 +60,7 @@ const beginSignIn: PublicRoute = {
   tag: 'Sign-in',
   summary: 'Begin a sign-in with the organisation’s directory',
   description:
-    'OpenID Connect: an authorization code with PKCE. The cookie tells this browser from any other, for 10 minutes.',
+    'OpenID Connect: an authorization code with PKCE. The cookie tells this browser from any other, for an hour. The sign-in has to end within 10 minutes.',
   access: 'anyone',
   hasPages: true,
   isLimited: true,
@@ -155,12 +155,15 @@ export const directoryRoutes = [beginSignIn, finishSignIn];
 
 /** A sign-in under way. */
 interface Begun extends Asked {
+  /** Left out by older releases, which keep it no longer than it may take. */
+  readonly at?: number | undefined;
   readonly next: string;
   /** As its form has it. */
   readonly unsent: string | null;
 }
 
 const begun = z.object({
+  at: z.number().optional(),
   state: z.string(),
   nonce: z.string(),
   verifier: z.string(),
@@ -178,8 +181,8 @@ async function begin({ request, requestId, url, wantsHtml, settings, bus }: Visi
       anew: anew !== undefined,
     });
     const browser = browserOf(request) ?? newHandle();
-    const kept: Begun = { ...asked, next: form.next, unsent: form.unsent && unsent };
-    const note = { text: JSON.stringify(kept), lifeMs: SIGN_IN_LIFE_MS, handle: browser + asked.state };
+    const kept: Begun = { ...asked, at: Date.now(), next: form.next, unsent: form.unsent && unsent };
+    const note = { text: JSON.stringify(kept), lifeMs: SIGN_IN_KEPT_MS, handle: browser + asked.state };
     await withDatabase(bus, { requestId, isAction: false }, async (own) =>
       keepNote(await own.database(), 'sign-in-under-way', note),
     );
@@ -200,6 +203,7 @@ async function finish(visit: Visit): Promise<Answer<void>> {
     const directory = requireDirectory(settings());
     const asked = await takeBegun(visit);
     sentFrom = asked;
+    requireInTime(asked);
     const { claims, idToken } = await takeAnswer(directory, answerUrl(url), asked);
     const handle = await startSession(visit, directory, { claims, idToken });
     const headers = { 'set-cookie': sessionCookie(handle, SESSION_LIFE_MS / SECOND) };
@@ -224,6 +228,14 @@ async function takeBegun({ request, requestId, url, bus }: Visit): Promise<Begun
   );
   if (kept === null) throw new Problem('sign_in_unknown');
   return begun.parse(JSON.parse(kept));
+}
+
+/** @throws Problem 410 `sign_in_unknown` */
+function requireInTime({ at = Date.now() }: Begun): void {
+  if (Date.now() - at <= SIGN_IN_LIFE_MS) return;
+  throw new Problem('sign_in_unknown', {
+    detail: 'This sign-in took longer than 10 minutes. Nobody was signed in. Sign in again.',
+  });
 }
 
 /** @throws Problem 403 for a person whose roles do not open the console. */
