@@ -9,6 +9,7 @@ import {
   titleOf,
   whenPhrase,
 } from '../../lib/console/incidents/words.ts';
+import { actWords } from '../../lib/console/kit/acts.ts';
 import type { List } from '../../lib/console/kit/document.ts';
 import { timeText } from '../../lib/console/kit/instants.ts';
 import { failureText } from '../../lib/console/kit/states.ts';
@@ -129,11 +130,11 @@ function write(view: IncidentView, pane: Pane): void {
   writeList(titleOf('Halted lanes', halts.length, view.haltedLanes, countOfLanes), haltList(view), pane);
   writeList(titleOf('Dead letters', deadLetters.length, view.owed), letterList(view), pane);
   for (const replay of replays) line(`\n${hang('', replayWords(replay, now), columns)}`);
-  for (const { at, operator, action, reason } of actions)
+  for (const { at, operator, action, deliveries, reason } of actions)
     line(
       hang(
         '  ',
-        `${timeText(at, now)} ${action} by ${operator}${reason === null ? '' : `: ${reason}`}`,
+        `${timeText(at, now)} ${actWords(action, deliveries)} by ${operator}${reason === null ? '' : `: ${reason}`}`,
         columns,
       ),
     );

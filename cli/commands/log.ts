@@ -1,5 +1,6 @@
+import { actWords } from '../../lib/console/kit/acts.ts';
 import { count, joinNames } from '../../lib/console/kit/words.ts';
-import { actionWords, targetPhrase } from '../../lib/console/replays/lists.ts';
+import { targetPhrase } from '../../lib/console/replays/lists.ts';
 import type { OperatorAction, OperatorLog, ReplayRecord } from '../../lib/console/replays/read.ts';
 import { scopeWords } from '../../lib/console/replays/scope.ts';
 import { atMost, writeJson } from '../command.ts';
@@ -77,11 +78,16 @@ function replayEntry(replay: ReplayRecord): Entry {
 }
 
 function actionEntry(acted: OperatorAction): Entry {
-  const { at, action, operator, reason, backfillId, erasureId } = acted;
+  const { at, action, deliveries, operator, reason, backfillId, erasureId } = acted;
   const id = erasureId ?? backfillId;
+  const skipped = deliveries === null ? '' : `: ${actWords(action, deliveries)}`;
   return {
     at,
-    word: actionWords(action),
-    parts: [targetPhrase(acted).text, whoWords(operator, reason), ...(id === null ? [] : [id])],
+    word: actWords(action, null),
+    parts: [
+      `${targetPhrase(acted).text}${skipped}`,
+      whoWords(operator, reason),
+      ...(id === null ? [] : [id]),
+    ],
   };
 }

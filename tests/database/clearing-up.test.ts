@@ -524,6 +524,43 @@ describe('an incident’s blocked lanes', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
+  test('are skipped in one act, which is one line wherever operators’ actions are listed', async ({
+    bus,
+    operators,
+    server,
+    postbud,
+  }) => {
+    const id = await blocked(bus, operators);
+    expect(server.url).toContain('http');
+    await operators.ask(`/incidents/${id}/skip`, { json: { reason: 'the period is closed' } });
+    const recorded = await skips(bus);
+    expect(recorded).toHaveLength(3);
+    await replay(bus.db, { deliveryIds: [recorded[0]!.delivery_id] }, OLA);
+    await skip(bus.db, { deliveryId: recorded[0]!.delivery_id, by: OLA, reason: 'again', incidentId: id });
+
+    const act = { action: 'skip', deliveries: 3, deliveryId: null, reason: 'the period is closed' };
+    const later = { action: 'skip', deliveries: null, deliveryId: recorded[0]!.delivery_id, reason: 'again' };
+    for (const [path, words] of [
+      ['/replays', 'Skipped 3 deliveries'],
+      [`/incidents/${id}`, 'Skipped 3 deliveries by kari@solvik.example.no'],
+      ['/subscribers/ledger', 'Skipped 3 deliveries'],
+    ] as const) {
+      const acted = (await operators.ask(path)).json['actions'] as { action: string }[];
+      expect(acted.filter(({ action }) => action === 'skip')).toEqual([
+        expect.objectContaining(later),
+        expect.objectContaining(act),
+      ]);
+      const page = wordsOf((await operators.ask(path, { accept: BROWSER })).text);
+      expect(page.split(words)).toHaveLength(2);
+    }
+    for (const command of ['log', `incidents ${id}`, 'health ledger'])
+      expect((await postbud(command)).out).toContain('skipped 3 deliveries');
+    for (const { delivery_id: deliveryId } of recorded.slice(1)) {
+      const own = await operators.ask(`/dead-letters/${deliveryId}`, { accept: BROWSER });
+      expect(wordsOf(own.text)).toMatch(/[Ss]kipped.*kari@solvik\.example\.no.*the period is closed/);
+    }
+  });
+
   test('are skipped once by two operators, and the second reads who was first', async ({
     bus,
     operators,

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { LANES_COUNTED, HALTING_COUNTED, waitingBehind } from '../../components/incidents/halts.ts';
 import { isReplayOf } from '../../components/incidents/replay-of.ts';
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
+import { actFields, SKIPPED_TOGETHER, STANDS_FOR_ACT } from '../kit/acts.ts';
 import { computed, field, instant, instantOrNull, instantSql, jsonOf, shapesOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
 import { allowedAttempts } from '../kit/handling.ts';
@@ -88,7 +89,7 @@ const actionFields = {
   at: instant('at'),
   operator: field(z.string(), 'operator'),
   action: field(z.string(), 'action'),
-  deliveryId: field(z.string().nullable(), 'delivery_id'),
+  ...actFields,
   reason: field(z.string().nullable(), 'reason'),
 };
 export const incidentAction = z.object(shapesOf(actionFields));
@@ -262,7 +263,8 @@ export const DETAIL = `
     order by incidents.state, incidents.opened_at, incidents.id limit 10
   ),
   action as (
-    select at, operator, action, delivery_id, reason from operator_actions where incident_id = $1::text::uuid
+    select at, operator, action, delivery_id, reason, ${SKIPPED_TOGETHER} as deliveries
+    from operator_actions where incident_id = $1::text::uuid and ${STANDS_FOR_ACT}
     order by at desc limit 20
   )
   select json_build_object(

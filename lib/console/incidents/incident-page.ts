@@ -2,6 +2,7 @@ import { edgeWords } from '../../components/incidents/edge-failures.ts';
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { actionForm, mayReplay, missingReplayScope, retireLink } from '../kit/actions.ts';
+import { actWords } from '../kit/acts.ts';
 import { listTable } from '../kit/document.ts';
 import { CHECK_ICON, DEAD_ICON, WARNING_ICON } from '../kit/icons.ts';
 import { time, timeAndAgo, timeToMinute } from '../kit/instants.ts';
@@ -184,9 +185,9 @@ function deadLettersSection(view: IncidentView): Html | null {
 
 function actionsSection({ actions: done, replays, generatedAt: now }: IncidentView): Html {
   const deeds = [
-    ...done.map(({ at, operator, action, deliveryId, reason }) => ({
+    ...done.map(({ at, operator, action, deliveryId, deliveries, reason }) => ({
       at,
-      words: html`<b>${capitalize(action)}</b> by ${operator}
+      words: html`<b>${capitalize(actWords(action, deliveries))}</b> by ${operator}
         ${time(at, now)}${
           deliveryId !== null &&
           html`, delivery <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>`

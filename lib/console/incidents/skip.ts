@@ -112,9 +112,9 @@ interface Which {
 /** @throws Problem `count_changed` where none of them holds its lane any more, or others do. */
 async function skipHeads(
   db: Database,
-  { lanes }: SkipPreview,
+  { lanes, generatedAt }: SkipPreview,
   { deliveryIds, expectedCount }: Which,
-  how: Omit<Parameters<typeof skip>[1], 'deliveryId'>,
+  how: Omit<Parameters<typeof skip>[1], 'deliveryId' | 'now'>,
 ): Promise<{ readonly skipped: number; readonly left: number }> {
   const heads = lanes.map((lane) => lane.deliveryId);
   const chosen = deliveryIds ? heads.filter((id) => deliveryIds.includes(id)) : heads;
@@ -126,11 +126,13 @@ async function skipHeads(
       Promise.reject(new CountChanged(expected, matched, 'skip')),
     );
   if (deliveryIds ? chosen.length === 0 : chosen.length !== expected) await refuse(chosen.length);
+  // By it, the operators' log knows one act from the next.
+  const at = new Date(generatedAt);
   const until = Date.now() + LONGEST_MS;
   let count = 0;
   for (const [place, id] of chosen.entries()) {
     if (Date.now() >= until) return { skipped: count, left: chosen.length - place };
-    count += await skipIfFirst(db, { ...how, deliveryId: id });
+    count += await skipIfFirst(db, { ...how, deliveryId: id, now: at });
   }
   if (count === 0 && chosen.length > 0) await refuse(0);
   return { skipped: count, left: 0 };

@@ -1,4 +1,5 @@
 import { html } from '../../platform/markup.ts';
+import { actWords } from '../kit/acts.ts';
 import { below, inConsole, link, say, subscriberPhrase, whenAndAgo } from '../kit/document.ts';
 import type { List, Phrase } from '../kit/document.ts';
 import {
@@ -22,7 +23,11 @@ export function actionList(actions: readonly OperatorAction[], now: string): Lis
     caption: 'Other actions of operators, newest first',
     columns: [
       { label: 'When', look: 'nowrap', cell: ({ at }) => whenAndAgo(at, now) },
-      { label: 'What', look: 'nowrap', cell: ({ action }) => capitalize(actionWords(action)) },
+      {
+        label: 'What',
+        look: 'nowrap',
+        cell: ({ action, deliveries }) => capitalize(actWords(action, deliveries)),
+      },
       { label: 'On', look: 'nowrap', cell: targetPhrase },
       { label: 'Who', look: 'nowrap', cell: ({ operator }) => operator },
       {
@@ -33,11 +38,6 @@ export function actionList(actions: readonly OperatorAction[], now: string): Lis
     ],
     rows: actions,
   };
-}
-
-/** `stop_replay` as `stop replay`. */
-export function actionWords(action: string): string {
-  return action.replaceAll('_', ' ');
 }
 
 /** Names a delivery, an event, or a subscriber of one topic or of all. */

@@ -4,6 +4,7 @@ import { ago, isInstant, topicText } from '../kit/replay-request.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { msOf } from '../../platform/time.ts';
+import { actFields, SKIPPED_TOGETHER, STANDS_FOR_ACT } from '../kit/acts.ts';
 import { cursorOf, writeCursor } from '../kit/cursor.ts';
 import {
   count,
@@ -114,7 +115,7 @@ const actionFields = {
   action: text('action', 'The name of the action, for example `retry`, `skip`, `pause`.'),
   topic: textOrNull('topic'),
   subscriber: textOrNull('subscriber'),
-  deliveryId: textOrNull('delivery_id'),
+  ...actFields,
   eventId: field(z.uuid().nullable(), 'event_id'),
   reason: textOrNull('reason'),
   incidentId: textOrNull('incident_id', 'The incident that it was done on.'),
@@ -224,7 +225,7 @@ const LOG = `
   action as (
     select id, at, null::json as replay, ${jsonOf(actionFields)} as action
     from clock, (
-      select operator_actions.*, (
+      select operator_actions.*, ${SKIPPED_TOGETHER} as deliveries, (
         -- Recorded with the moment at which the backfill was requested or stopped.
         select backfills.id from backfills
         where (action = 'backfill' and requested_at = at or action = 'stop_backfill' and ended_at = at)
@@ -232,7 +233,7 @@ const LOG = `
       ) as backfill_id, (
         select backfills.subscriber from backfills where action = 'rename' and backfills.id = operator_actions.id
       ) as renamed_to
-      from operator_actions
+      from operator_actions where ${STANDS_FOR_ACT}
     ) as acted
     where ($2::text is null or (at, id) < ($2::text::timestamptz, $3::text::uuid)) and at >= clock.since
       and ($6::text is null or operator = $6::text) and ($4::text is null or topic = $4::text)

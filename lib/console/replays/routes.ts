@@ -237,6 +237,7 @@ export const listReplays = operatorRoute({
             topic: null,
             subscriber: 'accounting',
             deliveryId: null,
+            deliveries: null,
             eventId: null,
             reason: 'Accounting is moving to another host.',
             incidentId: null,

@@ -4,6 +4,7 @@ import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { INCIDENT, WORST_FIRST } from '../incidents/incident.ts';
 import type { FoundIncident } from '../incidents/incident.ts';
+import { actFields, SKIPPED_TOGETHER, STANDS_FOR_ACT } from '../kit/acts.ts';
 import { field, instant, instantSql, jsonOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
@@ -15,7 +16,7 @@ export const actionFields = {
   action: field(z.string(), 'action', 'For example `replay`, `pause`, `resume`, `retry`, `skip`.'),
   operator: field(z.string(), 'operator'),
   topic: field(shape.topic.nullable(), 'topic', 'Null: all topics, or several.'),
-  deliveryId: field(z.string().nullable(), 'delivery_id'),
+  ...actFields,
   replayId: field(z.uuid().nullable(), 'replay_id'),
   reason: field(z.string().nullable(), 'reason'),
 };
@@ -107,17 +108,18 @@ const HEALTH = `
   ),
   ${HELD},
   act as (
-    select at, action, operator, topic, delivery_id, null::uuid as replay_id, reason
+    select at, action, operator, topic, delivery_id, null::uuid as replay_id, reason,
+      ${SKIPPED_TOGETHER} as deliveries
     from clock, operator_actions
     where at >= from_at and (subscriber = $1::text or action = 'rename' and exists (
         select from backfills where backfills.id = operator_actions.id and backfills.subscriber = $1::text
       )) and (topic = $2::text or topic is null or $2::text = '')
-      and action <> 'reveal'
+      and action <> 'reveal' and ${STANDS_FOR_ACT}
     order by at desc limit ${LISTED_ACTIONS}
   ),
   replay as (
     select requested_at as at, 'replay' as action, requested_by as operator, topic, null::text as delivery_id,
-      id as replay_id, reason
+      id as replay_id, reason, null::int as deliveries
     from clock, replays
     where requested_at >= from_at and case
       when recipients is not null then recipients @> jsonb_build_array(

@@ -1,4 +1,5 @@
 import { html } from '../../platform/markup.ts';
+import { actWords } from '../kit/acts.ts';
 import { below, countColumn, inConsole, link, phraseOf, say, whenAndAgo } from '../kit/document.ts';
 import type { List, ListColumn, Phrase } from '../kit/document.ts';
 import { deadLetterPath, replayedPath, topicPath } from '../kit/links.ts';
@@ -104,8 +105,8 @@ type NumberedAction = HealthAction & { readonly number: number };
 
 const NO_REASON = html`<span class="muted">no reason given</span>`;
 
-function whatPhrase({ action, replayId }: HealthAction): Phrase {
-  const text = action.replaceAll('_', ' ');
+function whatPhrase({ action, deliveries, replayId }: HealthAction): Phrase {
+  const text = actWords(action, deliveries);
   const what = capitalize(text);
   return { html: replayId === null ? what : html`<a href="${replayedPath(replayId)}">${what}</a>`, text };
 }

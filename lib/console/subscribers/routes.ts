@@ -172,6 +172,7 @@ export const showSubscriber = operatorRoute({
             operator: 'kari',
             topic: null,
             deliveryId: null,
+            deliveries: null,
             replayId: null,
             reason: 'Accounting is being moved.',
           },

@@ -7,7 +7,7 @@ import type { Executor } from '../../../platform/db/statement.ts';
 import { clock, logged } from '../parts.ts';
 import { NotActedOn } from '../refusals.ts';
 import type { SubscriptionName } from '../subscription.ts';
-import type { Timing, Word } from './asked.ts';
+import type { Word } from './asked.ts';
 
 /** A delivery that an operator has acted on, and its subscription. */
 export interface ActedOn extends SubscriptionName {
@@ -15,11 +15,13 @@ export interface ActedOn extends SubscriptionName {
 }
 
 /** What an operator asks for. */
-export interface Asked extends Pick<Word, 'by'>, Pick<Timing, 'now'> {
+export interface Asked extends Pick<Word, 'by'> {
   readonly deliveryId: string;
   readonly reason?: string | null;
   /** The incident that it is for. */
   readonly incidentId?: string | null;
+  /** Overrides the database's clock: all that one act takes has its instant. */
+  readonly now?: Date;
 }
 
 /** The first unfinished delivery of a lane, which holds the lane, with the lane locked. */
