@@ -1,6 +1,7 @@
 import { describe, expect } from 'vitest';
 
 import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
+import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
 import { test } from '../support/cli-test.ts';
 import { ledger } from '../support/ledger.ts';
@@ -19,6 +20,20 @@ describe('subscribers', () => {
   test('with --json writes what the server answered', async ({ postbud }) => {
     const items = (await postbud('subscribers --json')).json()['items'];
     expect(items).toContainEqual(expect.objectContaining({ subscriber: 'ledger', state: 'delivering' }));
+  });
+
+  test('says “failing” of one that refused all so far, in the list and with --json', async ({
+    bus,
+    postbud,
+  }) => {
+    await emitPayments(bus.db, 1, 2);
+    const refusing = ledger(() => {
+      throw new PermanentError('the period is closed');
+    });
+    await drainLive(bus.db, [refusing]);
+    expect((await postbud('subscribers')).out).toMatch(/^ledger .*! failing /m);
+    const items = (await postbud('subscribers --json')).json()['items'];
+    expect(items).toContainEqual(expect.objectContaining({ subscriber: 'ledger', state: 'failing' }));
   });
 });
 

@@ -78,6 +78,38 @@ describe('the list of subscribers', () => {
     expect(text).toMatch(/: 1 delivering, 1 ready, \d+ unattached\./);
   });
 
+  test('says “failing” of one that refused the newest of every topic, in JSON as on the page, until it delivers', async ({
+    bus,
+    operators,
+  }) => {
+    const refusing = ledger(() => {
+      throw new PermanentError('the period is closed');
+    });
+    /** The state as JSON, and the word for it on the page. */
+    const said = async () => {
+      const page = await operators.ask('/subscribers/ledger', { accept: BROWSER });
+      return [
+        (await ledgerOf(operators))['state'],
+        (await listOf(operators)).find(({ subscriber }) => subscriber === 'ledger')?.['state'],
+        /class="state[^"]*">(?:<svg[^]*?<\/svg>)?(\w+)</.exec(page.text)?.[1],
+      ];
+    };
+    const all = (word: string) => [word, word, word];
+    await emitPayments(bus.db, 1, 2);
+    await drainLive(bus.db, [refusing]);
+    expect(await said()).toEqual(all('failing'));
+    await emitPayments(bus.db, 3, 3);
+    await drainLive(bus.db, [ledger()]);
+    expect(await said()).toEqual(all('delivering'));
+    await emitPayments(bus.db, 4, 4);
+    await drainLive(bus.db, [refusing]);
+    expect(await said()).toEqual(all('failing'));
+    await operators.ask('/dismiss', {
+      json: { subscriber: 'ledger', since: '24h', reason: 'the period is closed' },
+    });
+    expect(await said()).toEqual(all('delivering'));
+  });
+
   test('and the page of one say the same of it', async ({ operators }) => {
     await operators.held(2);
     const listed = (await listOf(operators)).find(({ subscriber }) => subscriber === 'ledger');

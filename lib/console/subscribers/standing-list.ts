@@ -90,14 +90,12 @@ export function statePhrase(one: Parameters<typeof stateWord>[0]): Phrase {
   return { html: html`<span class="state ${tone}">${icon}${word}</span>`, text: `${mark} ${word}`, style };
 }
 
-/** Its state in a word: who was never delivered anything is ready, or failing where it has refused all so far. */
+/** Its state in a word: who was never delivered anything is ready. */
 export function stateWord({
   state,
   lastDeliveredAt,
-  lastFailedAt,
-}: Pick<SubscriberStanding, 'state' | 'lastDeliveredAt' | 'lastFailedAt'>): StateWord {
-  if (state !== 'delivering' || lastDeliveredAt !== null) return state;
-  return lastFailedAt === null ? 'ready' : 'failing';
+}: Pick<SubscriberStanding, 'state' | 'lastDeliveredAt'>): StateWord {
+  return state === 'delivering' && lastDeliveredAt === null ? 'ready' : state;
 }
 
 /** In the order of the list. */

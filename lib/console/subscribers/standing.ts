@@ -43,7 +43,7 @@ const fields = {
     z.enum(states).meta({
       id: 'SubscriberState',
       description:
-        'The first that applies: `unattached`, `paused` (all its topics), `outage`, `failing` (a delivery waits for a retry, or a dead letter halts a lane), `paused` (some topics), `delivering`.',
+        'The first that applies: `unattached`, `paused` (all its topics), `outage`, `failing` (a delivery waits for a retry, a dead letter halts a lane, or the newest outcome of every topic is a failure), `paused` (some topics), `delivering`.',
     }),
   ),
   pausedBy: computed(
@@ -109,6 +109,8 @@ export type SubscriberStandings = z.output<typeof subscriberStandings>;
 interface Found extends Row<typeof fields> {
   /** Whether a dead letter halts one of its lanes. */
   readonly isHalted: boolean;
+  /** Whether the newest outcome of each topic that has one is a failure. */
+  readonly isRefusing: boolean;
   readonly last: shape.LastError | null;
   readonly reached: FoundLimit | null;
 }
@@ -144,7 +146,7 @@ function byState(one: SubscriberStanding, other: SubscriberStanding): number {
 }
 
 function standingOf(
-  { isHalted, last, reached, ...found }: Found,
+  { isHalted, isRefusing, last, reached, ...found }: Found,
   attached: readonly AttachedSubscriber[],
   at: string,
 ): SubscriberStanding {
@@ -162,7 +164,7 @@ function standingOf(
     topics: { listed: listed.length, attached: handled.length, standIns: played.length },
     place: elsewhere ? 'elsewhere' : parts.length > 0 ? 'here' : 'unattached',
     host: elsewhere?.host ?? null,
-    state: stateOf({ ...found, isHalted }, handled),
+    state: stateOf({ ...found, isHalted, isRefusing }, handled),
     pausedBy: pauses[0]?.pausedBy ?? null,
     limited: reached !== null && pending + failing > 0 ? limitOf(reached, Date.parse(at)) : null,
     lastAnswer: lastFailedAt === null || last === null ? null : failureText(last),
@@ -170,7 +172,15 @@ function standingOf(
 }
 
 function stateOf(
-  { pauses, outage: silence, failing, isHalted }: Omit<Found, 'last' | 'reached'>,
+  {
+    pauses,
+    outage: silence,
+    failing,
+    isHalted,
+    isRefusing,
+    deadLettered,
+    lastDeliveredAt,
+  }: Omit<Found, 'last' | 'reached'>,
   handled: readonly string[],
 ): SubscriberStanding['state'] {
   const isPaused = (topic: string) => pauses.some((one) => one.topic === null || one.topic === topic);
@@ -178,6 +188,8 @@ function stateOf(
   if (handled.every(isPaused)) return 'paused';
   if (silence !== null) return 'outage';
   if (failing > 0 || isHalted) return 'failing';
+  // Of one that has delivered before, a refusal is settled when its dead letter is.
+  if (isRefusing && (deadLettered > 0 || lastDeliveredAt === null)) return 'failing';
   return pauses.length > 0 ? 'paused' : 'delivering';
 }
 
@@ -188,8 +200,15 @@ const SAID_DAYS = 30;
 const STANDINGS = `
   with total as (
     select subscriber, sum(pending) as pending, sum(failing) as failing, sum(dead_lettered) as dead_lettered,
-      max(last_delivered_at) as last_delivered_at, max(last_failed_at) as last_failed_at
-    from backlog where subscriber <> '' and ($2::text is null or subscriber = $2::text) group by subscriber
+      max(last_delivered_at) as last_delivered_at, max(last_failed_at) as last_failed_at,
+      bool_and(coalesce(last_failed_at, '-infinity') > coalesce(last_delivered_at, '-infinity'))
+        filter (where last_failed_at is not null or last_delivered_at is not null) as is_refusing
+    from (
+      select subscriber, sum(pending) as pending, sum(failing) as failing, sum(dead_lettered) as dead_lettered,
+        max(last_delivered_at) as last_delivered_at, max(last_failed_at) as last_failed_at
+      from backlog where subscriber <> '' and ($2::text is null or subscriber = $2::text) group by subscriber, topic
+    ) as subscription
+    group by subscriber
   ),
   awaiting as (
     select subscriber, sum(events) as events
@@ -217,6 +236,7 @@ const STANDINGS = `
   select ${instantSql('clock_timestamp()')} as at, (
     select coalesce(json_agg(${jsonOf(fields, {
       isHalted: 'halted.subscriber is not null',
+      isRefusing: 'coalesce(total.is_refusing, false)',
       reached: 'limits.reached',
       last: `case when said.subscriber is not null then json_build_object('kind', kind, 'message', message) end`,
     })}), '[]')
