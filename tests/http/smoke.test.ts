@@ -569,6 +569,7 @@ const MOVING = new Set([
   'lagSeconds',
   'oldestDueAgeSeconds',
   'backlogAgeSeconds',
+  'waitsForSeconds',
   'events',
 ]);
 
