@@ -11,10 +11,9 @@ import { logError } from '../platform/log.ts';
 import type { Limit } from '../platform/rate-limit/limiter.ts';
 import { authenticate, requireOwnPage, requireScope } from './access/authenticate.ts';
 import { bouncePage } from './access/bounce.ts';
-import { sessionToken } from './access/cookies.ts';
+import { sessionHandle, sessionToken } from './access/cookies.ts';
 import { signInPage } from './access/page.ts';
 import { directoryIn } from './access/refusal.ts';
-import { HANDLE } from './access/sealed-notes.ts';
 import { readCarried, readUnsent } from './access/unsent.ts';
 import { databaseAwaySince, withDatabase } from './kit/database-away.ts';
 import type { FormOf } from './kit/form-of.ts';
@@ -213,7 +212,7 @@ function problemAnswer(asked: Asked, problem: Problem, requestId: string): Respo
       next: nextAfter(asked),
       directory: directoryIn(asked.declaration.settings),
       problem: wrong,
-      isOfDirectory: HANDLE.test(sessionToken(request) ?? ''),
+      isOfDirectory: sessionHandle(request) !== undefined,
       anew: status === 403,
       unsent,
     });

@@ -419,6 +419,39 @@ describe('a session of the directory', () => {
     });
   });
 
+  test('ends when the same browser signs in again, with the directory or with a token', async ({
+    visitor,
+    directory,
+    bus,
+  }) => {
+    const again = {
+      directory: async () => {
+        const answer = await visitor.answered(OLA);
+        // A browser that comes from the directory leaves this one out.
+        visitor.cookies.delete('__Host-event-bus');
+        return await visitor.open(answer, {}, 'cross-site');
+      },
+      token: async () => await visitor.send('/sign-in', { token: await operatorToken() }),
+    };
+    for (const signIn of Object.values(again)) {
+      await visitor.signIn(KARI);
+      const elsewhere = new Visitor(directory, () => bus.db);
+      for (const [name, value] of visitor.cookies) elsewhere.cookies.set(name, value);
+      expect((await elsewhere.open(HOME)).status).toBe(200);
+      expect((await signIn()).headers.get('set-cookie')).toMatch(/^__Host-event-bus=/);
+      expect((await elsewhere.open(HOME)).status).toBe(401);
+      expect((await visitor.open(HOME)).status).toBe(200);
+    }
+  });
+
+  test('lasts while another sign-in of its browser is refused', async ({ visitor, directory }) => {
+    await visitor.signIn(KARI);
+    directory.behave('denied');
+    expect((await visitor.signIn(OLA)).status).toBe(403);
+    expect((await visitor.send('/sign-in', { token: 'a.b.c' })).status).toBe(401);
+    expect((await visitor.open(HOME)).text).toContain('Kari Nordmann');
+  });
+
   test('ends after an hour', async ({ visitor, bus }) => {
     await visitor.signIn(KARI);
     const [row] = await rows<{ seconds: number }>(

@@ -43,10 +43,19 @@ export function sessionToken(request: Request): string | undefined {
   return cookieOf(request, SESSION_COOKIE);
 }
 
+/** Reads the handle of a session of the directory. @returns undefined without a session, or with one of a token. */
+export function sessionHandle(request: Request): string | undefined {
+  return handleOf(request, SESSION_COOKIE);
+}
+
 /** Reads which browser began a sign-in. @returns undefined where none did within the last hour. */
 export function browserOf(request: Request): string | undefined {
-  const browser = cookieOf(request, SIGN_IN_COOKIE);
-  return browser !== undefined && HANDLE.test(browser) ? browser : undefined;
+  return handleOf(request, SIGN_IN_COOKIE);
+}
+
+function handleOf(request: Request, cookie: string): string | undefined {
+  const value = cookieOf(request, cookie);
+  return value !== undefined && HANDLE.test(value) ? value : undefined;
 }
 
 function cookieOf({ headers }: Request, name: string): string | undefined {

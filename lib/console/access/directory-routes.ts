@@ -13,7 +13,14 @@ import type { Answer, PublicRoute, Visit } from '../kit/route.ts';
 import { unsentIn } from '../kit/unsent.ts';
 import { requireScope } from './authenticate.ts';
 import { bouncePage } from './bounce.ts';
-import { browserOf, sessionCookie, SIGN_IN_KEPT_MS, SIGN_IN_LIFE_MS, signInCookie } from './cookies.ts';
+import {
+  browserOf,
+  sessionCookie,
+  SIGN_IN_KEPT_MS,
+  SIGN_IN_LIFE_MS,
+  signInCookie,
+  sessionHandle,
+} from './cookies.ts';
 import { personIn, requireRole, scopesOf } from './directory-claims.ts';
 import { askToSignIn, takeAnswer } from './directory.ts';
 import type { Asked } from './directory.ts';
@@ -21,7 +28,7 @@ import { fetchSite, SAME_ORIGIN, signInLimits } from './own-pages.ts';
 import { carryingPage } from './page.ts';
 import { directoryIn, refusal } from './refusal.ts';
 import { keepNote, newHandle, spendNote } from './sealed-notes.ts';
-import { keepSession, SESSION_LIFE_MS } from './session.ts';
+import { endSession, keepSession, SESSION_LIFE_MS } from './session.ts';
 import { showingAgain, SIGN_IN_LIMIT_BYTES } from './unsent.ts';
 
 // Operators sign in with the organisation's directory: they are led there, and it sends them back with a code. Between
@@ -157,6 +164,8 @@ export const directoryRoutes = [beginSignIn, finishSignIn];
 interface Begun extends Asked {
   /** Left out by older releases, which keep it no longer than it may take. */
   readonly at?: number | undefined;
+  /** The session that the browser had then: its cookie does not come along with the answer. */
+  readonly former?: string | undefined;
   readonly next: string;
   /** As its form has it. */
   readonly unsent: string | null;
@@ -164,6 +173,7 @@ interface Begun extends Asked {
 
 const begun = z.object({
   at: z.number().optional(),
+  former: z.string().optional(),
   state: z.string(),
   nonce: z.string(),
   verifier: z.string(),
@@ -181,7 +191,8 @@ async function begin({ request, requestId, url, wantsHtml, settings, bus }: Visi
       anew: anew !== undefined,
     });
     const browser = browserOf(request) ?? newHandle();
-    const kept: Begun = { ...asked, at: Date.now(), next: form.next, unsent: form.unsent && unsent };
+    const former = sessionHandle(request);
+    const kept: Begun = { ...asked, at: Date.now(), former, next: form.next, unsent: form.unsent && unsent };
     const note = { text: JSON.stringify(kept), lifeMs: SIGN_IN_KEPT_MS, handle: browser + asked.state };
     await withDatabase(bus, { requestId, isAction: false }, async (own) =>
       keepNote(await own.database(), 'sign-in-under-way', note),
@@ -205,7 +216,7 @@ async function finish(visit: Visit): Promise<Answer<void>> {
     sentFrom = asked;
     requireInTime(asked);
     const { claims, idToken } = await takeAnswer(directory, answerUrl(url), asked);
-    const handle = await startSession(visit, directory, { claims, idToken });
+    const handle = await startSession(visit, directory, { claims, idToken, former: asked.former });
     const headers = { 'set-cookie': sessionCookie(handle, SESSION_LIFE_MS / SECOND) };
     const { next } = asked;
     const unsent = unsentIn(asked.unsent ?? undefined);
@@ -238,18 +249,25 @@ function requireInTime({ at = Date.now() }: Begun): void {
   });
 }
 
-/** @throws Problem 403 for a person whose roles do not open the console. */
+/**
+ * Starts a session in place of the one that the browser had.
+ *
+ * @throws Problem 403 for a person whose roles do not open the console.
+ */
 async function startSession(
   { requestId, bus }: Visit,
   directory: DirectorySettings,
-  { claims, idToken }: Awaited<ReturnType<typeof takeAnswer>>,
+  { claims, idToken, former }: Awaited<ReturnType<typeof takeAnswer>> & Pick<Begun, 'former'>,
 ): Promise<string> {
   const person = personIn(claims);
   if (person === null) throw new Problem('directory_answer_invalid', { detail: WITHOUT_SUBJECT });
   requireRole(person, claims, directory);
   requireScope({ scopes: scopesOf(person, directory), isOfDirectory: true }, 'event-bus:read');
   return await withDatabase(bus, { requestId, isAction: false }, async (own) =>
-    keepSession(await own.database(), directory, person, idToken),
+    (await own.database()).transaction(async (tx) => {
+      if (former !== undefined) await endSession(tx, former);
+      return await keepSession(tx, directory, person, idToken);
+    }),
   );
 }
 

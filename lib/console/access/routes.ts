@@ -15,7 +15,7 @@ import type { Answer, PublicRoute, Visit } from '../kit/route.ts';
 import { unsentIn } from '../kit/unsent.ts';
 import { invalidToken, requireScope, tokenOf, verifyToken } from './authenticate.ts';
 import { bouncePage } from './bounce.ts';
-import { noSessionCookie, SESSION_COOKIE, sessionCookie, sessionToken } from './cookies.ts';
+import { noSessionCookie, SESSION_COOKIE, sessionCookie, sessionHandle } from './cookies.ts';
 import { directoryRoutes } from './directory-routes.ts';
 import { signOutUrl } from './directory.ts';
 import { fetchSite, SAME_ORIGIN, signInLimits } from './own-pages.ts';
@@ -276,13 +276,15 @@ async function showForm({ url, settings }: Visit): Promise<Answer<void>> {
   return { json: { detail: PROGRAMS }, page: () => signInPage({ next, directory, problem: null }) };
 }
 
-async function startSession({ request, wantsHtml, settings }: Visit): Promise<Answer<void>> {
+async function startSession(visit: Visit): Promise<Answer<void>> {
+  const { request, wantsHtml, settings } = visit;
   const content = await readContent(request, mediaTypes, SIGN_IN_LIMIT_BYTES);
   const { token, next, ...sent } = validated(content, signInRequest);
   const path = nextPath(next);
   const unsent = unsentIn(sent.unsent);
   try {
     const headers = { 'set-cookie': await tokenCookie(token, settings(), unsent?.scope) };
+    await endFormer(visit);
     if (unsent === null) return { json: { next: path }, seeOther: path, headers };
     return { json: { next: path }, seeOther: showingAgain(path), withForm: true, headers };
   } catch (error) {
@@ -291,13 +293,8 @@ async function startSession({ request, wantsHtml, settings }: Visit): Promise<An
   }
 }
 
-async function startSessionByCode({
-  request,
-  requestId,
-  wantsHtml,
-  settings,
-  bus,
-}: Visit): Promise<Answer<void>> {
+async function startSessionByCode(visit: Visit): Promise<Answer<void>> {
+  const { request, requestId, wantsHtml, settings, bus } = visit;
   try {
     const sent = validated(await readContent(request, mediaTypes, CODE_LIMIT_BYTES), z.object({ code }));
     const token = await withDatabase(
@@ -314,10 +311,31 @@ async function startSessionByCode({
       async (own) => await spendNote(await own.database(), 'sign-in', sent.code),
     );
     if (spent === null) throw new Problem('sign_in_code_spent');
+    await endFormer(visit);
     return { json: { next: HOME }, seeOther: HOME, headers };
   } catch (error) {
     return refusal(error, wantsHtml, { next: HOME, directory: directoryIn(settings) });
   }
+}
+
+/** Ends the session of the directory that a token's takes the place of. Without the database it lasts its hour. */
+async function endFormer(visit: Visit): Promise<void> {
+  try {
+    await endOwn(visit);
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+  }
+}
+
+/** Ends the browser's session, if it is of the directory. @returns the directory's token. */
+async function endOwn({ request, requestId, bus }: Visit): Promise<string | null> {
+  const handle = sessionHandle(request);
+  if (handle === undefined) return null;
+  return await withDatabase(
+    bus,
+    { requestId, isAction: true },
+    async (own) => await endSession(await own.database(), handle),
+  );
 }
 
 /** A working day; after that the operator signs in again. */
@@ -347,16 +365,11 @@ async function tokenCookie(
 }
 
 /** Ends a session of the directory at once, for whoever has its cookie. A token stays valid until it expires. */
-async function leave({ request, requestId, url, settings, bus }: Visit): Promise<Answer<void>> {
+async function leave(visit: Visit): Promise<Answer<void>> {
+  const { url, settings } = visit;
   const headers = { 'set-cookie': noSessionCookie() };
   const given = { json: { signedOut: true }, headers };
-  const handle = sessionToken(request) ?? '';
-  if (!HANDLE.test(handle)) return { ...given, seeOther: SIGN_IN_PATH };
-  const idToken = await withDatabase(
-    bus,
-    { requestId, isAction: true },
-    async (own) => await endSession(await own.database(), handle),
-  );
+  const idToken = await endOwn(visit);
   const { directory } = settings();
   const backTo = `${url.origin}${SIGN_IN_PATH}`;
   const there = directory && idToken !== null ? await signOutUrl(directory, { idToken, backTo }) : null;

@@ -3,7 +3,7 @@ import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:cr
 import { and, eq, gt, lte, sql } from 'drizzle-orm';
 
 import { signInCodes } from '../../../drizzle/schema.ts';
-import type { Database } from '../../platform/db/connect.ts';
+import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { SECOND } from '../../platform/time.ts';
 
 // A note is a text that the database keeps for a while, sealed with a key that only its handle yields. The browser has
@@ -31,7 +31,7 @@ interface Note {
 
 /** Keeps a note, and deletes those whose time is over. @returns its handle. */
 export async function keepNote(
-  db: Database,
+  db: Database | Transaction,
   kind: NoteKind,
   { text, lifeMs, handle = newHandle() }: Note,
 ): Promise<string> {
@@ -54,7 +54,11 @@ export async function readNote(db: Database, kind: NoteKind, handle: string): Pr
 }
 
 /** Reads a note and deletes it. @returns null as `readNote`, and to one of two that spend it at the same time. */
-export async function spendNote(db: Database, kind: NoteKind, handle: string): Promise<string | null> {
+export async function spendNote(
+  db: Database | Transaction,
+  kind: NoteKind,
+  handle: string,
+): Promise<string | null> {
   const [spent] = await db
     .delete(signInCodes)
     .where(isUsable(kind, handle))

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 import type { DirectorySettings, OperatorSettings } from '../../platform/config.ts';
-import type { Database } from '../../platform/db/connect.ts';
+import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { HOUR } from '../../platform/time.ts';
 import type { Operator } from '../kit/operator.ts';
@@ -28,7 +28,7 @@ const session = z.object({
 
 /** @returns the session's handle. */
 export async function keepSession(
-  db: Database,
+  db: Database | Transaction,
   { issuer, clientId }: DirectorySettings,
   { subject, name, roles }: Person,
   idToken: string,
@@ -54,7 +54,7 @@ export async function readSession(
 }
 
 /** Ends a session at once, for whoever has its cookie. @returns the directory's token; null for one that had ended. */
-export async function endSession(db: Database, handle: string): Promise<string | null> {
+export async function endSession(db: Database | Transaction, handle: string): Promise<string | null> {
   return sessionIn(await spendNote(db, 'session', handle))?.idToken ?? null;
 }
 
