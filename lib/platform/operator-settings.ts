@@ -88,14 +88,21 @@ function wrongInIssuer({ protocol, hostname, pathname, search, hash }: URL, issu
     return 'must be a URL that starts with https://; http:// is for a directory on this machine';
   if (pathname.includes('/.well-known/')) return 'must end before /.well-known/openid-configuration';
   if (search || hash) return 'must be a URL without ? and #';
-  if (ENTRA.test(hostname) && !ENTRA_TENANT.test(pathname))
-    return 'must name your tenant by its id, https://login.microsoftonline.com/<tenant id>/v2.0: common and organizations admit anybody’s, and without v2.0 tokens have another issuer';
-  return null;
+  return ENTRA.test(hostname) ? wrongInEntraPath(pathname) : null;
+}
+
+/** Entra's issuers have the id in small letters, also where the tenant was asked for by one of its domains. */
+function wrongInEntraPath(path: string): string | null {
+  if (ENTRA_TENANT.test(path)) return null;
+  if (ENTRA_TENANT.test(path.replace(/\/+$/, '')))
+    return 'must end with v2.0, without a slash after it: Entra ID names itself so';
+  if (ENTRA_TENANT.test(path.toLowerCase()))
+    return 'must be in small letters, the tenant id too: Entra ID names itself so';
+  return 'must name your tenant by its id, https://login.microsoftonline.com/<tenant id>/v2.0: common and organizations admit anybody’s, and without v2.0 tokens have another issuer';
 }
 
 const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 
 const ENTRA = /^login\.(microsoftonline\.(com|us)|partner\.microsoftonline\.cn)$/;
 
-/** Entra's issuers have the id also where the tenant was asked for by one of its domains. */
 const ENTRA_TENANT = /^\/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\/v2\.0$/;

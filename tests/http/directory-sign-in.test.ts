@@ -324,6 +324,16 @@ describe('a token of a sign-in', () => {
     expect(text).toContain('it was issued at a time that cannot be (iat)');
   });
 
+  test.for([
+    ['exp', 'it does not say when it expires (exp)'],
+    ['iat', 'it does not say when it was issued (iat)'],
+  ] as const)('that has no %s is not taken', async ([claim, words], { visitor, directory }) => {
+    directory.employ({ kari: { sub: 'kari', groups: ['/drift'], [claim]: undefined } });
+    const { status, headers, text } = await visitor.signIn('kari');
+    expect([status, headers.get('set-cookie')]).toEqual([502, null]);
+    expect(text).toContain(words);
+  });
+
   test('that Entra ID has dated five minutes back is taken', async ({ visitor, directory }) => {
     const iat = Math.floor((Date.now() - 5 * MINUTE) / SECOND);
     directory.employ({ kari: { sub: 'kari', groups: ['/drift'], iat } });

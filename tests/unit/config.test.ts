@@ -471,18 +471,23 @@ describe('operators', () => {
       'https://login.example.no/.well-known/openid-configuration',
       'must end before /.well-known/openid-configuration',
     ],
-    ...[
-      'common/v2.0',
-      'organizations/v2.0',
-      '{tenantid}/v2.0',
-      'solvik.example.no/v2.0',
-      ID,
-      `${ID}/v2.0/`,
-    ].map((path): [string, string, string] => [
+    ...['common/v2.0', 'organizations/v2.0', '{tenantid}/v2.0', 'solvik.example.no/v2.0', ID].map(
+      (path): [string, string, string] => [
+        'OPERATOR_OIDC_ISSUER',
+        `https://login.microsoftonline.com/${path}`,
+        'must name your tenant by its id, https://login.microsoftonline.com/<tenant id>/v2.0',
+      ],
+    ),
+    [
       'OPERATOR_OIDC_ISSUER',
-      `https://login.microsoftonline.com/${path}`,
-      'must name your tenant by its id, https://login.microsoftonline.com/<tenant id>/v2.0',
-    ]),
+      `https://login.microsoftonline.com/${ID}/v2.0/`,
+      'must end with v2.0, without a slash after it: Entra ID names itself so',
+    ],
+    [
+      'OPERATOR_OIDC_ISSUER',
+      `https://login.microsoftonline.com/${ID.toUpperCase()}/v2.0`,
+      'must be in small letters, the tenant id too: Entra ID names itself so',
+    ],
     ['OPERATOR_OIDC_ROLES', 'Drift', 'entry 1 has no ='],
     ['OPERATOR_OIDC_ROLES', 'Drift=event-bus:read,', 'entry 2 has no ='],
     ['OPERATOR_OIDC_ROLES', '=event-bus:read', 'entry 1 has no role before its ='],

@@ -59,7 +59,8 @@ export function refusedAnswer(
   if (isNoAnswer(error)) return unavailable(issuer, error);
   const claim = claimIn(error);
   log('warn', 'the answer of the directory was refused', { host, claim, reason: codeOf(error) });
-  const words = (claim !== undefined && FAULTS[claim]) || 'its signature or its form is wrong';
+  const faults = isMissing(error) ? { ...FAULTS, ...MISSING } : FAULTS;
+  const words = (claim !== undefined && faults[claim]) || 'its signature or its form is wrong';
   return new Problem('directory_answer_invalid', {
     detail: `The answer of ${host} is not valid: ${words}. Nobody was signed in. Sign in again; if that fails too, whoever runs Postbud finds the claim in the log.`,
     cause: error,
@@ -78,6 +79,16 @@ const FAULTS: Readonly<Record<string, string>> = {
   nbf: 'it is not valid yet (nbf)',
   sub: 'it does not say who you are (sub)',
 };
+
+const MISSING: Readonly<Record<string, string>> = {
+  exp: 'it does not say when it expires (exp)',
+  iat: 'it does not say when it was issued (iat)',
+};
+
+/** Whether an error of jose or openid-client is about a claim that is not there. */
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && (/\bclaim missing$/.test(error.message) || isMissing(error.cause));
+}
 
 /** RFC 6749 and OpenID Connect list these; what else an address says is not repeated. */
 const REFUSALS: Readonly<Record<string, string>> = {
