@@ -7,6 +7,7 @@ import { claimAlerts } from '../../lib/components/alerts/claim-alerts.ts';
 import type { AlertedIncident } from '../../lib/components/alerts/claim-alerts.ts';
 import { incidentMessage } from '../../lib/components/alerts/message.ts';
 import { settleAlerts } from '../../lib/components/alerts/settle-alerts.ts';
+import { causeWords } from '../../lib/console/incidents/sentence.ts';
 import { acknowledge } from '../../lib/components/incidents/acknowledge.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
@@ -312,6 +313,9 @@ describe('a subscriber that answers in other words each time', () => {
       lanes: 50,
       message: 'other messages: there are too many to tell them apart',
     });
+    const { message } = first.find(({ lanes }) => lanes > 1)!;
+    expect(causeWords({ kind: 'http_500', message })).toBe('500: other messages, too many to tell apart');
+    expect(causeWords({ kind: 'http_503', message: 'Service Unavailable' })).toBe('503 Service Unavailable');
     // None of the hundred gives way to another.
     await emitPayments(bus.db, 151, 151, { orderingKey: 'booking 151' });
     await drain(bus.db, [ledger(() => answer(500, 'no one today')())]);

@@ -30,7 +30,8 @@ export function restGroupOf(topic: string, subscriber: string, kind: string): Er
   return groupOf(topic, subscriber, kind, REST);
 }
 
-const REST = 'other messages: there are too many to tell them apart';
+/** The message of such a group. */
+export const REST = 'other messages: there are too many to tell them apart';
 
 /** Gives the error group of another subscriber that fails in the same way. @param message that of a group. */
 export function groupOf(topic: string, subscriber: string, kind: string, message: string): ErrorGroup {

@@ -1,4 +1,5 @@
 import { NEWER_VERSION } from '../../bus/deliveries/newer-version.ts';
+import { REST } from '../../bus/deliveries/error-group.ts';
 import { edgeSentence, edgeWords } from '../../components/incidents/edge-failures.ts';
 import type { LastError } from '../kit/shapes.ts';
 import { failureText, statusOf } from '../kit/states.ts';
@@ -67,6 +68,9 @@ function nextWords(next: Facts['next']): string {
 
 /** An error as the end of a clause: `500: disk full`. */
 export function causeWords(error: LastError): string {
+  const { kind, message } = error;
+  // A status before its colon would read as the number of the messages.
+  if (message === REST) return `${statusOf(kind) ?? kind}: other messages, too many to tell apart`;
   return failureText(error).replace('the subscriber answered ', '').replace(/\.+$/, '');
 }
 
