@@ -128,6 +128,46 @@ describe('an incident', () => {
     }
   });
 
+  test('is told from the others of its subscription by its heading, its tab and its link', async ({
+    bus,
+    operators,
+  }) => {
+    const person = 'kari.lunde@example.no';
+    for (const [index, words] of [
+      'licence expired',
+      `no account for ${person}, ${'a'.repeat(80)}`,
+    ].entries()) {
+      await emitPayments(bus.db, index + 1, index + 1, { orderingKey: `venue ${index}` });
+      const failing = ledger(() => {
+        throw Object.assign(new Error(`the subscriber answered 500: ${words}`), { code: 'http_500' });
+      });
+      await drainLive(bus.db, [failing]);
+      await listed(operators);
+    }
+    const ids = (await listed(operators)).map(({ incidentId }) => incidentId);
+    expect(ids).toHaveLength(2);
+    const list = (await operators.ask('/incidents', { accept: BROWSER })).text;
+    const told = await Promise.all(
+      ids.map(async (id) => {
+        const { text } = await operators.ask(`/incidents/${id}`, { accept: BROWSER });
+        const link = new RegExp(
+          `<a class="t" href="/platform/event-bus/incidents/${id}" aria-label="([^"]*)"`,
+        );
+        return [/<title>([^<]*)/, /<h1[^>]*>([^]*?)<\/h1>/]
+          .map((pattern) => pattern.exec(text)![1]!.replaceAll(/<[^>]*>/g, ''))
+          .concat(link.exec(list)![1]!);
+      }),
+    );
+    for (const place of [0, 1, 2]) {
+      const [licence, account] = told
+        .map((one) => one[place]!)
+        .toSorted((one, other) => one.length - other.length);
+      expect(licence).toContain('500: licence expired');
+      expect(account).toMatch(/500: no account for .*a…/);
+      expect(account).not.toContain(person);
+    }
+  });
+
   test('says what failed again after its replay', async ({ bus, operators }) => {
     const ids = await operators.died(3);
     const id = await onlyIncident(operators);

@@ -28,6 +28,7 @@ import { haltsSection } from './halts-section.ts';
 import { laneList, letterList } from './lists.ts';
 import { waitingTopics } from './outage-recovery.ts';
 import { isMoving, recoverySection } from './recovery.ts';
+import { shortCause } from './sentence.ts';
 import { storyPhrase, titleOf, whenPhrase } from './words.ts';
 
 /** Someone watches what moves; the rest changes within minutes. */
@@ -39,10 +40,11 @@ export function incidentPage(view: IncidentView, context: PageContext): Html {
   const { subscriber, topic, generatedAt } = view;
   if (subscriber === '') return asideIncidentPage(view, context);
   const refreshSeconds = isMoving(view) ? WATCHED_SECONDS : REFRESH_SECONDS;
+  const cause = shortCause(view.lastError);
   const content = html`<p class="back"><a href="${incidentsPath()}">← Incidents</a></p>
     ${heading({
       title: html`<span class="mono">${subscriber}</span
-        >${topic === null ? ' does not answer' : html` on <span class="mono">${topic}</span>`}`,
+        >${topic === null ? ' does not answer' : html` on <span class="mono">${topic}</span>: ${cause}`}`,
       lead: html`${failureTag(view.lastError.kind)} ${whenPhrase(view, generatedAt).html}`,
       live: liveness(generatedAt, refreshSeconds, context.url),
     })}
@@ -53,7 +55,7 @@ export function incidentPage(view: IncidentView, context: PageContext): Html {
     ${factsSection(view)} ${actionsSection(view)}`;
   return layout(
     {
-      title: `${subscriber} ${topic === null ? 'does not answer' : `on ${topic}`}`,
+      title: `${subscriber} ${topic === null ? 'does not answer' : `on ${topic}: ${cause}`}`,
       section: 'incidents',
       refreshSeconds,
       content,

@@ -5,6 +5,7 @@ import { timeToMinute } from '../kit/instants.ts';
 import { incidentPath } from '../kit/links.ts';
 import { failureLabel } from '../kit/states.ts';
 import type { Incident } from './incident.ts';
+import { shortCause } from './sentence.ts';
 import { probeWords, whenPhrase } from './words.ts';
 
 const LOOKS = {
@@ -30,7 +31,9 @@ function incidentItem(incident: Incident, now: string): Html {
   return html`<li class="${tone}">
     ${icon}
     <div>
-      <a class="t" href="${incidentPath(incidentId)}">${sentence}</a>
+      <a class="t" href="${incidentPath(incidentId)}" aria-label="${sentence} ${shortCause(lastError)}"
+        >${sentence}</a
+      >
       <p class="small">${failureLabel(lastError)}</p>
       <p class="s">
         ${whenPhrase(incident, now).html}${probe !== null && ` · ${probe}`}${standing(incident, now)}

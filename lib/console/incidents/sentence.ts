@@ -3,7 +3,7 @@ import { REST } from '../../bus/deliveries/error-group.ts';
 import { edgeSentence, edgeWords } from '../../components/incidents/edge-failures.ts';
 import type { LastError } from '../kit/shapes.ts';
 import { failureText, statusOf } from '../kit/states.ts';
-import { count, quantity, quantityOfLanes } from '../kit/words.ts';
+import { count, quantity, quantityOfLanes, truncate } from '../kit/words.ts';
 
 interface Facts {
   /** Null for an outage, and where the bus is not concerned. */
@@ -72,6 +72,11 @@ export function causeWords(error: LastError): string {
   // A status before its colon would read as the number of the messages.
   if (message === REST) return `${statusOf(kind) ?? kind}: other messages, too many to tell apart`;
   return failureText(error).replace('the subscriber answered ', '').replace(/\.+$/, '');
+}
+
+/** The same, short enough for a heading, a tab or a link: it tells the incidents of one subscription apart. */
+export function shortCause(error: LastError): string {
+  return truncate(60, causeWords(error));
 }
 
 function haltedWords({
