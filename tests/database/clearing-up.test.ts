@@ -583,6 +583,31 @@ describe('an incident’s blocked lanes', () => {
     expect(await skips(bus)).toHaveLength(3);
   });
 
+  test('are not skipped where others hold them than were counted, and the second reads who was first', async ({
+    bus,
+    operators,
+  }) => {
+    const id = await blocked(bus, operators);
+    await emitAlone(
+      bus.db,
+      'invoice.reminder.sent',
+      payloadOf('invoice.reminder.sent', { invoiceId: 'inv_4' }),
+    );
+    await drainLive(bus.db, [failing]);
+    const json = { reason: 'closed', expectedCount: 4 };
+    expect((await operators.ask(`/incidents/${id}/skip`, { json })).json).toMatchObject({ skipped: 4 });
+    await drainLive(bus.db, [failing]);
+    const second = await operators.ask(`/incidents/${id}/skip`, { json });
+    expect([second.status, second.json['code'], second.json['detail']]).toEqual([
+      409,
+      'count_changed',
+      SEEN('/dead-letters/'),
+    ]);
+    expect(second.json['detail']).toMatch(
+      /3 deliveries match, not 4: .* before you skip\. kari@solvik\.example\.no was first: 4 deliveries skipped at /,
+    );
+  });
+
   test('are skipped from the command line after a preview, with a reason', async ({
     bus,
     operators,

@@ -6,7 +6,7 @@ import type { Database } from '../../platform/db/connect.ts';
 import { SECOND } from '../../platform/time.ts';
 import { action } from '../kit/action.ts';
 import { readConfirmedForm } from '../kit/confirmed-form.ts';
-import { orEarlier } from '../kit/earlier.ts';
+import { orEarlier, skippedLately } from '../kit/earlier.ts';
 import { asForm } from '../kit/form-request.ts';
 import { HOME, incidentPath } from '../kit/links.ts';
 import { deliveryId } from '../kit/replay-request.ts';
@@ -114,7 +114,7 @@ async function skipHeads(
   db: Database,
   { lanes, generatedAt }: SkipPreview,
   { deliveryIds, expectedCount }: Which,
-  how: Omit<Parameters<typeof skip>[1], 'deliveryId' | 'now'>,
+  how: Omit<Parameters<typeof skip>[1], 'deliveryId' | 'now'> & { readonly incidentId: string },
 ): Promise<{ readonly skipped: number; readonly left: number }> {
   const heads = lanes.map((lane) => lane.deliveryId);
   const chosen = deliveryIds ? heads.filter((id) => deliveryIds.includes(id)) : heads;
@@ -122,7 +122,8 @@ async function skipHeads(
   const refuse = async (matched: number) =>
     await orEarlier(
       db,
-      { deliveryIds: deliveryIds ?? heads },
+      // Whoever was first skipped what held these lanes before.
+      { deliveryIds: deliveryIds ?? [...heads, ...(await skippedLately(db, how.incidentId))] },
       Promise.reject(new CountChanged(expected, matched, 'skip')),
     );
   if (deliveryIds ? chosen.length === 0 : chosen.length !== expected) await refuse(chosen.length);

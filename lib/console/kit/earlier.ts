@@ -99,6 +99,18 @@ export async function orEarlier<Done>(db: Database, taken: Taken, acting: Promis
   }
 }
 
+/** Finds the deliveries that were skipped for an incident in the last day: as many as one request takes. */
+export async function skippedLately(db: Database, incidentId: string): Promise<readonly string[]> {
+  const found = await run<{ id: string }>(driverOf(db), { text: SKIPPED_LATELY, values: [incidentId, DAY] });
+  return found.map(({ id }) => id);
+}
+
+const SKIPPED_LATELY = `
+  select delivery_id as id from operator_actions
+  where incident_id = $1::text::uuid and action = 'skip'
+    and at >= clock_timestamp() - $2::float8 * interval '1 millisecond'
+  order by at desc limit 1000`;
+
 const ACTIONS = `case outcome when 'retried_early' then 'retried' when 'probed' then 'tried' else outcome end`;
 
 // Those of one replay are one act, and so are those of one dismissal, which have its instant.
