@@ -35,7 +35,7 @@ test('the list of subscribers and the pages that show a pause and a limit meet W
 }) => {
   await rows(db, 'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, error_groups');
   await emitPayments(db, 1, 3);
-  await drainLive(db, [ledger(refuse, { rate: '6/m' })]);
+  await drainLive(db, [ledger(refuse, { rate: '1/m' })]);
   await rows(
     db,
     `insert into pauses (subscriber, topic, paused_at, paused_by, reason)
@@ -46,5 +46,5 @@ test('the list of subscribers and the pages that show a pause and a limit meet W
   for (const path of ['/subscribers', '/subscribers/ledger'])
     faults.push(...(await pageFaults(page, at(path))));
   expect(faults).toEqual([]);
-  expect(await wordsOf(page)).toMatch(/rate_limited until [\d:]+.*: at 6\/m all that waits is through in/);
+  expect(await wordsOf(page)).toMatch(/rate_limited until [\d:]+.*: at 1\/m all that waits is through in/);
 }, 200_000);
