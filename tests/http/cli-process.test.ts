@@ -91,25 +91,6 @@ describe('npx postbud', () => {
     expect(wrong.err).toContain('there is no terminal to ask');
   });
 
-  test('npx postbud topics takes less than half a second: less than seven bare starts of Node, of some 60 ms each', async () => {
-    // Of the processor, and beside a bare start: other work of this machine slows both.
-    const tells = `process.on('exit', () => console.error(JSON.stringify(process.cpuUsage())))`;
-    const NODE_OPTIONS = `--import ${JSON.stringify(`data:text/javascript,${encodeURIComponent(tells)}`)}`;
-    const msIn = (err: string) => {
-      const { user, system } = JSON.parse(err) as NodeJS.CpuUsage;
-      return (user + system) / 1000;
-    };
-    const [bare, topics]: [number[], number[]] = [[], []];
-    for (let round = 0; round < 6; round += 1) {
-      const env = { ...process.env, NODE_OPTIONS };
-      bare.push(msIn(spawnSync(process.execPath, ['-e', '0'], { env, encoding: 'utf8' }).stderr));
-      const { code, out, err } = await postbud(['topics'], { NODE_OPTIONS });
-      expect([code, out]).toEqual([0, expect.stringContaining('quiet topics')]);
-      topics.push(msIn(err));
-    }
-    expect(Math.min(...topics) / Math.min(...bare)).toBeLessThan(7);
-  });
-
   test('npx postbud runs a source that has changed, and else what it made of the sources before', async () => {
     const bundle = () =>
       (
