@@ -256,6 +256,32 @@ describe('a replay over topics', () => {
   );
 });
 
+describe('a request that selects nothing', () => {
+  test.for(['/replay', '/dismiss'])(
+    'to %s says what is missing and what to add',
+    async (path, { operators }) => {
+      const answer = await operators.ask(path, { json: { reason: 'it is fixed' } });
+      expect([answer.status, answer.json['issues']]).toEqual([
+        400,
+        [
+          expect.objectContaining({
+            path: 'topic',
+            message: expect.stringMatching(
+              /^no filter; expected a topic, a subscriber, a group, q or deliveryIds/,
+            ),
+          }),
+          expect.objectContaining({
+            path: 'since',
+            message: expect.stringMatching(
+              /^missing; expected a time span such as 90m.*: add since, or deliveryIds/,
+            ),
+          }),
+        ],
+      ]);
+    },
+  );
+});
+
 const OLA = 'ola@solvik.example.no';
 const SEEN = (path: string) => expect.stringMatching(new RegExp(`see /platform/event-bus${path}`));
 

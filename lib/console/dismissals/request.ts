@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 import { hasFilter, NO_FILTER } from '../kit/filter.ts';
-import { errorWords, replayRequest, topicText } from '../kit/replay-request.ts';
+import { errorWords, NO_SINCE, replayRequest, topicText } from '../kit/replay-request.ts';
 
 const { since, until, group, subscriber, deliveryIds, expectedCount } = replayRequest.shape;
 
@@ -32,11 +32,7 @@ export const dismissRequest = z
       return;
     }
     if (!hasFilter(asked)) requireField('topic', NO_FILTER);
-    if (asked.since === undefined)
-      requireField(
-        'since',
-        'expected a time span such as 90m, 24h or 7d (units s, m, h, d, w), at most ten years',
-      );
+    if (asked.since === undefined) requireField('since', NO_SINCE);
   });
 
 export type ParsedDismissRequest = z.output<typeof dismissRequest>;

@@ -1,6 +1,6 @@
 /** Said where nothing but a time span selects dead letters: that would be all of them. */
 export const NO_FILTER =
-  'expected a topic, a subscriber, a group, q or deliveryIds; or, for all of a time, until beside since';
+  'no filter; expected a topic, a subscriber, a group, q or deliveryIds; or, for all of a time, until beside since';
 
 interface Filters {
   readonly topic?: string | undefined;

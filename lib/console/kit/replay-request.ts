@@ -11,6 +11,9 @@ const WIDEST_MS = 3650 * DAY;
 
 const AGO = 'expected a time span such as 90m, 24h or 7d (units s, m, h, d, w), at most ten years';
 
+/** Said where a filter has no window: it would take all that ever died. */
+export const NO_SINCE = `missing; ${AGO}: add since, or deliveryIds instead of a filter`;
+
 /** A time span that ends now. */
 export const ago = z
   .string(AGO)
@@ -176,7 +179,7 @@ export const replayRequest = z
     if (topic === undefined && (incident !== undefined || include !== 'dead_letters'))
       requireField('topic', 'expected a topic of the catalog, or deliveryIds');
     else if (!hasFilter(asked)) requireField('topic', NO_FILTER);
-    if (since === undefined) requireField('since', AGO);
+    if (since === undefined) requireField('since', NO_SINCE);
   });
 
 export type ParsedReplayRequest = z.output<typeof replayRequest>;

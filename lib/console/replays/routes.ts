@@ -2,7 +2,7 @@ import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
 import { stopReplay } from '../../bus/deliveries/operations/paced-replay.ts';
-import { replayRequest } from '../kit/replay-request.ts';
+import { NO_SINCE, replayRequest } from '../kit/replay-request.ts';
 import type { ParsedReplayRequest } from '../kit/replay-request.ts';
 import { replay } from '../../bus/deliveries/operations/replay.ts';
 import type { Replay } from '../../bus/deliveries/operations/replay.ts';
@@ -96,11 +96,7 @@ export const showPreview = operatorRoute({
     'without-a-window': {
       summary: 'Without a window',
       parameters: { topic: 'payment.dispute.closed' },
-      answer: invalid(
-        'since',
-        'custom',
-        'expected a time span such as 90m, 24h or 7d (units s, m, h, d, w), at most ten years',
-      ),
+      answer: invalid('since', 'custom', NO_SINCE),
     },
   },
   handle: async ({ query, bus }) => await preview(bus, query),
