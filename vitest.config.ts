@@ -10,7 +10,12 @@ const artefact = process.env['POSTBUD_ARTEFACT'];
  * Files take turns in a process, which spares each the start of Node and of the packages. Their modules, spies and
  * variables are their own: tests/support/own-modules.ts.
  */
-const inTurns = { isolate: false, setupFiles: ['tests/support/own-modules.ts'] };
+const inTurns = {
+  isolate: false,
+  setupFiles: ['tests/support/own-modules.ts'],
+  // It remembers the latest time at which it made an id, also one that a file before made up.
+  server: { deps: { inline: ['uuid'] } },
+};
 
 const withPostgres = { globalSetup: ['tests/support/global-setup.ts'] };
 
