@@ -8,7 +8,7 @@ import type { PaymentSender } from '../platform/config.ts';
 import type { Database } from '../platform/db/connect.ts';
 import { isAccepted } from './payments/accept.ts';
 import { MalformedWebhook } from './payments/body-fields.ts';
-import { NotPlausible } from './payments/fold.ts';
+import { NotPlausible } from './payments/recorded-intent.ts';
 import { fenceIntent, lockIntent } from './payments/locked-intent.ts';
 import { providerStatements } from './payments/provider-statements.ts';
 import type { PaymentProvider } from './payments/provider-statements.ts';

@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { fold, NotPlausible } from '../../lib/components/payments/fold.ts';
-import type { Fact, RecordedIntent } from '../../lib/components/payments/fold.ts';
+import { fold } from '../../lib/components/payments/fold.ts';
+import type { Fact } from '../../lib/components/payments/fold.ts';
+import { NotPlausible } from '../../lib/components/payments/recorded-intent.ts';
+import type { RecordedIntent } from '../../lib/components/payments/recorded-intent.ts';
 import { providerStatements } from '../../lib/components/payments/provider-statements.ts';
 import type { PaymentProvider } from '../../lib/components/payments/provider-statements.ts';
 import {

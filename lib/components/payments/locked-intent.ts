@@ -1,6 +1,6 @@
 import type { Transaction } from '../../platform/db/connect.ts';
 import { run } from '../../platform/db/statement.ts';
-import type { RecordedIntent } from './fold.ts';
+import type { RecordedIntent } from './recorded-intent.ts';
 import type { PaymentProvider } from './provider-statements.ts';
 
 /** An intent whose row this transaction has locked, so that no other transaction tells of it meanwhile. */

@@ -7,7 +7,7 @@ import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { limitStatements, run } from '../../platform/db/statement.ts';
 import { logError } from '../../platform/log.ts';
 import { HOUR, instantOf, SECOND } from '../../platform/time.ts';
-import { NotPlausible } from './fold.ts';
+import { NotPlausible } from './recorded-intent.ts';
 import { lockIntent } from './locked-intent.ts';
 import type { LockedIntent } from './locked-intent.ts';
 import type { PaymentProvider } from './provider-statements.ts';

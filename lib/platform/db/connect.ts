@@ -9,10 +9,11 @@ import type { PoolClient } from 'pg';
 
 import { InvalidConfiguration, readConfig } from '../config.ts';
 import type { Config } from '../config.ts';
-import { Gate } from '../gate.ts';
 import { codeOf } from '../log.ts';
 import { OpenTransaction, reportDue, reportSent, trackTransaction } from './commits.ts';
 import { Deadlines } from './deadlines.ts';
+import { lenderOf, runBody } from './lender.ts';
+import type { Body, NewTransaction } from './lender.ts';
 import { withPlainErrors } from './plain-errors.ts';
 import { isAnswer, openConnection } from './pooled-connection.ts';
 import type { PooledConnection } from './pooled-connection.ts';
@@ -55,16 +56,6 @@ interface Driver extends Connection {
   send(statement: Statement): Promise<{ rows: unknown[] }>;
   /** Runs a transaction once. */
   transact<Result>(body: Body<Result>, options?: TransactOptions): Promise<Result>;
-}
-
-/** @param lend gives the same transaction to somebody else, for a part of its time. */
-type Body<Result> = (tx: Transaction, lend: () => Lent) => Promise<Result>;
-
-/** A transaction for one of those who use it. */
-interface Lent {
-  readonly tx: Transaction;
-  /** Ends it for them. @throws TransactionCommand if they have tried to end it themselves. */
-  readonly end: () => void;
 }
 
 interface TransactOptions {
@@ -269,53 +260,6 @@ interface AnyPool<Client> {
   end(): Promise<void>;
   on(event: 'error', listener: (error: Error) => void): unknown;
   on(event: 'connect', listener: (client: Client) => void): unknown;
-}
-
-/** Makes Drizzle's transaction of a connection, without a statement. @param depth how many transactions it is nested in. */
-type NewTransaction<Client> = (client: Client, depth: number) => Transaction;
-
-/** @returns what lends the transaction that was begun on a connection, or will be. */
-function lenderOf<Client extends object>(
-  newTransaction: NewTransaction<Client>,
-  client: Client,
-  sender: Sender,
-): () => Lent {
-  const open = (gate: Gate, depth: number): Transaction => {
-    const tx = newTransaction(gate.before(client), depth);
-    sendsBy(tx, {
-      ...sender,
-      send: async (statement) => {
-        // Those with a name are our own.
-        gate.pass(statement.name === undefined ? statement.text : '');
-        return await sender.send(statement);
-      },
-    });
-    const nest = tx.transaction.bind(tx);
-    tx.transaction = (body) =>
-      nest(async () => {
-        const inner = new Gate(gate);
-        try {
-          return await body(open(inner, depth + 1));
-        } finally {
-          inner.close();
-        }
-      });
-    return tx;
-  };
-  return () => {
-    const gate = new Gate();
-    return { tx: open(gate, 0), end: () => gate.close() };
-  };
-}
-
-/** Runs the callback of a transaction, whose handle ends with it. */
-async function runBody<Result>(body: Body<Result>, lend: () => Lent): Promise<Result> {
-  const { tx, end } = lend();
-  try {
-    return await body(tx, lend);
-  } finally {
-    end();
-  }
 }
 
 /** @param newTransaction makes a transaction of a connection. */
