@@ -1,6 +1,5 @@
 import { fileURLToPath } from 'node:url';
 
-import type { PgDatabase, PgQueryResultHKT } from 'drizzle-orm/pg-core';
 import type { PgliteClient } from 'drizzle-orm/pglite';
 import type { PoolClient as NeonPoolClient } from '@neondatabase/serverless';
 import type { attachDatabasePool as AttachDatabasePool } from '@vercel/functions';
@@ -11,6 +10,7 @@ import { InvalidConfiguration, readConfig } from '../config.ts';
 import type { Config } from '../config.ts';
 import { codeOf } from '../log.ts';
 import { OpenTransaction, reportDue, reportSent, trackTransaction } from './commits.ts';
+import type { Database, Transaction } from './database.ts';
 import { Deadlines } from './deadlines.ts';
 import { lenderOf, runBody } from './lender.ts';
 import type { Body, NewTransaction } from './lender.ts';
@@ -26,21 +26,7 @@ import type { Sender, Statement } from './statement.ts';
 import { explained, requireFit } from './surroundings.ts';
 import { failingWithErrors } from './web-socket-errors.ts';
 
-/**
- * A Drizzle database on any of the three drivers. Its `transaction`
- *
- * - begins together with its first statement, in one round trip, and in READ COMMITTED unless it is told otherwise,
- *   whatever the database's default is;
- * - runs its callback again, a few times, after a serialization failure or a deadlock: what the callback does outside the
- *   transaction must bear a repetition;
- * - reports commits that made deliveries due; see `onDue`.
- *
- * Drizzle is given no schema: it would read the whole of it for each transaction.
- */
-export type Database = PgDatabase<PgQueryResultHKT> & { $client: unknown };
-
-/** The transaction that `db.transaction` hands to its callback. */
-export type Transaction = Parameters<Parameters<Database['transaction']>[0]>[0];
+export type { Database, Transaction } from './database.ts';
 
 /** The settings that `db.transaction` takes. */
 type TransactionConfig = Parameters<Database['transaction']>[1];

@@ -1,5 +1,5 @@
 import { Gate } from '../gate.ts';
-import type { Transaction } from './connect.ts';
+import type { Transaction } from './database.ts';
 import { sendsBy } from './statement.ts';
 import type { Sender } from './statement.ts';
 
