@@ -2,6 +2,8 @@ import type { z } from 'zod';
 
 import type { Access, Operation } from '../lib/platform/http/operation.ts';
 import { SECOND } from '../lib/platform/time.ts';
+import { exchange } from './exchange.ts';
+import type { Received } from './exchange.ts';
 import { EXIT, Failure } from './failure.ts';
 import { noPostbud, refusal, unreachable } from './refusals.ts';
 import type { Refused } from './refusals.ts';
@@ -55,25 +57,21 @@ export function busAt({ url, operator, cron }: Settings): Bus {
       for (const [name, value] of Object.entries(query))
         if (value !== undefined) address.searchParams.set(name, String(value));
       const timeout = AbortSignal.timeout(timeoutMs);
-      const request: RequestInit = {
-        method,
-        headers: {
-          accept: 'application/json',
-          authorization: access === 'cron' ? await cron() : await operator(access),
-          ...(body !== undefined && { 'content-type': 'application/json' }),
-        },
-        ...(body !== undefined && { body: JSON.stringify(body) }),
-        // A token must not reach another server.
-        redirect: 'manual',
-        signal: signal ? AbortSignal.any([timeout, signal]) : timeout,
+      const headers = {
+        accept: 'application/json',
+        authorization: access === 'cron' ? await cron() : await operator(access),
+        ...(body !== undefined && { 'content-type': 'application/json' }),
       };
-      const read = await fetch(address, request)
-        .then(readWhole)
-        .catch((error: unknown) => {
-          throw unreachable(error, url, timeoutMs);
-        });
+      const received = await exchange(address, {
+        method,
+        headers,
+        body: JSON.stringify(body),
+        signal: signal ? AbortSignal.any([timeout, signal]) : timeout,
+      }).catch((error: unknown) => {
+        throw unreachable(error, url, timeoutMs);
+      });
       const sent = { ...parameters, ...query, ...(typeof body === 'object' && body) };
-      return await viewOf(read, answer, { url, parameters, sent, named, isCron: access === 'cron' });
+      return await viewOf(received, answer, { url, parameters, sent, named, isCron: access === 'cron' });
     },
   };
 }
@@ -82,18 +80,8 @@ function filledIn(path: string, parameters: Readonly<Record<string, string>>): s
   return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(parameters[name] ?? ''));
 }
 
-interface Read {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly text: string;
-}
-
-async function readWhole(response: Response): Promise<Read> {
-  return { status: response.status, headers: response.headers, text: await response.text() };
-}
-
 async function viewOf<View>(
-  { status, headers, text }: Read,
+  { status, headers, text }: Received,
   schema: z.ZodType<View>,
   asked: Pick<Refused, 'url' | 'parameters' | 'sent' | 'named' | 'isCron'>,
 ): Promise<Answered<View>> {

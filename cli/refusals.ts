@@ -1,3 +1,5 @@
+import type { IncomingHttpHeaders } from 'node:http';
+
 import { duration, timeOfDay } from '../lib/console/kit/instants.ts';
 import type { problem as problemSchema } from '../lib/platform/http/problem-shape.ts';
 import { DAY, SECOND } from '../lib/platform/time.ts';
@@ -10,7 +12,7 @@ type Problem = (typeof problemSchema)['_output'];
 /** An answer other than the requested one. */
 export interface Refused {
   readonly status: number;
-  readonly headers: Headers;
+  readonly headers: IncomingHttpHeaders;
   /** Null for an answer that is no problem of ours: from a proxy, or a server other than Postbud. */
   readonly problem: Problem | null;
   readonly url: URL;
@@ -53,8 +55,8 @@ export async function refusal(refused: Refused): Promise<Failure> {
     const exitCode = problem?.code === 'database_unavailable' ? EXIT.unreachable : EXIT.failed;
     return new Unavailable(exitCode, said, tryAgain(retryAfterMs, problem), retryAfterMs);
   }
-  const location = headers.get('location');
-  if (status >= 300 && status < 400 && location !== null) return elsewhere(url, location);
+  const location = headers.location;
+  if (status >= 300 && status < 400 && location !== undefined) return elsewhere(url, location);
   if (problem === null) return noPostbud(url, status);
   if (status === 400) return await misusedThere(problem, sent, named);
   // The command line named it: a misspelt name is a wrong command line, like an unknown topic among the options.
@@ -103,8 +105,8 @@ function denied(message: string, advice: string): Failure {
 }
 
 /** @see https://www.rfc-editor.org/rfc/rfc6750#section-3 */
-function scopeAdvice(headers: Headers): string {
-  const scope = /scope="([\w: .-]+)"/.exec(headers.get('www-authenticate') ?? '')?.[1];
+function scopeAdvice(headers: IncomingHttpHeaders): string {
+  const scope = /scope="([\w: .-]+)"/.exec(headers['www-authenticate'] ?? '')?.[1];
   if (scope === undefined) return 'Ask the person who issues your tokens.';
   const scopes = [...new Set(['event-bus:read', scope])].join(' ');
   return `Mint one that has it: npm run -s token -- --scope "${scopes}"`;
@@ -119,9 +121,9 @@ function tryAgain(retryAfterMs: number | null, problem: Problem | null): string 
 }
 
 /** Reads seconds or a date. More than a day counts as none: nobody waits that long. */
-function retryAfterOf(headers: Headers): number | null {
-  const after = headers.get('retry-after');
-  if (after === null) return null;
+function retryAfterOf(headers: IncomingHttpHeaders): number | null {
+  const after = headers['retry-after'];
+  if (after === undefined) return null;
   const ms = /^\d+$/.test(after) ? Number(after) * SECOND : Date.parse(after) - Date.now();
   return ms <= DAY ? Math.max(SECOND, ms) : null;
 }
@@ -158,9 +160,9 @@ const CAUSES: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'the host’s name can’t be resolved',
   EHOSTUNREACH: 'there is no route to the host',
   ENETUNREACH: 'there is no network',
+  ETIMEDOUT: 'it does not answer',
   UND_ERR_CONNECT_TIMEOUT: 'it does not answer',
   ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak HTTPS on this port',
-  Z_DATA_ERROR: 'its compressed answer is damaged',
 };
 
 /** Explains a code of `reasonOf`. */

@@ -114,6 +114,16 @@ describe('npx postbud', () => {
     expect([await ended, err()]).toEqual([0, '']);
   });
 
+  test('npx postbud reads an answer without loading what fetch needs, which takes a tenth of a second', async () => {
+    const atExit = `process.on('exit', () => process.stderr.write(process.moduleLoadList.join()))`;
+    const { code, err } = await postbud(['topics'], {
+      NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(atExit)}`,
+    });
+    expect(code).toBe(0);
+    expect(err).toContain('NativeModule _http_client');
+    expect(err).not.toContain('undici');
+  });
+
   test('npx postbud works with a closed error stream', async () => {
     await died(1);
     const { child, ended } = await start(['replay', 'payment.captured', '--since', '24h', '--yes']);
