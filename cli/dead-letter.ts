@@ -32,7 +32,7 @@ export async function showDeadLetter(call: Call, deliveryId: string): Promise<nu
   // The payload is shown as JSON, and answers with their line breaks: both tell more than the replacements of the view.
   else {
     const { payload, attempts } = show.answer.parse(json);
-    write({ ...view, payload }, historyOf(view.attempts, answersOf(attempts)), terminal.out);
+    write({ ...view, payload }, historyOf(view.attempts, { answers: answersOf(attempts) }), terminal.out);
   }
   if (reason !== undefined) terminal.err.write('The operator log has recorded your name and reason.');
   return EXIT.ok;

@@ -1458,6 +1458,21 @@ export const signInCodes = pgTable('sign_in_codes', {
   expiresAt: at('expires_at').notNull(),
 });
 
+/**
+ * What the directory calls the operators who signed in with it, by the ids that the log has of them. The log can't be
+ * erased and has no names; these can.
+ */
+export const operatorNames = pgTable(
+  'operator_names',
+  {
+    subject: text('subject').primaryKey(),
+    name: text('name').notNull(),
+    /** At the last sign-in. */
+    seenAt: at('seen_at').notNull(),
+  },
+  ({ name }) => [check('operator_names_name', sql`char_length(${name}) between 1 and 60`)],
+);
+
 /** The events that the stand-in of each unattached subscriber received, in the embedded mode. */
 export const journal = pgTable(
   'journal',

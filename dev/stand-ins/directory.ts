@@ -50,9 +50,13 @@ export interface DirectoryStandIn {
 
 const CLIENT = { id: 'postbud', secret: 'a-secret-of-the-stand-in' };
 
-/** An operator, a reader as Entra ID tells of one, and one of another department. */
+/** An operator as Keycloak tells of one, a reader as Entra ID does, and one of another department. */
 const PEOPLE: People = {
-  'Kari Nordmann, operator': { sub: 'kari', name: 'Kari Nordmann', groups: ['/ansatte', '/drift'] },
+  'Kari Nordmann, operator': {
+    sub: 'b81e4c7a-2d96-4f53-a0c4-5e6f17d98b20',
+    name: 'Kari Nordmann',
+    groups: ['/ansatte', '/drift'],
+  },
   'Ola Hansen, reader': {
     sub: 'TPyMX3dZ4qz1SpvWdyTkVw',
     oid: '3f9f6b2e-8c55-4c1a-9a53-6a5d0f2f7c11',

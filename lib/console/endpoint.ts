@@ -24,6 +24,7 @@ import type { Html, PageContext } from './kit/layout.ts';
 import type { Badges } from './kit/navigation.ts';
 import { HOME } from './kit/links.ts';
 import { nextPath } from './kit/next-path.ts';
+import { NO_NAMES } from './kit/operator-names.ts';
 import type { Operator } from './kit/operator.ts';
 import { databaseAwayPage, problemPage } from './kit/problem-page.ts';
 import type { Answer, Bus, OperatorRoute, PageAnswer, PublicRoute, Route } from './kit/route.ts';
@@ -168,14 +169,14 @@ async function answer(asked: Asked, { route, parameters }: PlaceAt, requestId: s
     route.handle({ ...visit, bus: own, operator }),
   );
   if (!isPage(asked, given)) return otherResponse(asked, given);
-  const [badges, following] = await Promise.all([
-    orNull('the dead letters and incidents could not be counted', requestId, () => declaration.badges()),
-    orNull(
-      'the action could not be followed',
-      requestId,
-      async () => follow && (await follow(await bus.database())),
-    ),
-  ]);
+  const badges = await orNull('the dead letters and incidents could not be counted', requestId, () =>
+    declaration.badges(),
+  );
+  const following = await orNull(
+    'the action could not be followed',
+    requestId,
+    async () => follow && (await follow(await bus.database(), badges?.names ?? NO_NAMES)),
+  );
   return pageResponse(
     given.page({ ...contextOf(asked, operator, badges), actions: forms, following }),
     given,
@@ -266,6 +267,7 @@ function contextOf(
     environment: declaration.environment(),
     url,
     badges,
+    names: badges?.names ?? NO_NAMES,
     unsent: unsent && unsentPanel(unsent, operator, url),
     actions: [],
     refusesReplay,

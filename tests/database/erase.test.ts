@@ -101,6 +101,10 @@ describe('an erased person', () => {
       `insert into pauses (subscriber, paused_at, paused_by, reason) values ('accounting', now(), 'kari', $1)`,
       [said],
     );
+    await rows(db, 'insert into operator_names (subject, name, seen_at) values ($1, $2, now())', [
+      PERSON.subject,
+      PERSON.name,
+    ]);
     const before = await bones(db);
     const planted = await tracesOf(db);
     for (const table of [
@@ -112,6 +116,7 @@ describe('an erased person', () => {
       'outages',
       'error_groups',
       'identity_subjects',
+      'operator_names',
       'pauses',
     ])
       expect(

@@ -16,6 +16,7 @@ import { test } from '../support/bus-test.ts';
 import { contradictions, drainLive, emitPayments, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, ledger } from '../support/ledger.ts';
+import { NO_NAMES } from '../../lib/console/kit/operator-names.ts';
 
 type Hold = (until: string) => string;
 
@@ -130,11 +131,11 @@ describe.for(HOLDS)('a lane that a relay of %s holds', ([, held]) => {
     await drainLive(bus.db, []);
     await pause(bus.db, { subscriber: 'ledger', topic: null }, 'kari', 'maintenance');
     await hold(bus, held);
-    expect(await followPause(bus.db, { subscriber: 'ledger', topic: null })).toMatchObject({
+    expect(await followPause(bus.db, { subscriber: 'ledger', topic: null }, NO_NAMES)).toMatchObject({
       isSettled: false,
     });
     await hold(bus, held, A_MINUTE_AGO);
-    expect(await followPause(bus.db, { subscriber: 'ledger', topic: null })).toMatchObject({
+    expect(await followPause(bus.db, { subscriber: 'ledger', topic: null }, NO_NAMES)).toMatchObject({
       isSettled: true,
     });
   });

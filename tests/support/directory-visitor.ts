@@ -1,5 +1,6 @@
 import { startDirectory } from '../../dev/stand-ins/directory.ts';
 import type { DirectoryStandIn } from '../../dev/stand-ins/directory.ts';
+import { countBadges } from '../../lib/console/dead-letters/count.ts';
 import { HOME } from '../../lib/console/kit/links.ts';
 import type { OperatorSettings } from '../../lib/platform/config.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
@@ -43,7 +44,12 @@ export class Visitor {
   constructor(directory: DirectoryStandIn, db: () => Database, limiter = new MemoryLimiter()) {
     this.#directory = directory;
     this.settings = settingsOf(directory);
-    this.#fetch = operatorFunction({ settings: () => this.settings, db, limiter }).fetch;
+    this.#fetch = operatorFunction({
+      settings: () => this.settings,
+      db,
+      limiter,
+      badges: async () => await countBadges(db()),
+    }).fetch;
   }
 
   /** @param site where the request comes from. */

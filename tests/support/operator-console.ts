@@ -61,7 +61,7 @@ const seen = z.object({
 /** A console with a page of each kind and the session's own pages; `visits` are those that it let in. */
 export function consoleOf({
   settings = shared,
-  badges = async () => ({ deadLetters: 3, happening: 1, pauses: [] }),
+  badges = async () => ({ deadLetters: 3, happening: 1, pauses: [], names: new Map() }),
   limiter = new MemoryLimiter({ now: () => NOON }),
 }: ConsoleOptions = {}) {
   const visits: Pick<OperatorVisit, 'operator' | 'parameters'>[] = [];

@@ -31,6 +31,7 @@ import { incidentList } from '../../lib/console/incidents/read.ts';
 import { reasonField } from '../../lib/console/kit/actions.ts';
 import { ago, duration, showTimesIn, span, time, until } from '../../lib/console/kit/instants.ts';
 import type { Html, PageContext } from '../../lib/console/kit/layout.ts';
+import { NO_NAMES } from '../../lib/console/kit/operator-names.ts';
 import { problemPage } from '../../lib/console/kit/problem-page.ts';
 import { requiredReason } from '../../lib/console/kit/shapes.ts';
 import { failureTag } from '../../lib/console/kit/states.ts';
@@ -131,7 +132,8 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
     url: new URL(
       `http://localhost/platform/event-bus?q=${encodeURIComponent(text)}&sort=${encodeURIComponent(text)}`,
     ),
-    badges: { deadLetters: 3, happening: 1, pauses: [] },
+    badges: { deadLetters: 3, happening: 1, pauses: [], names: new Map() },
+    names: new Map([[text, text]]),
     refusesReplay: () => false,
     actions: forms,
     handling: () => ({ maxAttempts: 5 }),
@@ -183,6 +185,7 @@ function contextOf(path = '', scopes: readonly Scope[] = ALL): PageContext {
     environment: 'Local',
     url: new URL(`http://localhost/platform/event-bus${path}`),
     badges: null,
+    names: NO_NAMES,
     refusesReplay: (_, subscriber) => subscriber === 'notifications',
     actions: forms,
     handling: () => ({ maxAttempts: 5 }),

@@ -14,6 +14,7 @@ const context = (path: string): PageContext => ({
   environment: 'Local',
   url: new URL(`http://localhost${HOME}${path}`),
   badges: null,
+  names: new Map(),
   refusesReplay: () => false,
   actions: forms,
   handling: () => ({ maxAttempts: 5 }),

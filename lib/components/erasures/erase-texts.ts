@@ -1,6 +1,6 @@
-import { and, inArray, isNotNull, sql } from 'drizzle-orm';
+import { and, inArray, isNotNull, or, sql } from 'drizzle-orm';
 
-import { identitySubjects, notifications } from '../../../drizzle/schema.ts';
+import { identitySubjects, notifications, operatorNames } from '../../../drizzle/schema.ts';
 import type { ErasedName } from '../../../drizzle/schema.ts';
 import { PRESENCE_LOCK, WATCH_LOCK } from '../../bus/deliveries/locks.ts';
 import type { Transaction } from '../../platform/db/connect.ts';
@@ -25,7 +25,7 @@ const ROWS = 2000;
 const TEXTS = 5000;
 
 export interface ErasedTexts {
-  /** Rows in which a text was masked. */
+  /** Rows in which a text was masked, and names of operators that were forgotten. */
   readonly texts: number;
   readonly notifications: number;
   /** Those of the names that the identity component knew as a provider's name. */
@@ -33,9 +33,9 @@ export interface ErasedTexts {
 }
 
 /**
- * Masks a person's data in what is written about incidents, errors and pauses, and forgets their addresses and the
- * provider's names for them. It holds the lock of the watch over incidents, which would otherwise write what it has read
- * before.
+ * Masks a person's data in what is written about incidents, errors and pauses, and forgets their addresses, the provider's
+ * names for them, and what the directory calls them. It holds the lock of the watch over incidents, which would otherwise
+ * write what it has read before.
  *
  * @param names of the person. What their events had is read from `erased_events`.
  */
@@ -69,7 +69,15 @@ export async function eraseTexts(
     .delete(identitySubjects)
     .where(inArray(identitySubjects.subject, sought))
     .returning();
-  return { texts, notifications: notified.length, subjects: subjects.map(({ subject }) => subject) };
+  const called = await tx
+    .delete(operatorNames)
+    .where(or(inArray(operatorNames.subject, sought), inArray(sql`lower(${operatorNames.name})`, lower)))
+    .returning();
+  return {
+    texts: texts + called.length,
+    notifications: notified.length,
+    subjects: subjects.map(({ subject }) => subject),
+  };
 }
 
 /** A word of a machine, such as `login.succeeded` in a webhook's body: to mask it everywhere would help nobody. */

@@ -24,6 +24,7 @@ import {
 import { personIn, requireRole, scopesOf } from './directory-claims.ts';
 import { askToSignIn, takeAnswer } from './directory.ts';
 import type { Asked } from './directory.ts';
+import { keepOperatorName } from './operator-name.ts';
 import { fetchSite, SAME_ORIGIN, signInLimits } from './own-pages.ts';
 import { carryingPage } from './page.ts';
 import { directoryIn, refusal } from './refusal.ts';
@@ -262,10 +263,12 @@ async function startSession(
   const person = personIn(claims);
   if (person === null) throw new Problem('directory_answer_invalid', { detail: WITHOUT_SUBJECT });
   requireRole(person, claims, directory);
-  requireScope({ scopes: scopesOf(person, directory), isOfDirectory: true }, 'event-bus:read');
+  const scopes = scopesOf(person, directory);
+  requireScope({ scopes, isOfDirectory: true }, 'event-bus:read');
   return await withDatabase(bus, { requestId, isAction: false }, async (own) =>
     (await own.database()).transaction(async (tx) => {
       if (former !== undefined) await endSession(tx, former);
+      await keepOperatorName(tx, person, scopes);
       return await keepSession(tx, directory, person, idToken);
     }),
   );

@@ -22,18 +22,18 @@ export function backfillsPage(view: BackfillList, context: PageContext): Html {
     context,
     lead: 'Deliveries of older events, written later for a subscriber that is new on their topic. Newest first.',
     only,
-    content: tableOf(view, only.length > 0),
+    content: tableOf(view, only.length > 0, context),
     form: newBackfill(context),
   });
 }
 
-function tableOf(view: BackfillList, isFiltered: boolean): Html {
+function tableOf(view: BackfillList, isFiltered: boolean, context: PageContext): Html {
   if (view.items.length === 0)
     return emptyCard({
       title: isFiltered ? 'No backfills match' : 'No backfills yet',
       text: 'Each backfill is listed here, with its operator, its reason and its progress.',
     });
-  return operationTable(listedBackfills(view));
+  return operationTable(listedBackfills(view), context);
 }
 
 export function listedBackfills({ items, generatedAt: now }: BackfillList): Listed<BackfillRecord> {

@@ -7,6 +7,7 @@ import type { PageContext } from '../kit/layout.ts';
 import { backfilledPath, backfillsPath, topicPath } from '../kit/links.ts';
 import { operationPage, reasonOrNone, reviewLink, stopForm } from '../kit/operation-pages.ts';
 import type { Kind } from '../kit/operation-pages.ts';
+import { operatorText } from '../kit/operator-names.ts';
 import { progressCard } from '../kit/progress.ts';
 import { subscriberLink } from '../kit/subscriber-link.ts';
 import { count } from '../kit/words.ts';
@@ -50,7 +51,10 @@ export function backfillPage(view: BackfillProgress, context: PageContext): Html
       ['Missing', count(matched)],
       ['Written', count(written)],
       endedAt !== null && [stopped === null ? 'Ended' : 'Stopped', timeAndAgo(endedAt, now)],
-      stopped !== null && ['Stopped by', html`${stopped.by}: ${reasonOrNone(stopped.reason)}`],
+      stopped !== null && [
+        'Stopped by',
+        html`${operatorText(stopped.by, context.names)}: ${reasonOrNone(stopped.reason)}`,
+      ],
     ],
   });
 }

@@ -3,6 +3,7 @@ import type { Html } from '../../platform/markup.ts';
 import { phraseOf } from '../kit/document.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, DOT_ICON, PERSON_ICON, WARNING_ICON } from '../kit/icons.ts';
 import { duration, time, timeText, until } from '../kit/instants.ts';
+import type { PageContext } from '../kit/layout.ts';
 import type { DeadLetter } from './delivery.ts';
 import { historyOf, SAME_ANSWER } from './history.ts';
 import type { Answer, Moment } from './history.ts';
@@ -14,10 +15,13 @@ interface History extends Pick<DeadLetter, 'attempts' | 'nextAttemptAt' | 'gener
 }
 
 /** Draws a delivery's history for a browser. */
-export function attemptTimeline({ attempts, nextAttemptAt, generatedAt: now, recorded }: History): Html {
+export function attemptTimeline(
+  { attempts, nextAttemptAt, generatedAt: now, recorded }: History,
+  { names }: PageContext,
+): Html {
   return html`<ol class="tl">
     ${recorded && entry({ at: recorded.at, what: `Recorded by ${recorded.by}`, notes: [] }, ['', DOT_ICON], now)}
-    ${historyOf(attempts).map((moment) => entry(moment, LOOKS[moment.state ?? 'operator'], now))}
+    ${historyOf(attempts, { names }).map((moment) => entry(moment, LOOKS[moment.state ?? 'operator'], now))}
     ${
       nextAttemptAt !== null &&
       entry(

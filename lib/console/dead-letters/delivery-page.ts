@@ -39,7 +39,7 @@ export function deadLetterPage(view: DeadLetter, context: PageContext): Html {
       html`<div class="detail">
         <section aria-labelledby="h-attempts">
           <h2 id="h-attempts">Attempts</h2>
-          ${attemptTimeline({ ...view, recorded: { at: view.createdAt, by: view.event.producer } })}
+          ${attemptTimeline({ ...view, recorded: { at: view.createdAt, by: view.event.producer } }, context)}
         </section>
         <div>
           ${payloadSection({ ...view, version: view.event.version, path: deadLetterPath(view.deliveryId) }, context)}

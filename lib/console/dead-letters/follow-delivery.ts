@@ -12,6 +12,8 @@ import { IS_PROBING } from '../incidents/outage.ts';
 import type { Following } from '../kit/following.ts';
 import { duration, time } from '../kit/instants.ts';
 import { deadLetterPath } from '../kit/links.ts';
+import { operatorText } from '../kit/operator-names.ts';
+import type { OperatorNames } from '../kit/operator-names.ts';
 import { failureWords } from '../kit/states.ts';
 import { truncate } from '../kit/words.ts';
 
@@ -20,27 +22,35 @@ interface OfDelivery {
 }
 
 /** Follows a delivery that was retried, until the attempt has ended. */
-export async function followRetry(db: Database, { deliveryId }: OfDelivery): Promise<Following | null> {
-  return await followAttempt(db, deliveryId, 'retried_early', 'Retried');
+export async function followRetry(
+  db: Database,
+  { deliveryId }: OfDelivery,
+  names: OperatorNames,
+): Promise<Following | null> {
+  return await followAttempt(db, deliveryId, ['retried_early', 'Retried'], names);
 }
 
 /** Follows a delivery that was tried at no cost, until the attempt has ended. */
-export async function followProbe(db: Database, { deliveryId }: OfDelivery): Promise<Following | null> {
-  return await followAttempt(db, deliveryId, 'probed', 'Tried');
+export async function followProbe(
+  db: Database,
+  { deliveryId }: OfDelivery,
+  names: OperatorNames,
+): Promise<Following | null> {
+  return await followAttempt(db, deliveryId, ['probed', 'Tried'], names);
 }
 
 async function followAttempt(
   db: Database,
   deliveryId: string,
-  act: 'retried_early' | 'probed',
-  done: string,
+  [act, done]: readonly [act: 'retried_early' | 'probed', done: string],
+  names: OperatorNames,
 ): Promise<Following | null> {
   const delivery = await readDeadLetter(db, deliveryId);
   const place = delivery?.attempts.findLastIndex(({ outcome }) => outcome === act) ?? -1;
   const since = delivery?.attempts[place]?.at;
   if (!delivery || since === undefined) return null;
   const later = delivery.attempts.slice(place + 1);
-  const outcome = outcomeOf(delivery, later) ?? (await waitOutcome(db, delivery));
+  const outcome = outcomeOf(delivery, later, names) ?? (await waitOutcome(db, delivery));
   const name = html`<b>${done} ${nameOf(delivery)}:</b>`;
   const now = delivery.generatedAt;
   if (outcome === null) {
@@ -50,44 +60,55 @@ async function followAttempt(
 }
 
 /** Follows a delivery that was skipped, until the next one in its lane has been attempted. */
-export async function followSkip(db: Database, { deliveryId }: OfDelivery): Promise<Following | null> {
+export async function followSkip(
+  db: Database,
+  { deliveryId }: OfDelivery,
+  names: OperatorNames,
+): Promise<Following | null> {
   const delivery = await readDeadLetter(db, deliveryId);
   const since = delivery?.attempts.findLast(({ outcome }) => outcome === 'skipped')?.at;
   if (!delivery || since === undefined || delivery.state !== 'dead_lettered') return null;
   const name = html`<b>Skipped ${nameOf(delivery)}:</b> it is a dead letter now.`;
-  return await followNext(db, deliveryId, name, since, delivery.generatedAt);
+  return await followNext(db, { deliveryId, name, since, now: delivery.generatedAt }, names);
 }
 
 /** Follows a dead letter that was dismissed; if it halted its lane, until the next one in its lane has been attempted. */
 export async function followDismissal(
   db: Database,
   { deliveryId, lane }: OfDelivery & { readonly lane: 'released' | null },
+  names: OperatorNames,
 ): Promise<Following | null> {
   const delivery = await readDeadLetter(db, deliveryId);
   if (!delivery || delivery.dismissedAt === null) return null;
   const { dismissedAt: since, generatedAt: now } = delivery;
   const by = delivery.attempts.findLast((entry) => entry.outcome === 'dismissed');
   // Somebody else may have been first.
-  const who = by !== undefined && 'by' in by && html` by ${by.by} at ${time(since, now)}`;
+  const who =
+    by !== undefined && 'by' in by && html` by ${operatorText(by.by, names)} at ${time(since, now)}`;
   const name = html`<b>Dismissed ${nameOf(delivery)}${who}:</b> it is in no count any more.`;
   if (lane === null) return { tone: 'ok', words: name, isSettled: true, since, now };
-  return await followNext(db, deliveryId, name, since, now);
+  return await followNext(db, { deliveryId, name, since, now }, names);
 }
 
-/** @param name says what was done with the delivery that the next one comes after. */
+/** A delivery that the next one comes after. */
+interface Before extends OfDelivery {
+  /** Says what was done with it. */
+  readonly name: Html;
+  readonly since: string;
+  readonly now: string;
+}
+
 async function followNext(
   db: Database,
-  of: string,
-  name: Html,
-  since: string,
-  now: string,
+  { deliveryId, name, since, now }: Before,
+  names: OperatorNames,
 ): Promise<Following> {
-  const next = await readNext(db, of, since);
+  const next = await readNext(db, deliveryId, since);
   if (next === null) {
     return { tone: 'ok', words: html`${name} Nothing waits behind it.`, isSettled: true, since, now };
   }
   const later = next.attempts.filter(({ at }) => at >= since);
-  const outcome = outcomeOf(next, later) ?? (await waitOutcome(db, next));
+  const outcome = outcomeOf(next, later, names) ?? (await waitOutcome(db, next));
   const link = html`The <a href="${deadLetterPath(next.deliveryId)}">next delivery</a> in its lane:`;
   if (outcome === null) {
     return { tone: 'wait', words: html`${name} ${link} on its way …`, isSettled: false, since, now };
@@ -105,11 +126,13 @@ type Outcome = Pick<Following, 'tone' | 'words'>;
 function outcomeOf(
   { state, nextAttemptAt, generatedAt: now }: DeadLetter,
   attempts: readonly Attempt[],
+  names: OperatorNames,
 ): Outcome | null {
   const last = attempts.findLast(({ outcome }) => !['retried_early', 'probed', 'returned'].includes(outcome));
   if (!last) return null;
   if (!('attempt' in last)) {
-    return last.outcome === 'skipped' ? { tone: 'dead', words: html`skipped by ${last.by}` } : null;
+    const words = html`skipped by ${operatorText(last.by, names)}`;
+    return last.outcome === 'skipped' ? { tone: 'dead', words } : null;
   }
   if (last.outcome === 'delivered') {
     const words = html`delivered ${time(last.at, now)} after ${duration(last.durationMs)}`;

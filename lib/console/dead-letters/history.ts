@@ -4,6 +4,8 @@ import { inTerminal, say } from '../kit/document.ts';
 import type { Part } from '../kit/document.ts';
 import { duration } from '../kit/instants.ts';
 import { replayedPath } from '../kit/links.ts';
+import { NO_NAMES, operatorText } from '../kit/operator-names.ts';
+import type { OperatorNames } from '../kit/operator-names.ts';
 import type { State } from '../kit/shapes.ts';
 import { failureTag, failureText } from '../kit/states.ts';
 import type { Attempt, AttemptError, Try } from './delivery.ts';
@@ -36,14 +38,20 @@ export function answersOf(attempts: readonly Attempt[]): (string | null)[] {
   return attempts.map((attempt) => ('error' in attempt ? (attempt.error?.answer ?? null) : null));
 }
 
-/**
- * Says a delivery's history, oldest first: its attempts, and the operators' actions between them.
- *
- * @param answers those of the attempts, as they were received.
- */
-export function historyOf(attempts: readonly Attempt[], answers = answersOf(attempts)): Moment[] {
+interface Told {
+  /** Those of the attempts, as they were received. */
+  readonly answers?: readonly (string | null)[];
+  /** Of operators. */
+  readonly names?: OperatorNames;
+}
+
+/** Says a delivery's history, oldest first: its attempts, and the operators' actions between them. */
+export function historyOf(
+  attempts: readonly Attempt[],
+  { answers = answersOf(attempts), names = NO_NAMES }: Told = {},
+): Moment[] {
   return attempts.map((attempt, index) => {
-    if ('by' in attempt) return actionMoment(attempt);
+    if ('by' in attempt) return actionMoment(attempt, names);
     const answer = answers[index] ?? null;
     return {
       ...tryMoment(attempt, attempts[index + 1]),
@@ -94,8 +102,11 @@ const ACTIONS = {
   returned: 'Attempts given back by',
 } as const;
 
-function actionMoment({ outcome, at, by, reason, replayId }: Exclude<Attempt, Try>): Moment {
-  const words = `${ACTIONS[outcome]} ${by}`;
+function actionMoment(
+  { outcome, at, by, reason, replayId }: Exclude<Attempt, Try>,
+  names: OperatorNames,
+): Moment {
+  const words = `${ACTIONS[outcome]} ${operatorText(by, names)}`;
   const what =
     replayId === null ? words : { html: html`<a href="${replayedPath(replayId)}">${words}</a>`, text: words };
   return { at, state: null, what, notes: [reason] };

@@ -17,18 +17,18 @@ export function erasuresPage(view: ErasureList, context: PageContext): Html {
     view,
     context,
     lead: 'People whose data was overwritten in every event that named them. Newest first.',
-    content: tableOf(view),
+    content: tableOf(view, context),
     form: newErasure(context),
   });
 }
 
-function tableOf(view: ErasureList): Html {
+function tableOf(view: ErasureList, context: PageContext): Html {
   if (view.items.length === 0)
     return emptyCard({
       title: 'No erasures yet',
       text: 'Each erasure is listed here, with its operator, its reason and what it overwrote.',
     });
-  return operationTable(listedErasures(view));
+  return operationTable(listedErasures(view), context);
 }
 
 export function listedErasures({ items, generatedAt: now }: ErasureList): Listed<ErasureRecord> {

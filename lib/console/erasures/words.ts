@@ -36,7 +36,7 @@ export function outcomeWords({ found, events, deliveries, notifications, texts }
     events > 0 && quantity(events, 'payload'),
     deliveries > 0 && `the attempts of ${quantity(deliveries, 'delivery')}`,
     notifications > 0 && `${quantity(notifications, 'address', 'addresses')} of notifications`,
-    texts > 0 && `${quantity(texts, 'text')} of error groups and incidents`,
+    texts > 0 && `${quantity(texts, 'text')} of error groups, incidents and the like`,
   ].filter((part) => part !== false);
   const named = `${quantity(found, 'event')} named the person.`;
   return parts.length === 0

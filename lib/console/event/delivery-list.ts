@@ -43,7 +43,7 @@ function deliveryItem(delivery: EventDelivery, view: EventView, context: PageCon
   return html`<li id="to-${subscriber}">
     <div>
       <h3>${subscriberLink(subscriber, view.event.topic)} ${stateLabel(state)}${endedAt(delivery, now)}</h3>
-      ${why && reasons(why, now)} ${halts && html`<p>It ${haltWords(halts)}.</p>`}
+      ${why && reasons(why, now, context)} ${halts && html`<p>It ${haltWords(halts)}.</p>`}
       ${
         deliveryId !== null &&
         html`<p class="small muted">
@@ -54,7 +54,9 @@ function deliveryItem(delivery: EventDelivery, view: EventView, context: PageCon
         </p>`
       }
     </div>
-    <div>${attempts.length > 0 && attemptTimeline({ attempts, nextAttemptAt, generatedAt: now })}</div>
+    <div>
+      ${attempts.length > 0 && attemptTimeline({ attempts, nextAttemptAt, generatedAt: now }, context)}
+    </div>
     ${mayReplay(context.operator) && actions(delivery, view, context)}
   </li>`;
 }
@@ -66,8 +68,8 @@ function endedAt({ deliveredAt, deadLetteredAt, dismissedAt }: EventDelivery, no
   );
 }
 
-function reasons(why: Why, now: string): Html {
-  return html`<p>${drawn(reasonWords(why), now)}</p>
+function reasons(why: Why, now: string, { names }: PageContext): Html {
+  return html`<p>${drawn(reasonWords(why), now, names)}</p>
     ${why.also.map(({ text }) => html`<p class="muted">Also: ${text}</p>`)}`;
 }
 

@@ -10,6 +10,7 @@ import { instantSql, jsonOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
 import { reachedLimits } from '../kit/limits.ts';
 import type { FoundLimit } from '../kit/limits.ts';
+import { OPERATOR_NAMES } from '../kit/operator-names.ts';
 import { JOIN_PREPARED } from '../kit/prepared.ts';
 import { eventDeliveryFields, eventFields, inFrontFields, producerFields } from './view.ts';
 import type { OpenProducer, Why } from './view.ts';
@@ -29,6 +30,8 @@ export interface Found {
   readonly pauses: readonly (OperatorsWord & Pick<Why, 'pausedTopic'> & { readonly subscriber: string })[];
   /** The subscribers that do not answer. */
   readonly outages: readonly (Outage & { readonly subscriber: string })[];
+  /** Of operators, by their ids. */
+  readonly names: Readonly<Record<string, string>>;
   /** The limits that subscribers are at. */
   readonly limits: readonly { readonly subscriber: string; readonly reached: FoundLimit }[];
 }
@@ -239,6 +242,7 @@ const EVENT = `
       select coalesce(json_agg(${jsonOf(outageFields, { subscriber: 'subscriber' })}), '[]') from outages
       where recovered_at is null
     ),
+    'names', ${OPERATOR_NAMES},
     'limits', (
       select coalesce(json_agg(limits), '[]') from (${reachedLimits('clock.now')}) as limits
       where subscriber = any (event.subscribers)

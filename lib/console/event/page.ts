@@ -30,7 +30,7 @@ export function eventPage(view: EventView, context: PageContext): Html {
       ${time(event.createdAt, generatedAt)}`,
       live: liveness(generatedAt, REFRESH_SECONDS, context.url),
     })}
-    ${verdictAlert(view)} ${pausesOf(view, context)} ${missingReplayScope(context.operator)}
+    ${verdictAlert(view, context)} ${pausesOf(view, context)} ${missingReplayScope(context.operator)}
     ${section({
       id: 'deliveries',
       title: 'Deliveries',
@@ -69,13 +69,13 @@ function pausesOf({ event, deliveries, generatedAt }: EventView, context: PageCo
   return html`${held.map(({ subscriber }) => pauseAlerts({ subscriber, topic }, generatedAt, context))}`;
 }
 
-function verdictAlert({ event, deliveries, generatedAt }: EventView): Html {
+function verdictAlert({ event, deliveries, generatedAt }: EventView, { names }: PageContext): Html {
   const [tone, icon] = TONES[event.state];
   // A pending event that is merely due is well; one that is held up by something else is not.
   const isHeldUp = deliveries.some(({ why }) => why !== null && !['due', 'leased'].includes(why.code));
   return alert(
     tone === 'ok' && isHeldUp ? 'fail' : tone,
     icon,
-    html`<b>${drawn(verdictOf(deliveries), generatedAt)}</b>`,
+    html`<b>${drawn(verdictOf(deliveries), generatedAt, names)}</b>`,
   );
 }

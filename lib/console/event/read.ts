@@ -9,6 +9,7 @@ import { haltsOf } from '../dead-letters/halts.ts';
 import type { Reveal } from '../dead-letters/reveal.ts';
 import { heedlessOf } from '../incidents/outage.ts';
 import { maxAttemptsOf } from '../kit/handling.ts';
+import { namesIn } from '../kit/operator-names.ts';
 import { readFamily } from './family.ts';
 import type { Family } from './family.ts';
 import { findEvent } from './found.ts';
@@ -72,7 +73,7 @@ function viewOf(circumstances: Circumstances, family: Family, reveal: Reveal | n
       isRevealed,
       reveal,
     },
-    verdict: written(verdictOf(deliveries), generatedAt),
+    verdict: written(verdictOf(deliveries), generatedAt, namesIn(circumstances.found.names)),
     deliveries,
     ...family,
   };

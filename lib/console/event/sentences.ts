@@ -4,15 +4,21 @@ import { haltWords } from '../dead-letters/halts.ts';
 import { silenceWords } from '../incidents/outage.ts';
 import { timeText, time } from '../kit/instants.ts';
 import { eventPath } from '../kit/links.ts';
+import { operatorText } from '../kit/operator-names.ts';
+import type { OperatorNames } from '../kit/operator-names.ts';
 import { endsOf } from '../kit/prepared.ts';
 import { capitalize, count, joinNames, quantity, shortId } from '../kit/words.ts';
 import { failureClause } from './failure.ts';
 import type { EventDelivery, InFront, OpenProducer, Why } from './view.ts';
 
-// Each sentence is made once, of words, instants and events. The JSON and the command line have it as plain text, the page
-// with links.
+// Each sentence is made once, of words, instants, events and operators. The JSON and the command line have it as plain text,
+// the page with links.
 
-type Part = string | { readonly at: string } | Pick<InFront, 'eventId' | 'subject'>;
+type Part =
+  | string
+  | { readonly at: string }
+  | { readonly operator: string }
+  | Pick<InFront, 'eventId' | 'subject'>;
 
 /** A sentence without its capital and its full stop. */
 type Sentence = readonly Part[];
@@ -21,20 +27,22 @@ type Sentence = readonly Part[];
 export type Reason = Omit<Why, 'text' | 'also'>;
 
 /** Writes a sentence as text. */
-export function written(sentence: Sentence, now: string): string {
+export function written(sentence: Sentence, now: string, names: OperatorNames): string {
   const texts = sentence.map((part) => {
     if (typeof part === 'string') return part;
+    if ('operator' in part) return operatorText(part.operator, names);
     return 'at' in part ? timeText(part.at, now) : nameOf(part);
   });
   return `${capitalize(texts.join(''))}.`;
 }
 
 /** Draws a sentence with its links. */
-export function drawn(sentence: Sentence, now: string): Html {
+export function drawn(sentence: Sentence, now: string, names: OperatorNames): Html {
   const [first, ...others] = sentence;
   const parts = typeof first === 'string' ? [capitalize(first), ...others] : sentence;
   return html`${parts.map((part) => {
     if (typeof part === 'string') return part;
+    if ('operator' in part) return operatorText(part.operator, names);
     return 'at' in part
       ? time(part.at, now)
       : html`<a class="mono" href="${eventPath(part.eventId)}">${nameOf(part)}</a>`;
@@ -78,7 +86,8 @@ function deadClauses(dead: readonly EventDelivery[]): readonly Sentence[] {
   const at: Sentence = deadLetteredAt === null ? [] : [' at ', { at: deadLetteredAt }];
   if (dead.length > 1) return [[`dead-lettered for ${names}, the first`, ...at]];
   const last = attempts.at(-1);
-  if (last?.outcome === 'skipped') return [[`dead-lettered for ${names}`, ...at, `: skipped by ${last.by}`]];
+  if (last?.outcome === 'skipped')
+    return [[`dead-lettered for ${names}`, ...at, ': skipped by ', { operator: last.by }]];
   return [
     [
       `dead-lettered for ${names}`,
@@ -95,7 +104,7 @@ function dismissedClauses(dismissed: readonly EventDelivery[]): readonly Sentenc
   const names = joinNames(dismissed.map(({ subscriber }) => subscriber));
   const last = first.attempts.at(-1);
   if (last?.outcome !== 'dismissed') return [[`dismissed for ${names}`]];
-  return [[`dismissed for ${names} by ${last.by}${because(last.reason)}`]];
+  return [[`dismissed for ${names} by `, { operator: last.by }, because(last.reason)]];
 }
 
 interface Waiting {
@@ -152,12 +161,14 @@ export function reasonWords(reason: Reason): Sentence {
     case 'unattached':
       return ['this deployment has no handler and no endpoint for the subscriber'];
     case 'paused':
-      return [`paused by ${by}`, ...sinceWords(since), because(reason.reason)];
+      return ['paused by ', operatorIn(by), ...sinceWords(since), because(reason.reason)];
     case 'outage':
       return outageWords(reason);
     case 'backfill':
       return [
-        `older events come first: ${by} has been backfilling them`,
+        'older events come first: ',
+        operatorIn(by),
+        ' has been backfilling them',
         ...sinceWords(since),
         reason.reason === null ? '' : ` (${reason.reason.replace(/\.+$/, '')})`,
       ];
@@ -193,6 +204,10 @@ function limitWords({ since, until, reason }: Reason): Sentence {
       ? [', and so many are being delivered']
       : ['; all that waits for it is through at about ', { at: until }];
   return ['due', ...sinceWords(since), `; the subscriber’s limit is ${reason}`, ...through];
+}
+
+function operatorIn(by: string | null): Part {
+  return by === null ? 'an operator' : { operator: by };
 }
 
 /** An operator's reason, without a full stop of its own. */

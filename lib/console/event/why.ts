@@ -6,6 +6,7 @@ import { instantOf, instantOrNull } from '../../platform/time.ts';
 import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
 import { limitOf } from '../kit/limits.ts';
 import type { FoundLimit } from '../kit/limits.ts';
+import { namesIn } from '../kit/operator-names.ts';
 import { STALLED_AFTER_MS } from '../overview/read.ts';
 import type { Found, FoundAhead, FoundDelivery, FoundLane, FoundPlace, FoundTries } from './found.ts';
 import { reasonWords, written } from './sentences.ts';
@@ -52,7 +53,8 @@ export function whyOf(subscriber: string, delivery: FoundDelivery | null, circum
     delivery === null ? null : inLane(delivery, found, down !== null),
   ].filter((reason) => reason !== null);
   const now = instantOf(found.now);
-  const inWords = (reason: Reason) => written(reasonWords(reason), now);
+  const names = namesIn(found.names);
+  const inWords = (reason: Reason) => written(reasonWords(reason), now, names);
   const [first, ...others] = reasons;
   return {
     ...first!,

@@ -9,6 +9,8 @@ import { instantOf } from '../../platform/time.ts';
 import { now } from '../kit/clock.ts';
 import type { Following } from '../kit/following.ts';
 import { time } from '../kit/instants.ts';
+import { operatorText } from '../kit/operator-names.ts';
+import type { OperatorNames } from '../kit/operator-names.ts';
 import { count, quantity } from '../kit/words.ts';
 
 interface OfIncident {
@@ -29,7 +31,11 @@ interface Found extends Times {
 }
 
 /** Follows the lanes of an incident that were retried together, until each has been attempted. */
-export async function followRetry(db: Database, { incidentId }: OfIncident): Promise<Following | null> {
+export async function followRetry(
+  db: Database,
+  { incidentId }: OfIncident,
+  names: OperatorNames,
+): Promise<Following | null> {
   const found = await readFirst<Found>(db, ACTED_ON, [incidentId, 'retry', '10 seconds']);
   if (!found) return null;
   const { lanes: retried, delivered, failed } = found;
@@ -42,7 +48,7 @@ export async function followRetry(db: Database, { incidentId }: OfIncident): Pro
   return {
     tone: failed > 0 ? 'dead' : waiting > 0 ? 'wait' : 'ok',
     words: html`<b>Retried ${quantity(retried, 'lane')}: ${count(delivered)} deliver again</b
-      >${rest.map((part) => `, ${part}`)}.${whoWords(found)}`,
+      >${rest.map((part) => `, ${part}`)}.${whoWords(found, names)}`,
     isSettled: waiting === 0 || found.paused,
     since: instantOf(found.since),
     now: instantOf(found.now),
@@ -50,14 +56,18 @@ export async function followRetry(db: Database, { incidentId }: OfIncident): Pro
 }
 
 /** Says how many deliveries were skipped together. */
-export async function followSkip(db: Database, { incidentId }: OfIncident): Promise<Following | null> {
+export async function followSkip(
+  db: Database,
+  { incidentId }: OfIncident,
+  names: OperatorNames,
+): Promise<Following | null> {
   const found = await readFirst<Found>(db, ACTED_ON, [incidentId, 'skip', '30 seconds']);
   if (!found) return null;
   const what = quantity(found.lanes, 'delivery');
   return {
     tone: 'ok',
     words: html`<b>Skipped ${what}.</b> ${found.lanes === 1 ? 'It is a dead letter' : 'They are dead letters'}
-      now, and can be replayed. What waited behind follows.${whoWords(found)}`,
+      now, and can be replayed. What waited behind follows.${whoWords(found, names)}`,
     isSettled: true,
     since: instantOf(found.since),
     now: instantOf(found.now),
@@ -65,7 +75,11 @@ export async function followSkip(db: Database, { incidentId }: OfIncident): Prom
 }
 
 /** Says what the last dismissal of an incident took. */
-export async function followDismissal(db: Database, { incidentId }: OfIncident): Promise<Following | null> {
+export async function followDismissal(
+  db: Database,
+  { incidentId }: OfIncident,
+  names: OperatorNames,
+): Promise<Following | null> {
   const { at: since, action, incidentId: of, operator: by } = operatorActions;
   const dismissed = db.$count(deliveries, eq(deliveries.dismissedAt, since));
   const [found] = await db
@@ -79,7 +93,7 @@ export async function followDismissal(db: Database, { incidentId }: OfIncident):
   return {
     tone: 'ok',
     words: html`<b>Dismissed ${what}.</b> They are in no count any more, and can still be
-      replayed.${whoWords(found)}`,
+      replayed.${whoWords(found, names)}`,
     isSettled: true,
     since: instantOf(found.since),
     now: instantOf(found.now),
@@ -93,21 +107,22 @@ interface Who {
 }
 
 /** Says who asked for it, and when: somebody else may have been first. */
-function whoWords({ by, since, now: at }: Who): Html {
-  return html` Asked for by ${by} at ${time(instantOf(since), instantOf(at))}.`;
+function whoWords({ by, since, now: at }: Who, names: OperatorNames): Html {
+  return html` Asked for by ${operatorText(by, names)} at ${time(instantOf(since), instantOf(at))}.`;
 }
 
 /** Says who has taken an incident up. */
 export async function followAcknowledgement(
   db: Database,
   { incidentId }: OfIncident,
+  names: OperatorNames,
 ): Promise<Following | null> {
   const { id, acknowledgedAt, acknowledgedBy: by } = incidents;
   const [found] = await db.select({ now, acknowledgedAt, by }).from(incidents).where(eq(id, incidentId));
   if (!found?.acknowledgedAt) return null;
   const [since, nowAt] = [instantOf(found.acknowledgedAt), instantOf(found.now)];
-  const words = html`<b>Acknowledged</b> at ${time(since, nowAt)}, by ${found.by}. It stays open until nothing
-    is left of it.`;
+  const words = html`<b>Acknowledged</b> at ${time(since, nowAt)}, by ${operatorText(found.by ?? '', names)}.
+    It stays open until nothing is left of it.`;
   return { tone: 'ok', words, isSettled: true, since, now: nowAt };
 }
 

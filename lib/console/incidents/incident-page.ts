@@ -18,6 +18,7 @@ import {
   subscriberPath,
   topicPath,
 } from '../kit/links.ts';
+import { operatorText } from '../kit/operator-names.ts';
 import { pauseAlerts } from '../kit/pause-alerts.ts';
 import { alert, card, emptyLine, factList, section } from '../kit/sections.ts';
 import { failureLabel, failureTag } from '../kit/states.ts';
@@ -48,11 +49,11 @@ export function incidentPage(view: IncidentView, context: PageContext): Html {
       lead: html`${failureTag(view.lastError.kind)} ${whenPhrase(view, generatedAt).html}`,
       live: liveness(generatedAt, refreshSeconds, context.url),
     })}
-    ${sentenceAlert(view)} ${missingReplayScope(context.operator)}
+    ${sentenceAlert(view, context)} ${missingReplayScope(context.operator)}
     ${view.state !== 'closed' && pauseAlerts({ subscriber, topic }, generatedAt, context)}
     ${actions(view, context)} ${recoverySection(view, context)} ${waitingTopics(view)}
     ${haltsSection(view, context)} ${lanesSection(view, context)} ${deadLettersSection(view)}
-    ${factsSection(view)} ${actionsSection(view)}`;
+    ${factsSection(view)} ${actionsSection(view, context)}`;
   return layout(
     {
       title: `${subscriber} ${topic === null ? 'does not answer' : `on ${topic}: ${cause}`}`,
@@ -79,10 +80,10 @@ function asideIncidentPage(view: IncidentView, context: PageContext): Html {
       lead: html`since ${timeToMinute(view.openedAt, generatedAt)}`,
       live: liveness(generatedAt, REFRESH_SECONDS, context.url),
     })}
-    ${sentenceAlert(view, !edge && state !== 'closed' && html`<a class="btn" href="${setAsidePath()}">See and repair…</a>`)}
+    ${sentenceAlert(view, context, !edge && state !== 'closed' && html`<a class="btn" href="${setAsidePath()}">See and repair…</a>`)}
     ${missingReplayScope(context.operator)}
     ${mayReplay(context.operator) && state !== 'closed' && html`<div class="acts choices">${acknowledgeForm(view, context)}</div>`}
-    ${actionsSection(view)}`;
+    ${actionsSection(view, context)}`;
   return layout({ title, section: 'incidents', refreshSeconds: REFRESH_SECONDS, content }, context);
 }
 
@@ -105,13 +106,13 @@ const ALERTS = {
   closed: ['ok', CHECK_ICON],
 } as const;
 
-function sentenceAlert(view: IncidentView, action?: Child): Html {
+function sentenceAlert(view: IncidentView, { names }: PageContext, action?: Child): Html {
   const { state, sentence, acknowledged, generatedAt } = view;
   const [tone, icon] = ALERTS[state];
   const by =
     acknowledged !== null &&
-    html` Acknowledged by ${acknowledged.by} at ${timeToMinute(acknowledged.at, generatedAt)}:
-    ${acknowledged.note}`;
+    html` Acknowledged by ${operatorText(acknowledged.by, names)} at
+    ${timeToMinute(acknowledged.at, generatedAt)}: ${acknowledged.note}`;
   const story = storyPhrase(view);
   return alert(
     tone,
@@ -185,11 +186,14 @@ function deadLettersSection(view: IncidentView): Html | null {
   });
 }
 
-function actionsSection({ actions: done, replays, generatedAt: now }: IncidentView): Html {
+function actionsSection(
+  { actions: done, replays, generatedAt: now }: IncidentView,
+  { names }: PageContext,
+): Html {
   const deeds = [
     ...done.map(({ at, operator, action, deliveryId, deliveries, reason }) => ({
       at,
-      words: html`<b>${capitalize(actWords(action, deliveries))}</b> by ${operator}
+      words: html`<b>${capitalize(actWords(action, deliveries))}</b> by ${operatorText(operator, names)}
         ${time(at, now)}${
           deliveryId !== null &&
           html`, delivery <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>`
@@ -197,7 +201,7 @@ function actionsSection({ actions: done, replays, generatedAt: now }: IncidentVi
     })),
     ...replays.map(({ replayId, requestedAt: at, requestedBy, replayed }) => ({
       at,
-      words: html`<b>Replay</b> by ${requestedBy} ${time(at, now)}:
+      words: html`<b>Replay</b> by ${operatorText(requestedBy, names)} ${time(at, now)}:
         <a href="${replayedPath(replayId)}">${quantity(replayed, 'delivery')}</a>`,
     })),
   ].toSorted((one, other) => Date.parse(other.at) - Date.parse(one.at));

@@ -2,7 +2,10 @@ import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, WARNING_ICON } from '../kit/icons.ts';
 import { timeToMinute } from '../kit/instants.ts';
+import type { PageContext } from '../kit/layout.ts';
 import { incidentPath } from '../kit/links.ts';
+import { operatorText } from '../kit/operator-names.ts';
+import type { OperatorNames } from '../kit/operator-names.ts';
 import { failureLabel } from '../kit/states.ts';
 import type { Incident } from './incident.ts';
 import { shortCause } from './sentence.ts';
@@ -18,13 +21,18 @@ const LOOKS = {
  * Draws incidents below each other, each with its sentence, its error, which alone tells those of one status apart, and since
  * when it lasts.
  */
-export function incidentItems(incidents: readonly Incident[], now: string, isQuiet = false): Html {
+export function incidentItems(
+  incidents: readonly Incident[],
+  now: string,
+  { names }: PageContext,
+  isQuiet = false,
+): Html {
   return html`<ul class="incidents ${isQuiet && 'quiet'}">
-    ${incidents.map((incident) => incidentItem(incident, now))}
+    ${incidents.map((incident) => incidentItem(incident, now, names))}
   </ul>`;
 }
 
-function incidentItem(incident: Incident, now: string): Html {
+function incidentItem(incident: Incident, now: string, names: OperatorNames): Html {
   const { incidentId, state, sentence, lastError } = incident;
   const { tone, icon } = LOOKS[state];
   const probe = probeWords(incident, now);
@@ -36,7 +44,7 @@ function incidentItem(incident: Incident, now: string): Html {
       >
       <p class="small">${failureLabel(lastError)}</p>
       <p class="s">
-        ${whenPhrase(incident, now).html}${probe !== null && ` · ${probe}`}${standing(incident, now)}
+        ${whenPhrase(incident, now).html}${probe !== null && ` · ${probe}`}${standing(incident, now, names)}
       </p>
     </div>
   </li>`;
@@ -49,10 +57,11 @@ export function owedTitle(incidents: readonly Incident[]): string {
 }
 
 /** Says who has taken an incident up, and that the subscriber is paused or not in the catalog. */
-function standing({ acknowledged, paused, inCatalog }: Incident, now: string): Child {
+function standing({ acknowledged, paused, inCatalog }: Incident, now: string, names: OperatorNames): Child {
   return html`${
     acknowledged !== null &&
-    html` · acknowledged by ${acknowledged.by} ${timeToMinute(acknowledged.at, now)}: ${acknowledged.note}`
+    html` · acknowledged by ${operatorText(acknowledged.by, names)} ${timeToMinute(acknowledged.at, now)}:
+    ${acknowledged.note}`
   }${paused && html` <span class="tag late">${CLOCK_ICON}paused</span>`}${
     !inCatalog && html` <span class="tag">not in this release’s catalog</span>`
   }`;

@@ -30,7 +30,7 @@ export function incidentsPage(view: IncidentList, context: PageContext): Html {
     lead: leadOf(view),
     live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
   })}
-  ${view.items.length === 0 ? none(context) : SECTIONS.map((one) => stateSection(view, one))}
+  ${view.items.length === 0 ? none(context) : SECTIONS.map((one) => stateSection(view, one, context))}
   ${cursorPager(view.nextCursor, context.url, quantity(view.items.length, 'incident'))}`;
   return layout(
     { title: 'Incidents', section: 'incidents', refreshSeconds: REFRESH_SECONDS, content },
@@ -46,6 +46,7 @@ function leadOf({ happening, owed, items }: IncidentList): string {
 function stateSection(
   { items, generatedAt }: IncidentList,
   { state, title, hint }: (typeof SECTIONS)[number],
+  context: PageContext,
 ): Html | null {
   const found = items.filter((incident: Incident) => incident.state === state);
   if (found.length === 0) return null;
@@ -53,7 +54,7 @@ function stateSection(
     id: state,
     title: title ?? owedTitle(found),
     hint,
-    content: card(incidentItems(found, generatedAt)),
+    content: card(incidentItems(found, generatedAt, context)),
   });
 }
 

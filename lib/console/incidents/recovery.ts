@@ -6,6 +6,8 @@ import { costWords, undeliverableWords } from '../kit/handling.ts';
 import { timeToMinute, until } from '../kit/instants.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { ALL_TIME, deadLetterPath, incidentPath, replayPath, replayedPath } from '../kit/links.ts';
+import { operatorText } from '../kit/operator-names.ts';
+import type { OperatorNames } from '../kit/operator-names.ts';
 import { section } from '../kit/sections.ts';
 import { stateWord } from '../kit/states.ts';
 import { count, quantity, quantityOfLanes } from '../kit/words.ts';
@@ -39,8 +41,8 @@ export function recoverySection(view: IncidentView, context: PageContext): Html 
         view.topic === null
           ? outageSteps(view, context)
           : view.lastError.kind === NEWER_VERSION
-            ? [installStep(view), confirmStep(view)]
-            : [retryStep(view, context), replayStep(view, context), confirmStep(view)]
+            ? [installStep(view), confirmStep(view, context)]
+            : [retryStep(view, context), replayStep(view, context), confirmStep(view, context)]
       }
     </ol>`,
   });
@@ -151,10 +153,10 @@ function replayStep(view: IncidentView, { operator }: PageContext): Html {
   );
 }
 
-function confirmStep(view: IncidentView): Html {
+function confirmStep(view: IncidentView, { names }: PageContext): Html {
   const { state, closedAt, generatedAt: now, replays, blockedLanes } = view;
   const [last] = replays;
-  if (last !== undefined && last.replayed > 0) return replayOutcome(last, now);
+  if (last !== undefined && last.replayed > 0) return replayOutcome(last, now, names);
   if (state === 'closed' && closedAt !== null) {
     const { next } = view;
     const words =
@@ -175,11 +177,11 @@ function confirmStep(view: IncidentView): Html {
   );
 }
 
-function replayOutcome(replay: IncidentReplay, now: string): Html {
+function replayOutcome(replay: IncidentReplay, now: string, names: OperatorNames): Html {
   const { replayed, delivered, failing, deadLettered, confirmedAt, requestedAt, requestedBy } = replay;
   const share = `${count(delivered)} of ${count(replayed)}`;
   const details = html`<a href="${replayedPath(replay.replayId)}"
-    >Replay by ${requestedBy}, ${timeToMinute(requestedAt, now)}</a
+    >Replay by ${operatorText(requestedBy, names)}, ${timeToMinute(requestedAt, now)}</a
   >`;
   if (confirmedAt !== null) {
     return step(

@@ -7,14 +7,16 @@ import { driverOf, run } from '../../platform/db/statement.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { DAY, MINUTE } from '../../platform/time.ts';
 import { earlierPhrase } from './earlier-words.ts';
-import { count, field, instant, jsonOf, shapesOf, text } from './fields.ts';
+import { count, field, instant, jsonOf, shapesOf, text, textOrNull } from './fields.ts';
 import { deadLetterPath, replayedPath, replaysPath } from './links.ts';
+import { operatorNameSql } from './operator-names.ts';
 import { problemOf } from './problem-of.ts';
 
 // Two operators act on the same deliveries: the second reads who was first, when, and where it is to be seen.
 
 const earlierFields = {
   by: text('by'),
+  byName: textOrNull(operatorNameSql('by'), 'What the directory calls them, where it is known.'),
   at: instant('at'),
   action: field(z.enum(['replayed', 'dismissed', 'skipped', 'retried', 'tried']), 'action'),
   count: count('count', 'The deliveries that it took, which may be more than those asked for now.'),

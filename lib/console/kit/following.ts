@@ -7,6 +7,7 @@ import type { Child, Html } from '../../platform/markup.ts';
 import { MINUTE } from '../../platform/time.ts';
 import { DONE, DONE_TO } from './done.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, WARNING_ICON } from './icons.ts';
+import type { OperatorNames } from './operator-names.ts';
 
 /** How an operator's action goes on, read from what it acted on. */
 export interface Following {
@@ -23,10 +24,14 @@ export interface Following {
 }
 
 /** Follows one kind of action. @throws Problem 400 `validation_failed` for parameters that do not say what it acted on. */
-export type Follower = (fields: Fields) => (db: Database) => Promise<Following | null>;
+export type Follower = (fields: Fields) => (db: Database, names: OperatorNames) => Promise<Following | null>;
 
 /** Reads how an action goes on. @returns null if there was no such action. */
-export type Follow<ActedOn> = (db: Database, actedOn: ActedOn) => Promise<Following | null>;
+export type Follow<ActedOn> = (
+  db: Database,
+  actedOn: ActedOn,
+  names: OperatorNames,
+) => Promise<Following | null>;
 
 /** What may be followed, by the name that an address gives it. */
 export interface Followed {
@@ -41,7 +46,7 @@ export function follower<ActedOn>(shape: z.ZodType<ActedOn>, read: Follow<ActedO
   const known = z.object({ done: shape });
   return (fields) => {
     const { done } = requireValid({ done: fields }, known);
-    return async (db) => await read(db, done);
+    return async (db, names) => await read(db, done, names);
   };
 }
 

@@ -10,6 +10,7 @@ import { time } from './instants.ts';
 import { eventsPath, HOME, withParameters } from './links.ts';
 import { navigation } from './navigation.ts';
 import type { Badges, Section } from './navigation.ts';
+import type { OperatorNames } from './operator-names.ts';
 import type { Operator } from './operator.ts';
 import { factList } from './sections.ts';
 import { count } from './words.ts';
@@ -24,6 +25,7 @@ export interface PageContext {
   readonly url: URL;
   /** Null: not known. */
   readonly badges: Badges | null;
+  readonly names: OperatorNames;
   /** The action that the address says was done, and how it goes on. */
   readonly following?: Following | null;
   /** The page's lists as files. */

@@ -16,16 +16,19 @@ import {
   timersPath,
   webhooksPath,
 } from './links.ts';
+import type { OperatorNames } from './operator-names.ts';
 import type { PauseOf } from './pauses.ts';
 import { count } from './words.ts';
 
-/** Numbers beside entries of the navigation. */
+/** What every page shows, or says of what it shows. */
 export interface Badges {
   readonly deadLetters: number;
   /** Incidents that are happening now. */
   readonly happening: number;
   /** All pauses, which pages show that concern what they stop. */
   readonly pauses: readonly PauseOf[];
+  /** Of operators, by the ids that the log has. */
+  readonly names: OperatorNames;
 }
 
 // The pages in groups, by what people look for. The pages of the present group stand below the groups.

@@ -10,6 +10,7 @@ import { heading, layout, liveness } from './layout.ts';
 import type { PageContext } from './layout.ts';
 import { deadLettersPath } from './links.ts';
 import { operationSection } from './navigation.ts';
+import { operatorText } from './operator-names.ts';
 import { cursorPager } from './pager.ts';
 import { requestFields, warning } from './preview.ts';
 import { card, factList, section, withLinks } from './sections.ts';
@@ -104,19 +105,22 @@ export interface Listed<Row> {
 }
 
 /** Draws who did what, when and why, how far it is, and the way to the page of each. */
-export function operationTable<Row extends Requested>({
-  kind: { one: kindOfOne, several, pathOf },
-  rows,
-  now,
-  id,
-  one = () => kindOfOne,
-  label = 'What',
-  name,
-  isName = () => true,
-  scope,
-  numbers,
-  state,
-}: Listed<Row>): Html {
+export function operationTable<Row extends Requested>(
+  {
+    kind: { one: kindOfOne, several, pathOf },
+    rows,
+    now,
+    id,
+    one = () => kindOfOne,
+    label = 'What',
+    name,
+    isName = () => true,
+    scope,
+    numbers,
+    state,
+  }: Listed<Row>,
+  { names }: PageContext,
+): Html {
   return card(
     table<Row>({
       name: several,
@@ -129,7 +133,7 @@ export function operationTable<Row extends Requested>({
             html`<a class="t ${isName(row) && 'mono'}" href="${pathOf(id(row))}">${name(row)}</a
               >${scope && html`<span class="s">${phraseOf(scope(row)).html}</span>`}`,
         },
-        { label: 'Who', look: 'nowrap', cell: ({ requestedBy }) => requestedBy },
+        { label: 'Who', look: 'nowrap', cell: ({ requestedBy }) => operatorText(requestedBy, names) },
         rows.some(({ reason }) => reason !== undefined) && {
           label: 'Why',
           look: 'message',
@@ -197,7 +201,7 @@ export function operationPage({
 }: Operation): Html {
   const name = capitalize(one);
   const known: readonly (Fact | false)[] = [
-    ['Who', view.requestedBy],
+    ['Who', operatorText(view.requestedBy, context.names)],
     ['When', timeAndAgo(view.requestedAt, view.generatedAt)],
     view.reason !== undefined && ['Why', reasonOrNone(view.reason)],
     ...facts,

@@ -24,7 +24,7 @@ export function pauseAlerts(
     alert(
       'fail',
       PAUSE_ICON,
-      pauseSentence(one, now).html,
+      pauseSentence(one, now, context.names).html,
       mayReplay(context.operator) &&
         actionForm(
           'resume',

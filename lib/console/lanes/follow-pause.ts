@@ -7,6 +7,8 @@ import type { Html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
 import type { Following } from '../kit/following.ts';
 import { time } from '../kit/instants.ts';
+import { operatorText } from '../kit/operator-names.ts';
+import type { OperatorNames } from '../kit/operator-names.ts';
 import { count, quantity } from '../kit/words.ts';
 
 interface Subscription {
@@ -16,12 +18,16 @@ interface Subscription {
 }
 
 /** Follows a pause until no relay delivers to the subscriber any more. */
-export async function followPause(db: Database, subscription: Subscription): Promise<Following | null> {
+export async function followPause(
+  db: Database,
+  subscription: Subscription,
+  names: OperatorNames,
+): Promise<Following | null> {
   const found = await find(db, subscription, 'pause');
   if (found.pause === null) return null;
   const { pause: made, pending, failing, held } = found;
   const [since, now] = [instantOf(made.at), instantOf(found.now)];
-  const name = html`<b>Paused ${found.name}</b> at ${time(since, now)}, by ${made.by}.`;
+  const name = html`<b>Paused ${found.name}</b> at ${time(since, now)}, by ${operatorText(made.by, names)}.`;
   const waiting = pending + failing;
   const wait = html`${quantity(waiting, 'delivery')} ${waiting === 1 ? 'waits' : 'wait'} until someone resumes
   it.`;
@@ -37,11 +43,15 @@ export async function followPause(db: Database, subscription: Subscription): Pro
 }
 
 /** Follows what waited for a subscriber that was resumed, until nothing waits or something fails. */
-export async function followResume(db: Database, subscription: Subscription): Promise<Following | null> {
+export async function followResume(
+  db: Database,
+  subscription: Subscription,
+  names: OperatorNames,
+): Promise<Following | null> {
   const found = await find(db, subscription, 'resume');
   if (found.acted_at === null) return null;
   const [since, now] = [instantOf(found.acted_at), instantOf(found.now)];
-  const { tone, words, isSettled } = resumeOutcome(found, found.acted_at);
+  const { tone, words, isSettled } = resumeOutcome(found, found.acted_at, names);
   const name = html`<b>Resumed ${found.name}</b> at ${time(since, now)}`;
   return { tone, words: html`${name}${words}`, isSettled, since, now };
 }
@@ -49,10 +59,11 @@ export async function followResume(db: Database, subscription: Subscription): Pr
 function resumeOutcome(
   found: FoundSubscription,
   resumedAt: number,
+  names: OperatorNames,
 ): Pick<Following, 'tone' | 'words' | 'isSettled'> {
   const { pause: other, pending, failing, last_failed: failedAt, last_delivered: deliveredAt } = found;
   if (other !== null) {
-    const words = html`, but it is still paused, by ${other.by}: ${other.reason}`;
+    const words = html`, but it is still paused, by ${operatorText(other.by, names)}: ${other.reason}`;
     return { tone: 'fail', words, isSettled: true };
   }
   if (found.next_probe !== null) {

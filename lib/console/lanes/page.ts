@@ -120,7 +120,7 @@ function subscribersSection({ topic, generatedAt: now }: TopicView, context: Pag
             isRowHeader: true,
             cell: ({ one }) =>
               html`<b>${subscriberLink(one.subscriber, topic.topic)}</b>
-                ${subscriberTags(one, topic).html}${whyLines(one, now)}`,
+                ${subscriberTags(one, topic).html}${whyLines(one, now, context.names)}`,
           },
           ...countColumns(now).map(inBrowser),
           {

@@ -34,7 +34,7 @@ export function overviewPage(view: Overview, context: PageContext, footer?: Html
     lead: leadOf(view),
     live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
   })}
-  ${view.topics.length === 0 ? noTopics() : html`${troubles(view)} ${tiles(view)} ${topicsSection(view, context)}`}
+  ${view.topics.length === 0 ? noTopics() : html`${troubles(view, context)} ${tiles(view)} ${topicsSection(view, context)}`}
   ${footer}`;
   return layout(
     { title: 'Overview', section: 'overview', refreshSeconds: REFRESH_SECONDS, content },

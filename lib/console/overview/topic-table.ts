@@ -18,6 +18,8 @@ import { CLOCK_ICON, HALT_ICON, PAUSE_ICON, SILENT_ICON } from '../kit/icons.ts'
 import { age, ago, until } from '../kit/instants.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { ALL_TIME, deadLettersPath, topicPath, withParameters } from '../kit/links.ts';
+import { NO_NAMES, operatorText } from '../kit/operator-names.ts';
+import type { OperatorNames } from '../kit/operator-names.ts';
 import { subscriberLink } from '../kit/subscriber-link.ts';
 import { absent, ACTIONS, table } from '../kit/table.ts';
 import type { Column } from '../kit/table.ts';
@@ -56,7 +58,7 @@ export function topicTable({ view, context, sort, topics, name }: TopicTable): H
         look: ({ one }) => one !== null && 'muted small',
         span: ({ one }) => (one === null ? 1 : 2),
         cell: ({ topic, one }) =>
-          one === null ? spark(topic.topic, topic.hours) : stateOfSubscriber(one, now),
+          one === null ? spark(topic.topic, topic.hours) : stateOfSubscriber(one, now, context.names),
       },
       { ...ACTIONS, cell: ({ topic }) => topicActions(topic, context) },
     ],
@@ -119,10 +121,10 @@ function topicActions({ topic, deadLettered, inCatalog }: TopicOverview, { opera
   </div>`;
 }
 
-function stateOfSubscriber(one: SubscriberOverview, now: string): Html {
+function stateOfSubscriber(one: SubscriberOverview, now: string, names: OperatorNames): Html {
   const { lastDeliveredAt } = one;
   const last = lastDeliveredAt === null ? 'never delivered' : `last delivered ${ago(lastDeliveredAt, now)}`;
-  return html`${last}${whyLines(one, now)}`;
+  return html`${last}${whyLines(one, now, names)}`;
 }
 
 function nameColumn(now: string): ListColumn<TopicRow> {
@@ -158,7 +160,7 @@ function subscriberOf(one: SubscriberOverview, topic: TopicOverview): Phrase {
 /** Says in a terminal why deliveries wait. */
 function noteOf({ topic, one }: TopicRow, now: string): Part {
   if (one === null) return topic.inCatalog ? heldBack(topic, now) : NOT_IN_CATALOG;
-  return pauseWords(one, now) ?? outageWords(one, now) ?? subscriberTags(one, topic);
+  return pauseWords(one, now, NO_NAMES) ?? outageWords(one, now) ?? subscriberTags(one, topic);
 }
 
 function heldBack({ heldBackSince, heldBackBy }: TopicOverview, now: string): Phrase | null {
@@ -217,11 +219,14 @@ const NOT_ATTACHED: Phrase = {
 };
 
 /** Says who paused the subscriber, when and why. */
-function pauseWords({ pause }: SubscriberOverview, now: string): Phrase | null {
+function pauseWords({ pause }: SubscriberOverview, now: string, names: OperatorNames): Phrase | null {
   if (pause === null) return null;
   const { topic, pausedBy, pausedAt, reason } = pause;
   const scope = topic === null && ', all its topics';
-  return styled('yellow', say`paused by ${pausedBy}, ${toMinute(pausedAt, now)}${scope}: ${reason}`);
+  return styled(
+    'yellow',
+    say`paused by ${operatorText(pausedBy, names)}, ${toMinute(pausedAt, now)}${scope}: ${reason}`,
+  );
 }
 
 /** Says since when the subscriber does not answer, and when the next delivery probes. */
@@ -235,8 +240,8 @@ function outageWords({ outage }: SubscriberOverview, now: string): Phrase | null
 }
 
 /** Says of whose pause or outage a subscriber's deliveries wait for the end. */
-export function whyLines(one: SubscriberOverview, now: string): Child {
-  return [pauseWords(one, now), outageWords(one, now)].map(
+export function whyLines(one: SubscriberOverview, now: string, names: OperatorNames): Child {
+  return [pauseWords(one, now, names), outageWords(one, now)].map(
     (why) => why && html`<span class="s why">${why.html}</span>`,
   );
 }

@@ -5,6 +5,7 @@ import { inTerminal, say, strong, toMinute } from '../kit/document.ts';
 import type { Part, Phrase } from '../kit/document.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, PAUSE_ICON, WARNING_ICON } from '../kit/icons.ts';
 import { age, ago, timeToMinute } from '../kit/instants.ts';
+import type { PageContext } from '../kit/layout.ts';
 import { incidentsPath, topicPath } from '../kit/links.ts';
 import { endsOf } from '../kit/prepared.ts';
 import { alert, card, section } from '../kit/sections.ts';
@@ -20,15 +21,15 @@ const SHOWN = { happening: 5, owed: 3 } as const;
  * deliveries that wait for another release; an old snapshot; and, quieter, dead letters of what is over. None hides
  * another.
  */
-export function troubles(view: Overview): Html {
+export function troubles(view: Overview, context: PageContext): Html {
   const found = [
     relayAlert(view),
-    incidentSection(view, 'happening', 'Happening now'),
+    incidentSection(view, 'happening', context),
     lateTrouble(view),
     pausedTrouble(view),
     otherReleaseTrouble(view),
     snapshotTrouble(view),
-    incidentSection(view, 'owed', owedTitle(view.incidents)),
+    incidentSection(view, 'owed', context),
   ].filter((one) => one !== null);
   const { failing, deadLettered } = view.totals.deliveries;
   return html`${found.length === 0 && failing + deadLettered === 0 ? allQuiet() : found}`;
@@ -75,17 +76,19 @@ function relayAlert(view: Overview): Html | null {
   return alert(tone, tone === 'dead' ? DEAD_ICON : PAUSE_ICON, say`${strong(title)} ${text}`.html);
 }
 
-function incidentSection(view: Overview, state: 'happening' | 'owed', title: string): Html | null {
+function incidentSection(view: Overview, state: 'happening' | 'owed', context: PageContext): Html | null {
   const found = view.incidents.filter((incident) => incident.state === state).slice(0, SHOWN[state]);
   if (found.length === 0) return null;
   const all = view.incidentCounts[state];
   return section({
     id: state,
-    title,
+    title: state === 'owed' ? owedTitle(view.incidents) : 'Happening now',
     hint: html`<a href="${incidentsPath()}#${state}"
       >${all > found.length ? `all ${count(all)} incidents` : quantity(all, 'incident')}</a
     >`,
-    content: html`<div data-alert>${card(incidentItems(found, view.generatedAt, state === 'owed'))}</div>`,
+    content: html`<div data-alert>
+      ${card(incidentItems(found, view.generatedAt, context, state === 'owed'))}
+    </div>`,
   });
 }
 

@@ -41,7 +41,7 @@ export function renamesPage(view: RenameList, context: PageContext): Html {
             title: only.length > 0 ? 'No renames or retirements match' : 'No renames or retirements yet',
             text: 'Each is listed here, with its operator, its reason and what it moved or dismissed.',
           })
-        : operationTable(listedRenames(view)),
+        : operationTable(listedRenames(view), context),
   });
 }
 

@@ -6,6 +6,8 @@ import { follower } from '../kit/following.ts';
 import type { Followed, Following } from '../kit/following.ts';
 import { time } from '../kit/instants.ts';
 import { replayedPath } from '../kit/links.ts';
+import { operatorText } from '../kit/operator-names.ts';
+import type { OperatorNames } from '../kit/operator-names.ts';
 import { count, numbers, quantity } from '../kit/words.ts';
 import { readReplay } from './read.ts';
 import type { ReplayProgress } from './read.ts';
@@ -15,22 +17,22 @@ const replay = z.object({ replayId: z.uuid('expected the id of a replay') });
 /** Follows a replay. */
 export const followedReplay: Followed = {
   name: 'replay',
-  follow: follower(replay, async (db, { replayId }) => {
+  follow: follower(replay, async (db, { replayId }, names) => {
     const progress = await readReplay(db, replayId);
     if (progress === null) return null;
-    const following = replayFollowing(progress);
+    const following = replayFollowing(progress, names);
     const link = html`<a href="${replayedPath(replayId)}">See the replay</a>`;
     return { ...following, words: html`${following.words} ${link}.` };
   }),
 };
 
 /** Says how a replay goes on. It is settled when nothing of it waits for its first attempt. */
-export function replayFollowing(view: ReplayProgress): Following {
+export function replayFollowing(view: ReplayProgress, names: OperatorNames): Following {
   const { pending, failing, deadLettered } = view.progress;
   const isWaiting = pending > 0 || isUnderWay(view);
   return {
     tone: deadLettered > 0 ? 'dead' : failing > 0 ? 'fail' : isWaiting ? 'wait' : 'ok',
-    words: html`${progressWords(view)}${paceWords(view)}${missedWords(view)}`,
+    words: html`${progressWords(view)}${paceWords(view, names)}${missedWords(view)}`,
     isSettled: !isWaiting,
     since: view.requestedAt,
     now: view.generatedAt,
@@ -42,13 +44,13 @@ export function isUnderWay({ pace }: ReplayProgress): boolean {
   return pace !== null && pace.endedAt === null;
 }
 
-function paceWords({ pace, generatedAt: now }: ReplayProgress): Html | null {
+function paceWords({ pace, generatedAt: now }: ReplayProgress, names: OperatorNames): Html | null {
   if (pace === null) return null;
   const { left, perMinute, passedOver, endsAt, stopped } = pace;
   const rest =
     stopped !== null
-      ? html` ${stopped.by} stopped it at ${time(stopped.at, now)}: ${quantity(left, 'delivery')}
-        ${left === 1 ? 'was' : 'were'} not put back.`
+      ? html` ${operatorText(stopped.by, names)} stopped it at ${time(stopped.at, now)}:
+        ${quantity(left, 'delivery')} ${left === 1 ? 'was' : 'were'} not put back.`
       : left > 0 &&
         endsAt !== null &&
         html` ${count(left)} left to put back, ${count(perMinute)} a minute, until about ${time(endsAt, now)}.`;

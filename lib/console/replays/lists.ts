@@ -13,11 +13,17 @@ import {
   topicPath,
 } from '../kit/links.ts';
 import { reasonOrNone } from '../kit/operation-pages.ts';
+import { operatorText } from '../kit/operator-names.ts';
+import type { OperatorNames } from '../kit/operator-names.ts';
 import { capitalize, shortId } from '../kit/words.ts';
 import type { OperatorAction } from './read.ts';
 
 /** What operators did otherwise than to replay. */
-export function actionList(actions: readonly OperatorAction[], now: string): List<OperatorAction> {
+export function actionList(
+  actions: readonly OperatorAction[],
+  now: string,
+  names: OperatorNames,
+): List<OperatorAction> {
   return {
     name: 'Other actions',
     caption: 'Other actions of operators, newest first',
@@ -29,7 +35,7 @@ export function actionList(actions: readonly OperatorAction[], now: string): Lis
         cell: ({ action, deliveries }) => capitalize(actWords(action, deliveries)),
       },
       { label: 'On', look: 'nowrap', cell: targetPhrase },
-      { label: 'Who', look: 'nowrap', cell: ({ operator }) => operator },
+      { label: 'Who', look: 'nowrap', cell: ({ operator }) => operatorText(operator, names) },
       {
         label: 'Why',
         look: 'message',

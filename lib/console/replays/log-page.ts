@@ -24,13 +24,14 @@ export function logPage(view: OperatorLog, context: PageContext): Html {
     lead: html`Who replayed what, and why. Newest first. “Replayed” counts deliveries when they were
     re-queued. Renames and the other actions are listed below.`,
     only,
-    content: html`${replays(view, only.length > 0, searchParams.has('cursor'))} ${actions(view)}`,
+    content: html`${replays(view, only.length > 0, context)} ${actions(view, context)}`,
   });
 }
 
-function replays(view: OperatorLog, isFiltered: boolean, isOlder: boolean): Html {
-  if (view.replays.length > 0) return operationTable(listedReplays(view));
-  if (isOlder || view.nextCursor !== null) return card(emptyLine('No replays on this page.'));
+function replays(view: OperatorLog, isFiltered: boolean, context: PageContext): Html {
+  if (view.replays.length > 0) return operationTable(listedReplays(view), context);
+  if (context.url.searchParams.has('cursor') || view.nextCursor !== null)
+    return card(emptyLine('No replays on this page.'));
   return isFiltered ? card(emptyLine('No replays match.')) : NO_REPLAYS;
 }
 
@@ -55,7 +56,7 @@ const NO_REPLAYS = emptyCard({
   text: 'Each replay of dead letters is listed here, with its operator, reason and outcome.',
 });
 
-function actions({ actions: rows, generatedAt }: OperatorLog): Html {
+function actions({ actions: rows, generatedAt }: OperatorLog, { names }: PageContext): Html {
   return section({
     id: 'actions',
     title: 'Other actions',
@@ -63,7 +64,7 @@ function actions({ actions: rows, generatedAt }: OperatorLog): Html {
     content: card(
       rows.length === 0
         ? emptyLine('No other actions on this page.')
-        : listTable(actionList(rows, generatedAt)),
+        : listTable(actionList(rows, generatedAt, names)),
     ),
   });
 }

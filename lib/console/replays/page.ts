@@ -7,6 +7,7 @@ import type { PageContext } from '../kit/layout.ts';
 import { deadLetterPath, replayedPath, replaysPath, topicPath } from '../kit/links.ts';
 import { operationPage, reviewLink, stopForm, topicCounts } from '../kit/operation-pages.ts';
 import type { Kind } from '../kit/operation-pages.ts';
+import { operatorText } from '../kit/operator-names.ts';
 import { progressCard } from '../kit/progress.ts';
 import { count } from '../kit/words.ts';
 import { isUnderWay, replayFollowing } from './follow.ts';
@@ -36,7 +37,7 @@ export function replayPage(view: ReplayProgress, context: PageContext): Html {
         ? `Replay of ${nameOf(view).toLowerCase()}`
         : html`Replay of <span class="mono">${topic}</span>`,
     lead: scopeWords(view),
-    following: replayFollowing(view),
+    following: replayFollowing(view, context.names),
     review: reviewLink(progress.deadLettered, {
       topic,
       subscriber: typeof subscriber === 'string' ? subscriber : null,
@@ -65,7 +66,7 @@ export function replayPage(view: ReplayProgress, context: PageContext): Html {
       pace !== null && pace.left > 0 && [stopped ? 'Not put back' : 'Left', count(pace.left)],
       stopped !== null && [
         'Stopped',
-        html`${timeAndAgo(stopped.at, now)} by ${stopped.by}: ${stopped.reason}`,
+        html`${timeAndAgo(stopped.at, now)} by ${operatorText(stopped.by, context.names)}: ${stopped.reason}`,
       ],
     ],
   });

@@ -6,6 +6,7 @@ import { timeAndAgo } from '../kit/instants.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { eventPath, incidentsPath, topicPath } from '../kit/links.ts';
+import { operatorText } from '../kit/operator-names.ts';
 import { card, emptyCard, section } from '../kit/sections.ts';
 import { ACTIONS, table } from '../kit/table.ts';
 import type { Column } from '../kit/table.ts';
@@ -32,7 +33,7 @@ export function setAsidePage(view: SetAsideList, context: PageContext): Html {
             title: 'Nothing is set aside',
             text: 'Every row is as it should be.',
           })
-        : [openSection(view, context), repairedSection(view)]
+        : [openSection(view, context), repairedSection(view, context)]
     }`;
   return layout(
     { title: 'Set aside', section: 'incidents', refreshSeconds: REFRESH_SECONDS, content },
@@ -68,7 +69,7 @@ function openSection({ items, generatedAt }: SetAsideList, context: PageContext)
   });
 }
 
-function repairedSection({ items, generatedAt }: SetAsideList): Html | null {
+function repairedSection({ items, generatedAt }: SetAsideList, { names }: PageContext): Html | null {
   const repaired = items.filter((row) => row.repaired !== null);
   if (repaired.length === 0) return null;
   return section({
@@ -86,7 +87,9 @@ function repairedSection({ items, generatedAt }: SetAsideList): Html | null {
   });
 
   function repairedCell({ repaired: done }: SetAside): Child {
-    return done && html`${timeAndAgo(done.at, generatedAt)} by ${done.by}: ${done.reason}`;
+    return (
+      done && html`${timeAndAgo(done.at, generatedAt)} by ${operatorText(done.by, names)}: ${done.reason}`
+    );
   }
 }
 

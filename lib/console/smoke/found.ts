@@ -2,6 +2,7 @@ import type { TestWebhook } from '../../../drizzle/schema.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
+import { operatorNameSql } from '../kit/operator-names.ts';
 import type { State } from '../kit/shapes.ts';
 import { ENDPOINT } from '../webhooks/fields.ts';
 
@@ -10,7 +11,12 @@ export interface Found {
   readonly now: number;
   readonly last_pass: number | null;
   /** An empty topic: all. */
-  readonly pauses: readonly { readonly subscriber: string; readonly topic: string; readonly by: string }[];
+  readonly pauses: readonly {
+    readonly subscriber: string;
+    readonly topic: string;
+    readonly by: string;
+    readonly by_name: string | null;
+  }[];
   /** What waits for a subscriber that is not attached. */
   readonly waiting: readonly {
     readonly subscriber: string;
@@ -113,7 +119,8 @@ const FOUND = `
     'now', extract(epoch from clock_timestamp()) * 1000,
     'last_pass', (select extract(epoch from at) * 1000 from last_pass limit 1),
     'pauses', (
-      select coalesce(json_agg(json_build_object('subscriber', subscriber, 'topic', topic, 'by', paused_by)), '[]')
+      select coalesce(json_agg(json_build_object('subscriber', subscriber, 'topic', topic, 'by', paused_by,
+        'by_name', ${operatorNameSql('paused_by')})), '[]')
       from pauses
     ),
     'waiting', (select coalesce(json_agg(of_subscriber), '[]') from of_subscriber),

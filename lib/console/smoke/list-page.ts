@@ -30,7 +30,7 @@ export function smokeTestsPage(view: SmokeTestList, context: PageContext): Html 
             title: 'No smoke tests yet',
             text: 'Each test is listed here, with its operator and what arrived.',
           })
-        : operationTable(listedSmokeTests(view)),
+        : operationTable(listedSmokeTests(view), context),
     form: section({
       id: 'new',
       title: 'New smoke test',

@@ -7,6 +7,7 @@ import { providerOf, webhookVariable } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { variableOf } from '../../platform/remote-subscribers.ts';
 import { instantOf, instantOrNull, MINUTE, SECOND } from '../../platform/time.ts';
+import { namedOperator } from '../kit/operator-names.ts';
 import type { Bus } from '../kit/route.ts';
 import { joinNames, truncate } from '../kit/words.ts';
 import { STALLED_AFTER_MS } from '../overview/read.ts';
@@ -217,7 +218,8 @@ function subscriberOutcome(
 ): Pick<SmokeSubscriber, 'state' | 'problem'> {
   if (!isAttachedHere) return { state: 'unattached', problem: null };
   const pause = found.pauses.find(({ subscriber, topic }) => subscriber === name && topic === '');
-  if (delivery === undefined && pause) return { state: 'paused', problem: `paused by ${pause.by}` };
+  if (delivery === undefined && pause)
+    return { state: 'paused', problem: `paused by ${namedOperator(pause.by, pause.by_name)}` };
   const isRecipient = found.test?.subscribers.includes(name) ?? false;
   if (!isRecipient) return { state: 'not_sent', problem: bus.relays() ? null : NOT_HERE };
   if (delivery?.state === 'delivered') return { state: 'arrived', problem: null };

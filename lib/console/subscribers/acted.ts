@@ -1,6 +1,7 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { listTable } from '../kit/document.ts';
+import type { PageContext } from '../kit/layout.ts';
 import { backfillsPath, renamesPath, replaysPath } from '../kit/links.ts';
 import { card, emptyLine, section } from '../kit/sections.ts';
 import type { Mark } from './chart.ts';
@@ -33,7 +34,7 @@ export function marksOf(view: SubscriberHealth): Mark[] {
 }
 
 /** Lists what operators did, numbered as in the charts. */
-export function actionsSection(view: SubscriberHealth): Html {
+export function actionsSection(view: SubscriberHealth, { names }: PageContext): Html {
   return section({
     id: 'actions',
     title: 'Operators’ actions',
@@ -41,7 +42,7 @@ export function actionsSection(view: SubscriberHealth): Html {
     content: html`${card(
         view.actions.length === 0
           ? emptyLine('No replays, pauses, resumes, retries, skips or dismissals in this time.')
-          : listTable(actionList(view)),
+          : listTable(actionList(view, names)),
       )}
       <p class="muted small note">
         Actions on all subscribers: <a href="${replaysPath()}">the operator log</a>. Its

@@ -21,7 +21,7 @@ export function subscribersPage(view: SubscriberStandings, context: PageContext)
   })}
   ${missingReplayScope(operator)}
   ${card(
-    listTable(standingList(view), {
+    listTable(standingList(view, context.names), {
       ...(mayReplay(operator) && { actions: (one: SubscriberStanding) => actionsOf(one, context) }),
     }),
   )}`;

@@ -3,6 +3,8 @@ import { actWords } from '../kit/acts.ts';
 import { below, countColumn, inConsole, link, phraseOf, say, whenAndAgo } from '../kit/document.ts';
 import type { List, ListColumn, Phrase } from '../kit/document.ts';
 import { deadLetterPath, replayedPath, topicPath } from '../kit/links.ts';
+import { NO_NAMES, operatorText } from '../kit/operator-names.ts';
+import type { OperatorNames } from '../kit/operator-names.ts';
 import { absent } from '../kit/table.ts';
 import { capitalize, count } from '../kit/words.ts';
 import { ageWords, intervalWords, isEmpty, timeWords, timesWords } from './figures.ts';
@@ -80,7 +82,10 @@ function timesColumns(
 }
 
 /** What operators did, numbered as in the charts. */
-export function actionList({ actions, generatedAt: now }: SubscriberHealth): List<NumberedAction> {
+export function actionList(
+  { actions, generatedAt: now }: SubscriberHealth,
+  names: OperatorNames = NO_NAMES,
+): List<NumberedAction> {
   return {
     name: 'Operators’ actions',
     caption: 'Operators’ actions, numbered as in the charts, newest first',
@@ -89,7 +94,7 @@ export function actionList({ actions, generatedAt: now }: SubscriberHealth): Lis
       { label: 'When', look: 'nowrap', cell: ({ at }) => whenAndAgo(at, now) },
       { label: 'What', look: 'nowrap', cell: whatPhrase },
       { label: 'On', terminal: { isCut: true }, cell: targetPhrase },
-      { label: 'Who', look: 'nowrap', cell: ({ operator }) => operator },
+      { label: 'Who', look: 'nowrap', cell: ({ operator }) => operatorText(operator, names) },
       {
         label: 'Why',
         look: 'message',

@@ -36,8 +36,8 @@ export function subscriberPage(view: SubscriberHealth, context: PageContext): Ht
       live: liveness(generatedAt, REFRESH_SECONDS, context.url),
     })}
     ${missingReplayScope(context.operator)} ${pauseAlerts({ subscriber, topic: null }, generatedAt, context)}
-    ${outageAlert(view, context)} ${nowSection(view)} ${heldLanesSection(heldOf(view), null, context)}
-    ${leavingSection(view, context)}
+    ${outageAlert(view, context)} ${nowSection(view, context)}
+    ${heldLanesSection(heldOf(view), null, context)} ${leavingSection(view, context)}
     <h2 class="gap">Health</h2>
     <p class="muted small">${leadOf(view)}</p>
     ${chooser(view, context)} ${figures(view)}
@@ -48,7 +48,7 @@ export function subscriberPage(view: SubscriberHealth, context: PageContext): Ht
       content: html`${chartsOf(view)} ${values(view)}`,
     })}
     ${gapsSection({ gaps: view.gaps, isOfTopic: false, now: generatedAt })} ${subscriptionsSection(view)}
-    ${actionsSection(view)}`;
+    ${actionsSection(view, context)}`;
   return layout(
     { title: subscriber, section: 'subscribers', refreshSeconds: REFRESH_SECONDS, content },
     context,
@@ -72,13 +72,13 @@ function standingActions({ subscriber, items: [one] }: SubscriberHealth, context
 }
 
 /** How it is now, and what goes wrong, each with the way to its end. */
-function nowSection(view: SubscriberHealth): Html {
+function nowSection(view: SubscriberHealth, context: PageContext): Html {
   const { incidents, generatedAt } = view;
   return section({
     id: 'now',
     title: 'Now',
     content: html`${card(factsOf(standingFacts(view), 'roomy'))}
-    ${incidents.length > 0 && incidentItems(incidents, generatedAt)}`,
+    ${incidents.length > 0 && incidentItems(incidents, generatedAt, context)}`,
   });
 }
 

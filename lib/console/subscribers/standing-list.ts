@@ -5,12 +5,17 @@ import type { List, Part, Phrase, Style } from '../kit/document.ts';
 import { CHECK_ICON, CLOCK_ICON, PAUSE_ICON, RETRY_ICON, SILENT_ICON } from '../kit/icons.ts';
 import { until } from '../kit/instants.ts';
 import { deadLettersPath } from '../kit/links.ts';
+import { NO_NAMES } from '../kit/operator-names.ts';
+import type { OperatorNames } from '../kit/operator-names.ts';
 import { pauseClause } from '../kit/pauses.ts';
 import { count } from '../kit/words.ts';
 import type { SubscriberStanding, SubscriberStandings } from './standing.ts';
 
 /** All subscribers, those in trouble first. */
-export function standingList({ items, generatedAt: now }: SubscriberStandings): List<SubscriberStanding> {
+export function standingList(
+  { items, generatedAt: now }: SubscriberStandings,
+  names: OperatorNames = NO_NAMES,
+): List<SubscriberStanding> {
   return {
     name: 'Subscribers',
     caption: 'Subscribers, those in trouble first',
@@ -26,7 +31,7 @@ export function standingList({ items, generatedAt: now }: SubscriberStandings): 
         look: 'message',
         cell: (one) => {
           const state = statePhrase(one);
-          return { ...state, html: [state.html, whyOf(one, now).map((why) => below(why).html)] };
+          return { ...state, html: [state.html, whyOf(one, now, names).map((why) => below(why).html)] };
         },
       },
       countColumn('Pending', ({ pending }) => pending),
@@ -112,11 +117,13 @@ export function limitPhrase({ limited }: SubscriberStanding, now: string): Phras
 }
 
 /** Whose pause holds its deliveries, since when it is silent, and which limit it is at. */
-function whyOf(one: SubscriberStanding, now: string): readonly Phrase[] {
+function whyOf(one: SubscriberStanding, now: string, names: OperatorNames): readonly Phrase[] {
   const { pauses, outage } = one;
   const limit = limitPhrase(one, now);
   return [
-    ...pauses.map((pause) => say`${pause.topic}${pause.topic !== null && ' '}${pauseClause(pause, now)}`),
+    ...pauses.map(
+      (pause) => say`${pause.topic}${pause.topic !== null && ' '}${pauseClause(pause, now, names)}`,
+    ),
     ...(outage
       ? [
           say`${silenceWords(outage.kind)} since ${toMinute(outage.since, now)}; next probe ${until(outage.nextProbeAt, now)}`,
