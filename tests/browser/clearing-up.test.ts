@@ -135,3 +135,51 @@ test('on a phone, the cards of checked errors are marked, and not the row that c
   );
   expect(marks).toEqual([false, ...Array.from({ length: 40 }, () => true)]);
 });
+
+test('on a phone the page names who is signed in, and has no button to stop what stands still', async ({
+  at,
+  db,
+  newPage,
+}) => {
+  await died(db, 8);
+  const page = await newPage({ viewport: { width: 390, height: 900 } });
+  await page.goto(at('/dead-letters'));
+  await page.getByText('kari@solvik.example.no').waitFor();
+  await page.getByRole('button', { name: 'Stop refreshing' }).waitFor();
+  await page.getByRole('row').getByRole('checkbox').last().check();
+  await page.getByText('Not refreshing, as of').waitFor();
+  await page.getByRole('button', { name: 'Stop refreshing' }).waitFor({ state: 'hidden' });
+  await page.getByRole('row').getByRole('checkbox').last().uncheck();
+  await page.getByRole('row').getByRole('checkbox').last().blur();
+  await page.getByRole('button', { name: 'Stop refreshing' }).waitFor();
+});
+
+test.for(['light', 'dark'] as const)(
+  'the kind of an error stands out from the row that is checked, in %s',
+  async (colorScheme, { at, db, newPage }) => {
+    await died(db, 8);
+    const page = await newPage({ colorScheme });
+    await page.goto(at('/dead-letters'));
+    await page.getByRole('row').getByRole('checkbox').last().check();
+    const [text, ground] = await page.evaluate<[string, string]>(`(() => {
+      const { color, backgroundColor } = getComputedStyle(document.querySelector('tr:has(.check input:checked) .tag'));
+      return [color, backgroundColor];
+    })()`);
+    // That of WCAG for small text, at its higher level.
+    expect(contrastOf(text, ground)).toBeGreaterThan(7);
+  },
+);
+
+/** The contrast of two colours, as WCAG computes it. @see https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio */
+function contrastOf(...colours: readonly string[]): number {
+  const [darker, lighter] = colours
+    .map((colour) => {
+      const [red, green, blue] = (colour.match(/\d+/g) ?? []).map((part) => {
+        const share = Number(part) / 255;
+        return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+      });
+      return 0.2126 * red! + 0.7152 * green! + 0.0722 * blue!;
+    })
+    .toSorted((one, other) => one - other);
+  return (lighter! + 0.05) / (darker! + 0.05);
+}

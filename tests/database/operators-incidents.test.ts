@@ -98,6 +98,25 @@ describe('an incident', () => {
     expect(await shown(operators, '')).toContain('All quiet');
   });
 
+  test('of more than three causes folds their story, which would fill a phone before its first button', async ({
+    bus,
+    operators,
+  }) => {
+    for (const word of ['licence', 'account', 'period', 'voucher']) {
+      await emitPayments(bus.db, 1, 1, { orderingKey: word });
+      const failing = () => {
+        throw Object.assign(new Error(`the ${word} is closed`), { code: 'closed' });
+      };
+      await drainLive(bus.db, [ledger(failing)]);
+    }
+    const [incident] = await listed(operators);
+    const { text } = await operators.ask(`/incidents/${incident!.incidentId}`, { accept: BROWSER });
+    expect(text).toContain('<summary>The story of ledger: 4 errors</summary>');
+    const opened = text.slice(text.indexOf('<summary>The story'), text.indexOf('</details>'));
+    expect(opened.match(/<li>/g)).toHaveLength(4);
+    expect(text.slice(0, text.indexOf('<summary>The story'))).not.toContain('Since ');
+  });
+
   test('of several causes tells one story of its subscriber, from each of their pages', async ({
     bus,
     operators,

@@ -30,7 +30,7 @@ import { laneList, letterList } from './lists.ts';
 import { waitingTopics } from './outage-recovery.ts';
 import { isMoving, recoverySection } from './recovery.ts';
 import { shortCause } from './sentence.ts';
-import { storyPhrase, titleOf, whenPhrase } from './words.ts';
+import { storyClauses, storyPhrase, titleOf, whenPhrase } from './words.ts';
 
 /** Someone watches what moves; the rest changes within minutes. */
 const WATCHED_SECONDS = 1;
@@ -49,7 +49,7 @@ export function incidentPage(view: IncidentView, context: PageContext): Html {
       lead: html`${failureTag(view.lastError.kind)} ${whenPhrase(view, generatedAt).html}`,
       live: liveness(generatedAt, refreshSeconds, context.url),
     })}
-    ${sentenceAlert(view, context)} ${missingReplayScope(context.operator)}
+    ${sentenceAlert(view, context)} ${foldedStory(view)} ${missingReplayScope(context.operator)}
     ${view.state !== 'closed' && pauseAlerts({ subscriber, topic }, generatedAt, context)}
     ${actions(view, context)} ${recoverySection(view, context)} ${waitingTopics(view)}
     ${haltsSection(view, context)} ${lanesSection(view, context)} ${deadLettersSection(view)}
@@ -113,13 +113,34 @@ function sentenceAlert(view: IncidentView, { names }: PageContext, action?: Chil
     acknowledged !== null &&
     html` Acknowledged by ${operatorText(acknowledged.by, names)} at
     ${timeToMinute(acknowledged.at, generatedAt)}: ${acknowledged.note}`;
-  const story = storyPhrase(view);
+  const story = isFolded(view) ? null : storyPhrase(view);
   return alert(
     tone,
     icon,
     html`<b>${sentence}</b
       >${by}${story && html`<span class="s" id="story">The story of ${view.subscriber}: ${story.html}</span>`}`,
     action,
+  );
+}
+
+/** More would fill a phone's page before its first button. */
+const CAUSES_IN_SENTENCE = 3;
+
+const isFolded = (view: IncidentView) => storyClauses(view).length > CAUSES_IN_SENTENCE;
+
+/** Draws the story of a subscriber with many causes, to be opened. */
+function foldedStory(view: IncidentView): Html | false {
+  const clauses = storyClauses(view);
+  return (
+    isFolded(view) &&
+    card(
+      html`<details class="more" id="story">
+        <summary>The story of ${view.subscriber}: ${quantity(clauses.length, 'error')}</summary>
+        <ol class="deeds">
+          ${clauses.map((clause) => html`<li>${clause.html}</li>`)}
+        </ol>
+      </details>`,
+    )
   );
 }
 

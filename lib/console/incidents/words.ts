@@ -37,25 +37,28 @@ export function othersOf({ topic, others }: IncidentView): IncidentView['others'
  * @returns null where there is only one cause.
  */
 export function storyPhrase(view: IncidentView): Phrase | null {
+  const clauses = storyClauses(view);
+  if (clauses.length === 0) return null;
+  return {
+    html: clauses.map((clause) => html`${clause.html} `),
+    text: clauses.map(({ text }) => text).join(' '),
+  };
+}
+
+/** Says each cause of a subscriber's trouble. @returns none where there is only one. */
+export function storyClauses(view: IncidentView): readonly Phrase[] {
   const { incidentId, topic, others, generatedAt: now, closedAt } = view;
-  if (others.length === 0) return null;
+  if (others.length === 0) return [];
   const open = closedAt === null ? [view, ...others] : others;
-  const clauses = open
+  return open
     .toSorted((one, other) => Date.parse(one.openedAt) - Date.parse(other.openedAt))
     .map((one) => {
       const on = one.topic === null || one.topic === topic ? '' : ` on ${one.topic}`;
       const left = one.state === 'owed' ? ', over, with dead letters left' : '';
       const cause = `${causeWords(one.lastError)}${on}${left}`;
       const linked = html`<a href="${incidentPath(one.incidentId)}">${cause}</a>`;
-      return say`Since ${timeOf(one.openedAt, now)}: ${one.incidentId === incidentId ? cause : { html: linked, text: cause }}. `;
+      return say`Since ${timeOf(one.openedAt, now)}: ${one.incidentId === incidentId ? cause : { html: linked, text: cause }}.`;
     });
-  return {
-    html: clauses.map((clause) => clause.html),
-    text: clauses
-      .map(({ text }) => text)
-      .join('')
-      .trimEnd(),
-  };
 }
 
 function timeOf(instant: string, now: string): Phrase {

@@ -208,7 +208,10 @@ function searchBox({ pathname, searchParams }: URL): Html {
 
 function account({ name, scopes }: Operator): Html {
   return html`<div class="who">
-    <span><b>${name}</b> · ${scopes.has('event-bus:replay') ? 'operator' : 'viewer'}</span>
+    <span
+      ><b title="${name}">${name}</b
+      ><span class="as"> · ${scopes.has('event-bus:replay') ? 'operator' : 'viewer'}</span></span
+    >
     <button class="btn icon" type="button" data-js data-keys aria-label="Keyboard shortcuts">
       ${KEYS_ICON}
     </button>

@@ -125,6 +125,7 @@ setInterval(() => {
   const seconds = Number(main.dataset.refresh ?? 0);
   if (seconds === 0 || isSignedOut) return;
   if (isHeld() && !wasHeld) showStale('Not refreshing');
+  if (isHeld() !== wasHeld) showPause();
   // The page is refreshed as soon as nothing holds it.
   if (wasHeld && !isHeld()) fetchedAt = 0;
   wasHeld = isHeld();
@@ -254,8 +255,12 @@ function toggleTheme() {
 }
 
 function showPause() {
-  const words = find('[data-pause] span');
-  if (words) words.textContent = isPaused ? 'Refresh again' : 'Stop refreshing';
+  const button = find('[data-pause]');
+  if (!button) return;
+  find('span', button).textContent = isPaused ? 'Refresh again' : 'Stop refreshing';
+  find('.ico', button).toggleAttribute('hidden', isPaused);
+  // While someone types or selects there is nothing to stop.
+  button.classList.toggle('needless', !isPaused && isBusy());
 }
 
 function togglePause() {
