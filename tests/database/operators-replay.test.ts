@@ -14,7 +14,6 @@ import { readDeadLetters } from '../../lib/console/dead-letters/read.ts';
 import { previewReplay, replayForm } from '../../lib/console/replays/preview.ts';
 import { logQuery, readOperatorLog, readReplay } from '../../lib/console/replays/read.ts';
 import { HOUR } from '../../lib/platform/time.ts';
-import { test } from '../support/bus-test.ts';
 import {
   contradictions,
   drain,
@@ -26,6 +25,7 @@ import {
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
+import { BROWSER, test } from '../support/operator-test.ts';
 
 type Name = 'ledger' | 'accounting' | 'notifications';
 
@@ -184,6 +184,54 @@ describe('a preview', () => {
     ]);
     const { groups } = await readDeadLetters(bus.db, { limit: 10 });
     expect(groups).toMatchObject([{ kind: 'skipped', isStillFailing: false }]);
+  });
+
+  test('tells the deliveries that an operator skipped from the others', async ({ bus, operators }) => {
+    await emitPayments(bus.db, 1, 3);
+    await live(bus, [refusing()]);
+    await emitPayments(bus.db, 4, 4);
+    await live(bus, [
+      ledger(() => {
+        throw new TypeError('down');
+      }),
+    ]);
+    const [failing] = await rows<{ id: string }>(
+      bus.db,
+      `select lane_id || '-' || position as id from deliveries where state = 'failing'`,
+    );
+    await skip(bus.db, { deliveryId: failing!.id, by: 'kari', reason: 'hopeless' });
+    const view = await preview(bus);
+    expect(view.subscriptions).toMatchObject([{ count: 4, skipped: 1 }]);
+    const { text } = await operators.ask('/replay?topic=payment.captured&since=24h', { accept: BROWSER });
+    expect(text).toContain('An operator skipped 1 of them.');
+  });
+
+  test('by ids that were replayed already answers who did that, and where it is to be seen', async ({
+    bus,
+    operators,
+  }) => {
+    await emitPayments(bus.db, 1, 1);
+    await live(bus, [refusing()]);
+    const [dead] = await rows<{ id: string }>(
+      bus.db,
+      `select lane_id || '-' || position as id from deliveries where state = 'dead_lettered'`,
+    );
+    const request = { json: { deliveryIds: [dead!.id] } };
+    const first = await operators.ask('/replay', request);
+    expect(first.json).toMatchObject({ matched: 1 });
+    expect(first.json).not.toHaveProperty('why');
+    const second = await operators.ask('/replay', request);
+    expect([second.status, second.json]).toMatchObject([
+      200,
+      {
+        matched: 0,
+        why: expect.stringMatching(
+          /^The selected deliveries are not dead-lettered\. kari@\S+ was first: 1 delivery replayed at .*, see \/platform\/event-bus\/replays\//,
+        ),
+      },
+    ]);
+    const unknown = await operators.ask('/replay', { json: { deliveryIds: ['9999-1'] } });
+    expect(unknown.json).toMatchObject({ matched: 0, why: 'The selected deliveries are not dead-lettered.' });
   });
 
   test('fixes its moment: a delivery that dies later is not in its replay', async ({ bus }) => {

@@ -350,6 +350,7 @@ function preview(fields: Partial<ReplayPreview> = {}): ReplayPreview {
         topic: 'payment.captured',
         subscriber: 'ledger',
         count: 1204,
+        skipped: 0,
         others: 3,
         attached: true,
         paused: false,

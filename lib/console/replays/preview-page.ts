@@ -14,7 +14,7 @@ import { failureLabel } from '../kit/states.ts';
 import { subscriberLink } from '../kit/subscriber-link.ts';
 import { count, groupWords, quantity } from '../kit/words.ts';
 import type { ReplayPreview } from './preview.ts';
-import { leftOutWarnings, nothingWords, troubleWords, warningsOf } from './words.ts';
+import { leftOutWarnings, nothingWords, subscriptionNote, warningsOf } from './words.ts';
 
 /** Draws what a replay would do, and the form that starts it. */
 export function previewPage(view: ReplayPreview, context: PageContext): Html {
@@ -101,7 +101,7 @@ function destinations({ subscriptions }: ReplayPreview): Html {
     return html`${subscriberLink(subscriber, topic)}${rest}`;
   }
   return topicCounts(subscriptions, (one) => {
-    const note = troubleWords(one);
+    const note = subscriptionNote(one);
     return note !== null && html` <span class="muted small">(${note})</span>`;
   });
 }

@@ -43,6 +43,7 @@ export const replayed = z
     since: z.string().nullable(),
     matched: shape.count,
     replayed: shape.count,
+    why: z.string().optional().meta({ description: 'If nothing matched: why, and who was first.' }),
   })
   .meta({ id: 'Replayed', description: 'The re-queued deliveries.' }) satisfies z.ZodType<
   Omit<Replay, 'replayId'>
@@ -66,6 +67,7 @@ const subscriptionFields = {
   topic: text('topic'),
   subscriber: text('subscriber'),
   count: count('count'),
+  skipped: count('skipped', 'How many of them an operator skipped.'),
   others: computed(
     shape.count.meta({ description: 'Number of other subscribers of the topic. They get nothing.' }),
   ),
@@ -264,7 +266,10 @@ const FAILURES = `
 const statement = (matching: string) => `
   with ${matching},
   subscription as materialized (
-    select topic, subscriber, count(*) as count from matching join lanes on lanes.id = lane_id
+    select topic, subscriber, count(*) as count, count(*) filter (where error_group in (
+      select key from error_groups where (kind, message) = ('${SKIPPED.kind}', '${SKIPPED.message}')
+    )) as skipped
+    from matching join lanes on lanes.id = lane_id
     group by topic, subscriber
   ),
   described as (

@@ -23,6 +23,7 @@ import { REPLAY, replayPage } from './page.ts';
 import { previewPage } from './preview-page.ts';
 import { dryRun, previewReplay, replayed, replayForm, replayPreview } from './preview.ts';
 import type { DryRun, ReplayPreview } from './preview.ts';
+import { emptyWords } from './words.ts';
 import { logQuery, operatorLog, readOperatorLog, readReplay, replayProgress } from './read.ts';
 import type { ReplayProgress } from './read.ts';
 
@@ -49,6 +50,7 @@ const PREVIEW = {
       topic: 'payment.dispute.closed',
       subscriber: 'accounting',
       count: 2,
+      skipped: 0,
       others: 2,
       attached: true,
       paused: false,
@@ -141,6 +143,18 @@ export const requestReplay = operatorRoute({
         replayed: 2,
       }),
     },
+    'already-replayed': {
+      summary: 'Deliveries that were replayed already',
+      json: { deliveryIds: ['999999999999999999-1'] },
+      answer: answered({
+        replayId: '019c7f40-11ac-7c2e-9d55-7b1f6a0c3d23',
+        topic: null,
+        since: null,
+        matched: 0,
+        replayed: 0,
+        why: 'The selected deliveries are not dead-lettered.',
+      }),
+    },
     'another-number': {
       summary: 'The number that matches differs from the expected one',
       json: { topic: 'support.incident.declared', since: '24h', expectedCount: 1000 },
@@ -187,7 +201,7 @@ export const requestReplay = operatorRoute({
     },
   },
   handle: async ({ body, operator, bus }) =>
-    await orEarlier<Replay | DryRun>(
+    await orEarlier<Done | DryRun>(
       await bus.database(),
       body,
       body.dryRun ? tried(bus, body) : begun(bus, body, operator.subject),
@@ -303,10 +317,16 @@ async function tried(bus: Bus, request: ParsedReplayRequest): Promise<DryRun> {
   return { ...view, replayId: null, since, replayed: 0 };
 }
 
-async function begun(bus: Bus, request: ParsedReplayRequest, by: string): Promise<Replay> {
+/** A replay that was carried out, and where nothing matched why. */
+type Done = Replay & Pick<z.output<typeof replayed>, 'why'>;
+
+async function begun(bus: Bus, request: ParsedReplayRequest, by: string): Promise<Done> {
   const db = await bus.database();
   await requireKnownTopic(db, request.topic);
   // With a topic, the catalog decides.
   if (request.topic === undefined) await requireKnownSubscriber(db, request.subscriber);
-  return await replay(db, request, by, undefined, bus.subscribers());
+  const done = await replay(db, request, by, undefined, bus.subscribers());
+  if (done.matched > 0) return done;
+  const why = emptyWords(await previewReplay(db, bus.subscribers(), request));
+  return why === null ? done : { ...done, why };
 }

@@ -1,5 +1,5 @@
 import { html } from '../../platform/markup.ts';
-import { inConsole, inTerminal, mono, say } from '../kit/document.ts';
+import { inConsole, inTerminal, mono, phraseOf, say } from '../kit/document.ts';
 import { earlierPhrase } from '../kit/earlier-words.ts';
 import { ago, time, timeToMinute } from '../kit/instants.ts';
 import { ALL_TIME } from '../kit/links.ts';
@@ -24,7 +24,18 @@ export function warningsOf(view: ReplayPreview): Warnings {
         : earlierPhrase(view.earlier, view.generatedAt),
     ],
     ...leftOutWarnings(view.leftOut),
+    skippedWarning(view),
     ...subscriptionWarnings(view),
+  ];
+}
+
+function skippedWarning({ matched, subscriptions }: ReplayPreview): Warning | false {
+  const skipped = subscriptions.reduce((sum, one) => sum + one.skipped, 0);
+  if (skipped === 0) return false;
+  const them = matched === 1 ? 'it' : matched === skipped ? 'all of them' : `${count(skipped)} of them`;
+  return [
+    `An operator skipped ${them}.`,
+    'What is skipped was not to be delivered. Replay it only if that has changed.',
   ];
 }
 
@@ -58,17 +69,31 @@ function troubleOf({ attached, paused, isStillFailing }: PreviewedSubscription):
 
 const NOTES = { unattached: 'not attached', paused: 'paused', failing: 'still failing' };
 
-/** The same in a word or two, beside the subscription. */
-export function troubleWords(one: PreviewedSubscription): string | null {
+/** The same in a few words, beside the subscription. */
+export function subscriptionNote(one: PreviewedSubscription): string | null {
   const trouble = troubleOf(one);
-  return trouble && NOTES[trouble];
+  const notes = [one.skipped > 0 && `${count(one.skipped)} skipped`, trouble && NOTES[trouble]];
+  return notes.filter(Boolean).join(', ') || null;
+}
+
+/** Says why nothing would be replayed, and who was first. @returns null where something would be. */
+export function emptyWords(view: ReplayPreview): string | null {
+  if (view.matched > 0) return null;
+  const first = view.earlier === null ? [] : [earlierPhrase(view.earlier, view.generatedAt).text];
+  return [
+    nothingWords(view),
+    ...first,
+    ...leftOutWarnings(view.leftOut)
+      .flat()
+      .map((part) => phraseOf(part).text),
+  ].join(' ');
 }
 
 /** Says that nothing matches, by the filter that was asked for. */
 export function nothingWords({ topic, request, isAll, leftOut }: ReplayPreview): string {
   if (leftOut.length > 0) return 'All that matches is left out.';
   const { deliveryIds, subscriber, group, incident, q, since, include } = request;
-  if (topic === null && deliveryIds) return 'The selected deliveries are no longer dead-lettered.';
+  if (topic === null && deliveryIds) return 'The selected deliveries are not dead-lettered.';
   const what = isAll
     ? 'ended deliveries'
     : include === 'dismissed'
