@@ -19,6 +19,10 @@ const FILTERS = {
   topic: { value: '<topic>', help: 'only this topic' },
   subscriber: { value: '<name>', help: 'only this subscriber' },
   since: { value: '<24h>', help: 'dead-lettered within this time, such as 90m, 24h or 7d' },
+  until: {
+    value: '<1h>',
+    help: 'dead-lettered before this time ago, or before an instant such as 2026-11-22T08:00:00Z',
+  },
   group: { value: '<group>', help: 'only one group of equal errors, by its id in --json' },
   search: { value: '<text>', help: 'only errors that contain this text, or the event with this id' },
 } as const;
@@ -76,6 +80,7 @@ async function list({ given, bus }: Call) {
     topic: given.text('topic'),
     subscriber: given.text('subscriber'),
     since: given.text('since'),
+    until: given.text('until'),
     group: given.text('group'),
     q: given.text('search'),
   };

@@ -104,7 +104,15 @@ describe('the list of dead letters', () => {
     });
     expect(items[0]!.deadLetteredAt.slice(0, 16)).toBe('2031-05-04T10:01');
     expect([total, totalInAll]).toEqual([2, 2]);
-    expect(filters).toEqual({ topic: null, subscriber: null, since: null, group: null, q: null, limit: 50 });
+    expect(filters).toEqual({
+      topic: null,
+      subscriber: null,
+      since: null,
+      until: null,
+      group: null,
+      q: null,
+      limit: 50,
+    });
   });
 
   test('is empty, and says how many deliveries still fail and when they are tried again', async ({ bus }) => {
@@ -250,6 +258,11 @@ describe('filters', () => {
     [{ since: '2h' }, 'true', 9],
     [{ since: '30m', subscriber: 'accounting' }, 'false', 0],
     [{ since: '30m', subscriber: 'ledger' }, `dead_lettered_at > '2031-05-04 10:30Z'`, 1],
+    [{ until: '30m' }, `dead_lettered_at < '2031-05-04 10:30Z'`, 8],
+    [{ until: '2031-05-04T12:30:00+02:00' }, `dead_lettered_at < '2031-05-04 10:30Z'`, 8],
+    [{ since: '2h', until: '30m', subscriber: 'accounting' }, `subscriber = 'accounting'`, 3],
+    [{ until: '30m', q: 'disk' }, 'false', 0],
+    [{ until: '2h' }, 'false', 0],
     [{ q: 'period' }, `attempt_log::text like '%Period%'`, 5],
     [{ q: 'PERMANENT' }, 'true', 9],
     [{ q: 'period', topic: 'invoice.paid' }, `topic = 'invoice.paid'`, 2],
@@ -307,6 +320,12 @@ describe('filters', () => {
     await drain(bus.db, [refusesAll('ledger', ['payment.captured'], 'the Period is closed')], {
       now: START + 55 * MINUTE,
     });
+    const before = await list(bus, { since: '2h', until: '7m', topic: 'payment.captured' });
+    expect(before.groups.map(({ message, count }) => [message, count]).toSorted()).toEqual([
+      ['disk full', 1],
+      ['no such account', 3],
+      ['the Period is closed', 3],
+    ]);
     const { groups, total } = await list(bus, { since: '30m', topic: 'payment.captured' });
     expect(total).toBe(3);
     expect(groups.map(({ message, count }) => [message, count])).toEqual([
@@ -319,6 +338,7 @@ describe('filters', () => {
   test.each([
     { topic: 'payment captured' },
     { since: '24' },
+    { until: 'yesterday' },
     { limit: '0' },
     { limit: '101' },
     { limit: 'many' },

@@ -280,7 +280,7 @@ function incidentOf(fields: Partial<Incident> = {}): Incident {
 function noDeadLetters(): DeadLetterPage {
   return {
     generatedAt: NOW,
-    filters: { topic: null, subscriber: null, since: null, group: null, q: null, limit: 50 },
+    filters: { topic: null, subscriber: null, since: null, until: null, group: null, q: null, limit: 50 },
     items: [],
     total: 0,
     totalInAll: 0,
@@ -716,6 +716,20 @@ describe('dead letters', () => {
     expect(page('36h')).toContain('Last 36 hours');
     expect(page('1w')).toContain('Last week');
     expect(page('24h').split('Last 24 hours')).toHaveLength(2);
+  });
+
+  test.for([
+    ['1h', 'before the last hour'],
+    ['2026-11-19T13:02:00.000Z', 'before 13:02:00'],
+  ] as const)('the list of dead letters names the end of its window: %s', ([until, words]) => {
+    const filters = { ...noDeadLetters().filters, since: '24h', until };
+    const page = deadLettersPage(
+      { ...noDeadLetters(), totalInAll: 1, filters },
+      contextOf('/dead-letters'),
+      [],
+    );
+    expect(textOf(page)).toMatch(new RegExp(`Showing those from ${words}.*\\. Show later ones too`));
+    expect(String(page)).toContain(`<input type="hidden" name="until" value="${until}"`);
   });
 
   test('the list of dead letters says that none match the filters', () => {

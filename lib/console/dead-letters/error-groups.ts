@@ -6,18 +6,20 @@ import type { PageContext } from '../kit/layout.ts';
 import { ALL_TIME, deadLettersPath } from '../kit/links.ts';
 import { failureWords } from '../kit/states.ts';
 import { bulkCheck, bulkForm } from './bulk.ts';
-import type { ErrorGroup } from './fields.ts';
+import type { DeadLetterFilters, ErrorGroup } from './fields.ts';
 import { errorList } from './lists.ts';
 
 interface Groups {
   readonly groups: readonly ErrorGroup[];
   readonly generatedAt: string;
-  /** The period that the page shows, such as `24h`; null: all. */
-  readonly since: string | null;
+  /** The period that the page shows; null: all. */
+  readonly window: Window | null;
 }
 
+type Window = Pick<DeadLetterFilters, 'since' | 'until'>;
+
 /** Draws dead letters by error, with the replay of each group, and of those that are checked. */
-export function errorGroupTable({ groups, generatedAt, since }: Groups, context: PageContext): Html {
+export function errorGroupTable({ groups, generatedAt, window }: Groups, context: PageContext): Html {
   const isBulk = mayReplay(context.operator) && groups.length > 1;
   const list = listTable(errorList(groups, generatedAt), {
     before:
@@ -27,9 +29,11 @@ export function errorGroupTable({ groups, generatedAt, since }: Groups, context:
         ({ group }) => group,
         (error) => `${failureWords(error)}, ${error.topic} to ${error.subscriber}`,
       ),
-    actions: (error) => groupActions(error, since, context),
+    actions: (error) => groupActions(error, window, context),
   });
-  const hidden = hiddenField('since', since ?? ALL_TIME);
+  const { since = null, until = null } = window ?? {};
+  const hidden = html`${hiddenField('since', since ?? ALL_TIME)}
+  ${until !== null && hiddenField('until', until)}`;
   const isReplayable = groups.some((error) => mayBeReplayed(error, context));
   return bulkForm(html`${hidden} ${list}`, { isBulk, isReplayable, one: 'error' });
 }
@@ -42,9 +46,10 @@ export function mayBeReplayed(
   return handling(topic, subscriber) !== 'not_in_catalog' && !refusesReplay(topic, subscriber);
 }
 
-function groupActions(error: ErrorGroup, since: string | null, context: PageContext): Html {
+function groupActions(error: ErrorGroup, window: Window | null, context: PageContext): Html {
   const { topic, subscriber, group } = error;
-  const filters = { topic, subscriber, group, since };
+  const { since = null, until = null } = window ?? {};
+  const filters = { topic, subscriber, group, since, until };
   const message = failureWords(error);
   return html`<a class="btn sm quiet" href="${deadLettersPath(filters)}"
       >Show<span class="vh"> ${message}</span></a

@@ -97,6 +97,7 @@ export const deadLetterPage = z
       topic: shape.topic.nullable(),
       subscriber: z.string().nullable(),
       since: z.string().nullable(),
+      until: z.string().nullable(),
       group: z.string().nullable(),
       q: z.string().nullable(),
       limit: shape.count,

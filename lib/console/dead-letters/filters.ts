@@ -1,17 +1,19 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { hiddenField } from '../kit/actions.ts';
+import { time } from '../kit/instants.ts';
 import { deadLettersPath, HOME } from '../kit/links.ts';
+import { isInstant } from '../kit/replay-request.ts';
 import { select, sinceOptions, topicField } from '../kit/select.ts';
-import { count } from '../kit/words.ts';
+import { count, lastPeriod } from '../kit/words.ts';
 import type { DeadLetterFilters, DeadLetterPage } from './fields.ts';
 
 /** The topics and subscribers to choose from. */
 export type FilterTopics = readonly { readonly topic: string; readonly subscribers: readonly string[] }[];
 
 /** Draws the filters as a plain form, so that the address holds them and can be shared. */
-export function filterForm({ filters, groups }: DeadLetterPage, topics: FilterTopics): Html {
-  const { topic, subscriber, since, group, q } = filters;
+export function filterForm({ filters, groups, generatedAt }: DeadLetterPage, topics: FilterTopics): Html {
+  const { topic, subscriber, since, until, group, q } = filters;
   const subscribers = [...new Set(topics.flatMap((one) => one.subscribers))].toSorted();
   const subscriberNames = subscribers.map((one) => [one, one] as const);
   return html`<form class="filters bar" method="get" action="${HOME}/dead-letters">
@@ -28,9 +30,16 @@ export function filterForm({ filters, groups }: DeadLetterPage, topics: FilterTo
         data-search
       />
     </label>
-    ${group !== null && hiddenField('group', group)}
+    ${group !== null && hiddenField('group', group)} ${until !== null && hiddenField('until', until)}
     <button class="btn">Apply</button>
     ${isFiltered(filters) && html`<a class="btn quiet" href="${deadLettersPath()}">Clear</a>`}
+    ${
+      until !== null &&
+      html`<p class="only small">
+        Showing those from before ${isInstant(until) ? time(until, generatedAt) : `the ${lastPeriod(until)}`}.
+        <a href="${deadLettersPath({ topic, subscriber, since, group, q })}">Show later ones too</a>
+      </p>`
+    }
     ${
       group !== null &&
       html`<p class="only small">
@@ -40,12 +49,12 @@ export function filterForm({ filters, groups }: DeadLetterPage, topics: FilterTo
             : html`Showing one error:
                 <span class="sig">${groups.find((one) => one.group === group)?.message ?? group}</span>`
         }
-        <a href="${deadLettersPath({ topic, subscriber, since, q })}">Show all errors</a>
+        <a href="${deadLettersPath({ topic, subscriber, since, until, q })}">Show all errors</a>
       </p>`
     }
   </form>`;
 }
 
-function isFiltered({ topic, subscriber, since, group, q }: DeadLetterFilters): boolean {
-  return [topic, subscriber, since, group, q].some((filter) => filter !== null && filter !== '');
+function isFiltered({ topic, subscriber, since, until, group, q }: DeadLetterFilters): boolean {
+  return [topic, subscriber, since, until, group, q].some((filter) => filter !== null && filter !== '');
 }

@@ -69,7 +69,7 @@ function groupsSection(
     id: 'groups',
     title: 'By error',
     hint: coverage(groups.length, covered, total),
-    content: errorGroupTable({ groups, generatedAt, since: filters.since }, context),
+    content: errorGroupTable({ groups, generatedAt, window: filters }, context),
   });
 }
 
@@ -95,12 +95,12 @@ function actionsOnAll(
   { filters, total, groups, generatedAt }: DeadLetterPage,
   context: PageContext,
 ): Html | false {
-  const { topic, subscriber, group, q, since } = filters;
+  const { topic, subscriber, group, q, since, until: asked } = filters;
   const isId = ['event', 'delivery'].includes(wayOf({ q: q ?? undefined }));
   const isOfTime = [topic, subscriber, group, q].every((filter) => filter === null);
-  if (isId || (isOfTime && since === null)) return false;
+  if (isId || (isOfTime && since === null && asked === null)) return false;
   // A time alone ends where the list does.
-  const end = isOfTime ? generatedAt : null;
+  const end = asked ?? (isOfTime ? generatedAt : null);
   const request = { topic, subscriber, group, q, since: since ?? ALL_TIME, until: end };
   return html`<div class="acts choices">
     <a class="btn sm" href="${dismissPath(request)}">Dismiss all ${count(total)} that match…</a>

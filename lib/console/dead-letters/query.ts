@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { ago, isInstant, LONGEST_GROUPS, topicText } from '../kit/replay-request.ts';
+import { ago, agoOrInstant, isInstant, LONGEST_GROUPS, topicText } from '../kit/replay-request.ts';
 import { cursorOf } from '../kit/cursor.ts';
 import * as shape from '../kit/shapes.ts';
 
@@ -18,6 +18,10 @@ export const deadLetterQuery = z.object({
   topic: topicText.optional(),
   subscriber: z.string().max(100).optional(),
   since: ago.optional(),
+  until: agoOrInstant.optional().meta({
+    description:
+      'Only those that were dead-lettered before: a time span before now, or an instant. By default now.',
+  }),
   group: z.string().max(LONGEST_GROUPS).optional(),
   q: z.string().trim().max(200).optional(),
   limit: shape.pageLimit,

@@ -1,3 +1,4 @@
+import { windowValues } from '../../bus/deliveries/operations/replay-matching.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
@@ -26,7 +27,8 @@ export async function readDeadLetters(
   query: DeadLetterQuery,
   now?: Date,
 ): Promise<DeadLetterPage> {
-  const { topic = null, subscriber = null, since = null, group = null, q, cursor: from, limit } = query;
+  const { topic = null, subscriber = null, since = null, until = null, group = null } = query;
+  const { q, cursor: from, limit } = query;
   const towards = from?.[3] ?? 'older';
   const way = wayOf(query);
   // A query for one event or delivery finds everything at once.
@@ -41,6 +43,7 @@ export async function readDeadLetters(
       since === null ? null : msOf(since),
       limit + 1,
       now?.toISOString() ?? null,
+      until === null ? null : windowValues({ until })[1],
       ...(isPaged ? (from?.slice(0, 3) ?? [null, null, null]) : []),
     ],
   });
@@ -52,7 +55,7 @@ export async function readDeadLetters(
     one && (isMore[to] ?? (isPaged && from !== undefined)) ? writeCursor([...one.place, to]) : null;
   return {
     ...found,
-    filters: { topic, subscriber, since, group, q: q || null, limit },
+    filters: { topic, subscriber, since, until, group, q: q || null, limit },
     items: inOrder.map(itemOf),
     total: found.groups.reduce((total, { count }) => total + count, 0),
     nextCursor: cursorAt(inOrder.at(-1), 'older'),

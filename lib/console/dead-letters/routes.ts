@@ -94,6 +94,7 @@ export const listDeadLetters = operatorRoute({
           topic: 'payment.dispute.closed',
           subscriber: null,
           since: '24h',
+          until: null,
           group: null,
           q: null,
           limit: 10,

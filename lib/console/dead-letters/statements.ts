@@ -17,9 +17,15 @@ export function wayOf({ topic, subscriber, group, q }: Partial<DeadLetterQuery>)
 
 const CLOCK = `
   with clock as materialized (
-    select now, now - $5::float8 * interval '1 millisecond' as since
+    select now, coalesce(now - $5::float8 * interval '1 millisecond', '-infinity') as since,
+      -- A number of milliseconds before now, or an instant.
+      case when $8::text is null then 'infinity'
+        when $8::text ~ '^[0-9]+$' then now - $8::text::float8 * interval '1 millisecond'
+        else $8::text::timestamptz end as until
     from (select coalesce($7::text::timestamptz, clock_timestamp()) as now) as read
   )`;
+
+const IN_WINDOW = 'dead_lettered_at between clock.since and clock.until';
 
 /** The groups that match the filters; with a time window, counted within it. */
 const GROUPS = `
@@ -32,14 +38,14 @@ const GROUPS = `
   found_group as materialized (
     select key, kind, message, topic, subscriber, first_at, last_at,
       case
-        when clock.since is null or not exists (
-          select from deliveries where error_group = key and dead_lettered_at < clock.since
-        ) then matching.dead_lettered
-        else (select count(*) from deliveries where error_group = key and dead_lettered_at >= clock.since)
+        when not exists (select from deliveries where error_group = key and dead_lettered_at < clock.since)
+          and not exists (select from deliveries where error_group = key and dead_lettered_at > clock.until)
+        then matching.dead_lettered
+        else (select count(*) from deliveries where error_group = key and ${IN_WINDOW})
       end as count
     from clock, matching, lateral (
       select min(dead_lettered_at) as first_at, max(dead_lettered_at) as last_at from deliveries
-      where error_group = key and dead_lettered_at >= coalesce(clock.since, '-infinity')
+      where error_group = key and ${IN_WINDOW}
     ) as ends
     where first_at is not null
   )`;
@@ -72,8 +78,8 @@ function pageStatement(way: 'all' | 'grouped', towards: Cursor[3]): string {
   const [beyond, direction] = towards === 'older' ? ['<', 'desc'] : ['>', 'asc'];
   const order = `dead_lettered_at ${direction}, lane_id ${direction}, position ${direction}`;
   // Two statements instead of "or", so that the index serves the window.
-  const condition = `dead_lettered_at >= coalesce(clock.since, '-infinity') and ($8::text is null or
-        (dead_lettered_at, lane_id, position) ${beyond} ($8::text::timestamptz, $9::text::bigint, $10::text::bigint))`;
+  const condition = `${IN_WINDOW} and ($9::text is null or
+        (dead_lettered_at, lane_id, position) ${beyond} ($9::text::timestamptz, $10::text::bigint, $11::text::bigint))`;
   const [groups, isOfGroup] =
     way === 'all' ? ['', ''] : [', found_group', 'error_group = found_group.key and'];
   return `${CLOCK}, ${GROUPS},
@@ -94,7 +100,7 @@ const namedStatement = (condition: string) => `${CLOCK},
     from clock, deliveries join lanes on lanes.id = lane_id
     where dead_lettered_at is not null and ${condition} and ($1::text is null or topic = $1::text)
       and ($2::text is null or subscriber = $2::text) and ($3::text is null or error_group = any (string_to_array($3::text, ',')))
-      and (clock.since is null or dead_lettered_at >= clock.since)
+      and ${IN_WINDOW}
     limit $6::int
   ),
   found_group as materialized (

@@ -23,7 +23,7 @@ export const ago = z
 const AGO_OR_INSTANT = `${AGO}, or an instant in UTC such as 2026-02-21T09:35:00Z`;
 
 /** As `ago`, or an instant in UTC: after a preview, the replay ends at the moment of the preview. */
-const agoOrInstant = z
+export const agoOrInstant = z
   .string(AGO_OR_INSTANT)
   .refine((text) => isAgo(text) || isInstant(text), AGO_OR_INSTANT);
 

@@ -181,7 +181,7 @@ function errorsSection({ errors, generatedAt }: TopicView, context: PageContext)
   return section({
     id: 'errors',
     title: 'Dead letters by error',
-    content: errorGroupTable({ groups: errors, generatedAt, since: null }, context),
+    content: errorGroupTable({ groups: errors, generatedAt, window: null }, context),
   });
 }
 
