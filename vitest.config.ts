@@ -21,7 +21,7 @@ const withPostgres = { globalSetup: ['tests/support/global-setup.ts'] };
 
 /** What nobody waits for between two edits: `npm run test:long`. CI runs it too. */
 const LONG = [
-  'tests/browser/directory-{refusals,sign-in,tabs}.test.ts',
+  'tests/browser/directory-{forgeries,refusals,sign-in,tabs}.test.ts',
   'tests/browser/{backfill,console,database-away,dismiss,erase,expired-session,leaving}.test.ts',
   'tests/browser/{payments-stopped,smoke,waits,watching}.test.ts',
   'tests/database/{backfill,cancelled-turns,chaos-mistakes,crash,doctor,drivers,erase,event-search}.test.ts',

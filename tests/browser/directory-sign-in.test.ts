@@ -80,8 +80,11 @@ test.for([
 
 test('a reader finds no button on any page that changes something, and is told who may', async ({
   at,
+  db,
   newPage,
 }) => {
+  await emitPayments(db, 2, 2);
+  await drainLive(db, [refusing]);
   const page = await newPage(NOBODY, REFUSALS);
   await page.goto(at(''));
   await signInAs(page, OLA);
@@ -91,8 +94,20 @@ test('a reader finds no button on any page that changes something, and is told w
     .getByRole('link')
     .evaluateAll((found) => found.map((link) => (link as never as { href: string }).href));
   expect(links.length).toBeGreaterThan(5);
+  const details: string[] = [];
+  for (const list of ['dead-letters', 'events', 'incidents']) {
+    await page.goto(at(`/${list}`));
+    const pattern = new RegExp(`/${list}/[\\w-]+$`);
+    const found = await page
+      .getByRole('main')
+      .getByRole('link')
+      .evaluateAll((all) => all.map((link) => (link as never as { href: string }).href));
+    details.push(...found.filter((href) => pattern.test(href)).slice(0, 1));
+  }
+  expect(details).toHaveLength(3);
   for (const link of [
     ...links,
+    ...details,
     at('/topics/payment.captured'),
     at('/subscribers/accounting'),
     at('/smoke'),

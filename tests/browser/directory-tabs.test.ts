@@ -4,7 +4,7 @@ import { rows } from '../support/bus.ts';
 import { wordsOf } from '../support/console-test.ts';
 import { NOBODY, REFUSALS, signInAs, test } from '../support/directory-test.ts';
 
-// Three files play sign-ins, each on a server of its own: a visitor may sign in ten times a minute.
+// Four files play sign-ins, each on a server of its own: a visitor may sign in ten times a minute.
 
 const KARI = 'Kari Nordmann, operator';
 
