@@ -78,7 +78,7 @@ function nowSection(view: SubscriberHealth, context: PageContext): Html {
     id: 'now',
     title: 'Now',
     content: html`${card(factsOf(standingFacts(view), 'roomy'))}
-    ${incidents.length > 0 && incidentItems(incidents, generatedAt, context)}`,
+    ${incidents.length > 0 && card(incidentItems(incidents, generatedAt, context))}`,
   });
 }
 
