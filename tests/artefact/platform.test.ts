@@ -13,6 +13,7 @@ import { connect } from '../../lib/platform/db/connect.ts';
 import type { Connection } from '../../lib/platform/db/connect.ts';
 import { SECOND, sleep } from '../../lib/platform/time.ts';
 import { payloadOf, rows } from '../support/bus.ts';
+import { RECORDS } from '../support/records.ts';
 import { startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';
 import { PATIENTLY } from '../support/patience.ts';
@@ -218,7 +219,7 @@ describe('the cron', () => {
     await vi.waitFor(async () => {
       const states = await rows(
         connection.db,
-        `select distinct state::text from deliveries where event_id = '${id}'`,
+        `select distinct state::text from ${RECORDS} where event_id = '${id}'`,
       );
       expect(states).toEqual([{ state: 'delivered' }]);
     }, PATIENTLY);

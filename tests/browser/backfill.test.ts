@@ -2,13 +2,14 @@ import { expect } from 'vitest';
 
 import { storedWithoutLedger } from '../support/backfills.ts';
 import { rows } from '../support/bus.ts';
+import { forgetEvents } from '../support/scenes.ts';
 import { VIEWS, test, wordsOf } from '../support/console-test.ts';
 import { pageFaults } from '../support/page-faults.ts';
 
 test.for(VIEWS)(
   'an operator backfills from the topic’s page, watches it going on, and stops it, $how',
   async ({ options }, { at, db, newPage }) => {
-    await rows(db, 'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, backfills');
+    await forgetEvents(db, 'backfills');
     await storedWithoutLedger(db, 1, 6);
     const page = await newPage(options);
     await page.goto(at('/topics/payment.captured'));
@@ -43,7 +44,7 @@ test('the pages of backfills meet WCAG 2.2 A and AA in light and dark, and nothi
   db,
   newPage,
 }) => {
-  await rows(db, 'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, backfills');
+  await forgetEvents(db, 'backfills');
   await storedWithoutLedger(db, 1, 120);
   const page = await newPage();
   const subscription = 'topic=payment.captured&subscriber=ledger';

@@ -3,6 +3,7 @@ import { expect } from 'vitest';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { forgetEvents } from '../support/scenes.ts';
 import { VIEWS, wordsOf } from '../support/console-test.ts';
 import { NOBODY, REFUSALS, signInAs, test } from '../support/directory-test.ts';
 import { violationsOf } from '../support/page-faults.ts';
@@ -46,10 +47,7 @@ test.for([
 ] as const)(
   'a replay that is sent after the hour is not lost: the operator signs in, finds what was typed, and sends it, $how',
   async ({ options }, { at, db, newPage }) => {
-    await rows(
-      db,
-      'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, incidents, error_groups',
-    );
+    await forgetEvents(db, 'incidents', 'error_groups');
     await emitPayments(db, 1, 1);
     await drainLive(db, [refusing]);
     const replays = async () => (await rows(db, 'select from replays')).length;

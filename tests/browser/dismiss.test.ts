@@ -1,6 +1,8 @@
 import { expect } from 'vitest';
 
-import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { drainLive, emitPayments } from '../support/bus.ts';
+import { countDeliveries } from '../support/records.ts';
+import { forgetEvents } from '../support/scenes.ts';
 import { VIEWS, test, wordsOf } from '../support/console-test.ts';
 import { ledger, refuse } from '../support/ledger.ts';
 import { pageFaults } from '../support/page-faults.ts';
@@ -10,7 +12,7 @@ const WIDTHS = [1280, 390];
 test.for(VIEWS.flatMap((view) => WIDTHS.map((width) => ({ ...view, width }))))(
   'an operator dismisses all that match, after a preview, and reads it in the log, $how at $width px',
   async ({ options, width }, { at, db, newPage }) => {
-    await rows(db, 'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, error_groups');
+    await forgetEvents(db, 'error_groups');
     await emitPayments(db, 1, 101);
     await drainLive(db, [ledger(refuse)]);
     const page = await newPage({ ...options, viewport: { width, height: 900 } });
@@ -31,7 +33,7 @@ test.for(VIEWS.flatMap((view) => WIDTHS.map((width) => ({ ...view, width }))))(
 );
 
 test('an operator dismisses the selected rows', async ({ at, db, newPage }) => {
-  await rows(db, 'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, error_groups');
+  await forgetEvents(db, 'error_groups');
   await emitPayments(db, 1, 3);
   await drainLive(db, [ledger(refuse)]);
   const page = await newPage();
@@ -44,5 +46,5 @@ test('an operator dismisses the selected rows', async ({ at, db, newPage }) => {
   await page.getByLabel('Reason').fill('test data');
   await page.getByRole('button', { name: 'Dismiss 1 dead letter' }).click();
   await expect.poll(() => wordsOf(page)).toContain('Dismissed 1 dead letter.');
-  expect(await rows(db, 'select from deliveries where dismissed_at is not null')).toHaveLength(1);
+  expect(await countDeliveries(db, 'dismissed_at is not null')).toBe(1);
 });

@@ -1,6 +1,7 @@
 import { expect } from 'vitest';
 
 import { payloadOf, rows, emitAlone } from '../support/bus.ts';
+import { forgetEvents } from '../support/scenes.ts';
 import { VIEWS, test, wordsOf } from '../support/console-test.ts';
 import { pageFaults } from '../support/page-faults.ts';
 
@@ -9,10 +10,7 @@ const PERSON = { userId: 'usr_3071', name: 'Kari Lunde', email: 'kari.lunde@exam
 test.for(VIEWS)(
   'an operator erases a person, and sees what became of it, $how',
   async ({ options }, { at, db, newPage }) => {
-    await rows(
-      db,
-      'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, notifications, erasures',
-    );
+    await forgetEvents(db, 'notifications', 'erasures');
     await emitAlone(db, 'user.profile.updated', payloadOf('user.profile.updated', PERSON));
     const page = await newPage(options);
     await page.goto(at('/erasures'));
@@ -43,10 +41,7 @@ test('the pages of erasures meet WCAG 2.2 A and AA in light and dark, and nothin
   db,
   newPage,
 }) => {
-  await rows(
-    db,
-    'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, notifications, erasures',
-  );
+  await forgetEvents(db, 'notifications', 'erasures');
   const { id } = await emitAlone(
     db,
     'user.profile.updated',

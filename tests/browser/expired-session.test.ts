@@ -5,6 +5,7 @@ import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { forgetEvents } from '../support/scenes.ts';
 import { SECRET, test, wordsOf } from '../support/console-test.ts';
 import { operatorToken } from '../support/operator-token.ts';
 import { violationsOf } from '../support/page-faults.ts';
@@ -16,10 +17,7 @@ const refusing = attach('accounting', {
 });
 
 async function makeDeadLetter(db: Database): Promise<void> {
-  await rows(
-    db,
-    'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, incidents, error_groups',
-  );
+  await forgetEvents(db, 'incidents', 'error_groups');
   await emitPayments(db, 1, 1);
   await drainLive(db, [refusing]);
 }

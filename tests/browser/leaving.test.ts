@@ -4,6 +4,8 @@ import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { emitToBooks } from '../support/books.ts';
 import { drainLive, rows } from '../support/bus.ts';
+import { RECORDS } from '../support/records.ts';
+import { forgetEvents } from '../support/scenes.ts';
 import { VIEWS, test, wordsOf } from '../support/console-test.ts';
 import { pageFaults } from '../support/page-faults.ts';
 
@@ -11,10 +13,7 @@ const SHOWN = VIEWS.flatMap((view) => [1280, 390].map((width) => ({ ...view, wid
 
 /** Has payments wait for the ledger's former name: `books`, which no catalog lists. */
 async function waitForBooks(db: Database, count: number, isBeside: boolean): Promise<void> {
-  await rows(
-    db,
-    `truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, error_groups, backfills, pauses`,
-  );
+  await forgetEvents(db, 'error_groups', 'backfills', 'pauses');
   await emitToBooks(db, 1, count, { isBeside });
   await drainLive(db, [attach('audit', {})]);
 }
@@ -23,7 +22,7 @@ const heldBy = async (db: Database) =>
   await rows(
     db,
     `select count(*) filter (where dismissed_at is null)::int as held, count(dismissed_at)::int as dismissed
-     from deliveries join lanes on lanes.id = lane_id where subscriber = 'books'`,
+     from ${RECORDS} where subscriber = 'books'`,
   );
 
 describe('a renamed subscriber', () => {

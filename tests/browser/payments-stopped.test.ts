@@ -1,6 +1,7 @@
 import { expect } from 'vitest';
 
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { forgetEvents } from '../support/scenes.ts';
 import { test as consoleTest, wordsOf } from '../support/console-test.ts';
 import { ledger } from '../support/ledger.ts';
 import { pageFaults } from '../support/page-faults.ts';
@@ -22,10 +23,7 @@ const VERDICT = 'Not delivered to ledger: it answered 500 “licence expired”;
 
 /** Payments stop at the ledger, which is back by now. @returns the id of the event that holds the others. */
 async function stopPayments(db: Parameters<typeof emitPayments>[0]): Promise<string> {
-  await rows(
-    db,
-    'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, error_groups, incidents, pauses',
-  );
+  await forgetEvents(db, 'error_groups', 'incidents', 'pauses');
   const [first] = await emitPayments(db, 1, 3);
   await drainLive(db, [
     ledger(() => {

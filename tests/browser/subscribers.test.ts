@@ -1,6 +1,7 @@
 import { expect } from 'vitest';
 
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { forgetEvents } from '../support/scenes.ts';
 import { VIEWS, test, wordsOf } from '../support/console-test.ts';
 import { ledger, refuse } from '../support/ledger.ts';
 import { pageFaults } from '../support/page-faults.ts';
@@ -10,7 +11,7 @@ const WIDTHS = [1280, 390];
 test.for(VIEWS.flatMap((view) => WIDTHS.map((width) => ({ ...view, width }))))(
   'an operator finds who paused a component and why on its page, and ends the pause there, $how at $width px',
   async ({ options, width }, { at, db, newPage }) => {
-    await rows(db, 'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, error_groups');
+    await forgetEvents(db, 'error_groups');
     await rows(
       db,
       `insert into pauses (subscriber, topic, paused_at, paused_by, reason)
@@ -33,7 +34,7 @@ test('the list of subscribers and the pages that show a pause and a limit meet W
   db,
   newPage,
 }) => {
-  await rows(db, 'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, error_groups');
+  await forgetEvents(db, 'error_groups');
   await emitPayments(db, 1, 3);
   await drainLive(db, [ledger(refuse, { rate: '1/m' })]);
   await rows(

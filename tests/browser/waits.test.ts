@@ -3,7 +3,9 @@ import { expect } from 'vitest';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
-import { deliveriesOf, drainLive, emitPayments, numbers, rows } from '../support/bus.ts';
+import { drainLive, emitPayments, numbers, rows } from '../support/bus.ts';
+import { deliveriesOf, haltsOf } from '../support/records.ts';
+import { delayRetries, forgetEvents } from '../support/scenes.ts';
 import { VIEWS, test as consoleTest, wordsOf } from '../support/console-test.ts';
 import { pageFaults } from '../support/page-faults.ts';
 import { freePort } from '../support/postgres.ts';
@@ -36,10 +38,7 @@ const halting = attach(
 
 /** Booking 1 halts for accounting, with one delivery behind; the ledger does not answer. @returns the dead letter's id. */
 async function makeTrouble(db: Database): Promise<string> {
-  await rows(
-    db,
-    'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, halts, outages, absences, incidents, error_groups',
-  );
+  await forgetEvents(db, 'outages', 'incidents', 'error_groups');
   for (const number of [...numbers(1, 4), 1])
     await emitPayments(db, number, number, { orderingKey: `booking ${number}` });
   await drainLive(db, [silent, halting]);
@@ -63,7 +62,7 @@ test.for(VIEWS)(
     await expect
       .poll(() => wordsOf(page))
       .toContain('accounting refused deliveries on payment.captured: over');
-    expect(await rows(db, 'select from halts')).toEqual([]);
+    expect(await haltsOf(db)).toEqual([]);
   },
 );
 
@@ -133,10 +132,7 @@ test('the form of a skip can be read at every width, on the pages of the event, 
   db,
   newPage,
 }) => {
-  await rows(
-    db,
-    'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, halts, outages, absences, incidents, error_groups',
-  );
+  await forgetEvents(db, 'outages', 'incidents', 'error_groups');
   const failing = attach('ledger', {
     'payment.captured': () => {
       throw new Error('the calendar of the venue is locked by an import that has not ended');
@@ -145,8 +141,7 @@ test('the form of a skip can be read at every width, on the pages of the event, 
   await emitPayments(db, 1, 2);
   await drainLive(db, [failing]);
   // The server relays too.
-  await rows(db, `update deliveries set next_attempt_at = now() + interval '1 hour' where state = 'failing'`);
-  await rows(db, `update lanes set due_at = now() + interval '1 hour' where due_at > now()`);
+  await delayRetries(db, '1 hour', `state = 'failing'`);
   const [event] = await rows<{ id: string }>(db, 'select id::text from events order by seq limit 1');
   const page = await newPage();
   await page.goto(at('/incidents'));

@@ -3,7 +3,8 @@ import { expect } from 'vitest';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
-import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { drainLive, emitPayments } from '../support/bus.ts';
+import { forgetEvents } from '../support/scenes.ts';
 import { VIEWS, test, wordsOf } from '../support/console-test.ts';
 import { pageFaults } from '../support/page-faults.ts';
 
@@ -16,11 +17,7 @@ async function deliver(db: Database, from: number, to: number, isRefused = false
   await drainLive(db, [attach('accounting', { 'payment.captured': handle })]);
 }
 
-const emptied = async (db: Database) =>
-  await rows(
-    db,
-    'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, halts, outages, absences, incidents, error_groups',
-  );
+const emptied = async (db: Database) => await forgetEvents(db, 'outages', 'incidents', 'error_groups');
 
 test.for([1280, 390])(
   'an operator watches deliveries come in, keeps the place while reading, and stops the list, %i px wide',

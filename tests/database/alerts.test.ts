@@ -14,16 +14,8 @@ import type { AlertSettings } from '../../lib/platform/config.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
 import { HOUR, MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { test as busTest } from '../support/bus-test.ts';
-import {
-  WAITING,
-  deliveryIdsOf,
-  drainLive,
-  emitPayments,
-  gate,
-  numbers,
-  openTransaction,
-  rows,
-} from '../support/bus.ts';
+import { WAITING, drainLive, emitPayments, gate, numbers, openTransaction, rows } from '../support/bus.ts';
+import { deliveryIdsOf } from '../support/records.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail } from '../support/ledger.ts';
 import { answer, openReceiver } from '../support/receiver.ts';

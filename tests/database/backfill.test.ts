@@ -24,7 +24,6 @@ import { test } from '../support/bus-test.ts';
 import {
   WAITING,
   contradictions,
-  deliveriesOf,
   drainLive,
   emitPayments,
   gate,
@@ -33,6 +32,8 @@ import {
   openTransaction,
   rows,
 } from '../support/bus.ts';
+import { deliveriesOf, RECORDS, countDeliveries, dueTimesOf } from '../support/records.ts';
+import { freeLanes, holdLanes, relist } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, refuse } from '../support/ledger.ts';
 import { randomFrom } from '../support/random.ts';
@@ -47,28 +48,13 @@ const filled = (db: Database, request: Partial<BackfillRequest> = {}) =>
   backfill(db, { ...OF_LEDGER, since: LONG_AGO, by: 'kari', ...request });
 
 /** Takes a subscriber off the events that wait for fan-out, as if a release without it had emitted them. */
-const emittedWithout = (db: Database, name: string) =>
-  rows(
-    db,
-    `with marker as (
-       update awaiting_fan_out set subscribers = array_remove(subscribers, $1::text), open = open - 1
-       where $1::text = any (subscribers) returning event_id
-     )
-     update events set subscribers = array_remove(subscribers, $1::text), open = open - 1
-     from marker where id = event_id`,
-    [name],
-  );
+const emittedWithout = (db: Database, name: string) => relist(db, `array_remove(subscribers, '${name}')`);
 
 const emittedWithoutLedger = (db: Database) => emittedWithout(db, 'ledger');
 
 /** As a relay does that has claimed newer deliveries. */
-const holdLanes = (db: Database, name: string) =>
-  rows(
-    db,
-    `update lanes set lease_token = gen_random_uuid(), leased_until = '2100-01-01', due_at = null
-     where subscriber = $1::text and due_at is not null`,
-    [name],
-  );
+const holdLanesOf = (db: Database, name: string) =>
+  holdLanes(db, { subscriber: name, until: new Date('2100-01-01') });
 
 type KeyOf = (number: number) => string;
 
@@ -171,7 +157,7 @@ describe('a backfill', () => {
     await begun.opened;
     const filling = filled(bus.db);
     await expect.poll(() => rows(bus.db, 'select 1 from backfills')).toHaveLength(1);
-    expect(await rows(bus.db, 'select 1 from deliveries where backfilled')).toEqual([]);
+    expect(await countDeliveries(bus.db, 'backfilled')).toBe(0);
     await emitPayments(bus.db, 14, 15);
     ending.open();
     expect(await filling).toMatchObject({ written: 10, isEnded: true });
@@ -216,7 +202,7 @@ describe('a backfill', () => {
     const start = Date.now() + MINUTE;
     // So slow that each key leaves its shared lane.
     const slow = ledger(() => sleep(300));
-    const lanesOfKeys = () => rows(bus.db, `select held_key from lanes where held_key <> ''`);
+    const lanesOfKeys = async () => (await dueTimesOf(bus.db)).filter(({ key: ofKey }) => ofKey !== '');
     await filled(bus.db, { perMinute: 100, now: new Date(start) });
     for (let step = 0; step < 2; step += 1) {
       const now = start + step * 4000;
@@ -294,10 +280,10 @@ describe('a backfill', () => {
     await drainLive(bus.db, []);
     expect(await filled(bus.db, { perMinute: 1 })).toMatchObject({ matched: 30, written: 1 });
     // A relay holds a lane, and so the request itself begins nothing.
-    await holdLanes(bus.db, 'accounting');
+    await holdLanesOf(bus.db, 'accounting');
     const behind = await filled(bus.db, { subscriber: 'accounting', until: 0 });
     expect(behind).toMatchObject({ matched: 30, written: 0, isEnded: false });
-    await rows(bus.db, 'update lanes set lease_token = null, due_at = now() where lease_token is not null');
+    await freeLanes(bus.db);
     await advanceBackfills(bus.db, Date.now() + MINUTE);
     expect(
       await rows(
@@ -320,10 +306,10 @@ describe('a backfill', () => {
     await emitPayments(bus.db, 3531, 3531);
     await drainLive(bus.db, []);
     expect(await filled(bus.db, { until: 0 })).toMatchObject({ written: 1000, isEnded: false });
-    await holdLanes(bus.db, 'accounting');
+    await holdLanesOf(bus.db, 'accounting');
     const behind = await filled(bus.db, { subscriber: 'accounting', until: 0 });
     expect(behind).toMatchObject({ matched: 30, written: 0, isEnded: false });
-    await rows(bus.db, 'update lanes set lease_token = null, due_at = now() where lease_token is not null');
+    await freeLanes(bus.db);
     await advanceBackfills(bus.db, Date.now() + MINUTE);
     expect(await rows(bus.db, 'select subscriber, written::int from backfills order by ended_at')).toEqual([
       { subscriber: 'accounting', written: 30 },
@@ -342,9 +328,9 @@ describe('a backfill', () => {
     await emitPayments(bus.db, 31, 31);
     await drainLive(bus.db, [ledger()]);
     expect(await filled(bus.db, { perMinute: 20 })).toMatchObject({ matched: 1, written: 1, isEnded: false });
-    await holdLanes(bus.db, 'accounting');
+    await holdLanesOf(bus.db, 'accounting');
     await filled(bus.db, { subscriber: 'accounting', until: 0 });
-    await rows(bus.db, 'update lanes set lease_token = null, due_at = now() where lease_token is not null');
+    await freeLanes(bus.db);
     // It is late, and takes the first turn.
     await rows(
       bus.db,
@@ -364,7 +350,7 @@ describe('a backfill', () => {
     await emittedWithout(bus.db, 'accounting');
     await emitPayments(bus.db, 61, 61);
     await drainLive(bus.db, []);
-    await holdLanes(bus.db, 'accounting');
+    await holdLanesOf(bus.db, 'accounting');
     await filled(bus.db, { subscriber: 'accounting', until: 0 });
     await filled(bus.db, { perMinute: 60 });
     const later = new Date(Date.now() + MINUTE);
@@ -534,8 +520,7 @@ describe('a backfill', () => {
     ledger,
   }) => {
     await emitPayments(bus.db, 1, 10);
-    await rows(bus.db, `update events set subscribers = '{accounting}', open = 1`);
-    await rows(bus.db, `update awaiting_fan_out set subscribers = '{accounting}', open = 1`);
+    await relist(bus.db, `'{accounting}'`);
     await drainLive(bus.db, [accounting]);
     const later = new Date(Date.now() + 31 * DAY);
     await filled(bus.db);
@@ -616,12 +601,12 @@ describe('a backfill', () => {
       const [found] = await claiming;
       const written = await rows<{ position: number }>(
         bus.db,
-        'select position::float8 as position from deliveries where backfilled order by position',
+        `select position::float8 as position from ${RECORDS} where backfilled order by position`,
       );
       // Of the lane that keys share one, so that one handler runs.
       const first = written.map(({ position }) => position).slice(0, key === '' ? written.length : 1);
       expect(found!.claimed!.lanes.map(({ positions }) => positions)).toEqual([first]);
-      await rows(bus.db, 'update lanes set lease_token = null, due_at = now() where lease_token is not null');
+      await freeLanes(bus.db);
       await advanceBackfills(bus.db, Date.now() + MINUTE, new Date(Date.now() + MINUTE));
       await advanceBackfills(bus.db, Date.now() + MINUTE, new Date(Date.now() + HOUR));
       await drainLive(bus.db, [limited]);
@@ -714,13 +699,8 @@ describe('a backfill', () => {
   test('says in each delivery who asked for it', async ({ bus }) => {
     await emitBefore(bus, 1, 1);
     await filled(bus.db, { reason: 'the ledger begins' });
-    const [log] = await rows<{ attempt_log: unknown }>(
-      bus.db,
-      'select attempt_log from deliveries where backfilled',
-    );
-    expect(log!.attempt_log).toMatchObject([
-      { outcome: 'backfilled', by: 'kari', reason: 'the ledger begins' },
-    ]);
+    const [delivery] = await deliveriesOf(bus.db, 'ledger');
+    expect(delivery!.log).toMatchObject([{ outcome: 'backfilled', by: 'kari', reason: 'the ledger begins' }]);
     expect(await deliveriesOf(bus.db, 'ledger')).toMatchObject([{ state: 'pending', attempts: 0 }]);
   });
 });

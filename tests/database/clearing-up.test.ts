@@ -20,6 +20,8 @@ import {
   WAITING,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { RECORDS, countDeliveries } from '../support/records.ts';
+import { lockLanes } from '../support/scenes.ts';
 import { test } from '../support/cli-test.ts';
 import { ledger as paymentsLedger } from '../support/ledger.ts';
 import { BROWSER } from '../support/operator-test.ts';
@@ -72,15 +74,8 @@ const fieldsOf = (text: string) =>
     ]),
   );
 
-const deadOf = async (bus: Bus, of: string) =>
-  (
-    await rows<{ count: number }>(
-      bus.db,
-      `select count(*)::int as count from deliveries join lanes on lanes.id = lane_id
-       where subscriber = $1 and dead_lettered_at is not null`,
-      [of],
-    )
-  )[0]!.count;
+const deadOf = (bus: Bus, of: string) =>
+  countDeliveries(bus.db, 'subscriber = $1 and dead_lettered_at is not null', [of]);
 
 describe('a replay over topics', () => {
   test('takes all of one subscriber, counted by topic in its preview, and is one replay', async ({
@@ -199,9 +194,9 @@ describe('a replay over topics', () => {
     const [oldest] = await rows<{ at: string; replayed: string }>(
       bus.db,
       `select min(dead_lettered_at)::text as at, (
-         select max((entry ->> 'at')::timestamptz)::text from deliveries, jsonb_array_elements(attempt_log) as entry
+         select max((entry ->> 'at')::timestamptz)::text from ${RECORDS}, jsonb_array_elements(attempt_log) as entry
          where replayed_at is not null and entry ->> 'outcome' = 'failed'
-       ) as replayed from deliveries where dead_lettered_at is not null`,
+       ) as replayed from ${RECORDS} where dead_lettered_at is not null`,
     );
     expect(oldest!.replayed <= oldest!.at).toBe(true);
   });
@@ -225,9 +220,7 @@ describe('a replay over topics', () => {
   test('waits for no lane but those of the subscriptions that it replays', async ({ bus, operators }) => {
     await died(bus, operators);
     const other = await openTransaction(bus.url);
-    await other.client.query(
-      `select from lanes where subscriber = 'accounting' or topic = 'payment.refunded' for update`,
-    );
+    await lockLanes(other.client, `subscriber = 'accounting' or topic = 'payment.refunded'`);
     const [first] = await groupsOf(operators).then((groups) =>
       groups.filter(({ message, topic }) => message === 'no account' && topic === 'payment.captured'),
     );
@@ -451,7 +444,7 @@ describe('the second of two operators reads who was first, when, and where it is
     const asked = { subscriber: 'ledger', since: '24h', expectedCount: 6 };
     // Both wait for the lanes, so that neither sees what the other does before it holds them.
     const holder = await openTransaction(bus.url);
-    await holder.client.query('select from lanes for update');
+    await lockLanes(holder.client);
     const both = Promise.all([
       replay(other.db, asked, OLA).catch((error: unknown) => error),
       operators.ask('/replay', { json: asked }),
@@ -467,7 +460,7 @@ describe('the second of two operators reads who was first, when, and where it is
     expect(replays[0]!.replayed).toBe(6);
     if (replays[0]!.requested_by === OLA) expect(firstIn(second)[2]).toBe('6 deliveries replayed');
     else expect(first).toMatchObject({ code: 'count_changed' });
-    expect(await rows(bus.db, 'select from deliveries where replays > 1')).toEqual([]);
+    expect(await countDeliveries(bus.db, 'replays > 1')).toBe(0);
     expect(await contradictions(bus.db)).toEqual([]);
     await other.close();
   });
@@ -476,7 +469,7 @@ describe('the second of two operators reads who was first, when, and where it is
     await died(bus, operators);
     const json = { subscriber: 'ledger', since: '24h', expectedCount: 6, reason: 'booked by hand' };
     const holder = await openTransaction(bus.url);
-    await holder.client.query('select from lanes for update');
+    await lockLanes(holder.client);
     const both = Promise.all([operators.ask('/dismiss', { json }), operators.ask('/dismiss', { json })]);
     await expect.poll(async () => (await rows(bus.db, WAITING)).length).toBe(2);
     await holder.commit();

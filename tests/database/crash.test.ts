@@ -6,7 +6,6 @@ import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import {
   contradictions,
-  deliveriesOf,
   drain,
   emitPayments,
   eventStates,
@@ -17,6 +16,7 @@ import {
   START,
   statementsDuring,
 } from '../support/bus.ts';
+import { deliveriesOf, RECORDS } from '../support/records.ts';
 import type { Bus } from '../support/bus.ts';
 import { outcomeOf } from '../support/lane.ts';
 import { relayInProcess } from '../support/relay-process.ts';
@@ -270,13 +270,11 @@ describe('a relay that has lost its lease', () => {
         },
       );
     expect(await settle(bus.db, [outcome(START + MINUTE)])).toMatchObject({ delivered: 1 });
-    const settled = await rows(bus.db, 'select * from deliveries union all select * from deliveries');
+    const settled = await rows(bus.db, `select * from ${RECORDS}`);
     expect(await settle(bus.db, [outcome(START + MINUTE)])).toMatchObject({ delivered: 0 });
     expect(await settle(bus.db, [outcome(null)])).toMatchObject({ delivered: 0 });
     expect(await settle(bus.db, [outcome(null)])).toMatchObject({ delivered: 0 });
-    expect(await rows(bus.db, 'select * from deliveries union all select * from deliveries')).toEqual(
-      settled,
-    );
+    expect(await rows(bus.db, `select * from ${RECORDS}`)).toEqual(settled);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 

@@ -23,6 +23,7 @@ import {
   emitAlone,
 } from '../support/bus.ts';
 import type { Bus, OpenTransaction } from '../support/bus.ts';
+import { leasedLanes } from '../support/records.ts';
 
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
 
@@ -81,7 +82,7 @@ describe('a run of the cron', () => {
     const handedThen = handed.length;
     expect(handedThen).toBe(delivered);
     expect(handedThen).toBeLessThan(50);
-    expect(await rows(bus.db, 'select id from lanes where lease_token is not null')).toEqual([]);
+    expect(await leasedLanes(bus.db)).toEqual([]);
     expect((await cron(bus, [ledger()], AMPLE)).delivered).toBe(50 - handedThen);
     expect(handed).toEqual(numbers(1, 50));
   });
@@ -204,7 +205,7 @@ describe('a relay that keeps running until its time is up', () => {
       signal: stopped.signal,
     });
     expect(await relaying).toMatchObject({ delivered: 1 });
-    expect(await rows(bus.db, 'select id from lanes where lease_token is not null')).toEqual([]);
+    expect(await leasedLanes(bus.db)).toEqual([]);
   });
 });
 

@@ -7,7 +7,8 @@ import { dismissRequest } from '../../lib/console/dismissals/request.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { contradictions, deliveryIdsOf, drainLive, emitPayments, rows } from '../support/bus.ts';
+import { contradictions, drainLive, emitPayments, rows } from '../support/bus.ts';
+import { deliveryIdsOf, RECORDS, countDeliveries } from '../support/records.ts';
 import { ledger, refuse } from '../support/ledger.ts';
 
 const HOW = { action: 'dismiss', by: 'kari', reason: 'test data' } as const;
@@ -68,7 +69,7 @@ describe('a dismissal of all that match', () => {
     await emitPayments(bus.db, 3, 3);
     await drainLive(bus.db, [ledger(refuse)]);
     expect(await dismissAll(bus.db, { ...pinned, q: 'REFUSED' })).toMatchObject({ dismissed: 2, left: 0 });
-    expect(await rows(bus.db, 'select from deliveries where dead_lettered_at is not null')).toHaveLength(1);
+    expect(await countDeliveries(bus.db, 'dead_lettered_at is not null')).toBe(1);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
@@ -86,7 +87,7 @@ describe('a dismissal of all that match', () => {
       dismissed: 1,
       left: 0,
     });
-    expect(await rows(bus.db, 'select replays from deliveries where dead_lettered_at is not null')).toEqual([
+    expect(await rows(bus.db, `select replays from ${RECORDS} where dead_lettered_at is not null`)).toEqual([
       { replays: 1 },
     ]);
     expect(await contradictions(bus.db)).toEqual([]);

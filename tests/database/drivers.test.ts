@@ -17,7 +17,8 @@ import type { Connection, Transaction } from '../../lib/platform/db/connect.ts';
 import { TransactionEnded } from '../../lib/platform/gate.ts';
 import { driverOf, run } from '../../lib/platform/db/statement.ts';
 import { MINUTE } from '../../lib/platform/time.ts';
-import { START, contradictions, deliveriesOf, drain, emitPayments, payment, rows } from '../support/bus.ts';
+import { START, contradictions, drain, emitPayments, payment, rows } from '../support/bus.ts';
+import { deliveriesOf, deliveryIdsOf } from '../support/records.ts';
 import { connectWithNeon } from '../support/neon-tunnel.ts';
 import { createDatabase, freePort } from '../support/postgres.ts';
 
@@ -84,11 +85,8 @@ describe.each(Object.keys(drivers))('through %s', (name) => {
     const later = new Date(START + 2 * MINUTE);
     const put = await replay(db, { topic: 'payment.captured', since: '1h' }, 'kari', later);
     expect(put).toMatchObject({ matched: 5, replayed: 5 });
-    const [first] = await rows<{ id: string }>(
-      db,
-      `select lane_id || '-' || position as id from deliveries where state = 'pending' order by position limit 1`,
-    );
-    await skip(db, { deliveryId: first!.id, by: 'kari', reason: 'a test', now: later });
+    const [first] = await deliveryIdsOf(db, 'notifications', 'pending');
+    await skip(db, { deliveryId: first!, by: 'kari', reason: 'a test', now: later });
     expect((await deliveriesOf(db, 'notifications')).map(({ state }) => state).toSorted()).toEqual([
       'dead_lettered',
       ...Array<string>(4).fill('pending'),

@@ -7,7 +7,8 @@ import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.
 import { DAY, MINUTE } from '../../lib/platform/time.ts';
 import { storedWithoutLedger } from '../support/backfills.ts';
 import { test as busTest } from '../support/bus-test.ts';
-import { deliveriesOf, drain, drainLive, emitPayments, numbers, START, statesOf } from '../support/bus.ts';
+import { drain, drainLive, emitPayments, numbers, START } from '../support/bus.ts';
+import { deliveriesOf, statesOf } from '../support/records.ts';
 import { createEmptyDatabase } from '../support/postgres.ts';
 import { listen, SECRET } from '../support/receive.ts';
 

@@ -14,7 +14,6 @@ import { MINUTE } from '../../lib/platform/time.ts';
 import { store } from '../../lib/elsewhere/emit/call.ts';
 import {
   contradictions,
-  deliveriesOf,
   drain,
   emitPayments,
   gate,
@@ -24,6 +23,8 @@ import {
   rows,
   START,
 } from '../support/bus.ts';
+import { deliveriesOf, awaitingPlace } from '../support/records.ts';
+import { forgetEvents } from '../support/scenes.ts';
 import { connectWithNeon } from '../support/neon-tunnel.ts';
 import { createDatabase } from '../support/postgres.ts';
 
@@ -80,10 +81,7 @@ describe.each(Object.keys(drivers))("emit in the producer's transaction (rule 1)
   });
   afterAll(() => driver.close());
   beforeEach(async () => {
-    await rows(
-      driver.db,
-      'truncate events, awaiting_fan_out, lanes, home_lanes, deliveries, backlog, throughput, business',
-    );
+    await forgetEvents(driver.db, 'throughput', 'business');
     handed = [];
   });
 
@@ -112,7 +110,7 @@ describe.each(Object.keys(drivers))("emit in the producer's transaction (rule 1)
       };
       await expect(transact(body)).rejects.toThrow('no');
       expect(await stored()).toEqual([]);
-      expect(await rows(driver.db, 'select from awaiting_fan_out')).toEqual([]);
+      expect(await awaitingPlace(driver.db)).toEqual([]);
     });
 
     it('has a committed event delivered', async () => {
@@ -274,12 +272,7 @@ describe('emit', () => {
     connection = await connect(url);
   });
   afterAll(() => connection.close());
-  afterEach(() =>
-    rows(
-      connection.db,
-      'truncate events, awaiting_fan_out, lanes, home_lanes, deliveries, backlog, throughput',
-    ),
-  );
+  afterEach(() => forgetEvents(connection.db, 'throughput'));
 
   const emitted = (
     ...[topic, payload, options]: Parameters<typeof emit> extends [unknown, ...infer Rest] ? Rest : never
@@ -377,7 +370,7 @@ describe('emit', () => {
     );
     expect(new Set(ids.map(({ id }) => id)).size).toBe(1);
     expect(await columns('id')).toHaveLength(1);
-    expect(await rows(connection.db, 'select from awaiting_fan_out')).toHaveLength(1);
+    expect(await awaitingPlace(connection.db)).toHaveLength(1);
   });
 
   it('waits for another producer of the same dedupe key, and is the first when that one is rolled back', async () => {
@@ -386,7 +379,7 @@ describe('emit', () => {
     const second = emitted('payment.captured', payment(2), { dedupeKey: 'same' });
     await open.rollback();
     expect((await second).id).not.toBe(lost);
-    expect(await rows(connection.db, 'select from awaiting_fan_out')).toHaveLength(1);
+    expect(await awaitingPlace(connection.db)).toHaveLength(1);
   });
 
   it('keeps a dedupe key apart for each topic', async () => {

@@ -28,6 +28,8 @@ import {
   storeBacklog,
   emitAlone,
 } from '../support/bus.ts';
+import { RECORDS } from '../support/records.ts';
+import { spoilMarker } from '../support/scenes.ts';
 import {
   emitPlanted,
   NAMING_TOPICS,
@@ -54,7 +56,7 @@ async function bones(db: Database): Promise<unknown> {
     db,
     `select to_jsonb(events) - 'payload' - 'erased_at' as bone from events
      union all
-     select to_jsonb(deliveries) - 'attempt_log' || jsonb_build_object('attempts', jsonb_array_length(attempt_log)) from deliveries
+     select to_jsonb(record) - 'attempt_log' || jsonb_build_object('attempts', jsonb_array_length(attempt_log)) from ${RECORDS}
      union all select to_jsonb(lanes) from lanes
      union all select to_jsonb(backlog) from backlog
      union all select to_jsonb(error_groups) - 'message' from error_groups
@@ -356,7 +358,7 @@ describe('an erasure under way', () => {
     expect(
       await rows(
         db,
-        `select attempt_log -> -1 ->> 'message' as message from deliveries where state = 'dead_lettered'`,
+        `select attempt_log -> -1 ->> 'message' as message from ${RECORDS} where state = 'dead_lettered'`,
       ),
     ).toEqual([{ message: 'erased' }]);
   });
@@ -453,7 +455,7 @@ describe('what was set aside of an erased event', () => {
     const { id } = await emitAlone(db, 'user.profile.updated', plantedPayload('user.profile.updated'), {
       orderingKey: PERSON.email,
     });
-    await rows(db, "update awaiting_fan_out set subscribers = '{audit,NULL}'");
+    await spoilMarker(db, id);
     const subscribers = ['audit', 'notifications'].map((name) =>
       attach(name, { 'user.profile.updated': () => undefined }),
     );

@@ -8,6 +8,7 @@ import type { Connection, Transaction } from '../../lib/platform/db/connect.ts';
 import { TransactionNotBegun } from '../../lib/platform/db/late-begin.ts';
 import { run } from '../../lib/platform/db/statement.ts';
 import { gate, numbers, payment, rows } from '../support/bus.ts';
+import { forgetEvents } from '../support/scenes.ts';
 import { countFlights } from '../support/flights.ts';
 import type { FlightCounter } from '../support/flights.ts';
 import { connectWithNeon } from '../support/neon-tunnel.ts';
@@ -46,7 +47,7 @@ describe.each(['pg', 'Neon'] as const)("a producer's transaction on %s", (name) 
     await direct.close();
     await counter.close();
   });
-  beforeEach(() => rows(direct.db, 'truncate business, events, awaiting_fan_out'));
+  beforeEach(() => forgetEvents(direct.db, 'business'));
 
   const written = async () =>
     (await rows<{ number: number }>(direct.db, 'select number from business order by number')).map(

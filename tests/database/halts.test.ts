@@ -15,7 +15,6 @@ import {
   WAITING,
   START,
   contradictions,
-  deliveryIdsOf,
   drain,
   emitPayments,
   gate,
@@ -23,8 +22,9 @@ import {
   openTransaction,
   payment,
   rows,
-  statesOf,
 } from '../support/bus.ts';
+import { deliveryIdsOf, statesOf, haltsOf } from '../support/records.ts';
+import { changeDeliveries } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, refuse } from '../support/ledger.ts';
 
@@ -124,7 +124,7 @@ describe.for(Object.keys(ledgers))('after a dead letter, a subscription that hal
     await dismissAll(bus.db);
     await drainDays(bus, attached);
     expect(handed).toEqual([1, 2, 4, 5, 6]);
-    expect(await rows(bus.db, 'select from halts')).toEqual([]);
+    expect(await haltsOf(bus.db)).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
@@ -187,10 +187,10 @@ describe('a halt', () => {
     await emitPayments(bus.db, 1, 2);
     const attached = ledger((number) => number === 1 && fail(), { afterDeadLetter: 'halt' });
     await drain(bus.db, [attached]);
-    expect(await rows(bus.db, 'select 1 from halts')).toEqual([]);
+    expect(await haltsOf(bus.db)).toEqual([]);
     for (let day = 1; day <= 5; day += 1) await drain(bus.db, [attached], { now: START + day * DAY });
     expect(handed).toEqual([1, 1, 1, 1, 1]);
-    expect(await rows(bus.db, 'select 1 as halt from halts')).toEqual([{ halt: 1 }]);
+    expect(await haltsOf(bus.db)).toHaveLength(1);
   });
 
   test('of a key lasts where its lane was made for an earlier event', async ({ bus, handed, ledger }) => {
@@ -346,7 +346,7 @@ describe('a halt', () => {
     await bus.db.transaction((tx) => releaseLanes(tx));
     await drain(bus.db, [attached], { now: START + 2 * HOUR });
     expect(handed).toEqual([1, 1]);
-    expect(await rows(bus.db, 'select from halts')).toHaveLength(1);
+    expect(await haltsOf(bus.db)).toHaveLength(1);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
@@ -373,11 +373,8 @@ describe('a halt', () => {
     await emitPayments(bus.db, 1, 3);
     const attached = ledger((number) => number === 1 && refuse(), { afterDeadLetter: 'halt' });
     await drain(bus.db, [attached]);
-    await rows(
-      bus.db,
-      `update deliveries set dismissed_at = dead_lettered_at, dead_lettered_at = null, error_group = null
-       where dead_lettered_at is not null`,
-    );
+    const dismissed = 'dismissed_at = dead_lettered_at, dead_lettered_at = null, error_group = null';
+    await changeDeliveries(bus.db, dismissed, 'dead_lettered_at is not null');
     await duties.find(({ name }) => name === 'lanes that may go on')!.run(bus.db);
     await drain(bus.db, [attached], { now: Date.now() + MINUTE });
     expect(handed).toEqual([1, 2, 3]);

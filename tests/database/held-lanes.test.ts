@@ -14,6 +14,7 @@ import { findSmokeTest } from '../../lib/console/smoke/found.ts';
 import { MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { contradictions, drainLive, emitPayments, rows } from '../support/bus.ts';
+import { changeDeliveries, shiftCreation } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, ledger } from '../support/ledger.ts';
 import { NO_NAMES } from '../../lib/console/kit/operator-names.ts';
@@ -62,8 +63,7 @@ describe.for(HOLDS)('a lane that a relay of %s holds', ([, held]) => {
 
   test('counts for the age of what is due, of the backlog and of what waits elsewhere', async ({ bus }) => {
     await emitBoth(bus);
-    await rows(bus.db, "update events set created_at = created_at - interval '2 minutes'");
-    await rows(bus.db, "update awaiting_fan_out set created_at = created_at - interval '2 minutes'");
+    await shiftCreation(bus.db, '-2 minutes');
     await drainLive(bus.db, []);
     await hold(bus, held);
     const { topics } = await readOverview(bus.db, [ledger()]);
@@ -116,9 +116,9 @@ describe.for(HOLDS)('a lane that a relay of %s holds', ([, held]) => {
   test('keeps the incident of a component that cannot read its next event', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drainLive(bus.db, []);
-    await rows(
+    await changeDeliveries(
       bus.db,
-      `update deliveries set attempt_log = jsonb_build_array(jsonb_build_object('outcome', 'waited',
+      `attempt_log = jsonb_build_array(jsonb_build_object('outcome', 'waited',
          'kind', 'newer_version', 'at', now() - interval '2 minutes'))`,
     );
     await hold(bus, held);

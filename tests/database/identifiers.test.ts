@@ -18,6 +18,8 @@ import {
   emitAlone,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { RECORDS } from '../support/records.ts';
+import { deleteDeliveries } from '../support/scenes.ts';
 
 const AMPLE_MS = 30_000;
 
@@ -33,8 +35,8 @@ const inOrder = async ({ db }: Bus, topic: string | null = null) =>
   (
     await rows<{ id: string }>(
       db,
-      `select distinct on (position) event_id::text as id from deliveries join lanes on lanes.id = lane_id
-       where $1::text is null or topic = $1 order by position desc`,
+      `select distinct event_id::text as id, created_at, seq from ${RECORDS} join events on events.id = event_id
+       where $1::text is null or record.topic = $1 order by created_at desc, seq desc`,
       [topic],
     )
   ).map(({ id }) => id);
@@ -147,7 +149,7 @@ describe('pruning', () => {
     await index(bus);
     const ids = (await inOrder(bus)).slice(100);
     const gone = ids.slice(kept);
-    await rows(bus.db, 'delete from deliveries where event_id = any ($1)', [gone]);
+    await deleteDeliveries(bus.db, 'event_id = any ($1::uuid[])', [gone]);
     await rows(bus.db, 'delete from events where id = any ($1)', [gone]);
     return ids.slice(0, kept);
   }

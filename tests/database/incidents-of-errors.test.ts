@@ -13,6 +13,8 @@ import { watchIncidents } from '../../lib/components/incidents/watch.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { DAY, HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { START, drain, drainLive, emitPayments, numbers, rows } from '../support/bus.ts';
+import { RECORDS } from '../support/records.ts';
+import { changeDeliveries } from '../support/scenes.ts';
 import { ledger } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
@@ -182,16 +184,13 @@ describe('another error of a subscription', () => {
     await drain(bus.db, [failing]);
     const [known] = await rows<{ group: string }>(
       bus.db,
-      `select attempt_log -> -1 ->> 'group' as group from deliveries where state = 'failing'`,
+      `select attempt_log -> -1 ->> 'group' as group from ${RECORDS} where state = 'failing'`,
     );
     const { key } = errorGroupOf('payment.captured', 'ledger', 'permanent_not', 'no account 1');
     expect(known).toEqual({ group: key });
     const before = await watched(bus.db, after(SECOND));
     expect(before).toMatchObject([{ lanes: 1 }, { owed: 4 }]);
-    await rows(
-      bus.db,
-      `update deliveries set attempt_log = '[]' || jsonb_build_array((attempt_log -> -1) - 'group')`,
-    );
+    await changeDeliveries(bus.db, `attempt_log = '[]' || jsonb_build_array((attempt_log -> -1) - 'group')`);
     expect(await watched(bus.db, after(2 * SECOND))).toEqual(before);
   });
 });

@@ -12,7 +12,9 @@ import { connect } from '../../lib/platform/db/connect.ts';
 import type { Connection, Database } from '../../lib/platform/db/connect.ts';
 import { HOUR, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { START, deliveriesOf, drain, emitPayments, numbers, payloadOf, rows } from '../support/bus.ts';
+import { START, drain, emitPayments, numbers, payloadOf, rows } from '../support/bus.ts';
+import { deliveriesOf } from '../support/records.ts';
+import { changeDeliveries } from '../support/scenes.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 
 /** Seven other processes, as far as the database can tell. */
@@ -219,11 +221,8 @@ describe('an incident', () => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [ledger(answer(500, 'licence expired'))]);
     const [delivery] = await deliveriesOf(bus.db, 'ledger');
-    await rows(
-      bus.db,
-      `update deliveries set attempt_log = attempt_log || '[{"attempt": 0, "outcome": "retried_early", "by": "kari"}]'
-       where error_group is null and state = 'failing'`,
-    );
+    const early = `attempt_log = attempt_log || '[{"attempt": 0, "outcome": "retried_early", "by": "kari"}]'`;
+    await changeDeliveries(bus.db, early, `error_group is null and state = 'failing'`);
     expect(await watched(bus.db)).toMatchObject([{ kind: 'http_500', message: 'licence expired' }]);
     await skip(bus.db, { deliveryId: delivery!.id, by: 'kari', reason: 'by phone', now: after(MINUTE) });
     expect(await watched(bus.db, after(2 * MINUTE))).toMatchObject([{ kind: 'http_500', state: 'closed' }]);

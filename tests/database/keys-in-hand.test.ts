@@ -4,7 +4,8 @@ import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { contradictions, drain, emitPayments, rows, START, statesOf } from '../support/bus.ts';
+import { contradictions, drain, emitPayments, rows, START } from '../support/bus.ts';
+import { statesOf } from '../support/records.ts';
 
 // Both were found by the chaos runs.
 describe('a key that leaves its shared lane', () => {

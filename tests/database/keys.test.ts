@@ -11,15 +11,8 @@ import { readTopic } from '../../lib/console/lanes/read.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { HOUR, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import {
-  START,
-  contradictions,
-  deliveriesOf,
-  drain,
-  emitPayments,
-  rows,
-  storeBacklog,
-} from '../support/bus.ts';
+import { START, contradictions, drain, emitPayments, rows, storeBacklog } from '../support/bus.ts';
+import { deliveriesOf, deliveryIdsOf } from '../support/records.ts';
 import type { Bus } from '../support/bus.ts';
 
 /** Two keys of one shared lane, and one of another. */
@@ -138,11 +131,7 @@ describe('ordering keys', () => {
     await drain(bus.db, [failing], { now: START + 6 * MINUTE });
     expect(ids).toHaveLength(3);
     expect(new Set(ids).size).toBe(1);
-    const [stored] = await rows<{ id: string }>(
-      bus.db,
-      `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id where subscriber = 'ledger'`,
-    );
-    expect(ids[0]).toBe(stored!.id);
+    expect(ids[0]).toBe((await deliveryIdsOf(bus.db))[0]);
   });
 
   test('continue after a dead letter, and after a wait that a handler asked for', async ({

@@ -11,6 +11,7 @@ import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { onDue } from '../../lib/platform/db/commits.ts';
 import { drain, emitPayments, openBus, payment as paymentOf, rows, emitAlone } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { deliveryIdsOf } from '../support/records.ts';
 
 let bus: Bus;
 beforeAll(async () => {
@@ -37,12 +38,7 @@ async function failWith(error: Error): Promise<string> {
     },
   });
   await drain(bus.db, [failing]);
-  const [first] = await rows<{ id: string }>(
-    bus.db,
-    `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id
-     where subscriber = 'ledger' order by position`,
-  );
-  return first!.id;
+  return (await deliveryIdsOf(bus.db))[0]!;
 }
 
 const payment = paymentOf(1);

@@ -21,8 +21,9 @@ import {
   openTransaction,
   payment,
   rows,
-  statesOf,
 } from '../support/bus.ts';
+import { statesOf, leasedLanes } from '../support/records.ts';
+import { lockLanes } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 
 /** Takes the place of a turn that waits in the database, while a test has one. */
@@ -217,14 +218,14 @@ test('a relay begins when the one before it has given back what it leased after 
   // Shortly before its time is up, a look leases the lane of the second payment, whose answer comes later.
   clock.aheadMs = KICK_BUDGET_MS - 5 * SECOND;
   await emitOne(bus, 2);
-  await expect.poll(() => rows(bus.db, 'select from lanes where lease_token is not null')).toHaveLength(2);
+  await expect.poll(() => leasedLanes(bus.db)).toHaveLength(2);
   await emitOne(bus, 3);
   await expect.poll(() => handed).toEqual([1, 3]);
   await expect.poll(() => statesOf(bus.db)).toContain('delivered');
   clock.aheadMs = KICK_BUDGET_MS;
   // What gives it back has to wait. Whoever looked meanwhile would find nothing.
   const { client, rollback } = await openTransaction(bus.url);
-  await client.query('select from lanes for update');
+  await lockLanes(client);
   lookIsAnswered.open();
   await expect.poll(() => rows(bus.db, WAITING)).not.toEqual([]);
   kick();

@@ -15,8 +15,6 @@ import { MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import {
   contradictions,
-  deliveriesOf,
-  deliveryIdsOf,
   drain,
   emitPayments,
   gate,
@@ -26,6 +24,8 @@ import {
   START,
   emitAlone,
 } from '../support/bus.ts';
+import { deliveriesOf, deliveryIdsOf, leasedLanes, dueTimesOf } from '../support/records.ts';
+import { changeDeliveries } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { outcomeOf } from '../support/lane.ts';
 import { refuse } from '../support/ledger.ts';
@@ -33,7 +33,7 @@ import { loseAnswers } from '../support/lost-answers.ts';
 
 const attemptsOf = async (bus: Bus, name = 'ledger') =>
   (await deliveriesOf(bus.db, name)).map(({ state, attempts, log }) => [state, attempts, log]);
-const leased = (bus: Bus) => rows(bus.db, 'select id from lanes where lease_token is not null');
+const leased = (bus: Bus) => leasedLanes(bus.db);
 const delivered = (count: number) => Array.from({ length: count }, () => ['delivered', 1, null]);
 
 interface FoundTurn {
@@ -167,8 +167,7 @@ describe('a relay that lost the answer of the database', () => {
     await emitPayments(bus.db, 3, 3, { orderingKey: 'quick' });
     const held = gate();
     let losses = 0;
-    const isMoved = async () =>
-      (await rows(bus.db, 'select from lanes where home_id is not null')).length > 0 && losses === 1;
+    const isMoved = async () => losses === 1 && (await dueTimesOf(bus.db)).some(({ key }) => key !== '');
     // The shared lane is let go, and the slow key has one of its own.
     loseAnswers({
       after: (text, found) => {
@@ -209,11 +208,8 @@ describe('a relay that lost the answer of the database', () => {
     const failing = deliveries.find(({ state }) => state === 'failing')!;
     expect(failing.attempts).toBe(1);
     expect(failing.log).toHaveLength(1);
-    const [lane] = await rows<{ due: number }>(
-      bus.db,
-      'select (extract(epoch from due_at) * 1000)::float8 as due from lanes where home_id is not null',
-    );
-    expect(lane!.due).toBe(failing.nextAttemptAt);
+    const due = (await dueTimesOf(bus.db)).filter(({ key }) => key !== '');
+    expect(due.map(({ at }) => at)).toEqual([failing.nextAttemptAt]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
@@ -450,10 +446,7 @@ describe('a settlement that is repeated, because its answer was lost,', () => {
     expect((await turn(bus, attached, at)).lanes).toEqual([]);
     expect(await rows(bus.db, known)).toEqual(before);
     // An erasure has rewritten the log meanwhile, so that it records the wait once more.
-    await rows(
-      bus.db,
-      `update deliveries set attempt_log = replace(attempt_log::text, 'no answer', 'erased')::jsonb`,
-    );
+    await changeDeliveries(bus.db, `attempt_log = replace(attempt_log::text, 'no answer', 'erased')::jsonb`);
     expect(await turn(bus, attached, at, [outcome])).toMatchObject({ settled: { waited: 1 }, lanes: [] });
     expect((await turn(bus, attached, at)).lanes).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);

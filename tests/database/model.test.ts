@@ -11,6 +11,7 @@ import { scopeNamed } from '../model/scopes.ts';
 import { encode } from '../model/state.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { randomFrom } from '../support/random.ts';
+import { RECORDS } from '../support/records.ts';
 
 /** One of so many schedules; `npm run model -- --postgres` plays all. */
 const EVERY = 90;
@@ -90,8 +91,7 @@ describe('a real Postgres does what the model of the bus does', () => {
         await relay.turn([]);
       }
       const placed = await own.query<{ payment: number }>(`
-        select (payload ->> 'amountMinor')::int as payment from deliveries
-          join lanes on lanes.id = lane_id join events on events.id = event_id
+        select (payload ->> 'amountMinor')::int as payment from ${RECORDS} join events on events.id = event_id
         where subscriber = 'ledger' order by position`);
       await own.close();
       expect(placed.map(({ payment }) => payment)).toEqual([1, 2, 3]);

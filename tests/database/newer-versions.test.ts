@@ -8,7 +8,8 @@ import { sentenceOf } from '../../lib/console/incidents/sentence.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { START, deliveriesOf, drain, emitPayments, rows, statesOf } from '../support/bus.ts';
+import { START, drain, emitPayments, rows } from '../support/bus.ts';
+import { deliveriesOf, statesOf } from '../support/records.ts';
 import { SECRET } from '../support/receive.ts';
 
 const after = (ms: number) => new Date(START + ms);

@@ -16,16 +16,9 @@ import { connect } from '../../lib/platform/db/connect.ts';
 import type { Connection, Database } from '../../lib/platform/db/connect.ts';
 import { DAY, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import {
-  START,
-  contradictions,
-  deliveriesOf,
-  drain,
-  drainLive,
-  emitPayments,
-  gate,
-  rows,
-} from '../support/bus.ts';
+import { START, contradictions, drain, drainLive, emitPayments, gate, rows } from '../support/bus.ts';
+import { deliveriesOf, RECORDS, leasedLanes } from '../support/records.ts';
+import { lockLanes } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { refuse } from '../support/ledger.ts';
 import { randomFrom } from '../support/random.ts';
@@ -51,14 +44,7 @@ const ledger = (handle: (number: number, context: DeliveryContext) => unknown, t
 };
 
 /** The deliveries of a subscriber by their place, oldest first. */
-async function letters(bus: Bus, of = 'ledger'): Promise<{ id: string; state: string; replays: number }[]> {
-  return await rows(
-    bus.db,
-    `select lane_id || '-' || position as id, state::text, replays from deliveries join lanes on lanes.id = lane_id
-     where subscriber = $1 order by ordering_key, position`,
-    [of],
-  );
-}
+const letters = (bus: Bus, of = 'ledger') => deliveriesOf(bus.db, of);
 
 const statesOf = async (bus: Bus, of = 'ledger') => (await letters(bus, of)).map(({ state }) => state);
 
@@ -227,9 +213,7 @@ describe('a skip of a delivery whose key gets a lane of its own at that moment',
     await claiming.commit();
     await skipped;
     await operator.commit();
-    expect(
-      await rows(bus.db, 'select from lanes where lease_token is not null and due_at <= clock_timestamp()'),
-    ).toEqual([]);
+    expect((await leasedLanes(bus.db)).filter(({ until }) => until <= Date.now())).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 });
@@ -268,7 +252,7 @@ describe('two operators at once', () => {
     await drain(bus.db, [ledger(refuse), accounting]);
     // The second operator's statement has begun, and waits for the lane of accounting.
     const holder = await slowOperator(bus);
-    await holder.client.query(`select from lanes where subscriber = 'accounting' for update`);
+    await lockLanes(holder.client, `subscriber = 'accounting'`);
     const second = ask(bus, {}, other.db, START + 1);
     await waiting(bus, 1);
     expect(await ask(bus, { subscriber: 'ledger' }, bus.db, START + 2)).toMatchObject({ replayed: 2 });
@@ -304,7 +288,7 @@ describe('two operators at once', () => {
     expect(
       await rows(
         bus.db,
-        `select (select sum(replayed)::int from replays) as logged, (select sum(replays)::int from deliveries) as done`,
+        `select (select sum(replayed)::int from replays) as logged, (select sum(replays)::int from ${RECORDS}) as done`,
       ),
     ).toEqual([{ logged: 2, done: 2 }]);
     expect(await contradictions(bus.db)).toEqual([]);
@@ -461,11 +445,7 @@ class Witness {
 
 /** The history that the database kept of each of the ledger's deliveries: what handlers did. */
 async function kept(bus: Bus): Promise<Map<string, string[]>> {
-  const found = await rows<{ id: string; state: string; log: { outcome: string }[] | null }>(
-    bus.db,
-    `select lane_id || '-' || position as id, state::text, attempt_log as log
-     from deliveries join lanes on lanes.id = lane_id where subscriber = 'ledger'`,
-  );
+  const found = await deliveriesOf(bus.db, 'ledger');
   return new Map(
     found.map(({ id, state, log }) => {
       const attempts = (log ?? [])
@@ -600,7 +580,7 @@ describe(`${ROUNDS} rounds of everything at once`, () => {
         expect(
           await rows(
             bus.db,
-            `select (select sum(replayed)::int from replays) = (select sum(replays)::int from deliveries) as counted`,
+            `select (select sum(replayed)::int from replays) = (select sum(replays)::int from ${RECORDS}) as counted`,
           ),
           told,
         ).toEqual([{ counted: true }]);

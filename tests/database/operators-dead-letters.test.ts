@@ -25,6 +25,8 @@ import {
   emitAlone,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { RECORDS, deadLettersOf, deliveryIdsOf } from '../support/records.ts';
+import { changeDeliveries } from '../support/scenes.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 
 const iso = (ms: number) => new Date(ms).toISOString();
@@ -65,17 +67,6 @@ async function pages(
 
 const idsOf = (...found: readonly DeadLetterPage[]) =>
   found.flatMap(({ items }) => items.map(({ deliveryId }) => deliveryId));
-
-/** All dead letters, newest first, straight from the table. */
-async function truth(bus: Bus, condition = 'true'): Promise<string[]> {
-  const found = await rows<{ id: string }>(
-    bus.db,
-    `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id
-     where state = 'dead_lettered' and ${condition}
-     order by dead_lettered_at desc, lane_id desc, position desc`,
-  );
-  return found.map(({ id }) => id);
-}
 
 describe('the list of dead letters', () => {
   test('is newest first, each with its event, when and why it died, and how often it failed', async ({
@@ -135,7 +126,7 @@ describe('cursors', () => {
     'lead to every dead letter once, forwards and backwards: %j',
     async (filters, { bus }) => {
       for (let moment = 0; moment < 5; moment += 1) await died(bus, 4, START + moment * SECOND);
-      const all = await truth(bus);
+      const all = await deadLettersOf(bus.db);
       const forwards = await pages(bus, { ...filters, limit: 3 });
       expect(idsOf(...forwards)).toEqual(all);
       expect(forwards).toHaveLength(7);
@@ -154,11 +145,9 @@ describe('cursors', () => {
   test('tell dead letters of the same moment apart, in one lane and in several', async ({ bus }) => {
     for (const orderingKey of ['', 'venue 1', 'venue 2']) await emitPayments(bus.db, 1, 5, { orderingKey });
     await drain(bus.db, [refusing()]);
-    await rows(
-      bus.db,
-      `update deliveries set dead_lettered_at = '2031-05-04 10:00:00.123456Z' where dead_lettered_at is not null`,
-    );
-    const all = await truth(bus);
+    const atOnce = `dead_lettered_at = '2031-05-04 10:00:00.123456Z'`;
+    await changeDeliveries(bus.db, atOnce, 'dead_lettered_at is not null');
+    const all = await deadLettersOf(bus.db);
     expect(all).toHaveLength(15);
     const forwards = await pages(bus, { limit: 4 });
     expect(idsOf(...forwards)).toEqual(all);
@@ -169,7 +158,7 @@ describe('cursors', () => {
 
   test('skip and repeat nothing while others die, and lead back to the new ones', async ({ bus }) => {
     await died(bus, 6);
-    const before = await truth(bus);
+    const before = await deadLettersOf(bus.db);
     const first = await list(bus, { limit: 2 });
     await died(bus, 3, START + MINUTE);
     const second = await list(bus, { limit: 2, cursor: first.nextCursor! });
@@ -178,12 +167,12 @@ describe('cursors', () => {
     expect(idsOf(first, second, third)).toEqual(before);
     expect(third.nextCursor).toBeNull();
     const backwards = await pages(bus, { limit: 2, cursor: third.previousCursor! }, 'previousCursor');
-    expect(idsOf(...backwards.toReversed(), third)).toEqual(await truth(bus));
+    expect(idsOf(...backwards.toReversed(), third)).toEqual(await deadLettersOf(bus.db));
   });
 
   test('work when the dead letter that a page ended with has been replayed', async ({ bus }) => {
     await died(bus, 5);
-    const all = await truth(bus);
+    const all = await deadLettersOf(bus.db);
     const first = await list(bus, { limit: 2 });
     const ended = first.items.at(-1)!.deliveryId;
     await replay(bus.db, { deliveryIds: [ended] }, 'kari', new Date(START + MINUTE));
@@ -272,7 +261,7 @@ describe('filters', () => {
     [{ q: '00000000-0000-7000-8000-000000000000' }, 'false', 0],
     [{ q: '999999999999999999-1' }, 'false', 0],
   ])('%j', async ([asked, condition, count], { bus }) => {
-    const expected = await truth(bus, condition);
+    const expected = await deadLettersOf(bus.db, condition);
     expect(expected).toHaveLength(count);
     const page = await list(bus, asked);
     expect(idsOf(page)).toEqual(expected);
@@ -470,10 +459,7 @@ describe('one dead letter', () => {
       }),
     ]);
     await drain(bus.db, [ledger(down)], { now: START + 30 * SECOND });
-    const [{ id: deliveryId } = { id: '' }] = await rows<{ id: string }>(
-      bus.db,
-      `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id where subscriber = 'ledger'`,
-    );
+    const [deliveryId = ''] = await deliveryIdsOf(bus.db);
     const at = (seconds: number) => new Date(START + seconds * SECOND);
     await retryNow(bus.db, { deliveryId, by, reason: 'it is mended', now: at(40) });
     await drain(bus.db, [ledger(down, { maxAttempts: 2 })], { now: START + 41 * SECOND });
@@ -527,10 +513,7 @@ describe('one dead letter', () => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [ledger(down)]);
     await drain(bus.db, [ledger(down)], { now: START + MINUTE });
-    const [row] = await rows<{ id: string }>(
-      bus.db,
-      `select lane_id || '-' || position as id from deliveries where attempts > 0`,
-    );
+    const [row] = await rows<{ id: string }>(bus.db, `select id from ${RECORDS} where attempts > 0`);
     const letter = (await readDeadLetter(bus.db, row!.id))!;
     expect(letter).toMatchObject({
       state: 'failing',

@@ -9,6 +9,7 @@ import type { EventView } from '../../lib/console/event/view.ts';
 import { DAY } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { drain, payloadOf, rows, START, storeBacklog, emitAlone } from '../support/bus.ts';
+import { deleteMarker } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { card, cardSucceeded, webhookOf } from '../support/payments.ts';
 
@@ -72,7 +73,7 @@ describe('the causes of an event', () => {
     const second = await emitted(bus, { causationId: first });
     const third = await emitted(bus, { causationId: second });
     expect(idsOf((await read(bus, third)).causes)).toEqual([first, second]);
-    await rows(bus.db, 'delete from awaiting_fan_out where event_id = $1::uuid', [first]);
+    await deleteMarker(bus.db, first);
     await rows(bus.db, 'delete from events where id = $1::uuid', [first]);
     expect((await read(bus, third)).causes).toMatchObject([
       { eventId: first, isKept: false, topic: null, createdAt: null },

@@ -15,8 +15,6 @@ import { readOverview } from '../../lib/console/overview/read.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import {
-  deliveriesOf,
-  deliveryIdsOf,
   drain,
   emitPayments,
   gate,
@@ -29,6 +27,8 @@ import {
   storeBacklog,
   emitAlone,
 } from '../support/bus.ts';
+import { deliveriesOf, deliveryIdsOf, dueTimesOf } from '../support/records.ts';
+import { holdLanes } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 import { openRelease } from '../support/releases.ts';
@@ -262,9 +262,8 @@ describe('a delivery behind another', () => {
     expect(await why(bus, b2)).toMatchObject({ behind: { eventId: b1, count: 1, code: 'due' } });
     // Key a is in trouble: it leaves the shared lane.
     await drain(bus.db, [ledger((number) => number === 1 && fail())]);
-    expect(
-      await rows(bus.db, `select from lanes where held_key = 'a' and subscriber = 'ledger'`),
-    ).toHaveLength(1);
+    const apart = await dueTimesOf(bus.db, 'ledger');
+    expect(apart.filter(({ key }) => key === 'a')).toHaveLength(1);
     expect(await why(bus, a1)).toMatchObject({ code: 'backoff', behind: null });
     expect(await why(bus, a2)).toMatchObject({
       code: 'behind',
@@ -357,10 +356,7 @@ describe('the first delivery of a lane', () => {
   test('is due again when the lease of a relay has run out', async ({ bus }) => {
     const [eventId] = await emitPayments(bus.db, 1, 1);
     await drain(bus.db, []);
-    await rows(
-      bus.db,
-      `update lanes set lease_token = gen_random_uuid(), due_at = to_timestamp(${START / 1000}) - interval '1 second'`,
-    );
+    await holdLanes(bus.db, { until: new Date(START - SECOND) });
     expect(await why(bus, eventId!)).toMatchObject({ code: 'due' });
   });
 

@@ -1,7 +1,9 @@
 import { describe, expect } from 'vitest';
 
 import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { MINUTE } from '../../lib/platform/time.ts';
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { changeDeliveries, freeLanes, holdLanes, renameLanes } from '../support/scenes.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 import { BROWSER, HOME, test } from '../support/operator-test.ts';
 import type { Operators, Sent } from '../support/operator-test.ts';
@@ -126,9 +128,9 @@ describe('after a retry, the page', () => {
   test('says after a minute that it no longer asks every second', async ({ bus, operators }) => {
     const [first] = await operators.held(1);
     const page = await act(operators, `/deliveries/${first}/retry`);
-    await rows(
+    await changeDeliveries(
       bus.db,
-      `update deliveries set attempt_log = jsonb_set(attempt_log, '{-1,at}', to_jsonb(clock_timestamp() - interval '61 seconds'))`,
+      `attempt_log = jsonb_set(attempt_log, '{-1,at}', to_jsonb(clock_timestamp() - interval '61 seconds'))`,
     );
     expect(await region(operators, page)).toEqual({
       says: 'Retried payment.captured to ledger: on its way … After a minute, this page no longer asks every second.',
@@ -212,14 +214,13 @@ describe('after a pause or its end, the page', () => {
     operators,
   }) => {
     await operators.held(1);
-    const leased = `update lanes set lease_token = gen_random_uuid(), due_at = clock_timestamp() + interval '1 minute'`;
-    await rows(bus.db, leased);
+    await holdLanes(bus.db, { until: new Date(Date.now() + MINUTE) });
     const paused = await act(operators, '/subscribers/ledger/pause', { reason: 'maintenance' });
     expect(await region(operators, paused)).toEqual({
       says: expect.stringMatching(/\. A relay is still delivering to it and stops within seconds\.$/),
       ...FOLLOWED,
     });
-    await rows(bus.db, 'update lanes set lease_token = null');
+    await freeLanes(bus.db);
     expect(await region(operators, paused)).toMatchObject(SETTLED);
   });
 });
@@ -273,11 +274,8 @@ describe('after what is settled at once, the page', () => {
 
   test('says that a subscriber is retired', async ({ bus, operators }) => {
     await operators.died(1);
-    await rows(
-      bus.db,
-      `with lane as (update lanes set subscriber = 'postcards' where subscriber = 'ledger'), known as (update error_groups set subscriber = 'postcards')
-       update backlog set subscriber = 'postcards' where subscriber = 'ledger'`,
-    );
+    await renameLanes(bus.db, 'ledger', 'postcards');
+    await rows(bus.db, `update error_groups set subscriber = 'postcards'`);
     const retired = await act(operators, '/subscribers/postcards/retire', {
       reason: 'postcards are history',
     });

@@ -5,7 +5,8 @@ import { examine } from '../../lib/console/doctor/read.ts';
 import { readMetrics } from '../../lib/console/metrics/read.ts';
 import { readOverview } from '../../lib/console/overview/read.ts';
 import { HOUR } from '../../lib/platform/time.ts';
-import { deliveryIdsOf, drainLive, emitPayments, rows, statesOf } from '../support/bus.ts';
+import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { deliveryIdsOf, statesOf, RECORDS, haltsOf } from '../support/records.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 import { test as operatorTest, BROWSER } from '../support/operator-test.ts';
@@ -41,7 +42,7 @@ describe('an ordering key that hides or controls', () => {
       await drainLive(bus.db, [ledger((number) => number === 6 && fail(), HALT)]);
       const [{ eventId }] = (await rows<{ eventId: string }>(
         bus.db,
-        'select event_id::text as "eventId" from deliveries order by position limit 1',
+        `select event_id::text as "eventId" from ${RECORDS} order by position limit 1`,
       )) as [{ eventId: string }];
       const happening = (await incidents(operators)).map(
         ({ incidentId }) => `/incidents/${String(incidentId)}`,
@@ -166,7 +167,7 @@ describe('a lane that a dead letter halts', () => {
       await drainLive(bus.db, [ledger(() => refuse(), HALT)]);
       await operators.ask('/replay', { json: { deliveryIds: [(await deliveryIdsOf(bus.db))[index]] } });
       await drainLive(bus.db, [ledger(undefined, HALT)]);
-      expect(await rows(bus.db, 'select from halts')).toHaveLength(1);
+      expect(await haltsOf(bus.db)).toHaveLength(1);
       const { json } = await operators.ask('/subscribers');
       expect(json['items']).toContainEqual(
         expect.objectContaining({ subscriber: 'ledger', state: 'failing' }),
@@ -178,15 +179,12 @@ describe('a lane that a dead letter halts', () => {
     for (let number = 1; number <= 51; number += 1)
       await emitPayments(bus.db, number, number, { orderingKey: `${number}` });
     await drainLive(bus.db, [ledger(() => refuse(), HALT)]);
-    const [first] = await rows<{ id: string }>(
-      bus.db,
-      `select lane_id || '-' || position as id from halts order by halted_at desc, lane_id desc, position desc`,
-    );
-    const others = (await deliveryIdsOf(bus.db)).filter((id) => id !== first!.id);
+    const [first] = await haltsOf(bus.db);
+    const others = (await deliveryIdsOf(bus.db)).filter((id) => id !== first);
     await operators.ask('/replay', { json: { deliveryIds: others } });
     await drainLive(bus.db, [ledger(undefined, HALT)]);
-    expect(await rows(bus.db, 'select from halts')).toHaveLength(1);
-    expect((await operators.ask(TOPIC)).json).toMatchObject({ haltedLanes: [{ deliveryId: first!.id }] });
+    expect(await haltsOf(bus.db)).toHaveLength(1);
+    expect((await operators.ask(TOPIC)).json).toMatchObject({ haltedLanes: [{ deliveryId: first }] });
   });
 
   test('is metered apart from lanes that wait for a retry, and ages the backlog', async ({

@@ -4,6 +4,7 @@ import { describe, expect } from 'vitest';
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import { WATCH_LOCK } from '../../lib/bus/deliveries/locks.ts';
 import { drainLive, emitPayments, numbers, rows } from '../support/bus.ts';
+import { renameLanes } from '../support/scenes.ts';
 import { ledger } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
@@ -285,8 +286,7 @@ describe('an incident', () => {
     const page = await shown(operators, `/incidents/${id}`);
     expect(page).toContain('Attach 1 lane blocked. ledger is not attached to payment.captured');
     expect(page).not.toContain('Retry 1 lane');
-    await rows(bus.db, "update lanes set subscriber = 'postcards' where subscriber = 'ledger'");
-    await rows(bus.db, "update backlog set subscriber = 'postcards' where subscriber = 'ledger'");
+    await renameLanes(bus.db, 'ledger', 'postcards');
     await rows(bus.db, "update incidents set subscriber = 'postcards' where subscriber = 'ledger'");
     const settle = 'Rename or retire';
     for (const path of [`/incidents/${id}`, `/dead-letters/${first}`, '/topics/payment.captured']) {

@@ -6,20 +6,11 @@ import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
 import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
-import { MINUTE, SECOND } from '../../lib/platform/time.ts';
+import { HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import {
-  contradictions,
-  deliveriesOf,
-  deliveryIdsOf,
-  drain,
-  emitPayments,
-  payloadOf,
-  rows,
-  START,
-  statesOf,
-  emitAlone,
-} from '../support/bus.ts';
+import { contradictions, drain, emitPayments, payloadOf, rows, START, emitAlone } from '../support/bus.ts';
+import { deliveriesOf, deliveryIdsOf, statesOf } from '../support/records.ts';
+import { holdLanes } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, ledger } from '../support/ledger.ts';
 
@@ -197,10 +188,7 @@ describe('an early retry and a skip refuse', () => {
   test('a delivery that a relay has claimed, even one that died with it', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, []);
-    await rows(
-      bus.db,
-      `update lanes set lease_token = gen_random_uuid(), due_at = now() - interval '1 hour' where subscriber = 'ledger'`,
-    );
+    await holdLanes(bus.db, { subscriber: 'ledger', until: new Date(Date.now() - HOUR) });
     const [first] = await deliveryIdsOf(bus.db);
     expect(await both(bus, first!)).toEqual(['under_way', 'under_way']);
   });

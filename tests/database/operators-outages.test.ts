@@ -17,17 +17,8 @@ import { readMetrics } from '../../lib/console/metrics/read.ts';
 import { readOverview } from '../../lib/console/overview/read.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
-import {
-  START,
-  deliveriesOf,
-  deliveryIdsOf,
-  drain,
-  drainLive,
-  emitPayments,
-  numbers,
-  rows,
-  statesOf,
-} from '../support/bus.ts';
+import { START, drain, drainLive, emitPayments, numbers, rows } from '../support/bus.ts';
+import { deliveriesOf, deliveryIdsOf, statesOf } from '../support/records.ts';
 import type { Bus } from '../support/bus.ts';
 import { ledger, refuse } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';

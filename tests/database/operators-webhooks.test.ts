@@ -13,6 +13,7 @@ import type { Config } from '../../lib/platform/config.ts';
 import type { RefusalReason } from '../../lib/platform/schemes/scheme.ts';
 import { DAY, HOUR } from '../../lib/platform/time.ts';
 import { drainLive, fanOut, numbers, openTransaction, payloadOf, rows } from '../support/bus.ts';
+import { forgetEvents } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
 import { CANARY, secretsOf, sign } from '../support/webhook-senders.ts';
@@ -175,7 +176,7 @@ describe('the receipts of webhooks', () => {
     expect((await list(bus, { id: 'evt_1' })).receipts.items).toMatchObject([
       { providerEventId: 'evt_1', state: 'delivered', eventId: expect.any(String) },
     ]);
-    await rows(bus.db, 'truncate events, deliveries');
+    await forgetEvents(bus.db);
     expect((await list(bus, { id: 'evt_1' })).receipts.items).toMatchObject([
       { providerEventId: 'evt_1', state: null, eventId: null },
     ]);

@@ -32,6 +32,7 @@ import {
   emitAlone,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { RECORDS, deliveriesOf } from '../support/records.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 import { randomFrom } from '../support/random.ts';
 
@@ -68,7 +69,7 @@ async function truth(bus: Bus): Promise<Map<string, States>> {
     bus.db,
     `with waiting as (
        select events.topic, count(*) as events from events
-       where id not in (select event_id from deliveries) group by 1
+       where id not in (select event_id from ${RECORDS}) group by 1
      ),
      known as (
        select topic, jsonb_array_elements_text(subscribers) as subscriber
@@ -83,8 +84,7 @@ async function truth(bus: Bus): Promise<Map<string, States>> {
        (count(*) filter (where state = 'pending') + coalesce(max(waiting.events), 0))::int,
        count(*) filter (where state = 'failing')::int, count(*) filter (where state = 'dead_lettered')::int
      from known left join waiting using (topic)
-       left join lanes on lanes.topic = known.topic and lanes.subscriber = known.subscriber
-       left join deliveries on lane_id = lanes.id
+       left join ${RECORDS} on record.topic = known.topic and record.subscriber = known.subscriber
      group by 1`,
     [JSON.stringify(Object.entries(catalog).map(([topic, { subscribers }]) => ({ topic, subscribers })))],
   );
@@ -98,7 +98,7 @@ async function flow(bus: Bus) {
     attempts: number;
     replays: number;
     log: { outcome: string; attempt: number }[] | null;
-  }>(bus.db, 'select state::text, attempts, replays, attempt_log as log from deliveries');
+  }>(bus.db, `select state::text, attempts, replays, attempt_log as log from ${RECORDS}`);
   let [delivered, firstAttempt, deadLettered] = [0, 0, 0];
   const ofReplays = { delivered: 0, deadLettered: 0 };
   for (const { state, attempts, replays, log } of found) {
@@ -162,10 +162,7 @@ describe('every number of the overview agrees with counting row by row', () => {
   }
 
   async function anyDelivery(bus: Bus, random: () => number): Promise<string> {
-    const found = await rows<{ id: string }>(
-      bus.db,
-      `select lane_id || '-' || position as id from deliveries where state <> 'delivered' order by 1`,
-    );
+    const found = (await deliveriesOf(bus.db)).filter(({ state }) => state !== 'delivered');
     return found[Math.floor(random() * found.length)]?.id ?? '1-1';
   }
 

@@ -19,6 +19,7 @@ import {
   rows,
   storeBacklog,
 } from '../support/bus.ts';
+import { RECORDS, awaitingPlace, countDeliveries } from '../support/records.ts';
 
 describe('the relay, when transactions overlap and commit out of order (rule 3),', () => {
   test('delivers nothing of a topic before the earlier transaction ends, and goes on delivering another topic', async ({
@@ -266,7 +267,7 @@ describe('a turn and a settlement outside of READ COMMITTED', () => {
         await client.query('rollback to savepoint before');
       }
       await rollback();
-      expect(await rows(bus.db, 'select from awaiting_fan_out')).toHaveLength(1);
+      expect(await awaitingPlace(bus.db)).toHaveLength(1);
     },
   );
 });
@@ -357,7 +358,7 @@ describe('a producer that emits with a dedupe key that was used before', () => {
       await emit(tx, 'payment.failed', payloadOf('payment.failed', { reason: 'a' }));
     });
     const relaying = drain(bus.db, [ledger(), audit]);
-    await expect.poll(() => rows(bus.db, "select from deliveries where state = 'delivered'")).toHaveLength(2);
+    await expect.poll(() => countDeliveries(bus.db, `state = 'delivered'`)).toBe(2);
     await open.commit();
     await relaying;
     expect(handed).toEqual([1]);
@@ -376,7 +377,7 @@ describe('a producer that emits with a dedupe key that was used before', () => {
       .poll(() =>
         rows(
           bus.db,
-          `select 1 from deliveries where state = 'delivered' union all
+          `select 1 from ${RECORDS} where state = 'delivered' union all
            select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
         ),
       )

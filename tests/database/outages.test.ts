@@ -14,15 +14,14 @@ import { test } from '../support/bus-test.ts';
 import {
   START,
   contradictions,
-  deliveriesOf,
   drain,
   emitPayments,
   numbers,
   payment,
   payloadOf,
   rows,
-  statesOf,
 } from '../support/bus.ts';
+import { deliveriesOf, statesOf } from '../support/records.ts';
 import { randomFrom } from '../support/random.ts';
 
 // Watched, and run as it is.

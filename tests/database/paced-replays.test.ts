@@ -14,6 +14,8 @@ import { HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { contradictions, drain, drainLive, emitPayments, numbers, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { RECORDS, countDeliveries, deliveryIdsOf } from '../support/records.ts';
+import { deleteDeliveries, lockLanes } from '../support/scenes.ts';
 import { PATIENTLY } from '../support/patience.ts';
 
 /** Ahead of the database's clock, so that what died is within the window. */
@@ -33,13 +35,7 @@ const paced = (bus: Bus, perMinute: number, request: Partial<ReplayRequest> = {}
     after(0),
   );
 
-const putBack = async (bus: Bus) => {
-  const [row] = await rows<{ count: number }>(
-    bus.db,
-    `select count(*)::int as count from deliveries where state = 'pending' and replays = 1`,
-  );
-  return row!.count;
-};
+const putBack = (bus: Bus) => countDeliveries(bus.db, `state = 'pending' and replays = 1`);
 
 /** The backends that wait for a row. Not asked in a transaction, which would see the first answer again and again. */
 async function waiting({ db }: Bus): Promise<number[]> {
@@ -104,7 +100,7 @@ describe('a paced replay (rule 15)', () => {
     const holder = new pg.Client(bus.url);
     await holder.connect();
     await holder.query('begin');
-    await holder.query('select from lanes for update');
+    await lockLanes(holder);
     const dead = stepReplay(dying.db, { attached: [], now: after(5 * SECOND) }).then(
       () => null,
       (error: Error) => error,
@@ -125,7 +121,7 @@ describe('a paced replay (rule 15)', () => {
     ]);
     const counted = await rows(
       bus.db,
-      `select replays, count(*)::int as count from deliveries join lanes on id = lane_id
+      `select replays, count(*)::int as count from ${RECORDS}
        where subscriber = 'ledger' group by replays`,
     );
     expect(counted).toEqual([{ replays: 1, count: 600 }]);
@@ -168,16 +164,11 @@ describe('a paced replay (rule 15)', () => {
     ledger,
   }) => {
     const { replayId } = await paced(bus, 600);
-    const ids = await rows<{ id: string }>(
-      bus.db,
-      `select lane_id || '-' || position as id from deliveries where state = 'dead_lettered' order by position`,
-    );
-    await replay(bus.db, { deliveryIds: ids.slice(0, 20).map(({ id }) => id) }, 'ola');
+    const ids = await deliveryIdsOf(bus.db, 'ledger', 'dead_lettered');
+    await replay(bus.db, { deliveryIds: ids.slice(0, 20) }, 'ola');
     // Half of them die again before their turn comes.
     await deliver(bus, [ledger((payment) => (payment % 2 ? refuse() : undefined))]);
-    await rows(bus.db, `delete from deliveries where (lane_id || '-' || position) = any ($1::text[])`, [
-      ids.slice(20, 30).map(({ id }) => id),
-    ]);
+    await deleteDeliveries(bus.db, 'id = any ($1::text[])', [ids.slice(20, 30)]);
     for (let second = 1; second < 20; second += 1) await advance(bus, second * SECOND);
     expect(await readReplay(bus.db, replayId)).toMatchObject({ pace: { passedOver: 30 } });
     await dismiss(
@@ -273,7 +264,7 @@ describe('a paced replay (rule 15)', () => {
     await advance(bus, SECOND);
     const found = await rows<{ subscriber: string; count: number }>(
       bus.db,
-      `select subscriber, count(*)::int as count from deliveries join lanes on lanes.id = lane_id
+      `select subscriber, count(*)::int as count from ${RECORDS}
        where replays = 1 group by subscriber order by subscriber`,
     );
     expect(found).toEqual([

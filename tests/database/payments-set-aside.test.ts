@@ -17,7 +17,8 @@ import { readConfig } from '../../lib/platform/config.ts';
 import type { Database, Transaction } from '../../lib/platform/db/connect.ts';
 import { HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { contradictions, deliveriesOf, gate, rows } from '../support/bus.ts';
+import { contradictions, gate, rows } from '../support/bus.ts';
+import { deliveriesOf } from '../support/records.ts';
 import type { Bus } from '../support/bus.ts';
 import {
   card,

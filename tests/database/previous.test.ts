@@ -8,15 +8,8 @@ import { attach, attachBatches } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber, BusEvent, PreviousEvent } from '../../lib/bus/subscribers/subscriber.ts';
 import { MINUTE } from '../../lib/platform/time.ts';
 import { test as busTest } from '../support/bus-test.ts';
-import {
-  START,
-  contradictions,
-  deliveriesOf,
-  drain,
-  emitPayments,
-  rows,
-  storeBacklog,
-} from '../support/bus.ts';
+import { START, contradictions, drain, emitPayments, rows, storeBacklog } from '../support/bus.ts';
+import { deliveriesOf } from '../support/records.ts';
 import { explainAll, watch } from '../support/plans.ts';
 
 /** What handlers learnt of the event before, as `number ← number`. */

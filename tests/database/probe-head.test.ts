@@ -10,16 +10,9 @@ import { connect } from '../../lib/platform/db/connect.ts';
 import type { Connection, Database } from '../../lib/platform/db/connect.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import {
-  START,
-  contradictions,
-  deliveriesOf,
-  deliveryIdsOf,
-  drain,
-  emitPayments,
-  gate,
-  rows,
-} from '../support/bus.ts';
+import { START, contradictions, drain, emitPayments, gate, rows } from '../support/bus.ts';
+import { deliveriesOf, deliveryIdsOf } from '../support/records.ts';
+import { holdLanes } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 
@@ -237,12 +230,7 @@ describe('on two connections', () => {
   test('a relay that dies in the attempt makes it cost nothing either', async ({ bus }) => {
     const first = await held(bus);
     await probe(bus.db, first);
-    await rows(
-      bus.db,
-      `update lanes set lease_token = gen_random_uuid(), leased_until = to_timestamp($1::float8 / 1000), due_at = to_timestamp($1::float8 / 1000)
-       where subscriber = 'ledger'`,
-      [PROBED_AT + SECOND],
-    );
+    await holdLanes(bus.db, { subscriber: 'ledger', until: new Date(PROBED_AT + SECOND) });
     await drain(bus.db, [ledger(fail)], { now: PROBED_AT + 2 * SECOND });
     const [delivery] = await deliveriesOf(bus.db, 'ledger');
     expect(delivery).toMatchObject({ attempts: 1, nextAttemptAt: START + MINUTE });

@@ -6,11 +6,11 @@ import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
 import { pruneAll } from '../../lib/components/prune.ts';
 import { examine } from '../../lib/console/doctor/read.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
 import { DAY, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import {
   contradictions,
-  deliveriesOf,
   drain,
   drainLive,
   dyingAfter,
@@ -20,6 +20,8 @@ import {
   cancelAlone,
   emitAlone,
 } from '../support/bus.ts';
+import { deliveriesOf, countDeliveries, RECORDS } from '../support/records.ts';
+import { changeDeliveries, deleteDeliveries, deleteMarker } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 
 const names = ['bookings', 'ledger', 'notifications', 'accounting'] as const;
@@ -45,7 +47,7 @@ describe('pruning', () => {
     expect(await left(bus)).toEqual(ids);
     expect(await pruneIn(bus, 30.1)).toEqual({ events: 3, deliveries: 12 });
     expect(await left(bus)).toEqual([]);
-    expect(await rows(bus.db, 'select from deliveries')).toEqual([]);
+    expect(await countDeliveries(bus.db)).toBe(0);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
@@ -350,6 +352,8 @@ describe('the doctor', () => {
     await emitPayments(bus.db, 5, 6);
   });
 
+  const NEWEST_EVENT = `(select event_id from ${RECORDS} order by position desc limit 1)`;
+
   const found = async (bus: Bus) => (await examine(bus.db)).findings.map(({ promise }) => promise);
 
   test('finds nothing wrong with a sound bus', async ({ bus }) => {
@@ -360,46 +364,61 @@ describe('the doctor', () => {
   });
 
   test.for([
-    ['an event that lost its place in the queue', 'delete from awaiting_fan_out', /waits for fan-out/],
+    ['an event that lost its place in the queue', deleteMarker, /waits for fan-out/],
     [
       'a delivery that is missing',
-      'delete from deliveries where (lane_id, position) in (select lane_id, position from deliveries limit 1)',
+      (db: Database) => deleteDeliveries(db, `id = (select id from ${RECORDS} limit 1)`),
       /a delivery for each subscriber it was emitted for/,
     ],
     [
       'a delivery without its event',
-      'delete from events where id in (select event_id from deliveries order by position desc limit 1)',
+      (db: Database) => rows(db, `delete from events where id = ${NEWEST_EVENT}`),
       /has its event/,
     ],
     [
       'a counter that is not so',
-      'update events set open = open + 1 where id in (select event_id from deliveries limit 1)',
+      (db: Database) => rows(db, `update events set open = open + 1 where id = ${NEWEST_EVENT}`),
       /state and counters/,
     ],
     [
       'two events that changed places',
-      `update deliveries set event_id = case position when (select min(position) from deliveries)
-         then (select event_id from deliveries order by position desc limit 1) else event_id end`,
+      (db: Database) =>
+        changeDeliveries(
+          db,
+          `event_id = ${NEWEST_EVENT}`,
+          `position = (select min(position) from ${RECORDS})`,
+        ),
       /order of creation/,
     ],
     [
       'a delivery that was begun too early',
-      `update deliveries set attempted_at = attempted_at - interval '1 hour'
-       where position = (select max(position) from deliveries)`,
+      (db: Database) =>
+        changeDeliveries(
+          db,
+          `attempted_at = attempted_at - interval '1 hour'`,
+          `position = (select max(position) from ${RECORDS})`,
+        ),
       /before the deliveries ahead in its lane ended/,
     ],
     [
       'a lane that sleeps on a delivery',
-      `with open as (
-         update deliveries set state = 'pending', delivered_at = null
-         where (lane_id, position) in (select lane_id, position from deliveries order by position desc limit 1)
-         returning event_id
-       ) update events set open = open + 1 where id in (select event_id from open)`,
+      async (db: Database) => {
+        await rows(db, `update events set open = open + 1 where id = ${NEWEST_EVENT}`);
+        await changeDeliveries(
+          db,
+          `state = 'pending', delivered_at = null`,
+          `id = (select id from ${RECORDS} order by position desc limit 1)`,
+        );
+      },
       /skipped an unfinished delivery/,
     ],
-    ['a count that is not so', 'update backlog set pending = pending + 1', /operator counts are exact/],
+    [
+      'a count that is not so',
+      (db: Database) => rows(db, 'update backlog set pending = pending + 1'),
+      /operator counts are exact/,
+    ],
   ] as const)('finds %s', async ([, damage, promise], { bus }) => {
-    await rows(bus.db, damage);
+    await damage(bus.db);
     expect((await found(bus)).join('\n')).toMatch(promise);
   });
 });

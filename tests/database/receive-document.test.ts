@@ -10,7 +10,8 @@ import { describe, expect, inject } from 'vitest';
 
 import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
 import { test as busTest } from '../support/bus-test.ts';
-import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { drainLive, emitPayments } from '../support/bus.ts';
+import { undeliver } from '../support/scenes.ts';
 import { createEmptyDatabase, freePort } from '../support/postgres.ts';
 import { SECRET } from '../support/receive.ts';
 
@@ -72,11 +73,7 @@ describe('the receivers of docs/elsewhere.md', () => {
         const ledger = remoteSubscriber({ name: 'ledger', url, secret: SECRET, isBatch: true, topics });
         expect(await drainLive(bus.db, [ledger])).toMatchObject({ delivered: 20, failed: 0 });
         // As if the answers had been lost.
-        await rows(
-          bus.db,
-          "update deliveries set state = 'pending', delivered_at = null, attempts = 0 where lane_id in (select id from lanes where subscriber = 'ledger')",
-        );
-        await rows(bus.db, "update lanes set head = 0, due_at = now() where subscriber = 'ledger'");
+        await undeliver(bus.db, `subscriber = 'ledger'`, new Date());
         expect(await drainLive(bus.db, [ledger])).toMatchObject({ delivered: 20, failed: 0 });
         const { rows: entries } = await own.pool.query<{ amount_minor: number }>(
           'select amount_minor from entries',

@@ -14,15 +14,9 @@ import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.
 import { DAY, HOUR, MINUTE } from '../../lib/platform/time.ts';
 import { storedWithoutLedger } from '../support/backfills.ts';
 import { test as busTest } from '../support/bus-test.ts';
-import {
-  START,
-  contradictions,
-  deliveryIdsOf,
-  drain,
-  drainLive,
-  emitPayments,
-  rows,
-} from '../support/bus.ts';
+import { START, contradictions, drain, drainLive, emitPayments } from '../support/bus.ts';
+import { deliveryIdsOf } from '../support/records.ts';
+import { relist } from '../support/scenes.ts';
 import { createEmptyDatabase } from '../support/postgres.ts';
 import { listen, SECRET } from '../support/receive.ts';
 
@@ -347,11 +341,7 @@ describe('the order before an event', () => {
     elsewhere,
   }) => {
     const ids = await emitPayments(bus.db, 1, 4);
-    await rows(bus.db, `update events set subscribers = array_replace(subscribers, 'ledger', 'books')`);
-    await rows(
-      bus.db,
-      `update awaiting_fan_out set subscribers = array_replace(subscribers, 'ledger', 'books')`,
-    );
+    await relist(bus.db, `array_replace(subscribers, 'ledger', 'books')`);
     const handled: number[] = [];
     const take = (event: unknown) => {
       const { amountMinor } = (event as { payload: { amountMinor: number } }).payload;

@@ -9,6 +9,8 @@ import type { AttachedSubscriber, SubscriberOptions } from '../../lib/bus/subscr
 import { previewReplay } from '../../lib/console/replays/preview.ts';
 import { test } from '../support/bus-test.ts';
 import { contradictions, drainLive, emitPayments, rows } from '../support/bus.ts';
+import { RECORDS, deliveryIdsOf } from '../support/records.ts';
+import { changeDeliveries } from '../support/scenes.ts';
 
 type Refusing = SubscriberOptions & { readonly isTaking?: boolean };
 
@@ -29,16 +31,6 @@ const refused = () => {
   throw new PermanentError('refused');
 };
 
-const idsOf = async (bus: { db: Parameters<typeof rows>[0] }, subscriberName: string) =>
-  (
-    await rows<{ id: string }>(
-      bus.db,
-      `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id
-       where subscriber = $1 order by position`,
-      [subscriberName],
-    )
-  ).map(({ id }) => id);
-
 describe('a handler that refuses replays (rule 15)', () => {
   /** Every way to choose the deliveries of a topic; the error group is read first. */
   const WAYS: readonly [name: string, request: Partial<ReplayRequest>][] = [
@@ -56,7 +48,7 @@ describe('a handler that refuses replays (rule 15)', () => {
       const handed: number[] = [];
       const attached = [ledger(refused), mailer(handed, { isTaking: false })];
       await drainLive(bus.db, attached);
-      const mails = await idsOf(bus, 'notifications');
+      const mails = await deliveryIdsOf(bus.db, 'notifications');
       const [group] = await rows<{ key: string }>(
         bus.db,
         `select key from error_groups where subscriber = 'notifications'`,
@@ -80,13 +72,16 @@ describe('a handler that refuses replays (rule 15)', () => {
       expect(await rows(bus.db, 'select from replays')).toHaveLength(alone ? 0 : 1);
       await drainLive(bus.db, [ledger(), mailer(handed)]);
       expect(handed).toEqual([]);
-      const both = { deliveryIds: [...mails, ...(await idsOf(bus, 'ledger'))], include: 'all' as const };
+      const both = {
+        deliveryIds: [...mails, ...(await deliveryIdsOf(bus.db, 'ledger'))],
+        include: 'all' as const,
+      };
       expect(await replay(bus.db, both, 'kari', undefined, attached)).toMatchObject({
         matched: 3,
         replayed: 3,
       });
       expect(
-        await rows(bus.db, `select distinct replays from deliveries where error_group is not null`),
+        await rows(bus.db, `select distinct replays from ${RECORDS} where error_group is not null`),
       ).toEqual([{ replays: 0 }]);
       expect(await contradictions(bus.db)).toEqual([]);
     },
@@ -99,10 +94,10 @@ describe('a handler that refuses replays (rule 15)', () => {
     await drainLive(bus.db, attached);
     await rows(
       bus.db,
-      `with gone as (update error_groups set dead_lettered = 0), event as (update events set dead_lettered = 0)
-       update deliveries set dismissed_at = now(), dead_lettered_at = null, error_group = null
-       where state = 'dead_lettered'`,
+      `with gone as (update error_groups set dead_lettered = 0) update events set dead_lettered = 0`,
     );
+    const dismissed = 'dismissed_at = now(), dead_lettered_at = null, error_group = null';
+    await changeDeliveries(bus.db, dismissed, `state = 'dead_lettered'`);
     const request = { topic: 'payment.captured', since: '1h', include: 'dismissed' } as const;
     const preview = await previewReplay(bus.db, attached, replayRequest.parse(request));
     expect(preview).toMatchObject({ matched: 0, leftOut: [{ count: 2, reason: 'refuses_replays' }] });
@@ -143,7 +138,7 @@ describe('a handler that refuses replays (rule 15)', () => {
             );
       await emitPayments(bus.db, 1, 3);
       await drainLive(bus.db, [make('run')]);
-      const [, second] = await idsOf(bus, 'notifications');
+      const [, second] = await deliveryIdsOf(bus.db, 'notifications');
       // A release that does not know of the option.
       await replay(bus.db, { deliveryIds: [second!], include: 'all' }, 'kari');
       await emitPayments(bus.db, 4, 6);

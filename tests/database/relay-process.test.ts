@@ -1,7 +1,8 @@
 import { expect, inject, onTestFinished, test } from 'vitest';
 
 import { connect } from '../../lib/platform/db/connect.ts';
-import { deliveriesOf, drain, payment, rows } from '../support/bus.ts';
+import { drain, payment, rows } from '../support/bus.ts';
+import { deliveriesOf, leasedLanes } from '../support/records.ts';
 import { runProgram, startRelay } from '../support/local-server.ts';
 import { createDatabase, createEmptyDatabase, freePort } from '../support/postgres.ts';
 import { answer, openReceiver } from '../support/receiver.ts';
@@ -52,7 +53,7 @@ test('a relay process delivers what SQL has emitted without a kick, and SIGTERM 
     { state: 'delivered', attempts: 1 },
     { state: 'pending', attempts: 0 },
   ]);
-  expect(await rows(db, 'select from lanes where lease_token is not null')).toEqual([]);
+  expect(await leasedLanes(db)).toEqual([]);
 
   receiver.behave = answer(204);
   const next = await startRelay(variables);

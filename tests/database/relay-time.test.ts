@@ -11,7 +11,8 @@ import { RELAY_LIFE_MS, FUNCTION_LIFE_MS, handlersUntil, withinLife } from '../.
 import { logTo } from '../../lib/platform/log.ts';
 import type { LogLine } from '../../lib/platform/log.ts';
 import { MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
-import { deliveriesOf, emitPayments, rows } from '../support/bus.ts';
+import { emitPayments, rows } from '../support/bus.ts';
+import { deliveriesOf, leasedLanes } from '../support/records.ts';
 import { simulateTime } from '../support/simulated-time.ts';
 import type { SimulatedTime } from '../support/simulated-time.ts';
 
@@ -253,8 +254,7 @@ describe('a relay whose host lives so long', () => {
         handlersUntil: Date.now() + handlersMs,
       }),
     );
-  const leased = async () =>
-    await time.through(rows(time.db, 'select id from lanes where lease_token is not null'));
+  const leased = async () => await time.through(leasedLanes(time.db));
 
   it('leaves a lane whose handler does not fit alone, without an attempt, a lease or another look', async () => {
     await time.through(emitPayments(time.db, 1, 2));

@@ -4,7 +4,9 @@ import { prune } from '../../lib/bus/deliveries/prune.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
 import { DAY, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { contradictions, deliveriesOf, payloadOf, rows, START } from '../support/bus.ts';
+import { contradictions, payloadOf, rows, START } from '../support/bus.ts';
+import { deliveriesOf, RECORDS, deliveryIdsOf } from '../support/records.ts';
+import { holdLanes } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { NEXT_TURN, SchemaFolder, migrateToNextRelease } from '../support/next-release.ts';
 import { openRelease } from '../support/releases.ts';
@@ -198,12 +200,7 @@ describe('a payload of a newer version', () => {
 
   /** As when the relay that has calendar's lane dies now: its lease runs out, and what it does is passed over. */
   const diesHoldingTheLane = (bus: Bus) =>
-    rows(
-      bus.db,
-      `update lanes set lease_token = gen_random_uuid(), due_at = to_timestamp($1::float8)
-       where subscriber = 'calendar'`,
-      [START / SECOND + 1],
-    );
+    holdLanes(bus.db, { subscriber: 'calendar', until: new Date(START + SECOND) });
 
   test('does not hold up a payload of the older version behind it when the relay died after delivering it', async ({
     bus,
@@ -253,8 +250,7 @@ describe('a payload of a newer version', () => {
   test('has not failed when a relay died that could not read it', async ({ bus }) => {
     const id = await next.emit('booking.rescheduled', 1);
     await present.drain({});
-    await diesHoldingTheLane(bus);
-    await rows(bus.db, `update lanes set held_version = 1 where subscriber = 'calendar'`);
+    await holdLanes(bus.db, { subscriber: 'calendar', until: new Date(START + SECOND), version: 1 });
     await present.drain(handlersOf(present, 'calendar'), { laterMs: 2 * SECOND });
     expect(await deliveriesOf(bus.db, 'calendar')).toMatchObject([{ state: 'pending', attempts: 0 }]);
     await next.drain(handlersOf(next, 'calendar'), { laterMs: 2 * SECOND });
@@ -328,22 +324,18 @@ describe("a topic or subscriber that is missing from a release's catalog", () =>
 
   test('cannot be replayed: nothing moves and nothing is recorded', async ({ bus }) => {
     await bury();
-    const before = await rows(bus.db, 'select * from deliveries order by lane_id, position');
-    const [ofCalendar] = await rows<{ id: string }>(
-      bus.db,
-      `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id
-       where subscriber = 'calendar'`,
-    );
+    const before = await rows(bus.db, `select * from ${RECORDS} order by id`);
+    const [ofCalendar] = await deliveryIdsOf(bus.db, 'calendar');
     const requests = [
       { topic: 'payment.failed', since: '365d', subscriber: 'calendar' },
       { topic: 'payment.settled', since: '365d' },
-      { deliveryIds: [ofCalendar!.id] },
+      { deliveryIds: [ofCalendar!] },
     ];
     for (const request of requests) {
       const replay = present.bus.replay(present.db, request, 'op', A_MINUTE_LATER);
       await expect(replay).rejects.toMatchObject({ code: 'no_such_subscription' });
     }
-    expect(await rows(bus.db, 'select * from deliveries order by lane_id, position')).toEqual(before);
+    expect(await rows(bus.db, `select * from ${RECORDS} order by id`)).toEqual(before);
     expect(await rows(bus.db, 'select from replays')).toEqual([]);
   });
 

@@ -28,8 +28,8 @@ import {
   numbers,
   openTransaction,
   rows,
-  statesOf,
 } from '../support/bus.ts';
+import { statesOf, RECORDS, haltsOf } from '../support/records.ts';
 import type { Bus, OpenTransaction } from '../support/bus.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 
@@ -193,7 +193,7 @@ describe('a renamed subscriber', () => {
       bus.db,
       `select distinct attempt_log -> -1 ->> 'outcome' as outcome, attempt_log -> -1 ->> 'by' as by,
          attempt_log -> -1 ->> 'reason' as reason, backfilled
-       from deliveries join lanes on lanes.id = lane_id where subscriber = 'ledger'`,
+       from ${RECORDS} where subscriber = 'ledger'`,
     );
     expect(entries).toEqual([
       { outcome: 'renamed', by: 'kari', reason: 'accounting is in the ledger', backfilled: true },
@@ -308,7 +308,7 @@ describe('a renamed subscriber', () => {
     expect(handed).toEqual(numbers(1, 6));
     const books1 = await rows(
       bus.db,
-      `select count(dismissed_at)::int as dismissed from deliveries join lanes on lanes.id = lane_id where subscriber = 'books'`,
+      `select count(dismissed_at)::int as dismissed from ${RECORDS} where subscriber = 'books'`,
     );
     expect(books1).toEqual([{ dismissed: 4 }]);
     await unbroken(bus.db);
@@ -374,7 +374,7 @@ describe('a renamed subscriber', () => {
     await emitToBooks(bus.db, 21, 22, { orderingKey: 'venue 2' });
     const halting = { ...books((number) => (number % 10 === 1 && number < 20 ? refuse() : fail())) };
     await drain(bus.db, [{ ...halting, afterDeadLetter: 'halt' }]);
-    expect(await rows(bus.db, 'select from halts')).toHaveLength(2);
+    expect(await haltsOf(bus.db)).toHaveLength(2);
     await renamed(bus.db);
     await unbroken(bus.db);
     const handed: number[] = [];

@@ -5,8 +5,9 @@ import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { HOUR } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { drainLive, emitPayments, rows, eventStates } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { RECORDS, deliveryIdsOf } from '../support/records.ts';
 
 const replayed = (bus: Bus, request: Partial<ReplayRequest> = {}, now?: Date) =>
   replay(bus.db, { topic: 'payment.captured', since: '1h', subscriber: 'ledger', ...request }, 'kari', now);
@@ -46,12 +47,12 @@ describe('a replay (rule 6)', () => {
     await emitPayments(bus.db, 1, 4);
     await drainLive(bus.db, [ledger()]);
     expect(await replayed(bus, { include: 'all' })).toMatchObject({ matched: 4, replayed: 4 });
-    expect(await rows(bus.db, 'select distinct state from events')).toEqual([{ state: 'pending' }]);
+    expect([...new Set(await eventStates(bus.db))]).toEqual(['pending']);
     await drainLive(bus.db, [ledger()]);
     expect(handed).toEqual([1, 2, 3, 4, 1, 2, 3, 4]);
     const logs = await rows<{ log: { outcome: string }[] }>(
       bus.db,
-      'select attempt_log as log from deliveries where attempt_log is not null',
+      `select attempt_log as log from ${RECORDS} where attempt_log is not null`,
     );
     expect(logs.map(({ log }) => log.map(({ outcome }) => outcome))).toEqual(
       Array.from({ length: 4 }, () => ['delivered', 'replayed']),
@@ -90,13 +91,10 @@ describe('a replay (rule 6)', () => {
   }) => {
     await emitPayments(bus.db, 1, 4);
     await drainLive(bus.db, [ledger(refuse(1, 2, 3, 4))]);
-    const letters = await rows<{ id: string }>(
-      bus.db,
-      `select lane_id || '-' || position as id from deliveries where dead_lettered_at is not null order by position`,
-    );
+    const letters = await deliveryIdsOf(bus.db, 'ledger', 'dead_lettered');
     handed.length = 0;
     expect(await replayed(bus, { limit: 1 })).toMatchObject({ matched: 1, replayed: 1 });
-    expect(await replayed(bus, { deliveryIds: [letters[3]!.id] })).toMatchObject({ matched: 1, replayed: 1 });
+    expect(await replayed(bus, { deliveryIds: [letters[3]!] })).toMatchObject({ matched: 1, replayed: 1 });
     await drainLive(bus.db, [ledger()]);
     expect(handed).toEqual([1, 4]);
   });

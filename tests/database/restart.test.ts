@@ -18,7 +18,6 @@ import { run } from '../../lib/platform/db/statement.ts';
 import { SECOND, sleep } from '../../lib/platform/time.ts';
 import {
   contradictions,
-  deliveriesOf,
   emitPayments,
   idsInOrder,
   numbers,
@@ -27,6 +26,7 @@ import {
   settle,
   emitAlone,
 } from '../support/bus.ts';
+import { deliveriesOf, RECORDS, leasedLanes } from '../support/records.ts';
 import { outcomeOf } from '../support/lane.ts';
 import { ledger } from '../support/ledger.ts';
 import { test as base } from '../support/output-test.ts';
@@ -143,7 +143,7 @@ test.for(['immediate', 'fast'] as const)(
     await emitAll(1);
     // Behind a delivery that fails the others wait for its retry.
     await expect.poll(() => rows(db, STANDING, [attached.map(({ name }) => name)])).toEqual([]);
-    await expect.poll(() => rows(db, 'select id from lanes where lease_token is not null')).toEqual([]);
+    await expect.poll(() => leasedLanes(db)).toEqual([]);
     stop.abort();
     await relaying;
 
@@ -278,11 +278,11 @@ const TURN = {
 
 /** What waits for nothing. */
 const STANDING = `
-  select subscriber, topic, lane_key, position from deliveries join lanes on lanes.id = lane_id
+  select subscriber, topic, ordering_key, position from ${RECORDS}
   where subscriber = any ($1::text[]) and state = 'pending' and not exists (
-    select from deliveries as front
-    where front.lane_id = deliveries.lane_id and front.lane_key is not distinct from deliveries.lane_key
-      and front.state = 'failing' and front.position < deliveries.position
+    select from (select * from ${RECORDS}) as front
+    where (front.topic, front.subscriber, front.ordering_key) = (record.topic, record.subscriber, record.ordering_key)
+      and front.state = 'failing' and front.position < record.position
   ) and (topic, subscriber) in (values ('payment.captured', 'bookings'), ('payment.failed', 'bookings'),
     ('payment.failed', 'audit'), ('booking.created', 'audit'), ('payment.captured', 'ledger'),
     ('payment.captured', 'notifications'), ('payment.captured', 'accounting'))`;

@@ -27,9 +27,9 @@ import {
   payloadOf,
   payment,
   rows,
-  statesOf,
   emitAlone,
 } from '../support/bus.ts';
+import { statesOf } from '../support/records.ts';
 import { refuse } from '../support/ledger.ts';
 import { createEmptyDatabase } from '../support/postgres.ts';
 import { createRole, grant } from '../support/roles.ts';

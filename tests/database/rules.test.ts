@@ -11,7 +11,6 @@ import { test } from '../support/bus-test.ts';
 import type { MakeLedger } from '../support/bus-test.ts';
 import {
   contradictions,
-  deliveriesOf,
   drain,
   emitPayments,
   eventStates,
@@ -20,6 +19,7 @@ import {
   rows,
   START,
 } from '../support/bus.ts';
+import { deliveriesOf } from '../support/records.ts';
 import type { Bus } from '../support/bus.ts';
 
 type Payment = BusEvent<'payment.captured'>;

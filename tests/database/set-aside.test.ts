@@ -14,9 +14,10 @@ import {
   numbers,
   payloadOf,
   rows,
-  statesOf,
   emitAlone,
 } from '../support/bus.ts';
+import { statesOf } from '../support/records.ts';
+import { deleteMarker, holdLanes, insertMarker, shiftCreation, spoilMarker } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
@@ -24,13 +25,8 @@ import type { Operators } from '../support/operator-test.ts';
 
 const HOW = { by: 'kari', reason: 'case 4411' };
 
-/** Spoils the marker of an event, so that it cannot be fanned out. */
-const SPOILT = `update awaiting_fan_out set subscribers = '{ledger,NULL}' where event_id = $1::uuid`;
-
 /** A marker as somebody may insert it who may write to the tables. */
-const WITHOUT_EVENT = `insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes,
-    subscribers)
-  values ('payment.captured', clock_timestamp(), -1, gen_random_uuid(), '', 1, 10, '{ledger,NULL}')`;
+const insertStrangeMarker = ({ db }: Bus) => insertMarker(db, 'payment.captured', '', ['ledger', null]);
 
 const promises = async ({ db }: Bus) => (await examine(db)).findings.map(({ promise }) => promise);
 
@@ -48,7 +44,7 @@ describe('a row that the bus set aside', () => {
     bus,
     operators,
   }) => {
-    await rows(bus.db, WITHOUT_EVENT);
+    await insertStrangeMarker(bus);
     await drainLive(bus.db, [ledger()]);
     const sentence = 'The bus set aside 1 row of payment.captured that should not exist.';
     const [incident] = await incidents(operators);
@@ -101,7 +97,7 @@ describe('a row that the bus set aside', () => {
     bus,
     operators,
   }) => {
-    await rows(bus.db, WITHOUT_EVENT);
+    await insertStrangeMarker(bus);
     await drainLive(bus.db, [ledger()]);
     await incidents(operators);
     const claimed = await claimAlerts(bus.db, 'webhook');
@@ -121,7 +117,7 @@ describe('a row that the bus set aside', () => {
   }) => {
     output.text();
     const [, second] = await emitPayments(bus.db, 1, 2);
-    await rows(bus.db, SPOILT, [second]);
+    await spoilMarker(bus.db, second!);
     await drainLive(bus.db, [own()]);
     expect(await promises(bus)).toContain('every event waits for fan-out or is fanned out');
     const [row] = await rows<{ id: string }>(bus.db, 'select id::text from set_aside');
@@ -144,7 +140,7 @@ describe('a row that the bus set aside', () => {
   }) => {
     output.text();
     const [first] = await emitPayments(bus.db, 1, 3);
-    await rows(bus.db, SPOILT, [first]);
+    await spoilMarker(bus.db, first!);
     await drainLive(bus.db, [own()]);
     const [row] = await rows<{ id: string }>(bus.db, 'select id::text from set_aside');
     expect(await repair(bus.db, { id: row!.id, ...HOW })).toMatchObject({ outcome: 'late' });
@@ -158,7 +154,7 @@ describe('a row that the bus set aside', () => {
 describe('an event that was never fanned out', () => {
   test('is given its marker by its id, once, and no other event is', async ({ bus, handed, ledger: own }) => {
     const [first] = await emitPayments(bus.db, 1, 2);
-    await rows(bus.db, 'delete from awaiting_fan_out where event_id = $1::uuid', [first]);
+    await deleteMarker(bus.db, first);
     await drainLive(bus.db, [own()]);
     const { findings } = await examine(bus.db);
     expect(findings.map(({ examples }) => examples)).toEqual([[first]]);
@@ -184,8 +180,7 @@ describe('a clock that was ahead', () => {
     operators,
   }) => {
     await emitPayments(bus.db, 1, 1);
-    for (const table of ['events', 'awaiting_fan_out'])
-      await rows(bus.db, `update ${table} set created_at = created_at + interval '2 hours'`);
+    await shiftCreation(bus.db, '2 hours');
     expect(await promises(bus)).toEqual(['no time lies ahead of the database’s clock']);
     await takeBackTimes(bus.db);
     expect(await incidents(operators)).toMatchObject([
@@ -222,11 +217,7 @@ describe('a clock that was ahead', () => {
   test('is found by a lane that is leased for longer than any lease', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drainLive(bus.db, []);
-    await rows(
-      bus.db,
-      `update lanes set lease_token = gen_random_uuid(), due_at = clock_timestamp() + interval '2 hours'
-       where subscriber = 'ledger'`,
-    );
+    await holdLanes(bus.db, { subscriber: 'ledger', until: new Date(Date.now() + 2 * HOUR) });
     expect(await promises(bus)).toEqual(['no time lies ahead of the database’s clock']);
   });
 });

@@ -11,7 +11,9 @@ import type { Transaction } from '../../lib/platform/db/connect.ts';
 import { run } from '../../lib/platform/db/statement.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { contradictions, deliveriesOf, drain, emitPayments, numbers, rows, START } from '../support/bus.ts';
+import { contradictions, drain, emitPayments, numbers, rows, START } from '../support/bus.ts';
+import { deliveriesOf, leasedLanes } from '../support/records.ts';
+import { stealLanes } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { loseAnswers } from '../support/lost-answers.ts';
 /** The numbers of the payments as they were handed over, and in which transaction. */
@@ -287,16 +289,15 @@ describe('a commit that transactional handlers share (rule 17)', () => {
     expect(transactions()).toEqual([[1, 2, 3]]);
     expect(await effects(bus)).toEqual([1, 2, 3]);
     expect(await stored(bus)).toEqual(Array(3).fill('delivered 1'));
-    expect(await rows(bus.db, 'select from lanes where lease_token is not null')).toEqual([]);
+    expect(await leasedLanes(bus.db)).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
   test('commits nothing of a lane that another relay has taken', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
-    const steal = "update lanes set lease_token = gen_random_uuid() where subscriber = 'ledger'";
     const report = await drain(bus.db, [
       writing(async (number) => {
-        if (number === 2) await rows(bus.db, steal);
+        if (number === 2) await stealLanes(bus.db, 'ledger');
       }),
     ]);
     expect(report).toMatchObject({ delivered: 0, failed: 0, leasesLost: 1 });
@@ -385,13 +386,12 @@ describe('a transactional batch', () => {
   test('commits nothing of a lane that another relay has taken', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, []);
-    const steal = "update lanes set lease_token = gen_random_uuid() where subscriber = 'ledger'";
     const losing = subscriber(
       'ledger',
       {
         'payment.captured': async (_, { tx }) => {
           await write(tx, 0);
-          await rows(bus.db, steal);
+          await stealLanes(bus.db, 'ledger');
         },
       },
       { transactional: true, batch: true },

@@ -12,6 +12,7 @@ import type { Database } from '../../lib/platform/db/connect.ts';
 import { run } from '../../lib/platform/db/statement.ts';
 import { test as busTest } from '../support/bus-test.ts';
 import { drain, idsInOrder, openTransaction, payloadOf, payment, rows, emitAlone } from '../support/bus.ts';
+import { awaitingPlace } from '../support/records.ts';
 import { programPath } from '../support/programs.ts';
 import { createRole, grant } from '../support/roles.ts';
 
@@ -116,7 +117,7 @@ describe('an event emitted by SQL', () => {
     await client.query('select postbud_emit($1, $2)', ['payment.captured', payment(1)]);
     await rollback();
     expect(await rows(bus.db, 'select from events')).toHaveLength(0);
-    expect(await rows(bus.db, 'select from awaiting_fan_out')).toHaveLength(0);
+    expect(await awaitingPlace(bus.db)).toHaveLength(0);
   });
 
   test('holds back later events of its topic until its transaction ends', async ({ bus, ledger, handed }) => {
@@ -164,7 +165,7 @@ describe('an event emitted by SQL', () => {
     expect(await emitAlone(bus.db, 'payment.captured', payment(2), { dedupeKey: 'capture 2' })).toEqual({
       id: second,
     });
-    expect(await rows(bus.db, 'select from awaiting_fan_out')).toHaveLength(2);
+    expect(await awaitingPlace(bus.db)).toHaveLength(2);
   });
 
   test('is recorded whatever tables the producer has of the same names', async ({ bus }) => {

@@ -8,20 +8,32 @@ import { test } from '../support/bus-test.ts';
 import type { MakeLedger } from '../support/bus-test.ts';
 import {
   contradictions,
-  deliveriesOf,
   drain,
   drainLive,
   emitPayments,
   numbers,
   rows,
   START,
-  statesOf,
+  eventStates,
 } from '../support/bus.ts';
+import {
+  deliveriesOf,
+  statesOf,
+  awaitingPlace,
+  haltsOf,
+  deliveryIdsOf,
+  dueTimesOf,
+} from '../support/records.ts';
+import {
+  changeDeliveries,
+  delayRetries,
+  holdLanes,
+  insertMarker,
+  relist,
+  shiftCreation,
+  undeliver,
+} from '../support/scenes.ts';
 import { loseAnswers } from '../support/lost-answers.ts';
-
-/** A marker as a producer could insert it who may write to the tables. */
-const MARKER = `insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes, subscribers)
-  values ($1, clock_timestamp(), -1, gen_random_uuid(), $2, 1, 10, $3::text[])`;
 
 const WAYS: readonly (readonly [string, Parameters<MakeLedger>[1]])[] = [
   ['one event at a time', {}],
@@ -34,7 +46,7 @@ describe('a marker without an event stops nothing but itself:', () => {
     'a subscriber that takes %s is handed what is before and behind it',
     async ([, options], { bus, handed, ledger }) => {
       await emitPayments(bus.db, 1, 3);
-      await rows(bus.db, MARKER, ['payment.captured', '', '{ledger}']);
+      await insertMarker(bus.db, 'payment.captured', '', ['ledger']);
       await emitPayments(bus.db, 4, 6);
       await drain(bus.db, [ledger(undefined, options)]);
 
@@ -47,7 +59,7 @@ describe('a marker without an event stops nothing but itself:', () => {
       expect(await rows(bus.db, 'select kind, dead_lettered::int from error_groups')).toEqual([
         { kind: 'event_missing', dead_lettered: 1 },
       ]);
-      expect(await rows(bus.db, 'select from halts')).toHaveLength(0);
+      expect(await haltsOf(bus.db)).toHaveLength(0);
     },
   );
 
@@ -72,7 +84,7 @@ describe('a marker without an event stops nothing but itself:', () => {
     ],
   ] as const)('so it is for a subscriber that takes them %s', async ([, ledgerOf], { bus }) => {
     await emitPayments(bus.db, 1, 3);
-    await rows(bus.db, MARKER, ['payment.captured', '', '{ledger}']);
+    await insertMarker(bus.db, 'payment.captured', '', ['ledger']);
     await emitPayments(bus.db, 4, 6);
     const taken: number[] = [];
     await drain(bus.db, [ledgerOf((payment) => void taken.push(payment))]);
@@ -84,7 +96,7 @@ describe('a marker without an event stops nothing but itself:', () => {
 
   test('other keys of its lane go on', async ({ bus, handed, ledger }) => {
     await emitPayments(bus.db, 1, 2, { orderingKey: 'key 13' });
-    await rows(bus.db, MARKER, ['payment.captured', 'key 14', '{ledger}']);
+    await insertMarker(bus.db, 'payment.captured', 'key 14', ['ledger']);
     await emitPayments(bus.db, 3, 4, { orderingKey: 'key 19' });
     await drain(bus.db, [ledger()]);
     expect(handed).toEqual(numbers(1, 4));
@@ -95,15 +107,10 @@ describe('a marker without an event stops nothing but itself:', () => {
     handed,
     ledger,
   }) => {
-    await rows(bus.db, MARKER, ['payment.captured', '', '{ledger}']);
+    await insertMarker(bus.db, 'payment.captured', '', ['ledger']);
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, []);
-    await rows(
-      bus.db,
-      `update lanes set due_at = to_timestamp($1::float8 / 1000), lease_token = gen_random_uuid()
-       where subscriber = 'ledger'`,
-      [START - MINUTE],
-    );
+    await holdLanes(bus.db, { subscriber: 'ledger', until: new Date(START - MINUTE) });
     await drain(bus.db, [ledger()]);
     expect(handed).toEqual([1]);
     expect((await deliveriesOf(bus.db, 'ledger')).map(({ state, attempts }) => [state, attempts])).toEqual([
@@ -115,14 +122,14 @@ describe('a marker without an event stops nothing but itself:', () => {
 
 describe('a marker that cannot be fanned out', () => {
   test.for([
-    ['names nobody among its subscribers', 'payment.captured', '', '{ledger,NULL}'],
-    ['has a key too long for an index', 'payment.captured', 'incompressible', '{ledger}'],
+    ['names nobody among its subscribers', 'payment.captured', '', ['ledger', null]],
+    ['has a key too long for an index', 'payment.captured', 'incompressible', ['ledger']],
   ] as const)(
     'that %s is set aside, and all else flows',
     async ([, topic, key, subscribers], { bus, handed, ledger }) => {
       const orderingKey = key === '' ? key : Array.from({ length: 400 }, () => crypto.randomUUID()).join('');
       await emitPayments(bus.db, 1, 2);
-      await rows(bus.db, MARKER, [topic, orderingKey, subscribers]);
+      await insertMarker(bus.db, topic, orderingKey, subscribers);
       await emitPayments(bus.db, 3, 4);
       await drain(bus.db, [ledger()]);
 
@@ -134,7 +141,7 @@ describe('a marker that cannot be fanned out', () => {
       expect(aside).toEqual([
         { kind: 'unfit_marker', topic, seq: -1, error: expect.stringMatching(/null value|index row/) },
       ]);
-      expect(await rows(bus.db, 'select from awaiting_fan_out')).toHaveLength(0);
+      expect(await awaitingPlace(bus.db)).toHaveLength(0);
       expect(await contradictions(bus.db)).toEqual([]);
     },
   );
@@ -143,11 +150,10 @@ describe('a marker that cannot be fanned out', () => {
 describe('an event for nobody', () => {
   test.for([1, 2])('waits for nothing once it is fanned out, of %s at once', async (last, { bus }) => {
     await emitPayments(bus.db, 1, last);
-    await rows(bus.db, `update awaiting_fan_out set subscribers = '{}', open = 0`);
-    await rows(bus.db, `update events set subscribers = '{}', open = 0`);
+    await relist(bus.db, `'{}'`);
     await drain(bus.db, []);
-    expect(await rows(bus.db, 'select from awaiting_fan_out')).toEqual([]);
-    expect(await rows(bus.db, `select from events where state <> 'delivered'`)).toEqual([]);
+    expect(await awaitingPlace(bus.db)).toEqual([]);
+    expect(await eventStates(bus.db)).toEqual(Array(last).fill('delivered'));
     expect(await rows(bus.db, 'select from backlog where pending <> 0')).toEqual([]);
   });
 });
@@ -174,15 +180,8 @@ describe('a delivery that somebody put back by hand', () => {
   }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger()]);
-    await rows(
-      bus.db,
-      `with put_back as (
-         update deliveries set state = 'pending', attempts = 0, delivered_at = null
-         where position = (select min(position) from deliveries) and lane_id = (select id from lanes where subscriber = 'ledger')
-         returning lane_id, position
-       )
-       update lanes set head = position - 1, due_at = clock_timestamp() from put_back where id = lane_id`,
-    );
+    const [first] = await deliveryIdsOf(bus.db);
+    await undeliver(bus.db, `id = '${first!}'`, new Date());
     await rows(bus.db, `update events set open = 0`);
     await emitPayments(bus.db, 3, 3);
     await drain(bus.db, [ledger()]);
@@ -192,6 +191,8 @@ describe('a delivery that somebody put back by hand', () => {
 });
 
 describe('a clock that was ahead and is back', () => {
+  const minutesUntil = (at: number) => Math.round((at - Date.now()) / MINUTE);
+
   /** Stands for a relay that ran while the clock was two hours ahead. */
   const WAS_AHEAD = `update last_pass set at = clock_timestamp() + interval '2 hours'`;
 
@@ -201,8 +202,7 @@ describe('a clock that was ahead and is back', () => {
     ledger,
   }) => {
     const [early] = await emitPayments(bus.db, 1, 1);
-    await rows(bus.db, `update events set created_at = created_at + interval '2 hours'`);
-    await rows(bus.db, `update awaiting_fan_out set created_at = created_at + interval '2 hours'`);
+    await shiftCreation(bus.db, '2 hours');
     await drainLive(bus.db, [ledger()]);
     await emitPayments(bus.db, 2, 2);
     await drainLive(bus.db, [ledger()]);
@@ -252,32 +252,19 @@ describe('a clock that was ahead and is back', () => {
       throw new Error('down');
     });
     await drainLive(bus.db, [down]);
-    await rows(
-      bus.db,
-      `with later as (
-         update deliveries set attempted_at = attempted_at + interval '2 hours',
-           next_attempt_at = next_attempt_at + interval '2 hours'
-         where lane_key = 'key 13' and next_attempt_at is not null returning next_attempt_at
-       )
-       update lanes set due_at = next_attempt_at from later where held_key = 'key 13'`,
-    );
-    await rows(
-      bus.db,
-      `update deliveries set next_attempt_at = next_attempt_at + interval '6 hours' where lane_key = 'key 14'`,
-    );
-    await rows(bus.db, `update lanes set due_at = due_at + interval '6 hours' where held_key = 'key 14'`);
+    const ofKey13 = `ordering_key = 'key 13' and next_attempt_at is not null`;
+    await changeDeliveries(bus.db, `attempted_at = attempted_at + interval '2 hours'`, ofKey13);
+    await delayRetries(bus.db, '2 hours', ofKey13);
+    await delayRetries(bus.db, '6 hours', `ordering_key = 'key 14'`);
     await rows(bus.db, WAS_AHEAD);
     await drainLive(bus.db, [down]);
-    const waits = await rows<{ key: string; minutes: number; agrees: boolean }>(
-      bus.db,
-      `select held_key as key, round(extract(epoch from due_at - clock_timestamp()) / 60)::int as minutes,
-         due_at = (select next_attempt_at from deliveries where lane_id = home_id and lane_key = held_key) as agrees
-       from lanes where held_key > '' order by held_key`,
-    );
-    expect(waits).toEqual([
-      { key: 'key 13', minutes: 1, agrees: true },
-      { key: 'key 14', minutes: 361, agrees: true },
+    const due = (await dueTimesOf(bus.db, 'ledger')).filter(({ key }) => key !== '');
+    expect(due.map(({ key, at }) => [key, minutesUntil(at)])).toEqual([
+      ['key 13', 1],
+      ['key 14', 361],
     ]);
+    const retries = (await deliveriesOf(bus.db, 'ledger')).map(({ nextAttemptAt }) => nextAttemptAt);
+    expect(due.map(({ at }) => at)).toEqual(retries);
   });
 
   test('is one case to repair, however often its times are found within minutes', async ({ bus, output }) => {
@@ -343,12 +330,9 @@ describe('a clock that was ahead and is back', () => {
           throw new Error('down');
         });
         await relay({ db: bus.db, subscribers: [down], until: Date.now() + 45_000, stop: stop.signal });
-        const lanes = await rows(
-          bus.db,
-          `select round(extract(epoch from due_at - clock_timestamp()) / 60)::int as minutes, due_at = next_attempt_at as agrees
-           from lanes join deliveries on lane_id = lanes.id where subscriber = 'ledger'`,
-        );
-        expect(lanes).toEqual([{ minutes: 1, agrees: true }]);
+        const due = await dueTimesOf(bus.db, 'ledger');
+        expect(due.map(({ at }) => minutesUntil(at))).toEqual([1]);
+        expect(await deliveriesOf(bus.db, 'ledger')).toMatchObject([{ nextAttemptAt: due[0]!.at }]);
       },
     );
 

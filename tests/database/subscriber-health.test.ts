@@ -19,6 +19,8 @@ import { connect } from '../../lib/platform/db/connect.ts';
 import { DAY, HOUR, MINUTE, SECOND, instantOf } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { START, WAITING, drain, emitPayments, numbers, openTransaction, rows } from '../support/bus.ts';
+import { AWAITING_PLACE } from '../support/records.ts';
+import { delayRetries } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, ledger as ledgerThat, refuse } from '../support/ledger.ts';
 import { relayInProcess } from '../support/relay-process.ts';
@@ -287,7 +289,7 @@ describe('once a minute the cron', () => {
     await emitPayments(bus.db, 1, 1);
     const [awaiting] = await rows<{ ms: number }>(
       bus.db,
-      'select (extract(epoch from created_at) * 1000)::float8 as ms from awaiting_fan_out',
+      `select (extract(epoch from created_at) * 1000)::float8 as ms from ${AWAITING_PLACE}`,
     );
     // Milliseconds of a date are whole.
     await sampleBacklog(bus.db, new Date(Math.ceil(awaiting!.ms) + 3000));
@@ -310,10 +312,7 @@ describe('once a minute the cron', () => {
     );
     await drain(bus.db, [ledgerThat(fail)]);
     // The oldest has failed most often, so that it waits longest for its next attempt.
-    await rows(
-      bus.db,
-      `update lanes set due_at = due_at + interval '6 hours' where held_key = 'key 1' and home_id is not null`,
-    );
+    await delayRetries(bus.db, '6 hours', `ordering_key = 'key 1'`);
     await sampleBacklog(bus.db, new Date(START));
     expect((await ageOf(bus)).at(-1)).toEqual(['payment.captured', HOUR - SECOND]);
     expect(await backlogAgeOf(bus.db, 'ledger', new Date(START))).toBe(HOUR - SECOND);

@@ -9,6 +9,7 @@ import { guardedEndpoint } from '../../lib/platform/http/guarded-endpoint.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { START, drain, emitPayments, payloadOf, payment, rows, storeBacklog } from '../support/bus.ts';
+import { holdLanes } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { ledger, refuse } from '../support/ledger.ts';
 
@@ -104,11 +105,7 @@ describe('a delivery', () => {
   test('whose relay died is logged as failed by the next relay', async ({ bus, output }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, []);
-    await rows(
-      bus.db,
-      `update lanes set lease_token = gen_random_uuid(), due_at = $1 where subscriber = 'ledger'`,
-      [new Date(START - SECOND)],
-    );
+    await holdLanes(bus.db, { subscriber: 'ledger', until: new Date(START - SECOND) });
     await drain(bus.db, [ledger()], { isLogged: true });
     expect(output.linesOf('delivery')).toMatchObject([
       { level: 'warn', outcome: 'failed', kind: 'lease_expired' },

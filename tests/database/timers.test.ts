@@ -22,6 +22,7 @@ import {
   cancelAlone,
   emitAlone,
 } from '../support/bus.ts';
+import { forgetEvents } from '../support/scenes.ts';
 import { createRole, grant } from '../support/roles.ts';
 
 /** Sets a timer of the payment with this number, and commits it. @returns its id. */
@@ -417,7 +418,7 @@ describe('of the cancellation, the move and the release of one timer, what commi
       ];
       const seen = new Set<string>();
       for (const order of orders([2, 2, 2])) {
-        await rows(bus.db, 'truncate timers, events, awaiting_fan_out');
+        await forgetEvents(bus.db, 'timers');
         await set(bus.db, 1, { at: '2020-01-01T00:00:00Z', timerKey: 'a' });
         const [, wasThere] = await play(bus.url, bus.db, sessions, order);
         await rows(bus.db, `select * from postbud_release_timers_1(now() + interval '1 day', 900)`);

@@ -9,17 +9,8 @@ import type { Transaction } from '../../lib/platform/db/connect.ts';
 import { run } from '../../lib/platform/db/statement.ts';
 import { MINUTE, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import {
-  contradictions,
-  deliveriesOf,
-  drain,
-  emitPayments,
-  gate,
-  payloadOf,
-  rows,
-  START,
-  statesOf,
-} from '../support/bus.ts';
+import { contradictions, drain, emitPayments, gate, payloadOf, rows, START } from '../support/bus.ts';
+import { deliveriesOf, statesOf } from '../support/records.ts';
 import type { Bus } from '../support/bus.ts';
 
 test.beforeAll(async ({ database: bus }) => {

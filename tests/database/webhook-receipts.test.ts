@@ -11,6 +11,7 @@ import { connect, migrate } from '../../lib/platform/db/connect.ts';
 import type { Connection } from '../../lib/platform/db/connect.ts';
 import { PATIENTLY } from '../support/patience.ts';
 import { createDatabase } from '../support/postgres.ts';
+import { forgetEvents } from '../support/scenes.ts';
 
 const TOPIC = 'webhook.cardpayments.received';
 
@@ -36,7 +37,7 @@ afterAll(async () => {
 beforeEach(async () => {
   kick = vi.fn<() => void>();
   vi.spyOn(process.stdout, 'write').mockReturnValue(true);
-  await admin.query('truncate events, awaiting_fan_out, webhook_receipts, webhook_rejections');
+  await forgetEvents(admin, 'webhook_receipts', 'webhook_rejections');
   return onDue(connection.db, kick);
 });
 

@@ -2,13 +2,14 @@ import { describe, expect } from 'vitest';
 
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { countDeliveries } from '../support/records.ts';
 import { storedWithoutLedger } from '../support/backfills.ts';
 import { test } from '../support/cli-test.ts';
 import { ledger } from '../support/ledger.ts';
 
 const LINE = 'backfill ledger --topic payment.captured --since 30d';
 
-const backfilled = async ({ db }: Bus) => (await rows(db, 'select from deliveries where backfilled')).length;
+const backfilled = ({ db }: Bus) => countDeliveries(db, 'backfilled');
 
 describe('npx postbud backfill', () => {
   test('previews, asks, writes, and says where to see its progress', async ({ bus, server, postbud }) => {

@@ -5,6 +5,8 @@ import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import { problemValue } from '../../lib/platform/http/problem-codes.ts';
 import { emitToBooks } from '../support/books.ts';
 import { drain, drainLive, rows } from '../support/bus.ts';
+import { RECORDS } from '../support/records.ts';
+import { changeDeliveries, renameLanes } from '../support/scenes.ts';
 import { test } from '../support/cli-test.ts';
 import { ledger } from '../support/ledger.ts';
 import { BROWSER } from '../support/operator-test.ts';
@@ -108,8 +110,7 @@ describe('incidents', () => {
     expect([no.code, no.asked]).toEqual([1, [expect.stringContaining('Dismiss 3 dead letters? [y/N]')]]);
     const done = await postbud(`dismiss ${id} --reason tests`, { answer: () => 'y' });
     expect([done.code, done.out]).toEqual([0, '✓ Dismissed 3 dead letters.']);
-    await rows(bus.db, `update lanes set subscriber = 'postcards' where subscriber = 'accounting'`);
-    await rows(bus.db, `update backlog set subscriber = 'postcards' where subscriber = 'accounting'`);
+    await renameLanes(bus.db, 'accounting', 'postcards');
     const preview = await postbud('retire postcards --dry-run');
     expect([preview.code, preview.out]).toEqual([
       0,
@@ -134,9 +135,7 @@ describe('incidents', () => {
 
   test('retire says what it ended where no deliveries are left', async ({ bus, operators, postbud }) => {
     await operators.died(1);
-    await rows(bus.db, `update lanes set subscriber = 'postcards' where subscriber = 'accounting'`);
-    await rows(bus.db, `update home_lanes set subscriber = 'postcards' where subscriber = 'accounting'`);
-    await rows(bus.db, `update backlog set subscriber = 'postcards' where subscriber = 'accounting'`);
+    await renameLanes(bus.db, 'accounting', 'postcards');
     await postbud('retire postcards --reason history --yes');
     await rows(
       bus.db,
@@ -290,7 +289,7 @@ describe('incidents', () => {
         },
       });
       expect([refused.code, refused.err]).toEqual([1, expect.stringContaining(said)]);
-      expect(await rows(bus.db, `select distinct state::text from deliveries`)).toEqual([
+      expect(await rows(bus.db, `select distinct state::text from ${RECORDS}`)).toEqual([
         { state: 'pending' },
       ]);
     },
@@ -332,14 +331,12 @@ describe('incidents', () => {
 
   test('rename says what it would move, asks, and moves it', async ({ bus, operators, postbud }) => {
     await operators.died(3);
+    await renameLanes(bus.db, 'ledger', 'books');
+    await changeDeliveries(bus.db, `error_group = 'b00c500000000000'`, 'error_group is not null');
     await rows(
       bus.db,
-      `with lane as (update lanes set subscriber = 'books' where subscriber = 'ledger'),
-         home as (update home_lanes set subscriber = 'books' where subscriber = 'ledger'),
-         known as (update error_groups set subscriber = 'books', key = 'b00c500000000000' where subscriber = 'ledger'),
-         dead as (update deliveries set error_group = 'b00c500000000000' where error_group is not null),
-         event as (update events set subscribers = array_replace(subscribers, 'ledger', 'books'))
-       update backlog set subscriber = 'books' where subscriber = 'ledger'`,
+      `with event as (update events set subscribers = array_replace(subscribers, 'ledger', 'books'))
+       update error_groups set subscriber = 'books', key = 'b00c500000000000' where subscriber = 'ledger'`,
     );
     const preview = await postbud('rename books ledger --dry-run');
     expect([preview.code, preview.out]).toEqual([

@@ -1,6 +1,7 @@
 import { describe, expect } from 'vitest';
 
-import { deliveryIdsOf, drainLive, emitPayments, numbers, rows, statesOf } from '../support/bus.ts';
+import { drainLive, emitPayments, numbers, rows } from '../support/bus.ts';
+import { deliveryIdsOf, statesOf } from '../support/records.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/cli-test.ts';
 import { ledger, refuse } from '../support/ledger.ts';

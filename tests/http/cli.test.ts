@@ -13,6 +13,8 @@ import { problemValue } from '../../lib/platform/http/problem-codes.ts';
 import type { ProblemCode } from '../../lib/platform/http/problem-codes.ts';
 import { drainLive, emitPayments, payloadOf, rows, emitAlone } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { deadLettersOf, deliveriesOf } from '../support/records.ts';
+import { deleteDeliveries, leaveSubscription } from '../support/scenes.ts';
 import { test } from '../support/cli-test.ts';
 import { ledger } from '../support/ledger.ts';
 import { CRON_SECRET } from '../support/operator-server.ts';
@@ -230,19 +232,16 @@ describe('why', () => {
   }) => {
     await deliveredToAll(bus, 30);
     const [dead] = await operators.died(1);
-    const [event] = await rows<{ id: string }>(
-      bus.db,
-      'select event_id::text as id from deliveries where dead_lettered_at is not null',
-    );
+    const { eventId } = (await deliveriesOf(bus.db)).find(({ state }) => state === 'dead_lettered')!;
     const { code, out } = await postbud('why bkg_48213');
     expect(code).toBe(0);
     expect(out).toMatch(
       new RegExp(
-        `^20 or more events found by 'bkg_48213'\\. The one that is not delivered is ${event!.id}:\n\nDead-lettered for ledger `,
+        `^20 or more events found by 'bkg_48213'\\. The one that is not delivered is ${eventId}:\n\nDead-lettered for ledger `,
       ),
     );
     expect(out).toContain(dead);
-    expect((await postbud('why bkg_48213 --json')).json()).toMatchObject({ event: { eventId: event!.id } });
+    expect((await postbud('why bkg_48213 --json')).json()).toMatchObject({ event: { eventId: eventId } });
   });
 
   test('why lists several undelivered events with their states, and answers for the newest', async ({
@@ -306,12 +305,7 @@ describe('dead-letters', () => {
     await operators.died(120);
     const { json } = await postbud('dead-letters --limit 110 --json');
     const ids = (json()['items'] as { deliveryId: string }[]).map(({ deliveryId }) => deliveryId);
-    const newest = await rows<{ id: string }>(
-      bus.db,
-      `select lane_id || '-' || position as id from deliveries where state = 'dead_lettered'
-       order by dead_lettered_at desc, lane_id desc, position desc limit 110`,
-    );
-    expect(ids).toEqual(newest.map(({ id }) => id));
+    expect(ids).toEqual((await deadLettersOf(bus.db)).slice(0, 110));
     expect(json()).toMatchObject({ total: 120, nextCursor: expect.any(String) });
     expect((await postbud('dead-letters --limit 500 --json')).json()).toMatchObject({ nextCursor: null });
   });
@@ -527,15 +521,7 @@ describe('replay', () => {
   });
 
   test('names that only another release’s catalog has are accepted', async ({ bus, postbud }) => {
-    await rows(
-      bus.db,
-      `insert into backlog (topic, subscriber, shard, pending, failing, dead_lettered)
-       values ('tea.brewed', 'teapot', 0, 0, 0, 0)`,
-    );
-    await rows(
-      bus.db,
-      `insert into lanes (topic, subscriber, ordering_key, tail) values ('tea.brewed', 'teapot', '', 0)`,
-    );
+    await leaveSubscription(bus.db, 'tea.brewed', 'teapot');
     const { code, out } = await postbud('dead-letters --topic tea.brewed --subscriber teapot');
     expect([code, out]).toEqual([0, 'No dead letters, and nothing is failing.']);
     const { err } = await postbud('dead-letters --subscriber teepot');
@@ -604,7 +590,7 @@ describe('doctor', () => {
   test('doctor ends with 1 and the broken promise', async ({ bus, operators, postbud }) => {
     await operators.died(2);
     const [id] = await operators.idsIn('dead_lettered');
-    await rows(bus.db, `delete from deliveries where lane_id || '-' || position = $1`, [id]);
+    await deleteDeliveries(bus.db, 'id = $1', [id]);
     const { code, out } = await postbud('doctor --events 10');
     expect(code).toBe(1);
     expect(out).toMatch(

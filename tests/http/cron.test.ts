@@ -7,6 +7,7 @@ import type { Endpoint } from '../../lib/platform/http/guarded-endpoint.ts';
 import { MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { payloadOf, rows, emitAlone } from '../support/bus.ts';
+import { RECORDS } from '../support/records.ts';
 import { freePort } from '../support/postgres.ts';
 import { ProviderApis, STRIPE_KEY } from '../support/provider-apis.ts';
 
@@ -208,7 +209,7 @@ describe('GET /api/cron/relay', () => {
     const response = await afterTicks(url, fetch(call(`Bearer ${SECRET}`)));
     vi.useRealTimers();
     expect(response.status).toBe(200);
-    const statement = `select subscriber, state::text, attempts from deliveries join lanes on lanes.id = lane_id
+    const statement = `select subscriber, state::text, attempts from ${RECORDS}
       where topic = 'user.signed_up' order by subscriber`;
     expect(await rows(db, statement)).toEqual([
       { subscriber: 'audit', state: 'delivered', attempts: 1 },

@@ -1,7 +1,9 @@
 import { describe, expect } from 'vitest';
 
-import { rows } from '../support/bus.ts';
+import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { ledger } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
+import { relist } from '../support/scenes.ts';
 
 const linesOf = (text: string) => text.split('\r\n').slice(0, -1);
 
@@ -74,8 +76,9 @@ describe('a list of the console as CSV', () => {
   );
 
   test('is linked on its page, with the filters and from the beginning', async ({ bus, operators }) => {
-    await operators.died(1);
-    await rows(bus.db, 'update events set open = 0, dead_lettered = 0');
+    await emitPayments(bus.db, 1, 1);
+    await relist(bus.db, `'{ledger}'`);
+    await drainLive(bus.db, [ledger()]);
     const { text } = await operators.ask('/events?state=delivered&limit=10', { accept: BROWSER });
     expect(text).toContain('href="/platform/event-bus/events?state=delivered&amp;format=csv"');
   });

@@ -8,6 +8,7 @@ import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
 import { drainLive, payloadOf, rows, emitAlone } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { RECORDS } from '../support/records.ts';
 import { test as cliTest } from '../support/cli-test.ts';
 import { operatorRoutes } from '../support/operator-function.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
@@ -165,9 +166,9 @@ describe('the reason of an action', () => {
     await watchIncidents(bus.db);
     const [found] = await rows<{ event: string; delivery: string; incident: string }>(
       bus.db,
-      `select event_id::text as event, lane_id || '-' || position as delivery,
+      `select event_id::text as event, id as delivery,
          (select id::text from incidents) as incident
-       from deliveries where state = 'dead_lettered'`,
+       from ${RECORDS} where state = 'dead_lettered'`,
     );
     return found!;
   }

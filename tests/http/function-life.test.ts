@@ -12,7 +12,8 @@ import {
   LONGEST_TIME_LIMIT_MS,
 } from '../../lib/platform/lifetime.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
-import { deliveriesOf, payloadOf, rows } from '../support/bus.ts';
+import { payloadOf, rows } from '../support/bus.ts';
+import { deliveriesOf } from '../support/records.ts';
 import { OPERATOR_SECRET, operatorToken } from '../support/operator-token.ts';
 import { createDatabase } from '../support/postgres.ts';
 

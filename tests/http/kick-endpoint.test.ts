@@ -11,7 +11,8 @@ import { createKick, KickFailed } from '../../lib/elsewhere/emit/emit.ts';
 import type { RemoteKickOptions } from '../../lib/elsewhere/emit/emit.ts';
 import { SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { deliveriesOf, drainLive, emitPayments, numbers, payloadOf, rows, statesOf } from '../support/bus.ts';
+import { drainLive, emitPayments, numbers, payloadOf, rows } from '../support/bus.ts';
+import { deliveriesOf, statesOf } from '../support/records.ts';
 import { endLimit } from '../support/waits.ts';
 
 const secret = () => `whsec_${randomBytes(32).toString('base64')}`;

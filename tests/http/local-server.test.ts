@@ -26,6 +26,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } f
 import { connect as connectDatabase } from '../../lib/platform/db/connect.ts';
 import type { Connection } from '../../lib/platform/db/connect.ts';
 import { payloadOf, rows, emitAlone } from '../support/bus.ts';
+import { RECORDS } from '../support/records.ts';
 import { expectDemo } from '../support/demo.ts';
 import { runProgram, startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';
@@ -489,7 +490,7 @@ describe('the local server with a database of its own', () => {
     await emitAlone(db, 'payment.captured', payloadOf('payment.captured'));
     await emitAlone(db, 'user.signed_up', { ...payloadOf('user.signed_up'), email: 'kari@example.no' });
     const statement = `
-      select topic, subscriber, state::text from deliveries join lanes on lanes.id = lane_id
+      select topic, subscriber, state::text from ${RECORDS}
       where topic <> 'cron.daily.06_00' order by topic, subscriber`;
     await vi.waitFor(
       async () =>
@@ -506,7 +507,7 @@ describe('the local server with a database of its own', () => {
     );
     expect(await rows(db, 'select mailed_at from notifications where mailed_at is not null')).toEqual([]);
     expect(await rows(db, 'select from journal')).toEqual([]);
-    const daily = `select subscriber from deliveries join lanes on lanes.id = lane_id
+    const daily = `select subscriber from ${RECORDS}
       where topic = 'cron.daily.06_00' and state <> 'pending' and subscriber <> 'audit'`;
     expect(await rows(db, daily)).toEqual([]);
   });

@@ -8,6 +8,8 @@ import { DAY, MINUTE } from '../../lib/platform/time.ts';
 import { storedWithoutLedger } from '../support/backfills.ts';
 import { contradictions, drainLive, emitPayments, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { RECORDS, countDeliveries } from '../support/records.ts';
+import { changeDeliveries, deleteDeliveries } from '../support/scenes.ts';
 import { ledger as makeLedger, refuse } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
@@ -85,7 +87,7 @@ describe('a backfill', () => {
     const second = await operators.ask('/backfill', { json });
     expect([first.status, first.json['matched']]).toEqual([200, 2]);
     expect(second.json).toEqual(first.json);
-    expect(await rows(bus.db, 'select from deliveries where backfilled')).toHaveLength(2);
+    expect(await countDeliveries(bus.db, 'backfilled')).toBe(2);
   });
 
   test('of nothing is an answer with 0, and kept', async ({ bus, operators }) => {
@@ -103,7 +105,7 @@ describe('a backfill', () => {
     const { json } = await operators.ask('/backfill', { json: { ...good, dryRun: true } });
     expect(json).toMatchObject({ backfillId: null, matched: 2, written: 0, ...SUBSCRIPTION });
     expect(await rows(bus.db, 'select from backfills')).toEqual([]);
-    expect(await rows(bus.db, 'select from deliveries where backfilled')).toEqual([]);
+    expect(await countDeliveries(bus.db, 'backfilled')).toBe(0);
   });
 });
 
@@ -148,7 +150,7 @@ describe('a backfill that can’t be', () => {
     await storedWithoutLedger(bus.db, 1, 2);
     const refused = await operators.ask('/backfill', { json: { ...good, ...fields } });
     expect(refused).toMatchObject({ status, json: { code, detail: expect.stringMatching(detail) } });
-    expect(await rows(bus.db, 'select from deliveries where backfilled')).toEqual([]);
+    expect(await countDeliveries(bus.db, 'backfilled')).toBe(0);
     expect(await rows(bus.db, 'select from operator_actions')).toEqual([]);
   });
 
@@ -242,10 +244,8 @@ describe('the preview of a backfill', () => {
     await storedWithoutLedger(bus.db, 1, 2);
     await rows(bus.db, `update events set created_at = clock_timestamp() - interval '40 days'`);
     await rows(bus.db, `update events set open = 0`);
-    await rows(
-      bus.db,
-      `update deliveries set state = 'delivered', delivered_at = clock_timestamp(), attempts = 1`,
-    );
+    const delivered = `state = 'delivered', delivered_at = clock_timestamp(), attempts = 1`;
+    await changeDeliveries(bus.db, delivered);
     const day = new Date(Date.now() - 40 * DAY).toISOString().slice(0, 10);
     await prune({ db: bus.db, until: Date.now() + MINUTE, now: new Date(Date.now() + 40 * DAY) });
     await storedWithoutLedger(bus.db, 3, 3);
@@ -361,7 +361,7 @@ describe('the progress of a backfill', () => {
     expect(first.json).toMatchObject({ written: 2, matched: 5, stopped, endedAt: expect.any(String) });
     expect((await stop()).json).toMatchObject({ stopped, endedAt: first.json['endedAt'] });
     await advance(bus);
-    expect(await rows(bus.db, 'select from deliveries where backfilled')).toHaveLength(2);
+    expect(await countDeliveries(bus.db, 'backfilled')).toBe(2);
     expect(await wordsAt(operators, path)).toContain('Stopped: 2 of 5 written.');
     const log = await operators.ask('/replays');
     expect(log.json['actions']).toMatchObject([
@@ -429,10 +429,7 @@ describe('what leads to a backfill', () => {
     await operators.ask('/backfill', { json: { ...good, reason: 'The ledger is new.' } });
     const words = await wordsAt(operators, `/events/${id}`);
     expect(words).toMatch(/ledger .*Backfilled by kari@solvik\.example\.no The ledger is new\./);
-    const [delivery] = await rows<{ id: string }>(
-      bus.db,
-      `select lane_id || '-' || position as id from deliveries where backfilled`,
-    );
+    const [delivery] = await rows<{ id: string }>(bus.db, `select id from ${RECORDS} where backfilled`);
     expect(await wordsAt(operators, `/dead-letters/${delivery!.id}`)).toContain(
       'Backfilled by kari@solvik.example.no',
     );
@@ -475,9 +472,7 @@ describe('the doctor', () => {
   }) => {
     const [first, second, third] = await storedWithoutLedger(bus.db, 1, 3);
     await operators.ask('/backfill', { json: good });
-    await rows(bus.db, 'delete from deliveries where backfilled and event_id = any ($1::uuid[])', [
-      `{${first},${second}}`,
-    ]);
+    await deleteDeliveries(bus.db, 'backfilled and event_id = any ($1::uuid[])', [`{${first},${second}}`]);
     await rows(
       bus.db,
       `update events set subscribers = array_remove(subscribers, 'ledger'), open = open - 1 where id = $1::uuid`,
@@ -504,11 +499,8 @@ describe('the doctor', () => {
     await operators.ask('/backfill', { json: good });
     await drainLive(bus.db, [makeLedger()]);
     expect((await examine(bus.db)).findings).toEqual([]);
-    await rows(
-      bus.db,
-      `update deliveries set attempted_at = (select begun_at from backfills)
-       where lane_id in (select id from lanes where subscriber = 'ledger') and not backfilled`,
-    );
+    const early = 'attempted_at = (select begun_at from backfills)';
+    await changeDeliveries(bus.db, early, `subscriber = 'ledger' and not backfilled`);
     expect((await examine(bus.db)).findings).toMatchObject([
       { promise: 'no attempt began before the deliveries ahead in its lane ended', count: 1 },
     ]);

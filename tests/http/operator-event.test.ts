@@ -4,6 +4,7 @@ import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import { drainLive, payloadOf, rows, emitAlone } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { RECORDS } from '../support/records.ts';
 import { BROWSER, HOME, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
 
@@ -13,7 +14,7 @@ import type { Operators } from '../support/operator-test.ts';
 async function eventOf(bus: Bus, deliveryId: string): Promise<string> {
   const [row] = await rows<{ id: string }>(
     bus.db,
-    `select event_id::text as id from deliveries where lane_id || '-' || position = $1`,
+    `select event_id::text as id from ${RECORDS} where id = $1`,
     [deliveryId],
   );
   return row!.id;

@@ -10,6 +10,7 @@ import type { AttachedSubscriber, BusEvent } from '../../lib/bus/subscribers/sub
 import { personalTexts } from '../../lib/platform/masking/personal.ts';
 import { drainLive, openBus, payloadOf, rows, emitAlone } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { RECORDS, deliveriesOf } from '../support/records.ts';
 import { BROWSER, Operators } from '../support/operator-test.ts';
 import type { Sent } from '../support/operator-test.ts';
 import { CANARY, PERSONAL_TOPICS, TOPICS, canariesOf } from '../support/personal-data.ts';
@@ -87,19 +88,8 @@ interface Letter {
   readonly topic: string;
 }
 
-const dead = () =>
-  rows<Letter>(
-    bus.db,
-    `select lane_id || '-' || position as id, topic from deliveries join lanes on lanes.id = lane_id
-     where state = 'dead_lettered' order by topic`,
-  );
-
-const failing = () =>
-  rows<Letter>(
-    bus.db,
-    `select lane_id || '-' || position as id, topic from deliveries join lanes on lanes.id = lane_id
-     where state = 'failing' order by topic`,
-  );
+const lettersIn = async (state: string): Promise<Letter[]> =>
+  (await deliveriesOf(bus.db)).filter((delivery) => delivery.state === state);
 
 describe('personal data in dead letters and in their errors', () => {
   let letters: Letter[];
@@ -107,16 +97,16 @@ describe('personal data in dead letters and in their errors', () => {
     operators.attached = indiscreet();
     for (const topic of TOPICS) await emitAlone(bus.db, topic, canariesOf(topic) as never);
     await drainLive(bus.db, operators.attached);
-    letters = await dead();
+    letters = await lettersIn('dead_lettered');
   });
 
   test('a canary is in the payloads and the errors of the database, to be found', async () => {
     expect(letters.map(({ topic }) => topic)).toEqual(TOPICS.toSorted());
-    expect((await failing()).length).toBeGreaterThan(50);
+    expect((await lettersIn('failing')).length).toBeGreaterThan(50);
     const [found] = await rows<{ payloads: number; logs: number }>(
       bus.db,
       `select (select count(*)::int from events where payload::text ~* 'kanarifugl') as payloads,
-         (select count(*)::int from deliveries where attempt_log::text ~* 'kanarifugl') as logs`,
+         (select count(*)::int from ${RECORDS} where attempt_log::text ~* 'kanarifugl') as logs`,
     );
     expect(found!.payloads).toBeGreaterThan(60);
     expect(found!.logs).toBeGreaterThan(100);
@@ -149,7 +139,7 @@ describe('personal data in dead letters and in their errors', () => {
   });
 
   test('personal data is on no page of a dead letter or of a failing delivery', async () => {
-    const all = [...letters, ...(await failing())].filter(({ topic }) => isPersonal(topic));
+    const all = [...letters, ...(await lettersIn('failing'))].filter(({ topic }) => isPersonal(topic));
     expect(await seenAt(all.map(({ id }) => `/dead-letters/${id}`))).toEqual([]);
   });
 
@@ -251,7 +241,7 @@ describe('a payload that does not fit, and an error about somebody else', () => 
       }),
     ];
     await drainLive(bus.db, operators.attached);
-    return (await dead())[0]!.id;
+    return (await lettersIn('dead_lettered'))[0]!.id;
   }
 
   const everywhere = async (id: string) =>
@@ -337,7 +327,7 @@ describe('a payload that does not fit, and an error about somebody else', () => 
     ];
     await emitAlone(bus.db, 'payment.captured', payloadOf('payment.captured'));
     await drainLive(bus.db, operators.attached);
-    const [waiting] = await failing();
+    const [waiting] = await lettersIn('failing');
     const reason = 'kanarifugl@example.no asked for it';
     await skip(bus.db, { deliveryId: waiting!.id, by: 'kari', reason });
     expect(seenIn(await everywhere(id))).toEqual([]);
@@ -357,7 +347,7 @@ describe('a long text of a person’s own', () => {
       }),
     ];
     await drainLive(bus.db, operators.attached);
-    const [letter] = await dead();
+    const [letter] = await lettersIn('dead_lettered');
     for (const path of ['', '/topics/booking.created', '/dead-letters', `/dead-letters/${letter!.id}`]) {
       expect([path, seenIn(await bothOf(path)).length]).toEqual([path, 0]);
     }
@@ -376,7 +366,7 @@ describe('a long text of a person’s own', () => {
       }),
     ];
     await drainLive(bus.db, operators.attached);
-    const [letter] = await dead();
+    const [letter] = await lettersIn('dead_lettered');
     expect(seenIn((await ask(`/dead-letters/${letter!.id}`)).text)).toEqual([]);
   });
 });
@@ -400,7 +390,7 @@ describe('the kind of an error', () => {
         ),
       ];
       await drainLive(bus.db, operators.attached);
-      const letters = await dead();
+      const letters = await lettersIn('dead_lettered');
       expect(letters).toHaveLength(maxAttempts === 1 ? 1 : 0);
       const pages = [
         '',

@@ -2,6 +2,7 @@ import { describe, expect, vi } from 'vitest';
 
 import { provideRequestContext } from '../../dev/serve-output/request-context.ts';
 import { rows } from '../support/bus.ts';
+import { stealLanes } from '../support/scenes.ts';
 import { BROWSER, HOME, operatorRequest, test } from '../support/operator-test.ts';
 import type { Operators, Sent } from '../support/operator-test.ts';
 import { OPERATOR_SECRET } from '../support/operator-token.ts';
@@ -367,7 +368,7 @@ describe('an action that the state does not allow', () => {
     expect(await done(second!, 'retry')).toEqual([409, 'not_first']);
     expect(await done(first!, 'retry')).toEqual([200, undefined]);
     expect(await done(first!, 'retry')).toEqual([409, 'not_waiting']);
-    await rows(bus.db, `update lanes set lease_token = gen_random_uuid() where subscriber = 'ledger'`);
+    await stealLanes(bus.db, 'ledger');
     expect(await done(first!, 'skip')).toEqual([409, 'under_way']);
   });
 });

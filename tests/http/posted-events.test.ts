@@ -2,6 +2,7 @@ import { describe, expect, onTestFinished, vi } from 'vitest';
 
 import { test } from '../support/bus-test.ts';
 import { numbers, payloadOf, rows } from '../support/bus.ts';
+import { awaitingPlace } from '../support/records.ts';
 import {
   approved,
   batch,
@@ -62,7 +63,7 @@ describe('POST /api/events', () => {
           payload: payloadOf('booking.approved', { bookingId: 'b-1' }),
         },
       ]);
-      expect(await rows(bus.db, 'select from awaiting_fan_out')).toHaveLength(1);
+      expect(await awaitingPlace(bus.db)).toHaveLength(1);
     },
   );
 

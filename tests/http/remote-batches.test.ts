@@ -6,15 +6,8 @@ import { describe, expect } from 'vitest';
 import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test as busTest } from '../support/bus-test.ts';
-import {
-  START,
-  contradictions,
-  deliveriesOf,
-  drain,
-  emitPayments,
-  idsInOrder,
-  emitAlone,
-} from '../support/bus.ts';
+import { START, contradictions, drain, emitPayments, idsInOrder, emitAlone } from '../support/bus.ts';
+import { deliveriesOf } from '../support/records.ts';
 import { answer, openReceiver } from '../support/receiver.ts';
 import type { Got } from '../support/receiver.ts';
 

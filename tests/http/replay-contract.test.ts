@@ -7,6 +7,7 @@ import { keepStepping } from '../../lib/edge/cron/keep-stepping.ts';
 import { steppedWork } from '../../lib/edge/cron/stepped-work.ts';
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { countDeliveries, deliveryIdsOf } from '../support/records.ts';
 import { test as cliTest } from '../support/cli-test.ts';
 import { ledger } from '../support/ledger.ts';
 import { startOperatorServer } from '../support/operator-server.ts';
@@ -61,11 +62,7 @@ describe('a subscriber that refuses replays', () => {
     bus,
     operators,
   }) => {
-    const ids = await rows<{ id: string }>(
-      bus.db,
-      `select lane_id || '-' || position as id from deliveries join lanes on id = lane_id where subscriber = 'notifications'`,
-    );
-    const deliveryIds = ids.map(({ id }) => id);
+    const deliveryIds = await deliveryIdsOf(bus.db, 'notifications');
     for (const json of [
       { topic: 'payment.captured', since: '24h', subscriber: 'notifications' },
       { deliveryIds },
@@ -129,10 +126,7 @@ describe('a dry run', () => {
 });
 
 describe('a paced replay', () => {
-  const replayed = async (bus: Bus) =>
-    (
-      await rows<{ count: number }>(bus.db, 'select count(*)::int as count from deliveries where replays > 0')
-    )[0]!.count;
+  const replayed = (bus: Bus) => countDeliveries(bus.db, 'replays > 0');
 
   test('is previewed with its time, and answers what it put back at once', async ({
     bus,

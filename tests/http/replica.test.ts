@@ -2,6 +2,7 @@ import { describe, expect } from 'vitest';
 
 import { connect } from '../../lib/platform/db/connect.ts';
 import { rows } from '../support/bus.ts';
+import { RECORDS } from '../support/records.ts';
 import { BROWSER, Operators, test as operatorTest } from '../support/operator-test.ts';
 
 /** The operators' functions over sessions that may change nothing, as all are on a replica. */
@@ -25,7 +26,7 @@ describe('the console of a replica', () => {
     }>(
       bus.db,
       `select (select id::text from events limit 1) as event, (select id::text from incidents limit 1) as incident,
-         (select lane_id || '-' || position from deliveries limit 1) as delivery`,
+         (select id from ${RECORDS} limit 1) as delivery`,
     )) as [{ event: string; delivery: string; incident: string }];
     const paths = [
       '',

@@ -19,6 +19,8 @@ import type { Scheme } from '../../lib/platform/config.ts';
 import { endpoint } from '../../lib/platform/http/endpoint.ts';
 import { MINUTE } from '../../lib/platform/time.ts';
 import { contradictions, drainLive, rows } from '../support/bus.ts';
+import { countDeliveries, awaitingPlace, dueTimesOf, leasedLanes } from '../support/records.ts';
+import { holdLanes } from '../support/scenes.ts';
 import { BROWSER, test as operatorTest } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
 import { freePort } from '../support/postgres.ts';
@@ -309,14 +311,12 @@ describe('what a test leaves behind', () => {
   test('a lane that a relay holds is left to the next minute', async ({ bus, operators, receiver }) => {
     receiver.behave = answer(500);
     attach(operators, { accounting: receiver.url });
-    const begun = await start(operators);
+    await start(operators);
     await drainLive(bus.db, withSmokeTests(operators.attached));
-    const held = `update lanes set lease_token = $1, due_at = clock_timestamp() + interval '12 minutes'
-      where home_id is not null`;
-    await rows(bus.db, held, [begun.test!.smokeTestId]);
+    await holdLanes(bus.db, { until: new Date(Date.now() + 12 * MINUTE) });
     await endSmokeTests(bus.db, new Date(Date.now() + 11 * MINUTE));
     expect(await rows(bus.db, 'select from smoke_tests where ended_at is null')).toHaveLength(1);
-    expect(await rows(bus.db, "select from deliveries where state = 'failing'")).toHaveLength(1);
+    expect(await countDeliveries(bus.db, "state = 'failing'")).toBe(1);
     await endSmokeTests(bus.db, new Date(Date.now() + 13 * MINUTE));
     await expectNothingBehind(operators, bus.db);
   });
@@ -342,7 +342,7 @@ describe('what a test leaves behind', () => {
     await start(operators);
     await drainLive(bus.db, withSmokeTests(operators.attached));
     await endSmokeTests(bus.db, new Date(Date.now() + 9 * MINUTE));
-    expect(await rows(bus.db, "select from deliveries where state = 'failing'")).toHaveLength(1);
+    expect(await countDeliveries(bus.db, "state = 'failing'")).toBe(1);
   });
 
   test('the cron does it', () => {
@@ -577,20 +577,14 @@ const MOVING = new Set([
 async function expectNothingBehind(operators: Operators, db: Db): Promise<void> {
   await endSmokeTests(db, new Date(Date.now() + 11 * MINUTE));
   await duties.find(({ name }) => name === 'incidents')!.run(db);
-  for (const table of ['incidents', 'alerts', 'error_groups', 'backlog', 'awaiting_fan_out'])
+  for (const table of ['incidents', 'alerts', 'error_groups', 'backlog'])
     expect([table, await rows(db, `select from ${table}`)]).toEqual([table, []]);
-  expect(
-    await rows(
-      db,
-      "select from deliveries where state in ('pending', 'failing') or dead_lettered_at is not null",
-    ),
-  ).toEqual([]);
-  expect(
-    await rows(
-      db,
-      'select from lanes where due_at is not null or lease_token is not null or home_id is not null',
-    ),
-  ).toEqual([]);
+  expect(await awaitingPlace(db)).toEqual([]);
+  expect(await countDeliveries(db, "state in ('pending', 'failing') or dead_lettered_at is not null")).toBe(
+    0,
+  );
+  expect(await dueTimesOf(db)).toEqual([]);
+  expect(await leasedLanes(db)).toEqual([]);
   expect(await rows(db, 'select from smoke_tests where ended_at is null')).toEqual([]);
   const { json } = await operators.ask('/doctor');
   expect(json['findings']).toEqual([]);

@@ -9,6 +9,7 @@ import { rollUpHealth } from '../../lib/components/subscriber-health/roll-up.ts'
 import { readSubscriberHealth } from '../../lib/console/subscribers/read.ts';
 import { DAY, HOUR, MINUTE, instantOf } from '../../lib/platform/time.ts';
 import { START, drainLive, rows } from '../support/bus.ts';
+import { leaveSubscription, renameLanes } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
@@ -80,7 +81,7 @@ describe('the health of a subscriber', () => {
   }) => {
     await operators.died(3);
     expect((await operators.ask('/subscribers/ledger')).json['unlisted']).toEqual([]);
-    await rows(bus.db, `update backlog set subscriber = 'books' where subscriber = 'ledger'`);
+    await renameLanes(bus.db, 'ledger', 'books');
     const { json } = await operators.ask('/subscribers/books');
     expect(json['unlisted']).toEqual([{ topic: 'payment.captured', waiting: 0, deadLettered: 3 }]);
     const { text } = await operators.ask('/subscribers/books', { accept: BROWSER });
@@ -159,11 +160,7 @@ describe('the health of a subscriber', () => {
       status: 404,
       json: { detail: expect.stringContaining('Unknown subscriber') },
     });
-    await rows(
-      bus.db,
-      `insert into backlog (topic, subscriber, shard, pending, failing, dead_lettered)
-       values ('postcard.sent', 'postcards', 0, 1, 0, 0)`,
-    );
+    await leaveSubscription(bus.db, 'postcard.sent', 'postcards', 1);
     expect(await operators.ask('/subscribers/postcards')).toMatchObject({
       status: 200,
       json: { items: [{ inCatalog: false }], topics: ['postcard.sent'] },

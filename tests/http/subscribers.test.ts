@@ -6,6 +6,7 @@ import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import { journalFor } from '../../lib/components/journal.ts';
 import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
 import { drainLive, emitPayments, numbers, rows } from '../support/bus.ts';
+import { renameLanes } from '../support/scenes.ts';
 import { ledger } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
@@ -152,7 +153,7 @@ describe('the list of subscribers', () => {
 
   test('has one that the catalog does not list while something of it is left', async ({ bus, operators }) => {
     await operators.died(1);
-    await rows(bus.db, `update backlog set subscriber = 'books' where subscriber = 'ledger'`);
+    await renameLanes(bus.db, 'ledger', 'books');
     const of = async () => (await listOf(operators)).find(({ subscriber }) => subscriber === 'books');
     expect(await of()).toMatchObject({ inCatalog: false, state: 'unattached', deadLettered: 1 });
     await rows(bus.db, `update backlog set dead_lettered = 0 where subscriber = 'books'`);

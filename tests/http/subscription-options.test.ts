@@ -5,7 +5,7 @@ import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import { refusalsOf, subscribersOf } from '../../lib/components/registry.ts';
 import { catalogView } from '../../lib/console/catalog/read.ts';
 import { subscriberHealth } from '../../lib/console/subscribers/read.ts';
-import { rows } from '../support/bus.ts';
+import { leaveSubscription } from '../support/scenes.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
 
@@ -168,11 +168,7 @@ describe('a subscriber’s page', () => {
     operators,
     bus,
   }) => {
-    await rows(
-      bus.db,
-      `insert into backlog (topic, subscriber, shard, pending, failing, dead_lettered)
-       values ('postcard.sent', 'postcards', 0, 1, 0, 0)`,
-    );
+    await leaveSubscription(bus.db, 'postcard.sent', 'postcards', 1);
     expect((await operators.ask('/subscribers/postcards')).json['subscriptions']).toEqual([]);
     const page = (await operators.ask('/subscribers/postcards', { accept: BROWSER })).text;
     expect(page).not.toContain('id="options"');

@@ -18,6 +18,7 @@ import { endpoint } from '../../lib/platform/http/endpoint.ts';
 import { createDatabase, freePort } from '../support/postgres.ts';
 import { bodyOf, CANARY, secretsOf, sign, WEBHOOK_URL } from '../support/webhook-senders.ts';
 import type { Signing } from '../support/webhook-senders.ts';
+import { forgetEvents } from '../support/scenes.ts';
 
 // The intake around the schemes. What each scheme accepts is proven in tests/unit/webhook-schemes.test.ts, what a body
 // may hold in tests/unit/webhook-body.test.ts, and how a body is read in tests/unit/http.test.ts.
@@ -48,7 +49,7 @@ const test = base
   })
   .extend('postbud', async ({ database, written }, { onCleanup }) => {
     const { db, admin } = database;
-    await admin.query('truncate events, awaiting_fan_out, webhook_receipts, webhook_rejections');
+    await forgetEvents(admin, 'webhook_receipts', 'webhook_rejections');
     const postbud = new Postbud(db, admin, written);
     onCleanup(() => postbud.expectNoLeak());
     return postbud;

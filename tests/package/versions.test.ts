@@ -14,7 +14,8 @@ import { NEXT_CATALOG } from '../chaos/releases.ts';
 import type { Release } from '../chaos/releases.ts';
 import { temporaryFolder } from '../chaos/temporary-folder.ts';
 import { test as base } from '../support/bus-test.ts';
-import { deliveriesOf, payloadOf, rows } from '../support/bus.ts';
+import { payloadOf, rows } from '../support/bus.ts';
+import { deliveriesOf } from '../support/records.ts';
 import { openRelease } from '../support/releases.ts';
 import type { RunningRelease } from '../support/releases.ts';
 

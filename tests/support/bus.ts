@@ -1,7 +1,6 @@
 import pg from 'pg';
 import { expect, vi } from 'vitest';
 
-import type { PastAttempt } from '../../drizzle/schema.ts';
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import type { PayloadInput, TopicName } from '../../lib/bus/catalog/catalog.ts';
 import type { LaneOutcome, Settled } from '../../lib/bus/deliveries/settle.ts';
@@ -73,7 +72,8 @@ export async function rows<Row>(db: Database, text: string, values: readonly unk
   });
 }
 
-const unhindered = (statement: string) =>
+/** A statement past the triggers of append-only tables, which takes a superuser. */
+export const unhindered = (statement: string) =>
   `do $$ begin set local session_replication_role = replica; ${statement}; end $$`;
 
 /** Delivers what is due with the clock at `START`, giving up after 45 real seconds, unless told otherwise. */
@@ -211,47 +211,6 @@ export async function openTransaction(url: string): Promise<OpenTransaction> {
     commit: () => end('commit'),
     rollback: () => end('rollback'),
   };
-}
-
-export interface StoredDelivery {
-  /** As operators name it. */
-  readonly id: string;
-  readonly subscriber: string;
-  readonly orderingKey: string;
-  readonly eventId: string;
-  readonly state: string;
-  readonly attempts: number;
-  /** Epoch milliseconds. */
-  readonly nextAttemptAt: number | null;
-  readonly deliveredAt: number | null;
-  readonly deadLetteredAt: number | null;
-  readonly log: readonly PastAttempt[] | null;
-}
-
-/** The deliveries in the order of their lanes. @param subscriber all subscribers' when left out. */
-export async function deliveriesOf(db: Database, subscriber?: string): Promise<StoredDelivery[]> {
-  return await rows<StoredDelivery>(
-    db,
-    `select lane_id || '-' || position as id, subscriber, coalesce(lane_key, ordering_key) as "orderingKey", event_id::text as "eventId", state::text, attempts,
-       (extract(epoch from next_attempt_at) * 1000)::float8 as "nextAttemptAt",
-       (extract(epoch from delivered_at) * 1000)::float8 as "deliveredAt",
-       (extract(epoch from dead_lettered_at) * 1000)::float8 as "deadLetteredAt",
-       attempt_log as log
-     from deliveries join lanes on lanes.id = lane_id
-     where $1::text is null or subscriber = $1
-     order by topic, subscriber, "orderingKey", position`,
-    [subscriber ?? null],
-  );
-}
-
-/** The states of a subscriber's deliveries, in the order of their lanes. */
-export async function statesOf(db: Database, subscriber = 'ledger'): Promise<string[]> {
-  return (await deliveriesOf(db, subscriber)).map(({ state }) => state);
-}
-
-/** The ids of a subscriber's deliveries, in the order of their lanes. */
-export async function deliveryIdsOf(db: Database, subscriber = 'ledger'): Promise<string[]> {
-  return (await deliveriesOf(db, subscriber)).map(({ id }) => id);
 }
 
 /** The states of the events, oldest first. */

@@ -5,8 +5,9 @@ import { countBadges } from '../../lib/console/dead-letters/count.ts';
 import { onDue } from '../../lib/platform/db/commits.ts';
 import type { Endpoint } from '../../lib/platform/http/guarded-endpoint.ts';
 import { test as busTest } from './bus-test.ts';
-import { drainLive, emitPayments, rows } from './bus.ts';
+import { drainLive, emitPayments } from './bus.ts';
 import type { Bus } from './bus.ts';
+import { deliveryIdsOf } from './records.ts';
 import { ledger } from './ledger.ts';
 import { operatorFunction } from './operator-function.ts';
 import { operatorSettings, operatorToken } from './operator-token.ts';
@@ -112,12 +113,6 @@ export class Operators {
   }
 
   async idsIn(state: string): Promise<string[]> {
-    const found = await rows<{ id: string }>(
-      this.#bus.db,
-      `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id
-       where subscriber = 'ledger' and state::text = $1 order by position`,
-      [state],
-    );
-    return found.map(({ id }) => id);
+    return await deliveryIdsOf(this.#bus.db, 'ledger', state);
   }
 }

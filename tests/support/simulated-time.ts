@@ -4,7 +4,7 @@ import { vi } from 'vitest';
 
 import { connect, migrate } from '../../lib/platform/db/connect.ts';
 import type { Connection } from '../../lib/platform/db/connect.ts';
-import { rows } from './bus.ts';
+import { forgetEvents } from './scenes.ts';
 
 /** A bus whose clock moves only when nothing is left to do: work takes no time. */
 export interface SimulatedTime extends Connection {
@@ -41,10 +41,7 @@ export async function simulateTime(): Promise<SimulatedTime> {
     now,
     ticks,
     async begin() {
-      await rows(
-        db,
-        'truncate events, awaiting_fan_out, lanes, home_lanes, deliveries, backlog, throughput, error_groups',
-      );
+      await forgetEvents(db, 'throughput', 'error_groups');
       vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout', 'performance'], now: Date.now() });
       beganAt = Date.now();
       ticks.length = 0;

@@ -11,7 +11,8 @@ import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { HOUR } from '../../lib/platform/time.ts';
-import { rows, statesOf } from '../support/bus.ts';
+import { rows } from '../support/bus.ts';
+import { statesOf } from '../support/records.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 import { busTest as test } from '../support/test-bus.ts';
 

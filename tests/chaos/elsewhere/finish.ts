@@ -6,6 +6,7 @@ import { DAY, MINUTE } from '../../../lib/platform/time.ts';
 import { attached } from './attached.ts';
 import { timeOf } from './orders.ts';
 import type { PlayClock } from './orders.ts';
+import { RECORDS, AWAITING_PLACE } from '../../support/records.ts';
 
 /** Each handler that still fails holds its lane for one of them. */
 const LEAPS = 400;
@@ -34,9 +35,9 @@ export async function finish(db: Database, port: number, clock: PlayClock): Prom
 async function leftOver(db: Database): Promise<{ readonly open: number; readonly dead: number }> {
   const [left] = await run<{ open: number; dead: number }>(driverOf(db), {
     text: `
-      select (select count(*)::int from awaiting_fan_out) + count(*) filter (where state in ('pending', 'failing'))::int as open,
+      select (select count(*)::int from ${AWAITING_PLACE}) + count(*) filter (where state in ('pending', 'failing'))::int as open,
         count(*) filter (where state = 'dead_lettered')::int as dead
-      from deliveries join lanes on lanes.id = lane_id where subscriber in ('ledger', 'accounting')`,
+      from ${RECORDS} where subscriber in ('ledger', 'accounting')`,
     values: [],
   });
   return left!;

@@ -3,6 +3,7 @@ import type pg from 'pg';
 import type { Database } from '../../../lib/platform/db/connect.ts';
 import { driverOf, run } from '../../../lib/platform/db/statement.ts';
 import { COMPONENTS } from './orders.ts';
+import { RECORDS } from '../../support/records.ts';
 
 export interface Judged {
   readonly events: number;
@@ -106,5 +107,5 @@ const nameOf = ({ subscriber, id }: Effect) => `${subscriber} ${id}`;
 const DELIVERIES = `
   select subscriber, events.ordering_key as key, events.id::text as id, replays > 0 as "isReplayed",
     (attempts + coalesce(jsonb_array_length(attempt_log), 0))::int as attempts
-  from deliveries join lanes on lanes.id = lane_id join events on events.id = event_id
+  from ${RECORDS} join events on events.id = event_id
   where subscriber in ('ledger', 'accounting') order by created_at, seq`;

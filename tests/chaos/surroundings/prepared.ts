@@ -1,5 +1,6 @@
 import { SECOND, sleep } from '../../../lib/platform/time.ts';
 import { payloadOf } from '../../support/bus.ts';
+import { AWAITING_PLACE } from '../../support/records.ts';
 import { opened } from '../produce.ts';
 import { Stage, traffic } from './stage.ts';
 import type { Outcome, Scene, Surrounding } from './surrounding.ts';
@@ -64,7 +65,7 @@ async function prepare(stage: Stage, name: string): Promise<void> {
 
 /** Its topic waits, and no other one does. */
 async function heldAlone(stage: Stage): Promise<string[]> {
-  const held = await stage.sql<{ topic: string }>('select distinct topic from awaiting_fan_out');
+  const held = await stage.sql<{ topic: string }>(`select distinct topic from ${AWAITING_PLACE}`);
   const others = held.filter(({ topic }) => topic !== TOPIC);
   return [
     ...others.map(({ topic }) => `${topic} waits for a transaction that emitted to ${TOPIC}`),

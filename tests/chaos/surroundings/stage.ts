@@ -6,6 +6,7 @@ import type pg from 'pg';
 import type { Database } from '../../../lib/platform/db/connect.ts';
 import { SECOND, sleep } from '../../../lib/platform/time.ts';
 import { randomFrom } from '../../support/random.ts';
+import { AWAITING_PLACE, RECORDS } from '../../support/records.ts';
 import type { Build } from '../build.ts';
 import type { Arena } from '../campaign.ts';
 import { violations } from '../checker.ts';
@@ -190,9 +191,8 @@ export class Stage {
     const until = performance.now() + withinMs;
     for (;;) {
       const [found] = await this.sql<{ open: number }>(
-        `select ((select count(*) from awaiting_fan_out where ${topics})
-           + (select count(*) from deliveries join lanes on id = lane_id
-              where deliveries.state in ('pending', 'failing') and ${topics}))::int as open`,
+        `select ((select count(*) from ${AWAITING_PLACE} where ${topics})
+           + (select count(*) from ${RECORDS} where state in ('pending', 'failing') and ${topics}))::int as open`,
       );
       if (found!.open === 0 || performance.now() > until) return found!.open;
       await sleep(100);
@@ -203,7 +203,7 @@ export class Stage {
   async delivered(count: number): Promise<void> {
     for (;;) {
       const [found] = await this.sql<{ done: number }>(
-        "select count(*)::int as done from deliveries where state = 'delivered'",
+        `select count(*)::int as done from ${RECORDS} where state = 'delivered'`,
       );
       if (found!.done >= count) return;
       await sleep(50);
@@ -261,7 +261,7 @@ export class Stage {
 
   async #charges(): Promise<string[]> {
     const [found] = await this.sql<{ count: number }>(
-      "select count(*)::int from deliveries where state <> 'delivered' or attempts > 1 or attempt_log is not null",
+      `select count(*)::int from ${RECORDS} where state <> 'delivered' or attempts > 1 or attempt_log is not null`,
     );
     return found!.count === 0 ? [] : [`${found!.count} deliveries were not delivered at their first attempt`];
   }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 
 import { SECOND, sleep } from '../../../lib/platform/time.ts';
 import { payloadOf } from '../../support/bus.ts';
+import { spoilMarker } from '../../support/scenes.ts';
 import { opened } from '../produce.ts';
 import { Stage, traffic } from './stage.ts';
 import type { Outcome, Scene, Surrounding } from './surrounding.ts';
@@ -18,7 +19,7 @@ export const strangeRows: readonly Surrounding[] = [
     name: 'marker-that-no-fan-out-takes',
     point: 11,
     inCi: true,
-    play: (scene) => withRow(scene, spoilMarker),
+    play: (scene) => withRow(scene, emitSpoilt),
   },
   { name: 'delivery-without-an-event', point: 11, inCi: true, play: (scene) => withRow(scene, deleteEvent) },
 ];
@@ -83,12 +84,12 @@ async function insertMarker(stage: Stage): Promise<string> {
 }
 
 /** Emits an event whose marker no fan-out takes: the event is delivered once that is repaired. */
-async function spoilMarker(stage: Stage): Promise<undefined> {
+async function emitSpoilt(stage: Stage): Promise<undefined> {
   const tag = 'spoilt';
   const client = await opened(stage.url('producer'));
   await client.query('begin');
   const { id } = await stage.build.bus.emit(client, TOPIC, payloadOf(TOPIC, { intentId: tag }));
-  await client.query("update awaiting_fan_out set subscribers = '{bookings,NULL}' where event_id = $1", [id]);
+  await spoilMarker(client, id);
   await client.query('commit');
   await client.end();
   stage.emitted({ id, tag, fate: 'committed' });
