@@ -3,6 +3,7 @@ import { expect } from 'vitest';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { forgetEvents } from '../support/scenes.ts';
 import { VIEWS, wordsOf } from '../support/console-test.ts';
 import { NOBODY, REFUSALS, signInAs, test } from '../support/directory-test.ts';
 import { pageFaults } from '../support/page-faults.ts';
@@ -24,10 +25,7 @@ const refusing = attach('accounting', {
 test.for(SHOWN)(
   'the second of two operators reads the name of the first, who acknowledged and replayed, $how at $width px',
   async ({ options, width }, { at, db, newPage, directory }) => {
-    await rows(
-      db,
-      'truncate events, awaiting_fan_out, deliveries, lanes, home_lanes, backlog, incidents, error_groups, replays, operator_names',
-    );
+    await forgetEvents(db, 'incidents', 'error_groups', 'replays', 'operator_names');
     await emitPayments(db, 1, 2);
     await drainLive(db, [refusing]);
     directory.employ(PEOPLE);

@@ -24,7 +24,7 @@ import {
   numbers,
   rows,
 } from '../support/bus.ts';
-import { deliveryIdsOf, statesOf, RECORDS, countDeliveries } from '../support/records.ts';
+import { deliveryIdsOf, statesOf, RECORDS, countDeliveries, haltsOf } from '../support/records.ts';
 import { relist } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
@@ -308,7 +308,8 @@ describe('a retired subscriber', () => {
        values (gen_random_uuid(), 'payment.captured', 'postcards', now(), now(), 'ola', 10, 1, 5, now())`,
     );
     await retired(bus.db);
-    for (const kept of ['halts', 'absences', 'outages'])
+    expect(await haltsOf(bus.db)).toEqual([]);
+    for (const kept of ['absences', 'outages'])
       expect(await rows(bus.db, `select from ${kept}`), kept).toEqual([]);
     expect(await rows(bus.db, 'select from backfills where ended_at is null')).toEqual([]);
     expect(await rows(bus.db, `select from operator_actions where action = 'retire'`)).toHaveLength(1);

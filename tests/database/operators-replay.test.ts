@@ -178,11 +178,8 @@ describe('a preview', () => {
         throw new TypeError('down');
       }),
     ]);
-    const [failing] = await rows<{ id: string }>(
-      bus.db,
-      `select lane_id || '-' || position as id from deliveries where state = 'failing'`,
-    );
-    await skip(bus.db, { deliveryId: failing!.id, by: 'kari', reason: 'hopeless' });
+    const [failing] = await deliveryIdsOf(bus.db, 'ledger', 'failing');
+    await skip(bus.db, { deliveryId: failing!, by: 'kari', reason: 'hopeless' });
     const view = await preview(bus);
     expect(view.subscriptions).toMatchObject([{ count: 4, skipped: 1 }]);
     const { text } = await operators.ask('/replay?topic=payment.captured&since=24h', { accept: BROWSER });
@@ -195,11 +192,7 @@ describe('a preview', () => {
   }) => {
     await emitPayments(bus.db, 1, 1);
     await live(bus, [refusing()]);
-    const [dead] = await rows<{ id: string }>(
-      bus.db,
-      `select lane_id || '-' || position as id from deliveries where state = 'dead_lettered'`,
-    );
-    const request = { json: { deliveryIds: [dead!.id] } };
+    const request = { json: { deliveryIds: await letters(bus) } };
     const first = await operators.ask('/replay', request);
     expect(first.json).toMatchObject({ matched: 1 });
     expect(first.json).not.toHaveProperty('why');
