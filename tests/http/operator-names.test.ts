@@ -2,7 +2,7 @@ import type { JWTPayload } from 'jose';
 import { describe, expect } from 'vitest';
 
 import { dismissOne } from '../../lib/bus/deliveries/operations/dismiss.ts';
-import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
+import { pause, resume } from '../../lib/bus/deliveries/operations/pause.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
@@ -95,6 +95,27 @@ describe('the name of an operator', () => {
       status: 409,
       detail: expect.stringContaining(`${CALLED} was first: 1 delivery skipped at`),
     });
+  });
+
+  test('stands in the sentences of an answer, whose fields have the id', async ({
+    bus,
+    visitor,
+    operators,
+  }) => {
+    await visitor.signIn();
+    await operators.held(1);
+    await pause(bus.db, { subscriber: 'ledger', topic: null }, ID, 'maintenance');
+    const [event] = await rows<{ id: string }>(bus.db, 'select id::text from events');
+    const { json } = await operators.ask(`/events/${event!.id}`);
+    expect(json['verdict']).toContain(`not delivered to ledger: paused by ${CALLED}`);
+    expect(json['deliveries']).toContainEqual(
+      expect.objectContaining({
+        why: expect.objectContaining({ by: ID, text: expect.stringContaining(`Paused by ${CALLED}`) }),
+      }),
+    );
+    const smokeTestId = await smokeTested(bus);
+    const test = await operators.ask(`/smoke/${smokeTestId}`);
+    expect(test.text).toContain(`"problem":"paused by ${CALLED}"`);
   });
 
   test('is not kept of somebody who may only read, nor beside an id that says who they are', async ({
@@ -217,20 +238,48 @@ describe('the name of an operator goes', () => {
   });
 });
 
+/** Has a test been started by the id, which is for nobody. */
+async function smokeTested(bus: Bus): Promise<string> {
+  const [started] = await rows<{ id: string }>(
+    bus.db,
+    `insert into smoke_tests (id, started_at, started_by, subscribers) values (gen_random_uuid(), now(), $1, '{}')
+     returning id::text`,
+    [ID],
+  );
+  return started!.id;
+}
+
 /** Does by the id what an operator can do, and some of it as if it were long ago. @returns the pages that tell of it. */
 async function placesOfActs(bus: Bus, operators: Operators): Promise<string[]> {
   const how = { by: ID, reason: 'the period is closed' };
-  const [first] = await operators.held(3);
-  const [event] = await rows<{ id: string }>(bus.db, 'select id::text from events order by seq limit 1');
+  const [letter, other] = await operators.died(2);
+  const [first] = (await operators.held(3)).slice(0, 1);
+  const eventOf = async (deliveryId: string) => {
+    const [found] = await rows<{ id: string }>(
+      bus.db,
+      `select event_id::text as id from deliveries where lane_id || '-' || position = $1`,
+      [deliveryId],
+    );
+    return found!.id;
+  };
   await retryNow(bus.db, { ...how, deliveryId: first! });
   await watchIncidents(bus.db);
-  const [incident] = await rows<{ id: string }>(
+  const incidents = await rows<{ id: string; state: string }>(
     bus.db,
-    `update incidents set acknowledged_at = now(), acknowledged_by = $1, acknowledged_note = 'on it' returning id::text`,
+    `update incidents set acknowledged_at = now(), acknowledged_by = $1, acknowledged_note = 'on it'
+     returning id::text, state::text`,
     [ID],
   );
-  const incidentId = incident!.id;
-  await skip(bus.db, { ...how, deliveryId: first!, incidentId });
+  const [incidentId, owedId] = ['happening', 'owed'].map(
+    (wanted) => incidents.find(({ state }) => state === wanted)!.id,
+  );
+  await skip(bus.db, { ...how, deliveryId: first!, incidentId: incidentId! });
+  await dismissOne(bus.db, { ...how, deliveryId: letter! });
+  await replay(
+    bus.db,
+    { topic: 'payment.captured', subscriber: 'ledger', since: '24h', incident: owedId!, reason: how.reason },
+    ID,
+  );
   const paced = { topic: 'payment.captured', since: '24h', reason: how.reason, perMinute: 60 } as const;
   const { replayId } = await replay(bus.db, paced, ID);
   await rows(
@@ -240,7 +289,11 @@ async function placesOfActs(bus: Bus, operators: Operators): Promise<string[]> {
     [ID, replayId],
   );
   await rows(bus.db, 'update paced_replays set ended_at = now()');
+  // In their order: what was replayed holds the lane.
+  for (const deliveryId of [other!, first!]) await skip(bus.db, { ...how, deliveryId });
   await pause(bus.db, { subscriber: 'ledger', topic: null }, ID, how.reason);
+  await pause(bus.db, { subscriber: 'ledger', topic: 'payment.captured' }, ID, how.reason);
+  await resume(bus.db, { subscriber: 'ledger', topic: 'payment.captured' }, ID, how.reason);
   await rows(
     bus.db,
     `insert into set_aside (at, kind, topic, found, repaired_at, repaired_by, reason)
@@ -249,17 +302,16 @@ async function placesOfActs(bus: Bus, operators: Operators): Promise<string[]> {
   );
   const [backfill] = await rows<{ id: string }>(
     bus.db,
-    `insert into backfills (id, topic, subscriber, since, requested_at, requested_by, reason, matched, front, until, next_at, ended_at)
+    `with stopped as (
+       insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
+       values (gen_random_uuid(), now(), $1, 'stop_backfill', 'payment.captured', 'ledger', 'slow')
+     )
+     insert into backfills (id, topic, subscriber, since, requested_at, requested_by, reason, matched, front, until, next_at, ended_at)
      values (gen_random_uuid(), 'payment.captured', 'ledger', now(), now(), $1, 'new', 5, 0, 0, now(), now())
      returning id::text`,
     [ID],
   );
-  const [smokeTest] = await rows<{ id: string }>(
-    bus.db,
-    `insert into smoke_tests (id, started_at, started_by, subscribers) values (gen_random_uuid(), now(), $1, '{}')
-     returning id::text`,
-    [ID],
-  );
+  const smokeTestId = await smokeTested(bus);
   await rows(
     bus.db,
     `insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
@@ -273,19 +325,24 @@ async function placesOfActs(bus: Bus, operators: Operators): Promise<string[]> {
     `/incidents/${incidentId}`,
     `/incidents/${incidentId}?done=acknowledge-incident&done.incidentId=${incidentId}`,
     `/incidents/${incidentId}?done=skip-incident&done.incidentId=${incidentId}`,
+    `/incidents/${owedId!}`,
     `/dead-letters/${first!}`,
-    `/events/${event!.id}`,
+    `/dead-letters/${first!}?done=retry&done.deliveryId=${first!}`,
+    `/dead-letters/${letter!}?done=dismiss&done.deliveryId=${letter!}`,
+    `/events/${await eventOf(first!)}`,
+    `/events/${await eventOf(letter!)}`,
     '/replays',
     `/replays/${replayId}`,
     '/topics/payment.captured',
     '/topics/payment.captured?done=pause&done.subscriber=ledger',
+    '/topics/payment.captured?done=resume&done.subscriber=ledger&done.topic=payment.captured',
     '/subscribers',
     '/subscribers/ledger',
     '/set-aside',
     '/backfills',
     `/backfills/${backfill!.id}`,
     '/smoke-tests',
-    `/smoke/${smokeTest!.id}`,
+    `/smoke/${smokeTestId}`,
     '/renames',
     '/erasures',
     `/erasures/${erasureId}`,

@@ -6,10 +6,10 @@ import { truncate } from './words.ts';
 /** What the directory calls operators, by their ids. */
 export type OperatorNames = ReadonlyMap<string, string>;
 
-/** For a terminal, whose answers have ids, and for a page that could not read the names. */
+/** For a terminal, which draws fields that have the id alone, and for a page that could not read the names. */
 export const NO_NAMES: OperatorNames = new Map();
 
-/** Of an id, enough to tell two people of the same name apart, unless both ids begin alike. */
+/** Of an id, enough to tell two people of the same name apart. Ids that begin alike are shown as far as they differ. */
 const ID_LENGTH = 4;
 
 /** Says who acted: `Kari Nordmann (3f9f…)`, or the id as it is where no name is known. */
