@@ -24,7 +24,7 @@ export function timersPage(view: TimerList, context: PageContext): Html {
     })}
     <form class="filters bar" method="get" action="${timersPath()}">
       ${filter('topic', 'Topic', filters.topic)} ${filter('timerKey', 'Timer key', filters.timerKey)}
-      <button class="btn">Filter</button>
+      <button class="btn">Apply</button>
     </form>
     ${items.length > 0 && missingReplayScope(context.operator)}
     ${
@@ -46,8 +46,8 @@ export function timersPage(view: TimerList, context: PageContext): Html {
 }
 
 function filter(name: string, label: string, value: string | null): Html {
-  return html`<label
-    ><span class="vh">${label}</span
-    ><input type="search" name="${name}" value="${value ?? ''}" placeholder="${label}" size="28"
-  /></label>`;
+  return html`<label class="f topic">
+    ${label}
+    <input type="search" name="${name}" value="${value ?? ''}" spellcheck="false" autocapitalize="off" />
+  </label>`;
 }
