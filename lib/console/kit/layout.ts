@@ -1,5 +1,6 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
+import { visible } from '../../platform/visible.ts';
 import { FOLLOW_SECONDS, followingRegion, isFollowed } from './following.ts';
 import type { Entered } from './entered.ts';
 import type { FormOf } from './form-of.ts';
@@ -209,7 +210,7 @@ function searchBox({ pathname, searchParams }: URL): Html {
 function account({ name, scopes }: Operator): Html {
   return html`<div class="who">
     <span
-      ><b title="${name}">${name}</b
+      ><b title="${visible(name)}">${name}</b
       ><span class="as"> · ${scopes.has('event-bus:replay') ? 'operator' : 'viewer'}</span></span
     >
     <button class="btn icon" type="button" data-js data-keys aria-label="Keyboard shortcuts">
