@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 
+import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { dismissMatching } from '../../lib/console/dismissals/dismiss-matching.ts';
 import { previewDismissal } from '../../lib/console/dismissals/preview.ts';
@@ -9,7 +10,7 @@ import { MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { contradictions, drainLive, emitPayments, rows } from '../support/bus.ts';
 import { deliveryIdsOf, RECORDS, countDeliveries } from '../support/records.ts';
-import { ledger, refuse } from '../support/ledger.ts';
+import { fail, ledger, refuse } from '../support/ledger.ts';
 
 const HOW = { action: 'dismiss', by: 'kari', reason: 'test data' } as const;
 
@@ -51,6 +52,19 @@ describe('a dismissal of all that match', () => {
       })),
     );
     expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('tells the deliveries that an operator skipped from the others', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 2);
+    await drainLive(bus.db, [ledger(refuse)]);
+    await emitPayments(bus.db, 3, 3);
+    await drainLive(bus.db, [ledger(fail)]);
+    const [, , failing] = await deliveryIdsOf(bus.db, 'ledger');
+    await skip(bus.db, { deliveryId: failing!, by: 'kari', reason: 'hopeless' });
+    for (const request of [{ topic: 'payment.captured', since: '1h' }, { deliveryIds: [failing] }]) {
+      const { subscriptions } = await previewDismissal(bus.db, dismissRequest.parse(request));
+      expect(subscriptions).toMatchObject([{ count: 'deliveryIds' in request ? 1 : 3, skipped: 1 }]);
+    }
   });
 
   test('matches by the words of the error and by time, and by nothing that died later', async ({ bus }) => {

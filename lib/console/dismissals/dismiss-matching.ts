@@ -5,6 +5,7 @@ import {
   containing,
   windowValues,
 } from '../../bus/deliveries/operations/replay-matching.ts';
+import { SKIPPED } from '../../bus/deliveries/operations/skip.ts';
 import type { ChosenDeliveries } from '../../bus/deliveries/operations/replay-matching.ts';
 import { CountChanged } from '../../bus/deliveries/refusals.ts';
 import type { Database } from '../../platform/db/connect.ts';
@@ -16,6 +17,8 @@ interface MatchingSubscription {
   readonly topic: string;
   readonly subscriber: string;
   readonly count: number;
+  /** How many of them an operator skipped. */
+  readonly skipped: number;
   /** Other dead letters of the subscription. */
   readonly others: number;
   /** How many of them halt their lane. */
@@ -97,7 +100,9 @@ const statement = (matching: string) => `
   with ${CLOCK_AND_WINDOW},
   ${matching},
   subscription as materialized (
-    select topic, subscriber, sum(count)::float8 as count, sum(halting)::float8 as halting, min(first_at) as first_at,
+    select topic, subscriber, sum(count)::float8 as count, coalesce(sum(count) filter (where key in (
+        select key from error_groups where (kind, message) = ('${SKIPPED.kind}', '${SKIPPED.message}')
+      )), 0)::float8 as skipped, sum(halting)::float8 as halting, min(first_at) as first_at,
       max(last_at) as last_at
     from matching group by topic, subscriber
   )
@@ -107,7 +112,7 @@ const statement = (matching: string) => `
     'others', (select coalesce(sum(dead_lettered), 0) from error_groups)
       - (select coalesce(sum(count), 0) from subscription),
     'subscriptions', (
-      select coalesce(json_agg(json_build_object('topic', topic, 'subscriber', subscriber, 'count', count,
+      select coalesce(json_agg(json_build_object('topic', topic, 'subscriber', subscriber, 'count', count, 'skipped', skipped,
         'halting', halting, 'firstAt', ${iso('first_at')}, 'lastAt', ${iso('last_at')},
         'others', (
           select sum(dead_lettered) from error_groups

@@ -10,7 +10,7 @@ import { ALL_TIME, deadLettersPath, HOME } from '../kit/links.ts';
 import { confirmation, previewed, topicCounts } from '../kit/operation-pages.ts';
 import { confirmField } from '../kit/preview.ts';
 import { emptyCard } from '../kit/sections.ts';
-import { groupWords, quantity } from '../kit/words.ts';
+import { count, groupWords, quantity } from '../kit/words.ts';
 import type { DismissPreview } from './preview.ts';
 import { haltingWarning, untouchedWords } from './words.ts';
 
@@ -37,7 +37,14 @@ function preview(view: DismissPreview, context: PageContext): Html {
       'Nothing has been dismissed yet. This is what the dismissal would do.',
       [haltingWarning(view)],
       [
-        ['Dismissed', topicCounts(subscriptions)],
+        [
+          'Dismissed',
+          topicCounts(
+            subscriptions,
+            ({ skipped }) =>
+              skipped > 0 && html` <span class="muted small">(${count(skipped)} skipped)</span>`,
+          ),
+        ],
         q !== undefined && ['Error contains', html`<span class="mono">${q}</span>`],
         group !== undefined && ['Only', groupWords(group)],
         ['Dead-lettered', span(first, last, now)],

@@ -35,6 +35,7 @@ export const dismissPreview = z
           topic: shape.topic,
           subscriber: z.string(),
           count: shape.count,
+          skipped: shape.count.meta({ description: 'How many of them an operator skipped.' }),
           others: shape.count.meta({ description: 'Its other dead letters. They stay as they are.' }),
           halting: shape.count.meta({ description: 'Lanes that these dead letters halt, which go on.' }),
           firstAt: shape.instant,

@@ -34,6 +34,7 @@ const PREVIEW = {
       subscriber: 'accounting',
       count: 2,
       others: 1,
+      skipped: 0,
       halting: 0,
       firstAt: '2026-02-21T09:30:00.420Z',
       lastAt: '2026-02-21T09:30:00.460Z',
