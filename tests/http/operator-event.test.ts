@@ -4,7 +4,7 @@ import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import { drainLive, payloadOf, rows, emitAlone } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { RECORDS } from '../support/records.ts';
+import { deliveriesOf } from '../support/records.ts';
 import { BROWSER, HOME, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
 
@@ -12,12 +12,7 @@ import type { Operators } from '../support/operator-test.ts';
 
 /** The event of a delivery of the ledger. */
 async function eventOf(bus: Bus, deliveryId: string): Promise<string> {
-  const [row] = await rows<{ id: string }>(
-    bus.db,
-    `select event_id::text as id from ${RECORDS} where id = $1`,
-    [deliveryId],
-  );
-  return row!.id;
+  return (await deliveriesOf(bus.db)).find(({ id }) => id === deliveryId)!.eventId;
 }
 
 /** The page of an event, without its markup and with single spaces. */

@@ -16,6 +16,7 @@ import type { Bus } from '../support/bus.ts';
 import { OLA, test as directoryTest } from '../support/directory-visitor.ts';
 import type { Visitor } from '../support/directory-visitor.ts';
 import { Operators } from '../support/operator-test.ts';
+import { deliveriesOf } from '../support/records.ts';
 
 const test = directoryTest.extend('operators', ({ bus }) => new Operators(bus));
 
@@ -254,14 +255,8 @@ async function placesOfActs(bus: Bus, operators: Operators): Promise<string[]> {
   const how = { by: ID, reason: 'the period is closed' };
   const [letter, other] = await operators.died(2);
   const [first] = (await operators.held(3)).slice(0, 1);
-  const eventOf = async (deliveryId: string) => {
-    const [found] = await rows<{ id: string }>(
-      bus.db,
-      `select event_id::text as id from deliveries where lane_id || '-' || position = $1`,
-      [deliveryId],
-    );
-    return found!.id;
-  };
+  const eventOf = async (deliveryId: string) =>
+    (await deliveriesOf(bus.db)).find(({ id }) => id === deliveryId)!.eventId;
   await retryNow(bus.db, { ...how, deliveryId: first! });
   await watchIncidents(bus.db);
   const incidents = await rows<{ id: string; state: string }>(

@@ -6,6 +6,7 @@ import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import { journalFor } from '../../lib/components/journal.ts';
 import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
 import { drainLive, emitPayments, numbers, rows } from '../support/bus.ts';
+import { deliveryIdsOf } from '../support/records.ts';
 import { renameLanes } from '../support/scenes.ts';
 import { ledger } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
@@ -156,7 +157,8 @@ describe('the list of subscribers', () => {
     await renameLanes(bus.db, 'ledger', 'books');
     const of = async () => (await listOf(operators)).find(({ subscriber }) => subscriber === 'books');
     expect(await of()).toMatchObject({ inCatalog: false, state: 'unattached', deadLettered: 1 });
-    await rows(bus.db, `update backlog set dead_lettered = 0 where subscriber = 'books'`);
+    const json = { deliveryIds: await deliveryIdsOf(bus.db, 'books'), reason: 'history' };
+    await operators.ask('/dismiss', { json });
     expect(await of()).toBeUndefined();
     expect((await operators.ask('/subscribers/books')).status).toBe(200);
     expect((await operators.ask('/subscribers/postcards')).status).toBe(404);
