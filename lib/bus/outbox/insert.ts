@@ -18,7 +18,7 @@ export async function store(tx: Executor, event: OutboxEvent): Promise<string> {
     (isOurs(tx) ? insertEvent : insertByOthers)(event),
   );
   if (row) {
-    noteDue(tx, row.backend);
+    noteDue(tx, { backend: row.backend, topic: event.topic });
     return row.id;
   }
   // Read without a lock: an open producer must not keep the relay from settling that event.

@@ -12,11 +12,21 @@ export class OpenTransaction {
   hasOnlyEvents = true;
   /** The process id of its backend, once it has emitted. */
   backend: number | null = null;
+  /** Those to which it has emitted. */
+  readonly topics = new Set<string>();
 }
 
 /** A commit that makes deliveries due by events alone. */
 export interface SentCommit {
   readonly backend: number;
+  readonly topics: ReadonlySet<string>;
+}
+
+/** An event that a statement recorded. */
+interface Emitted {
+  /** The process id of the backend that recorded it. */
+  readonly backend: number;
+  readonly topic: string;
 }
 
 export interface DueListener {
@@ -34,14 +44,18 @@ const listeners = new WeakMap<object, Set<DueListener>>();
  *
  * @param on what it ran on: a transaction of `db.transaction`, whose commit is then reported; or the database, where it
  *   is committed already. Other executors have no listeners: their owner calls the kick.
- * @param backend the process id of the backend that recorded an event, if that is all that it did.
+ * @param emitted the event that it recorded, if that is all that it did.
  */
-export function noteDue(on: Executor, backend?: number): void {
+export function noteDue(on: Executor, emitted?: Emitted): void {
   const transaction = openTransactions.get(on);
   if (!transaction) return reportDue(on);
   transaction.isDue = true;
-  if (backend === undefined) transaction.hasOnlyEvents = false;
-  else transaction.backend = backend;
+  if (emitted === undefined) {
+    transaction.hasOnlyEvents = false;
+    return;
+  }
+  transaction.backend = emitted.backend;
+  transaction.topics.add(emitted.topic);
 }
 
 /** Calls `listener` after each commit on a database that made deliveries due. @returns a function that ends this. */
