@@ -62,6 +62,8 @@ export const LAYERS = [
     'lib/components/identifiers',
     'lib/components/remote',
   ],
+  ['lib/bus/log/relay'],
+  ['lib/bus/log'],
   ['lib/bus/relay'],
   ['lib/bus/deliveries/operations'],
   ['lib/bus/deliveries'],

@@ -1,0 +1,17 @@
+-- Ends the outages of subscribers that have answered in these lanes: what waits because nobody was there is due now.
+create or replace function postbud_end_outages_1(of_lanes int[], now_at timestamptz) returns void language plpgsql as $$
+declare
+  back text[];
+begin
+  with over as (
+    delete from outages where subscriber in (select lanes.subscriber from lanes where id = any (of_lanes)) returning subscriber
+  )
+  select array_agg(subscriber) into back from over;
+  if back is not null then
+    update exceptions set next_attempt_at = now_at, due_at = now_at
+    from lanes
+    where lanes.subscriber = any (back) and exceptions.lane = lanes.id and exceptions.due_at > now_at
+      and exceptions.attempt_log -> -1 ->> 'kind' in ('unreachable', 'timeout', 'http_502', 'http_503', 'http_504');
+  end if;
+end
+$$;

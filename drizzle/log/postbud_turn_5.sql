@@ -1,0 +1,171 @@
+-- One turn of a relay in one round trip: gives events their places, settles what is done, and claims what is next. Each statement in
+-- here sees what was committed before it began, and begins only if there is something for it to do.
+--
+-- Locks are taken in one order: the topics' placing locks by their hash, then lanes by their ids.
+--
+-- It never waits for the disk: what a crash takes back is placed in the same order, claimed anew and delivered once more.
+--
+-- `topics` are those whose events are to be placed: null to settle only. `bounds` says for each topic up to when all is placed, as
+-- this process knows it. `room` says how much it may take: `lanes`, `deliveries` over all of them and `events` of each topic; with
+-- `looks` it looks at all topics and lanes; with `isWhole` also behind the bounds; `continued` are lanes that it
+-- holds and that may go on. The subscriptions are texts of arrays: an idle turn reads none of them.
+create or replace function postbud_turn_5(
+  outcomes json, exceptional jsonb, token uuid, topics text[], bounds jsonb,
+  names_text text, versions_text text, leases_text text, waits_text text,
+  room json, awaited int[], clock timestamptz
+) returns json language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off
+set enable_mergejoin = off set enable_bitmapscan = off set jit = off as $$
+declare
+  looks constant boolean := room ->> 'looks';
+  max_lanes constant int := room ->> 'lanes';
+  max_events constant int := room ->> 'events';
+  is_careful constant boolean := room ->> 'isCareful';
+  now_at timestamptz := coalesce(clock, clock_timestamp());
+  is_met boolean := true;
+  is_awaited boolean := false;
+  topic text;
+  placed record;
+  events int := 0;
+  streams int[] := '{}';
+  new_bounds jsonb := '{}';
+  names text[];
+  versions int[];
+  leases_ms int[];
+  waits boolean[];
+  continued int[];
+  lengthened int[];
+  wanted int[];
+  due int[];
+  probes int[];
+  limited text;
+  limited_lanes int[];
+  of_limited record;
+  limited_in_ms float8;
+  claims json[] := '{}';
+  synchronous_commit text;
+  settled record;
+  held int[] := '{}';
+  repeated int[] := '{}';
+  lapsed int[] := '{}';
+  claimed json;
+begin
+  if current_setting('transaction_isolation') <> 'read committed' then
+    perform postbud_require_read_committed_1();
+  end if;
+  if awaited is not null then
+    is_met := postbud_await_emitters_1(awaited, outcomes is null);
+  end if;
+  if looks then
+    topics := topics || array(
+      select known.topic from (
+        select distinct streams.topic from streams union select catalog_topics.topic from catalog_topics
+      ) as known
+      where exists (
+        select from awaiting
+        where awaiting.topic = known.topic and created_at >= coalesce((bounds ->> known.topic)::timestamptz, '-infinity') limit 1
+      )
+    );
+    if (room ->> 'isWhole')::boolean then
+      topics := topics || array(select distinct awaiting.topic from awaiting);
+      bounds := '{}';
+    end if;
+  end if;
+  if cardinality(topics) > 1 then
+    topics := array(select named from unnest(topics) as named group by named order by hashtext(named), named);
+  end if;
+  if topics is not null then
+    foreach topic in array topics loop
+      placed := postbud_place_3(topic, coalesce((bounds ->> topic)::timestamptz, '-infinity'), max_events, is_careful);
+      events := events + placed.events;
+      is_awaited := is_awaited or placed.is_awaited;
+      streams := streams || placed.streams;
+      new_bounds := jsonb_set(new_bounds, array[topic], to_jsonb(placed.next_bound));
+    end loop;
+  end if;
+  if outcomes is not null or streams <> '{}' or looks then
+    if max_lanes > 0 then
+      names := string_to_array(names_text, ',');
+      versions := versions_text;
+      leases_ms := leases_text;
+      waits := waits_text;
+      if streams <> '{}' then
+        lengthened := array(select id from lanes where stream = any (streams) and lanes.topic || ' ' || subscriber = any (names));
+        wanted := lengthened;
+      end if;
+      if looks then
+        due := postbud_find_due_2(names, waits, max_lanes, now_at);
+        if exists (select from outages where next_probe_at <= now_at) then
+          probes := postbud_find_probes_1(names, waits, leases_ms, now_at);
+        end if;
+        wanted := wanted || due || probes;
+      end if;
+    end if;
+    if outcomes is not null then
+      wanted := wanted || array(select lane from json_to_recordset(outcomes) as outcome(lane int));
+    end if;
+    if max_lanes > 0 and json_array_length(room -> 'continued') > 0 then
+      wanted := wanted || array(select lane from json_to_recordset(room -> 'continued') as kept(lane int));
+    end if;
+    if cardinality(wanted) > 0 then
+      -- As postbud_lock_lanes_2 does.
+      perform pg_advisory_xact_lock(36965, id) from (select distinct id from unnest(wanted) as id order by id) as lane;
+      now_at := coalesce(clock, clock_timestamp());
+    end if;
+    if outcomes is not null then
+      settled := postbud_settle_4(outcomes, exceptional, now_at);
+      held := coalesce(settled.held, '{}');
+      repeated := coalesce(settled.repeated, '{}');
+      lapsed := coalesce(settled.lapsed, '{}');
+      if settled.is_any_silent then
+        perform postbud_end_outages_1(array(
+          select lane from json_to_recordset(outcomes) as outcome(lane int, is_answered boolean)
+          where is_answered and lane = any (held)
+        ), now_at);
+      end if;
+    end if;
+    if max_lanes > 0 and json_array_length(room -> 'continued') > 0 then
+      continued := array(
+        select lane from json_to_recordset(room -> 'continued') as kept(lane int, token uuid)
+        where kept.token = (
+          select journal.token from journal where journal.lane = kept.lane order by head desc, number desc limit 1
+        )
+      );
+    end if;
+    if max_lanes > 0 and cardinality(wanted) > 0 then
+      limited_lanes := array(select id from lanes join subscriber_limits using (subscriber) where id = any (wanted));
+      claimed := postbud_claim_2(wanted, limited_lanes, continued, probes, token, names, versions, leases_ms, waits,
+        (room ->> 'deliveries')::int, 64, now_at);
+      if claimed is not null then
+        claims := array[claimed];
+      end if;
+      if limited_lanes <> '{}' then
+        for limited in
+          select subscriber from subscriber_limits
+          where subscriber in (select lanes.subscriber from lanes where id = any (limited_lanes)) order by 1
+        loop
+          of_limited := postbud_claim_limited_2(limited, token, names, versions, leases_ms, waits, max_lanes,
+            (room ->> 'deliveries')::int, now_at);
+          if of_limited.claimed is not null then
+            claims := claims || of_limited.claimed;
+          end if;
+          limited_in_ms := least(limited_in_ms, of_limited.next_in_ms);
+        end loop;
+      end if;
+    end if;
+    if looks and max_lanes > 0 then
+      -- What operators go by to tell that a relay runs. Once a second is enough, and nobody waits to write it.
+      update last_pass set at = now_at
+      where ctid = any (array(select ctid from last_pass where at is null or at < now_at - interval '1 second' or at > now_at for update skip locked));
+    end if;
+  end if;
+  if pg_current_xact_id_if_assigned() is not null then
+    synchronous_commit := set_config('synchronous_commit', 'off', true);
+  end if;
+  return json_build_object('now', extract(epoch from now_at) * 1000,
+    'clock', extract(epoch from coalesce(clock, clock_timestamp())) * 1000, 'placed', events, 'isAwaited', is_awaited,
+    'isMet', is_met, 'bounds', new_bounds, 'hasMore', coalesce(cardinality(due) = max_lanes, false),
+    'settled', case when outcomes is not null then json_build_object('held', held, 'repeated', repeated, 'lapsed', lapsed) end,
+    'claimed', claims, 'limitedInMs', limited_in_ms);
+end
+$$;

@@ -1,0 +1,94 @@
+import type { Database } from '../../../platform/db/connect.ts';
+import type { LogBatch } from '../../../platform/log.ts';
+import { SECOND } from '../../../platform/time.ts';
+import type { Subscription } from '../../deliveries/subscription.ts';
+import { Lease } from '../../relay/lease.ts';
+import type { RelayTime } from '../../relay/relay-time.ts';
+import type { ClaimedDelivery, ClaimedLane } from '../claim.ts';
+import type { DeliveredAttempt } from '../settle.ts';
+import { Progress } from './progress.ts';
+
+/** The options that all runs of a claim loop share. */
+export interface RunOptions {
+  readonly db: Database;
+  readonly time: RelayTime;
+  /** Whether to start no further handler. */
+  readonly isOver: () => boolean;
+  /** Counts deliveries that transactional handlers have settled. */
+  readonly countCommitted: (subscription: Subscription, delivered: readonly DeliveredAttempt[]) => void;
+  /** Collects a line for each attempt, where the relay is logged. */
+  readonly lines?: LogBatch | undefined;
+}
+
+/** The database's clocks, as the runs of a turn's lanes read them. */
+export interface Clocks {
+  /**
+   * The database's clock in epoch milliseconds, or a little behind it, so that an attempt which begins after a claim is
+   * recorded as begun after everything that was settled before the claim.
+   */
+  readonly clock: () => number;
+  /** The same, or a little ahead of it: a lease measured by it ends early, never late. */
+  readonly leaseClock: () => number;
+}
+
+/** After this long a lane is released, so that one long backlog leaves room for the others. */
+const SLICE_MS = 5 * SECOND;
+
+/** A claimed lane during its run: its lease, its progress, and whether a further handler may start. */
+export class RunState {
+  lane: ClaimedLane;
+  readonly options: RunOptions;
+  readonly lease: Lease;
+  readonly progress: Progress;
+  clocks: Clocks;
+  /** Whether the slice ended before the claimed deliveries did: the claim was too large for such slow handlers. */
+  isCutShort = false;
+  /** Whether its lease had ended before it was extended, so that no further handler starts. */
+  hasLapsed = false;
+  /** Number of the journal's newest row, as this relay knows it. */
+  number: number;
+  /** Whether it is unknown if the last commit of its handlers was made. */
+  isDoubtful = false;
+  /** Whether handlers run in a transaction, which settles them: no turn may settle anything of the lane meanwhile. */
+  isInTransaction = false;
+  #beganAt = performance.now();
+
+  constructor(lane: ClaimedLane, claimedAtMs: number, clocks: Clocks, options: RunOptions) {
+    this.lane = lane;
+    this.number = lane.number;
+    this.clocks = clocks;
+    this.options = options;
+    const { leaseMs } = lane.subscription;
+    this.lease = new Lease(claimedAtMs, leaseMs, () => this.clocks.leaseClock(), options.time.signal);
+    this.progress = new Progress(lane);
+  }
+
+  /** Goes on with a further claim of the lane. */
+  goOn(lane: ClaimedLane, clocks: Clocks): void {
+    this.lane = lane;
+    this.number = lane.number;
+    this.clocks = clocks;
+    this.#beganAt = performance.now();
+    this.progress.add(lane);
+  }
+
+  get isAborted(): boolean {
+    return this.options.time.signal?.aborted === true;
+  }
+
+  /** Whether a delivery's next attempt is not due yet. */
+  isEarly({ nextAttemptAtMs }: ClaimedDelivery): boolean {
+    return nextAttemptAtMs !== null && nextAttemptAtMs > this.clocks.clock();
+  }
+
+  /** Whether there is time to start a handler. Once there is not, none starts for the rest of the run. */
+  hasTime(): boolean {
+    const { isOver, time } = this.options;
+    if (this.hasLapsed || this.lease.isLost || this.isAborted || isOver()) return false;
+    if (performance.now() - this.#beganAt > SLICE_MS) {
+      this.isCutShort = true;
+      return false;
+    }
+    return time.fits(this.lane.subscription.subscriber.timeoutMs);
+  }
+}

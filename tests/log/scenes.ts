@@ -1,0 +1,157 @@
+import { run } from '../../lib/platform/db/statement.ts';
+import type { Executor } from '../../lib/platform/db/statement.ts';
+import { unhindered } from '../support/bus.ts';
+import { RECORDS } from './records.ts';
+
+// tests/support/scenes.ts for the core of release 2.0.
+
+export async function forgetEvents(db: Executor, ...others: readonly string[]): Promise<void> {
+  const tables = [
+    'events',
+    'awaiting',
+    'streams',
+    'audiences',
+    'log',
+    'lanes',
+    'journal',
+    'exceptions',
+    'lane_totals',
+  ];
+  await write(db, unhindered(`truncate ${[...tables, ...others].join()}`));
+}
+
+interface Hold {
+  readonly until: Date;
+  readonly subscriber?: string;
+  readonly version?: number;
+}
+
+/** Has a relay that never settles hold the lanes that have something to deliver. */
+export async function holdLanes(db: Executor, { until, subscriber, version }: Hold): Promise<void> {
+  await write(
+    db,
+    `insert into journal (lane, number, head, at, token, leased_until, first_claimed, claimed_to)
+     select lane.id, newest.number + 1, newest.head, clock_timestamp(), gen_random_uuid(), $1::timestamptz, next.first, next.last
+     from lanes as lane, lateral (
+         select * from journal where journal.lane = lane.id order by journal.head desc, number desc limit 1
+       ) as newest, lateral (
+         select min(position) as first, max(position) as last from (
+           select position from log where log.stream = lane.stream and position > newest.head and version <= coalesce($3, version)
+           union all
+           select position from exceptions where exceptions.lane = lane.id and is_open
+         ) as open
+       ) as next
+     where next.first is not null and ($2::text is null or subscriber = $2)`,
+    [until.toISOString(), subscriber ?? null, version ?? null],
+  );
+}
+
+/** Gives the lanes of a subscriber to another relay, while the one that holds them goes on. */
+export async function stealLanes(db: Executor, subscriber: string): Promise<void> {
+  await write(
+    db,
+    `update journal set token = gen_random_uuid()
+     where (lane, head, number) in (
+       select newest.lane, newest.head, newest.number from lanes, lateral (
+         select * from journal where lane = lanes.id order by head desc, number desc limit 1
+       ) as newest where subscriber = $1
+     )`,
+    [subscriber],
+  );
+}
+
+export async function expireLeases(db: Executor): Promise<void> {
+  await write(
+    db,
+    `update journal set leased_until = clock_timestamp() - interval '1 ms' where leased_until is not null`,
+  );
+}
+
+/** Gives back all lanes that relays hold, so that they are due. */
+export async function freeLanes(db: Executor): Promise<void> {
+  await write(
+    db,
+    `insert into journal (lane, number, head, at)
+     select newest.lane, newest.number + 1, newest.head, clock_timestamp() from lanes, lateral (
+       select * from journal where lane = lanes.id order by head desc, number desc limit 1
+     ) as newest where leased_until is not null`,
+  );
+}
+
+/** Locks lanes until the transaction ends. @param condition over `topic` and `subscriber`. */
+export async function lockLanes(tx: Executor, condition = 'true'): Promise<void> {
+  await write(tx, `select postbud_lock_lanes_2(array(select id from lanes where ${condition}))`);
+}
+
+export async function relist(db: Executor, list: string, condition = 'true'): Promise<void> {
+  await write(
+    db,
+    `with event as (
+       update events set subscribers = ${list}
+       where id in (select event_id from awaiting) and ${condition} returning id, subscribers
+     )
+     update awaiting set subscribers = event.subscribers from event where event_id = event.id`,
+  );
+}
+
+export async function shiftCreation(db: Executor, by: string): Promise<void> {
+  await write(
+    db,
+    `with event as (
+       update events set created_at = created_at + $1::interval where id in (select event_id from awaiting)
+       returning id, created_at
+     )
+     update awaiting set created_at = event.created_at from event where event_id = event.id`,
+    [by],
+  );
+}
+
+export async function insertMarker(
+  db: Executor,
+  topic: string,
+  orderingKey: string,
+  subscribers: readonly (string | null)[],
+): Promise<void> {
+  await write(
+    db,
+    `insert into awaiting (topic, created_at, seq, event_id, ordering_key, version, bytes, subscribers)
+     select $1, clock_timestamp(), -1, gen_random_uuid(), $2, 1, 10, array_agg(name order by place)
+     from jsonb_array_elements_text($3::text::jsonb) with ordinality as listed(name, place)`,
+    [topic, orderingKey, JSON.stringify(subscribers)],
+  );
+}
+
+export async function spoilMarker(db: Executor, eventId: string): Promise<void> {
+  await write(
+    db,
+    'update awaiting set subscribers = array_append(subscribers, null) where event_id = $1::uuid',
+    [eventId],
+  );
+}
+
+export async function deleteMarker(db: Executor, eventId?: string): Promise<void> {
+  await write(db, 'delete from awaiting where event_id = coalesce($1::uuid, event_id)', [eventId ?? null]);
+}
+
+/** Changes what is recorded of deliveries that have a row. @param condition over the columns of `RECORDS`. */
+export async function changeDeliveries(db: Executor, change: string, condition = 'true'): Promise<void> {
+  await write(
+    db,
+    `update exceptions set ${change}
+     where (lane, position) in (select lane, position from ${RECORDS} where ${condition})`,
+  );
+}
+
+/** Lets deliveries wait longer for their next attempt. @param by an interval. @param condition over the columns of `RECORDS`. */
+export async function delayRetries(db: Executor, by: string, condition = 'true'): Promise<void> {
+  await write(
+    db,
+    `update exceptions set next_attempt_at = next_attempt_at + $1::interval, due_at = due_at + $1::interval
+     where next_attempt_at is not null and (lane, position) in (select lane, position from ${RECORDS} where ${condition})`,
+    [by],
+  );
+}
+
+async function write(db: Executor, text: string, values: readonly unknown[] = []): Promise<void> {
+  await run(db, { text, values });
+}
