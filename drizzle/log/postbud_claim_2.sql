@@ -26,7 +26,7 @@ begin
       coalesce(lanes.id = any (continued), false) as is_continued,
       newest.leased_until is not null and not coalesce(lanes.id = any (continued), false) as is_lapsed,
       case when lanes.id = any (probes) or newest.careful_to is not null then 1 else most end as asked
-    from (select distinct unnest(candidates) as id) as candidate join lanes using (id), lateral (
+    from unnest(candidates) as candidate(id) join lanes using (id), lateral (
         select array_position(names, lanes.topic || ' ' || lanes.subscriber) as turn
       ) as asked, lateral (
         select number, head, leased_until, claimed_to, first_claimed, careful_to from journal

@@ -108,8 +108,12 @@ begin
       wanted := wanted || array(select lane from json_to_recordset(room -> 'continued') as kept(lane int));
     end if;
     if cardinality(wanted) > 0 then
-      -- As postbud_lock_lanes_2 does.
-      perform pg_advisory_xact_lock(36965, id) from (select distinct id from unnest(wanted) as id order by id) as lane;
+      -- As postbud_lock_lanes_2 does, and each once.
+      wanted := array(
+        select id from (select distinct id from unnest(wanted) as id order by id) as lane, lateral (
+          select pg_advisory_xact_lock(36965, id)
+        ) as locked
+      );
       now_at := coalesce(clock, clock_timestamp());
     end if;
     if outcomes is not null then
