@@ -3,8 +3,6 @@ import { existsSync } from 'node:fs';
 import { defineConfig } from 'vitest/config';
 import type { Plugin, TestProjectConfiguration } from 'vitest/config';
 
-import { newCore } from './tests/log/new-core.ts';
-
 /** A copy of a build's output outside the project: what `npm run test:artefact` has the suites run against. */
 const artefact = process.env['POSTBUD_ARTEFACT'];
 
@@ -60,16 +58,6 @@ const sources: TestProjectConfiguration[] = [
     },
   },
   folder('database', { ...inTurns, ...withPostgres }),
-  {
-    extends: true,
-    plugins: [newCore()],
-    test: {
-      name: 'log',
-      include: ['tests/log/*.test.ts', 'tests/database/{rules,shared-commits,transactions}.test.ts'],
-      ...inTurns,
-      ...withPostgres,
-    },
-  },
   folder('package'),
   folder('browser'),
   folder('http', { ...inTurns, ...withPostgres }),

@@ -24,6 +24,7 @@ declare
   now_at timestamptz := coalesce(clock, clock_timestamp());
   is_met boolean := true;
   is_awaited boolean := false;
+  is_clock_back boolean := false;
   topic text;
   placed record;
   events int := 0;
@@ -57,15 +58,20 @@ begin
     is_met := postbud_await_emitters_1(awaited, outcomes is null);
   end if;
   if looks then
-    topics := topics || array(
-      select known.topic from (
-        select distinct streams.topic from streams union select catalog_topics.topic from catalog_topics
-      ) as known
-      where exists (
-        select from awaiting
-        where awaiting.topic = known.topic and created_at >= coalesce((bounds ->> known.topic)::timestamptz, '-infinity') limit 1
-      )
-    );
+    select topics || coalesce(array_agg(known.topic) filter (where has_events), '{}'),
+      -- Only a clock that was ahead explains a time in the future.
+      coalesce(bool_or(has_late), false) or clock is null and coalesce((select at > now_at + interval '10 seconds' from last_pass limit 1), false)
+    into topics, is_clock_back
+    from (
+      select distinct streams.topic from streams union select catalog_topics.topic from catalog_topics
+    ) as known, lateral (
+      select exists (
+          select from awaiting
+          where awaiting.topic = known.topic and created_at >= coalesce((bounds ->> known.topic)::timestamptz, '-infinity') limit 1
+        ) as has_events, exists (
+          select from awaiting where awaiting.topic = known.topic and created_at > clock_timestamp() + interval '10 seconds' limit 1
+        ) as has_late
+    ) as asked;
     if (room ->> 'isWhole')::boolean then
       topics := topics || array(select distinct awaiting.topic from awaiting);
       bounds := '{}';
@@ -168,7 +174,7 @@ begin
   end if;
   return json_build_object('now', extract(epoch from now_at) * 1000,
     'clock', extract(epoch from coalesce(clock, clock_timestamp())) * 1000, 'placed', events, 'isAwaited', is_awaited,
-    'isMet', is_met, 'bounds', new_bounds, 'hasMore', coalesce(cardinality(due) = max_lanes, false),
+    'isMet', is_met, 'isClockBack', is_clock_back, 'bounds', new_bounds, 'hasMore', coalesce(cardinality(due) = max_lanes, false),
     'settled', case when outcomes is not null then json_build_object('held', held, 'repeated', repeated, 'lapsed', lapsed) end,
     'claimed', claims, 'limitedInMs', limited_in_ms);
 end

@@ -76,7 +76,9 @@ test('a settlement that is repeated, since its answer was lost, changes nothing;
     isAbsent: null,
   };
   const outcome: LaneOutcome = {
-    ...{ lane: lane!.lane, number: lane!.number, token: lane!.token },
+    lane: lane!.lane,
+    number: lane!.number,
+    token: lane!.token,
     head: 1,
     first: null,
     delivered: [],

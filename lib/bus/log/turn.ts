@@ -51,6 +51,8 @@ export interface Turn {
   readonly isAwaited: boolean;
   /** Whether the `awaited` transactions had all ended when it looked. */
   readonly isMet: boolean;
+  /** Whether the clock was ahead and is back; see `takeBackTimes`. */
+  readonly isClockBack: boolean;
   /** Whether it looked at all due lanes and there may be more. */
   readonly hasMore: boolean;
   /** When the rate of a subscriber, for which deliveries wait, allows the next one; null where none does. */
@@ -107,6 +109,7 @@ export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn
     placed: answer.placed,
     isAwaited: answer.isAwaited,
     isMet: answer.isMet,
+    isClockBack: answer.isClockBack,
     hasMore: answer.hasMore,
     limitedInMs: answer.limitedInMs,
     lanes: claimed.flatMap((one) => readClaim(one, token, subscriptions)),
@@ -145,7 +148,10 @@ function isOfRow(error: unknown): boolean {
 }
 
 /** The answer of `postbud_turn_5`: one JSON value, which all drivers parse alike. Times are epoch milliseconds. */
-interface TurnAnswer extends Pick<Turn, 'placed' | 'isAwaited' | 'isMet' | 'hasMore' | 'limitedInMs'> {
+interface TurnAnswer extends Pick<
+  Turn,
+  'placed' | 'isAwaited' | 'isMet' | 'isClockBack' | 'hasMore' | 'limitedInMs'
+> {
   readonly now: number;
   readonly clock: number;
   readonly bounds: Readonly<Record<string, string>>;

@@ -9,9 +9,10 @@ import { portionOf } from '../../relay/portion.ts';
 import type { Portion } from '../../relay/portion.ts';
 import type { ClaimedLane } from '../claim.ts';
 import { hasLostClaims, releaseLostClaims } from '../lost-claims.ts';
+import { takeBackTimes } from '../take-back-times.ts';
 import { takeTurn } from '../turn.ts';
 import type { Turn, TurnOptions } from '../turn.ts';
-import { Runs } from './runs.ts';
+import { latestClockOf, Runs } from './runs.ts';
 import type { Relaying } from './runs.ts';
 
 /** Outcomes of finished lanes wait at most this long, to be settled together with those of others. */
@@ -29,6 +30,9 @@ const HURRIED_TRIES = 2;
 
 /** No ring of the bell: the turn that should have answered it failed, or has not been sent. */
 const UNHEARD = -1;
+
+/** A smaller step back of the database's clock keeps no lane waiting for long. */
+const STEP_MS = 10 * SECOND;
 
 /** Events of a topic that get their places in one turn. */
 const MAX_PLACED = 3000;
@@ -61,6 +65,8 @@ export class ClaimLoop {
   isRepeating = false;
   /** Whether it took too long, and the next one does less. */
   #isSmaller = false;
+  /** Whether a clock was ahead and is back, and its times are not taken back yet. */
+  #isClockBack = false;
 
   /** @param loops it and those beside it. */
   constructor(relaying: Relaying, loops: RelaysLoops) {
@@ -96,6 +102,7 @@ export class ClaimLoop {
     let turn: Turn;
     try {
       turn = await this.#settlePlaceAndClaim(!isRepeated);
+      await this.#takeBackTimes();
     } catch (error) {
       await this.#outlast(error);
       return true;
@@ -116,6 +123,7 @@ export class ClaimLoop {
     const outcomes = yielded.map(({ outcome }) => outcome);
     const early = isLooking ? [...bell.early] : [];
     const claim = isLooking ? this.#nextClaim(early) : NO_CLAIM;
+    const writtenByMs = latestClockOf(yielded);
     const sentAt = performance.now();
     let turn: Turn;
     try {
@@ -138,6 +146,8 @@ export class ClaimLoop {
     const leaseClock = time.clockFrom(turn.nowMs, sentAt);
     this.#clock = clock;
     if (now === null) clockJumpsOf(db).note({ clockMs: turn.clockMs, sentAt, receivedAt });
+    // What runs have written by a clock that was ahead is known by their own.
+    this.#isClockBack ||= turn.isClockBack || (now === null && turn.nowMs < writtenByMs - STEP_MS);
     this.#runs.confirm(yielded, turn);
     if (turn.hasMore) this.#relaying.calls.owe();
     const hasFoundWork = turn.lanes.length > 0 || turn.placed > 0;
@@ -151,6 +161,14 @@ export class ClaimLoop {
       { clock, leaseClock },
     );
     return turn;
+  }
+
+  /** Those that were there when the clock stepped back, and those that runs of earlier claims have written since. */
+  async #takeBackTimes(): Promise<void> {
+    if (!this.#isClockBack) return;
+    await takeBackTimes(this.#relaying.db);
+    this.#isClockBack = false;
+    this.#relaying.calls.owe();
   }
 
   /** A relay whose lease only a jump of the clock has ended did not die: nothing is charged for it. */
@@ -241,6 +259,7 @@ export class ClaimLoop {
   async #settle(): Promise<void> {
     try {
       await this.#settlePlaceAndClaim(false);
+      await this.#takeBackTimes();
     } catch (error) {
       await this.#outlast(error);
     }

@@ -129,9 +129,14 @@ export class Progress {
     return this.#exceptional.length > 0 || this.#inHand[this.#next]?.state === 'delivered';
   }
 
-  /** Whether all that it claimed has ended, but for handlers that run for long and whose deliveries are exceptions. */
+  /** Whether handlers run for long, whose deliveries are exceptions, and all else that it claimed has ended. */
   get isIdle(): boolean {
-    return this.#inHand.every((one) => (one.state === 'running' ? one.isHeld : !this.#mayBegin(one)));
+    let isRunning = false;
+    for (const one of this.#inHand) {
+      if (one.state === 'running' ? !one.isHeld : this.#mayBegin(one)) return false;
+      isRunning ||= one.state === 'running';
+    }
+    return isRunning;
   }
 
   /** Whether a handler of a lane with keys runs so long that the others need not wait for it. */

@@ -51,6 +51,9 @@ export class RunState {
   isDoubtful = false;
   /** Whether handlers run in a transaction, which settles them: no turn may settle anything of the lane meanwhile. */
   isInTransaction = false;
+  /** Resolves when the outcome that a turn has taken is settled; null while none is on its way. */
+  #settled: Promise<void> | null = null;
+  #whenSettled: () => void = () => undefined;
   #beganAt = performance.now();
 
   constructor(lane: ClaimedLane, claimedAtMs: number, clocks: Clocks, options: RunOptions) {
@@ -70,6 +73,22 @@ export class RunState {
     this.clocks = clocks;
     this.#beganAt = performance.now();
     this.progress.add(lane);
+  }
+
+  /** Notes that an outcome is on its way: what a transaction settles has to come behind it in the journal. */
+  beginSettling(): void {
+    this.#settled = new Promise((resolve) => (this.#whenSettled = resolve));
+  }
+
+  endSettling(): void {
+    this.#settled = null;
+    this.#whenSettled();
+  }
+
+  /** Begins a time in which only transactions settle, once what is on its way is settled. */
+  async beginTransaction(): Promise<void> {
+    this.isInTransaction = true;
+    await this.#settled;
   }
 
   get isAborted(): boolean {

@@ -35,6 +35,14 @@ export interface Yielded {
   isRepeated: boolean;
 }
 
+/** The latest clock by which outcomes say until when lanes wait. A run goes by that of its claim. */
+export function latestClockOf(yielded: readonly Yielded[]): number {
+  const waiting = yielded.filter(
+    ({ outcome: { keepMs, exceptional } }) => keepMs !== null || exceptional.length > 0,
+  );
+  return Math.max(...waiting.map(({ run }) => run.state.clocks.clock()));
+}
+
 /** Lanes that one loop holds. Each costs a connection only while a transactional handler runs. */
 const MAX_LANES = 256;
 
@@ -92,7 +100,7 @@ export class Runs {
       // another relay may have held the lane meanwhile.
       if (known) {
         known.lose();
-        this.#unsettled.delete(known);
+        this.#forget(known);
       }
       this.#runs.set(lane.lane, new LaneRun(lane, nowMs, clocks, options));
     }
@@ -115,8 +123,10 @@ export class Runs {
       }
       const endsAt = performance.now() + run.state.lease.leftMs;
       const outcome = run.yieldOutcome(partially);
-      if (outcome) this.#unsettled.set(run, { run, outcome, endsAt, isRepeated: false });
-      else if (run.isLost) this.#dropLost(run);
+      if (outcome) {
+        run.state.beginSettling();
+        this.#unsettled.set(run, { run, outcome, endsAt, isRepeated: false });
+      } else if (run.isLost) this.#dropLost(run);
     }
     return [...this.#unsettled.values()];
   }
@@ -125,7 +135,7 @@ export class Runs {
   #giveUpOverdue(): void {
     for (const { run, endsAt, isRepeated } of this.#unsettled.values()) {
       if (!isRepeated || performance.now() < endsAt) continue;
-      this.#unsettled.delete(run);
+      this.#forget(run);
       run.lose();
       if (run.isOver) this.#dropLost(run);
     }
@@ -140,7 +150,6 @@ export class Runs {
   confirm(yielded: readonly Yielded[], { settled, nowMs }: Pick<Turn, 'settled' | 'nowMs'>): void {
     if (!settled) return;
     for (const { run, outcome } of yielded) {
-      this.#unsettled.delete(run);
       const { lane, number, keepMs } = outcome;
       if (settled.held.has(lane) || settled.repeated.has(lane)) {
         this.#count(run, outcome);
@@ -152,7 +161,13 @@ export class Runs {
         if (keepMs === null) this.#dropLost(run);
       }
       if (keepMs === null) this.#adaptClaims(run.state.isCutShort);
+      // Now that the run knows its number, its next transaction may begin.
+      this.#forget(run);
     }
+  }
+
+  #forget(run: LaneRun): void {
+    if (this.#unsettled.delete(run)) run.state.endSettling();
   }
 
   #count(run: LaneRun, { delivered, exceptional }: LaneOutcome): void {

@@ -53,7 +53,7 @@ class NotBegun extends Error {}
  */
 export async function inTransaction(state: RunState, handle: Handling): Promise<readonly Attempt[]> {
   const { lane, options } = state;
-  state.isInTransaction = true;
+  await state.beginTransaction();
   const attempts = await transact(state, handle).finally(() => (state.isInTransaction = false));
   const delivered = attempts.map((attempt) => attempt.delivered());
   options.countCommitted(lane.subscription, delivered);
