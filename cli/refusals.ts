@@ -162,7 +162,9 @@ const CAUSES: Readonly<Record<string, string>> = {
   ENETUNREACH: 'there is no network',
   ETIMEDOUT: 'it does not answer',
   UND_ERR_CONNECT_TIMEOUT: 'it does not answer',
-  ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak HTTPS on this port',
+  EPROTO: 'it does not speak HTTPS as expected on this port',
+  Z_DATA_ERROR: 'its compressed answer is damaged',
+  Z_BUF_ERROR: 'its compressed answer is cut off',
 };
 
 /** Explains a code of `reasonOf`. */

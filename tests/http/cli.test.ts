@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 
 import stringWidth from 'string-width';
 import { describe, expect, vi } from 'vitest';
@@ -20,6 +21,7 @@ import { ledger } from '../support/ledger.ts';
 import { CRON_SECRET } from '../support/operator-server.ts';
 import { OPERATOR_SECRET, operatorToken } from '../support/operator-token.ts';
 import { freePort } from '../support/postgres.ts';
+import { answer as answering, openReceiver } from '../support/receiver.ts';
 
 const ESCAPE = '\u001B';
 
@@ -702,6 +704,12 @@ describe('what goes wrong is told with what to do', () => {
     ],
     ['a redirect to nowhere', () => new Response(null, { status: 304 }), 3, /answered 304, but not as/],
     [
+      'a compressed answer that is damaged',
+      () => new Response('{}', { headers: { 'content-encoding': 'gzip' } }),
+      3,
+      /can’t be reached: its compressed answer is damaged\./,
+    ],
+    [
       'an answer of another version',
       () => Response.json({ generatedAt: '2026-11-22T08:00:00Z' }),
       1,
@@ -729,6 +737,32 @@ describe('what goes wrong is told with what to do', () => {
       3,
       expect.stringContaining('nothing listens on this port.\nIs it running (npm start)?'),
     ]);
+  });
+
+  test('a server that does not speak HTTPS, or switches to another protocol, is reported', async ({
+    server,
+    postbud,
+  }) => {
+    const plain = await postbud(`topics --url ${server.url.replace('http:', 'https:')}`);
+    expect([plain.code, plain.err]).toEqual([3, expect.stringContaining('does not speak HTTPS')]);
+    const other = await openReceiver();
+    other.behave = answering(101, { connection: 'upgrade', upgrade: 'websocket' });
+    const { code, err } = await postbud(`topics --url ${other.url}`);
+    expect([code, err]).toEqual([3, expect.stringContaining('answered 101, but not as a Postbud server')]);
+    await other.close();
+  });
+
+  test('an answer may be compressed, as hosts do, which makes it many times smaller', async ({
+    server,
+    postbud,
+  }) => {
+    const plain = await postbud('topics --json');
+    const asked: (string | null)[] = [];
+    server.answerInstead = async ({ headers }) => {
+      asked.push(headers.get('accept-encoding'));
+      return new Response(gzipSync(plain.out), { headers: { 'content-encoding': 'gzip' } });
+    };
+    expect([(await postbud('topics --json')).out, asked]).toEqual([plain.out, ['gzip']]);
   });
 });
 
