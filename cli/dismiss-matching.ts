@@ -123,10 +123,10 @@ function draw(view: DismissPreview, { given }: Call, pane: Pane): void {
         { title: 'oldest' },
         { title: 'newest', leftOut: 'late' },
       ],
-      subscriptions.map(({ topic, subscriber, count: number, firstAt, lastAt }) => [
+      subscriptions.map(({ topic, subscriber, count: number, skipped, firstAt, lastAt }) => [
         count(number),
         topic,
-        subscriber,
+        skipped > 0 ? `${subscriber} (${count(skipped)} skipped)` : subscriber,
         ago(firstAt, now),
         ago(lastAt, now),
       ]),

@@ -671,6 +671,14 @@ describe('the command line', () => {
       'Nothing to replay: no dead letters to accounting whose error contains “series” in the last 24 hours.',
     );
     expect(none.err).toContain('kari@solvik.example.no was first: 4 deliveries replayed at');
+    const before = await postbud('replay --search series --since 24h --until 1h --yes');
+    expect(before.err).toMatch(
+      /^Nothing to replay: no dead letters whose error contains “series” in the last 24 hours before .*\d\d:\d\d:\d\d/,
+    );
+    const [head] = await operators.held(3);
+    await skip(bus.db, { deliveryId: head!, by: OLA, reason: 'paid in cash' });
+    const skipped = await postbud('dismiss --subscriber ledger --dry-run');
+    expect(skipped.out).toMatch(/3 {2}payment\.captured {2}ledger \(1 skipped\)/);
     const bare = await postbud('replay --since 24h --yes');
     expect([bare.code, bare.err.split('\n')[0]]).toEqual([
       2,

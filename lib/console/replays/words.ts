@@ -1,7 +1,8 @@
 import { html } from '../../platform/markup.ts';
+import { MINUTE } from '../../platform/time.ts';
 import { inConsole, inTerminal, mono, phraseOf, say } from '../kit/document.ts';
 import { earlierPhrase } from '../kit/earlier-words.ts';
-import { ago, time, timeToMinute } from '../kit/instants.ts';
+import { ago, time, timeText, timeToMinute } from '../kit/instants.ts';
 import { ALL_TIME } from '../kit/links.ts';
 import type { Warning, Warnings } from '../kit/operation-pages.ts';
 import { failureText, lastFailureClause } from '../kit/states.ts';
@@ -90,9 +91,9 @@ export function emptyWords(view: ReplayPreview): string | null {
 }
 
 /** Says that nothing matches, by the filter that was asked for. */
-export function nothingWords({ topic, request, isAll, leftOut }: ReplayPreview): string {
+export function nothingWords({ topic, request, isAll, leftOut, generatedAt: now }: ReplayPreview): string {
   if (leftOut.length > 0) return 'All that matches is left out.';
-  const { deliveryIds, subscriber, group, incident, q, since, include } = request;
+  const { deliveryIds, subscriber, group, incident, q, since, until, include } = request;
   if (topic === null && deliveryIds) return 'The selected deliveries are not dead-lettered.';
   const what = isAll
     ? 'ended deliveries'
@@ -107,9 +108,15 @@ export function nothingWords({ topic, request, isAll, leftOut }: ReplayPreview):
     incident !== undefined && 'of the incident',
     q !== undefined && `whose error contains “${q}”`,
     since !== undefined && since !== ALL_TIME && `in the ${lastPeriod(since)}`,
+    until !== undefined && isBygone(until, now) && `before ${timeText(until, now)}`,
   ]
     .filter(Boolean)
     .join(' ')}.`;
+}
+
+/** Whether a window was asked for that ends in the past. A form's ends at its preview, a moment ago. */
+function isBygone(until: string, now: string): boolean {
+  return Date.parse(now) - Date.parse(until) > MINUTE;
 }
 
 /** What the replay leaves out, and why. */
