@@ -24,7 +24,7 @@ export class Calls {
   readonly #looks: boolean;
   #hasFoundWork = false;
 
-  /** @param looks whether the relay looks at all when it begins, and once more when it has nothing left to do. */
+  /** @param looks true for a relay without a kick: it asks for everything when it begins, and once more before it ends. */
   constructor(looks: boolean) {
     this.#looks = looks;
     this.#lookedAt = looks ? -Infinity : performance.now();
