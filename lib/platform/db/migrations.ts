@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { readMigrationFiles } from 'drizzle-orm/migrator';
@@ -53,6 +53,10 @@ export async function runMigrations(tx: Executor, folder: string): Promise<void>
       values: [migration.hash, migration.folderMillis],
     });
   }
+  await execute('set local check_function_bodies = off');
+  const functions = join(folder, 'functions');
+  for (const file of readdirSync(functions).sort())
+    await execute(readFileSync(join(functions, file), 'utf8'));
   await publishCatalog(tx);
   await applyGrants(tx);
 }

@@ -4,8 +4,17 @@ import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { DAY, HOUR, MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { START, contradictions, drain, emitAlone, emitPayments, payment, rows, storeBacklog } from './bus.ts';
-import { deliveriesOf, statesOf } from './records.ts';
+import {
+  START,
+  contradictions,
+  drain,
+  emitAlone,
+  emitPayments,
+  payment,
+  rows,
+  storeBacklog,
+} from '../support/bus.ts';
+import { deliveriesOf, statesOf } from '../support/records.ts';
 
 /** Two keys of one stream. */
 const SAME_STREAM = ['booking 2', 'booking 3'] as const;

@@ -101,11 +101,11 @@ begin
     returning known.lane, known.position, known.state
   ),
   dead as (
-    insert into error_groups as known (key, topic, subscriber, kind, message, dead_lettered)
-    select error_group ->> 'key', topic, subscriber, min(error_group ->> 'kind'), min(error_group ->> 'message'), count(*)
+    insert into error_groups (key, topic, subscriber, kind, message)
+    select distinct on (1) error_group ->> 'key', topic, subscriber, error_group ->> 'kind', error_group ->> 'message'
     from attempt join written using (lane, position)
-    where attempt.kind = 'dead' group by 1, 2, 3 order by 1
-    on conflict (key) do update set dead_lettered = known.dead_lettered + excluded.dead_lettered
+    where attempt.kind = 'dead' order by 1
+    on conflict (key) do nothing
   )
   select null into heads;
   perform postbud_make_due_1(array_agg(lane), array_agg(ordering_key), now_at)

@@ -1,12 +1,12 @@
 import { expect } from 'vitest';
 
 import { subscriptionsOf } from '../../lib/bus/deliveries/subscription.ts';
-import type { LaneOutcome } from '../../lib/bus/log/settle.ts';
-import { takeTurn } from '../../lib/bus/log/turn.ts';
+import type { LaneOutcome } from '../../lib/bus/deliveries/settle.ts';
+import { takeTurn } from '../../lib/bus/deliveries/turn.ts';
 import { HOUR, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { START, contradictions, drain, emitPayments, fanOut, rows, settle } from './bus.ts';
-import { deliveriesOf } from './records.ts';
+import { START, contradictions, drain, emitPayments, fanOut, rows, settle } from '../support/bus.ts';
+import { deliveriesOf } from '../support/records.ts';
 
 const rollUp = async (db: Parameters<typeof rows>[0], now: number) =>
   await rows(db, 'select postbud_roll_up_1(to_timestamp($1::float8 / 1000))', [now]);

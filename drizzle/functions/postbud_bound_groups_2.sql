@@ -14,7 +14,8 @@ create or replace function postbud_bound_groups_2(exceptional jsonb) returns jso
   )
   select jsonb_agg(case when is_new and place + (
       select count(*) from error_groups
-      where error_groups.topic = ranked.topic and error_groups.subscriber = ranked.subscriber and dead_lettered > 0
+      where error_groups.topic = ranked.topic and error_groups.subscriber = ranked.subscriber
+        and exists (select from exceptions where error_group = error_groups.key limit 1)
     ) > 100 then entry || jsonb_build_object('error_group', own -> 'rest') else entry end order by number)
   from ranked
 $$;

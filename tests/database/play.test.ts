@@ -4,15 +4,15 @@ import pg from 'pg';
 import { expect } from 'vitest';
 
 import { emit } from '../../lib/bus/outbox/emit.ts';
-import { Bell } from '../../lib/bus/log/relay/bell.ts';
-import { relay } from '../../lib/bus/log/relay/relay.ts';
+import { Bell } from '../../lib/bus/relay/bell.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
 import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
 import { SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { contradictions, payloadOf, rows } from './bus.ts';
+import { contradictions, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
 /** How long producers and what kills go on. */

@@ -1,0 +1,171 @@
+-- The core of release 2.0: what goes well is written once and never changed, and only a delivery with a story has a row that changes.
+alter table journal rename to stand_in_events;--> statement-breakpoint
+alter table stand_in_events rename constraint journal_event_id_subscriber_pk to stand_in_events_event_id_subscriber_pk;--> statement-breakpoint
+alter table deliveries rename to deliveries_of_1;--> statement-breakpoint
+alter sequence lanes_id_seq rename to lanes_of_1_id_seq;--> statement-breakpoint
+alter table lanes rename to lanes_of_1;--> statement-breakpoint
+alter table lanes_of_1 rename constraint lanes_state to lanes_of_1_state;--> statement-breakpoint
+alter table backfills rename to backfills_of_1;--> statement-breakpoint
+alter table error_groups drop column dead_lettered;--> statement-breakpoint
+alter table outages drop column began_at, drop column recovered_at;--> statement-breakpoint
+alter table subscriber_limits drop column held;--> statement-breakpoint
+alter table paced_replays drop constraint paced_replays_numbers, drop column passed_over, drop column reached_position,
+  drop column reached_lane, add column reached uuid, add constraint paced_replays_numbers check (put_back >= 0);--> statement-breakpoint
+alter index backfills_open rename to backfills_of_1_open;--> statement-breakpoint
+alter index backfills_requested rename to backfills_of_1_requested;--> statement-breakpoint
+alter table backfills_of_1 rename constraint backfills_pkey to backfills_of_1_pkey;--> statement-breakpoint
+alter table backfills_of_1 rename constraint backfills_pace to backfills_of_1_pace;--> statement-breakpoint
+alter table backfills_of_1 rename constraint backfills_numbers to backfills_of_1_numbers;--> statement-breakpoint
+CREATE TABLE "audiences" (
+	"stream" integer NOT NULL,
+	"position" bigint NOT NULL,
+	"subscribers" text[] NOT NULL,
+	CONSTRAINT "audiences_stream_position_pk" PRIMARY KEY("stream","position")
+);--> statement-breakpoint
+CREATE TABLE "awaiting" (
+	"topic" text NOT NULL,
+	"created_at" timestamp with time zone NOT NULL,
+	"seq" bigint NOT NULL,
+	"number" bigint GENERATED ALWAYS AS IDENTITY (sequence name "awaiting_number_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1),
+	"event_id" uuid NOT NULL,
+	"ordering_key" text NOT NULL,
+	"version" smallint NOT NULL,
+	"bytes" integer NOT NULL,
+	"subscribers" text[] NOT NULL,
+	CONSTRAINT "awaiting_topic_created_at_seq_pk" PRIMARY KEY("topic","created_at","seq"),
+	CONSTRAINT "awaiting_created_at" CHECK (created_at >= '1970-01-01 00:00:00Z' and created_at < '10000-01-01 00:00:00Z')
+);--> statement-breakpoint
+CREATE TABLE "exceptions" (
+	"lane" integer NOT NULL,
+	"position" bigint NOT NULL,
+	"event_id" uuid NOT NULL,
+	"ordering_key" text NOT NULL,
+	"state" "delivery_state" NOT NULL,
+	"is_open" boolean NOT NULL,
+	"is_held" boolean DEFAULT false NOT NULL,
+	"due_at" timestamp with time zone,
+	"attempts" smallint DEFAULT 0 NOT NULL,
+	"attempted_at" timestamp with time zone,
+	"duration_ms" integer,
+	"next_attempt_at" timestamp with time zone,
+	"delivered_at" timestamp with time zone,
+	"dead_lettered_at" timestamp with time zone,
+	"dismissed_at" timestamp with time zone,
+	"replayed_at" timestamp with time zone,
+	"replays" smallint DEFAULT 0 NOT NULL,
+	"backfilled" boolean DEFAULT false NOT NULL,
+	"error_group" text,
+	"attempt_log" jsonb,
+	CONSTRAINT "exceptions_lane_position_pk" PRIMARY KEY("lane","position"),
+	CONSTRAINT "exceptions_state" CHECK ((state = 'delivered') = (delivered_at is not null) and (state = 'dead_lettered') = (coalesce(dead_lettered_at, dismissed_at) is not null) and (is_open or due_at is null and not is_held))
+);--> statement-breakpoint
+CREATE TABLE "journal" (
+	"lane" integer NOT NULL,
+	"number" bigint NOT NULL,
+	"head" bigint NOT NULL,
+	"at" timestamp with time zone NOT NULL,
+	"token" uuid,
+	"leased_until" timestamp with time zone,
+	"first_claimed" bigint,
+	"claimed_to" bigint,
+	"careful_to" bigint,
+	"handlers" smallint,
+	"first" bigint,
+	"took_ms" integer[],
+	"ago_ms" integer[],
+	"delivered" integer,
+	"failed" integer,
+	"dead_lettered" integer,
+	"is_answered" boolean,
+	CONSTRAINT "journal_lane_head_number_pk" PRIMARY KEY("lane","head","number")
+);--> statement-breakpoint
+CREATE TABLE "lane_totals" (
+	"lane" integer PRIMARY KEY NOT NULL,
+	"head" bigint NOT NULL,
+	"number" bigint NOT NULL,
+	"delivered" bigint DEFAULT 0 NOT NULL,
+	"failed" bigint DEFAULT 0 NOT NULL,
+	"dead_lettered" bigint DEFAULT 0 NOT NULL,
+	"last_delivered_at" timestamp with time zone,
+	"last_failed_at" timestamp with time zone
+);--> statement-breakpoint
+CREATE TABLE "lanes" (
+	"id" integer PRIMARY KEY GENERATED ALWAYS AS IDENTITY (sequence name "lanes_id_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 2147483647 START WITH 1 CACHE 1),
+	"stream" integer NOT NULL,
+	"topic" text NOT NULL,
+	"slot" smallint NOT NULL,
+	"subscriber" text NOT NULL
+);--> statement-breakpoint
+CREATE TABLE "log" (
+	"position" bigint NOT NULL,
+	"event_id" uuid NOT NULL,
+	"stream" integer NOT NULL,
+	"bytes" integer NOT NULL,
+	"version" smallint NOT NULL,
+	"ordering_key" text NOT NULL,
+	CONSTRAINT "log_stream_position_pk" PRIMARY KEY("stream","position"),
+	CONSTRAINT "log_ordering_key" CHECK (octet_length(ordering_key) <= 1024)
+);--> statement-breakpoint
+CREATE TABLE "streams" (
+	"id" integer PRIMARY KEY GENERATED ALWAYS AS IDENTITY (sequence name "streams_id_seq" INCREMENT BY 1 MINVALUE 1 MAXVALUE 2147483647 START WITH 1 CACHE 1),
+	"topic" text NOT NULL,
+	"slot" smallint NOT NULL
+);--> statement-breakpoint
+CREATE INDEX "exceptions_open" ON "exceptions" USING btree ("lane","ordering_key","position") WHERE is_open;--> statement-breakpoint
+CREATE INDEX "exceptions_due" ON "exceptions" USING btree ("lane","due_at") WHERE due_at is not null;--> statement-breakpoint
+CREATE INDEX "exceptions_dead_letters" ON "exceptions" USING btree ("dead_lettered_at","lane","position") WHERE dead_lettered_at is not null;--> statement-breakpoint
+CREATE INDEX "exceptions_errors" ON "exceptions" USING btree ("error_group","dead_lettered_at","lane","position") WHERE error_group is not null;--> statement-breakpoint
+CREATE INDEX "exceptions_replays" ON "exceptions" USING btree ("replayed_at") WHERE replayed_at is not null;--> statement-breakpoint
+CREATE INDEX "exceptions_dismissed" ON "exceptions" USING btree ("dismissed_at") WHERE dismissed_at is not null;--> statement-breakpoint
+CREATE UNIQUE INDEX "lanes_stream_subscriber" ON "lanes" USING btree ("stream","subscriber");--> statement-breakpoint
+CREATE INDEX "lanes_subscriber" ON "lanes" USING btree ("subscriber","topic");--> statement-breakpoint
+CREATE INDEX "log_event" ON "log" USING brin ("event_id" uuid_minmax_multi_ops) WITH (pages_per_range=64,autosummarize=true);--> statement-breakpoint
+CREATE INDEX "log_keys" ON "log" USING btree ("stream","ordering_key","position") WHERE ordering_key <> '';--> statement-breakpoint
+CREATE UNIQUE INDEX "streams_topic_slot" ON "streams" USING btree ("topic","slot");--> statement-breakpoint
+CREATE INDEX "events_seq" ON "events" USING brin ("seq") WITH (pages_per_range=64,autosummarize=true);--> statement-breakpoint
+CREATE TABLE "backfills" (
+	"id" uuid PRIMARY KEY NOT NULL,
+	"topic" text NOT NULL,
+	"subscriber" text NOT NULL,
+	"since" timestamp with time zone NOT NULL,
+	"requested_at" timestamp with time zone NOT NULL,
+	"requested_by" text NOT NULL,
+	"reason" text,
+	"per_minute" integer,
+	"matched" bigint NOT NULL,
+	"written" bigint DEFAULT 0 NOT NULL,
+	"reached" uuid,
+	"next_at" timestamp with time zone NOT NULL,
+	"begun_at" timestamp with time zone,
+	"ended_at" timestamp with time zone,
+	CONSTRAINT "backfills_pace" CHECK (per_minute > 0),
+	CONSTRAINT "backfills_numbers" CHECK (matched >= 0 and written >= 0)
+);--> statement-breakpoint
+CREATE UNIQUE INDEX "backfills_open" ON "backfills" USING btree ("topic","subscriber") WHERE ended_at is null;--> statement-breakpoint
+CREATE INDEX "backfills_requested" ON "backfills" USING btree ("requested_at","id");--> statement-breakpoint
+-- The conversion of what release 1.x kept is still to be written here.
+insert into backfills (id, topic, subscriber, since, requested_at, requested_by, reason, per_minute, matched, written, next_at, begun_at, ended_at)
+select id, topic, subscriber, since, requested_at, requested_by, reason, per_minute, matched, written, next_at, begun_at, ended_at
+from backfills_of_1 where renamed_from is null;--> statement-breakpoint
+drop table backfills_of_1;--> statement-breakpoint
+drop trigger deferred_in_transaction on awaiting_fan_out;--> statement-breakpoint
+drop trigger in_transaction on awaiting_fan_out;--> statement-breakpoint
+create or replace trigger deferred_in_transaction before insert on awaiting
+for each row when (current_setting('postbud.first_write', true) = statement_timestamp()::text)
+execute function postbud_require_transaction_1();--> statement-breakpoint
+create constraint trigger in_transaction after insert on awaiting deferrable initially deferred
+for each row when (current_setting('postbud.first_write', true) = statement_timestamp()::text)
+execute function postbud_require_transaction_1();--> statement-breakpoint
+alter table journal alter column took_ms set storage main, alter column ago_ms set storage main;--> statement-breakpoint
+alter table awaiting set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);--> statement-breakpoint
+alter table events drop column state, drop column open, drop column failing, drop column dead_lettered;--> statement-breakpoint
+alter table events set (fillfactor = 100);--> statement-breakpoint
+drop table deliveries_of_1, lanes_of_1, leases, reserved_positions, home_lanes, backlog, throughput, halts, absences, awaiting_fan_out,
+  planned_replays cascade;--> statement-breakpoint
+drop sequence delivery_positions;--> statement-breakpoint
+drop function if exists postbud_backfill_1, postbud_begin_backfill_1, postbud_bound_groups_1, postbud_claim_limited_1, postbud_count_2,
+  postbud_event_moved, postbud_event_state, postbud_fan_out_3, postbud_find_due_1, postbud_forget_home_lane_1, postbud_front_1,
+  postbud_lanes_2, postbud_lease_1, postbud_lock_lanes_1, postbud_next_2, postbud_next_batch_1, postbud_place_2,
+  postbud_position_before_1, postbud_record_posted_1, postbud_record_presence_1, postbud_reserve_positions_1, postbud_settle_3,
+  postbud_settle_alone_3, postbud_sources_1, postbud_take_back_times_1, postbud_tidy_1, postbud_turn_4, postbud_unlimited_1 cascade;--> statement-breakpoint
+drop type if exists postbud_change_1, postbud_outcome_2 cascade;
