@@ -1,9 +1,11 @@
 -- Each lane with the newest row of its journal, which counts, and with its tail: the newest position of its stream.
 create or replace view lane_heads as
-  select lanes.id, lanes.stream, lanes.topic, lanes.slot, lanes.subscriber, newest.number, newest.head, tail.position as tail, newest.at,
+  select lanes.id, lanes.stream, lanes.topic, lanes.slot, lanes.subscriber, newest.number, newest.head, coalesce(tail.position, newest.head) as tail, newest.at,
     newest.token, newest.leased_until, newest.first_claimed, newest.claimed_to, newest.careful_to
-  from lanes, lateral (
+  from lanes
+    cross join lateral (
       select * from journal where lane = lanes.id order by head desc, number desc limit 1
-    ) as newest, lateral (
+    ) as newest
+    left join lateral (
       select position from log where log.stream = lanes.stream order by position desc limit 1
-    ) as tail;
+    ) as tail on true;

@@ -143,7 +143,103 @@ CREATE TABLE "backfills" (
 );--> statement-breakpoint
 CREATE UNIQUE INDEX "backfills_open" ON "backfills" USING btree ("topic","subscriber") WHERE ended_at is null;--> statement-breakpoint
 CREATE INDEX "backfills_requested" ON "backfills" USING btree ("requested_at","id");--> statement-breakpoint
--- The conversion of what release 1.x kept is still to be written here.
+-- Takes over what release 1.x kept: each delivery keeps its state, its attempts and its order. Everything that was placed by it comes
+-- before what still waits for its place.
+do $$
+begin
+  if not exists (select from events) then
+    return;
+  end if;
+  set local enable_nestloop = off;
+  insert into awaiting (topic, created_at, seq, event_id, ordering_key, version, bytes, subscribers)
+  select marker.topic, marker.created_at, marker.seq, event_id, marker.ordering_key, version, payload_bytes, marker.subscribers
+  from awaiting_fan_out as marker join events on events.id = event_id order by number;
+  -- Whom an event was for is said by its deliveries: subscribers may have been renamed and retired since. A backfill's delivery has a
+  -- story, and so has a row of its own.
+  create temporary table placed on commit drop as
+  select events.id as event_id, events.topic, events.created_at, known.slot, known.ordering_key, events.version,
+    coalesce(of_lanes.bytes, octet_length(events.payload::text)) as bytes, coalesce(of_lanes.subscribers, '{}') as subscribers,
+    row_number() over (partition by events.topic, known.slot order by events.created_at, events.seq) as position
+  from events left join (
+      select event_id, max(coalesce(lane.slot, 0)) as slot, max(lane_key) as lane_key, max(payload_bytes) as bytes,
+        array_agg(lane.subscriber order by lane.subscriber) filter (where not backfilled) as subscribers
+      from deliveries_of_1 join lanes_of_1 as lane on lane.id = lane_id group by event_id
+    ) as of_lanes on of_lanes.event_id = events.id, lateral (
+      select coalesce(of_lanes.slot, case when events.ordering_key = '' then 0 else postbud_slot(events.ordering_key) end)::smallint as slot,
+        case when of_lanes.slot > 0 then of_lanes.lane_key when of_lanes.slot = 0 then '' else events.ordering_key end as ordering_key
+    ) as known
+  where not exists (select from awaiting_fan_out as marker where marker.event_id = events.id);
+  insert into streams (topic, slot)
+  select topic, slot from home_lanes union select topic, slot from placed order by 1, 2;
+  insert into log (position, event_id, stream, bytes, version, ordering_key)
+  select position, event_id, streams.id, bytes, version, ordering_key from placed join streams using (topic, slot) order by created_at;
+  insert into audiences (stream, position, subscribers)
+  select stream, position, subscribers
+  from (
+    select streams.id as stream, position, subscribers, lag(subscribers) over (partition by streams.id order by position) as before
+    from placed join streams using (topic, slot)
+  ) as place
+  where before is distinct from subscribers;
+  insert into lanes (stream, topic, slot, subscriber)
+  select streams.id, topic, slot, subscriber from home_lanes join streams using (topic, slot) order by 1, subscriber;
+  create temporary table taken_over on commit drop as
+  select known.*, went_well and max(delivered_at) filter (where went_well) over (partition by new_lane, new_position / 500)
+      < delivered_at + interval '20 days' as is_in_journal
+  from (
+    select lanes.id as new_lane, log.position as new_position, log.ordering_key, was.*,
+      halts.position is not null and was.state = 'dead_lettered' and was.dead_lettered_at is not null as is_halted,
+      was.state = 'delivered' and attempts = 1 and replays = 0 and not backfilled and attempt_log is null
+        and duration_ms is not null and attempted_at is not null as went_well,
+      was.state = 'pending' and attempts = 0 and replays = 0 and not backfilled and attempt_log is null as is_untouched
+    from deliveries_of_1 as was join home_lanes on home_lanes.lane_id = was.lane_id join streams using (topic, slot)
+      join lanes on lanes.stream = streams.id and lanes.subscriber = home_lanes.subscriber
+      join placed on placed.event_id = was.event_id
+      join log on log.stream = streams.id and log.position = placed.position
+      left join halts on halts.lane_id = was.lane_id and halts.position = was.position
+  ) as known;
+  -- The head passes all but what nobody has touched, and what it passes of that is parked.
+  create temporary table passed on commit drop as
+  select lanes.id as lane, lanes.stream, coalesce(max(new_position) filter (where not is_untouched), min(new_position) - 1,
+      (select max(position) from log where log.stream = lanes.stream), 0) as head,
+    max(new_position) filter (where taken_over.position <= was.careful_to and not is_untouched) as careful_to
+  from lanes join home_lanes using (topic, slot, subscriber) left join lanes_of_1 as was on was.id = lane_id
+    left join taken_over on new_lane = lanes.id
+  group by lanes.id;
+  insert into exceptions (lane, position, event_id, ordering_key, state, is_open, attempts, attempted_at, duration_ms, next_attempt_at,
+    delivered_at, dead_lettered_at, dismissed_at, replayed_at, replays, backfilled, error_group, attempt_log)
+  select new_lane, new_position, event_id, ordering_key, state, state in ('pending', 'failing') or is_halted, attempts, attempted_at,
+    duration_ms, next_attempt_at, delivered_at, dead_lettered_at, dismissed_at, replayed_at, replays, backfilled, error_group, attempt_log
+  from taken_over join passed on lane = new_lane
+  where not coalesce(is_in_journal, false) and (not is_untouched or new_position <= head) order by 1, 2;
+  update exceptions set due_at = coalesce(exceptions.next_attempt_at, clock_timestamp())
+  from (
+    select distinct on (lane, ordering_key) lane, position, state from exceptions where is_open order by lane, ordering_key, position
+  ) as first
+  where first.lane = exceptions.lane and first.position = exceptions.position and first.state in ('pending', 'failing');
+  -- A settlement for each 500 places of a lane at most. Its times are whole milliseconds, of 24 days at most, before its own.
+  insert into journal (lane, number, head, at, first, took_ms, ago_ms, delivered, is_answered)
+  select lane, 0, max(position), max(last_at), min(position), array_agg(duration_ms order by position),
+    array_agg(round(extract(epoch from last_at - ended_at) * 1000)::int order by position), count(ended_at), true
+  from (
+    select passed.lane, log.position, duration_ms, delivered_at as ended_at,
+      max(delivered_at) over (partition by passed.lane, log.position / 500) as last_at
+    from passed join log on log.stream = passed.stream and log.position <= passed.head
+      left join taken_over on new_lane = passed.lane and new_position = log.position and is_in_journal
+  ) as place
+  group by lane, position / 500 having count(ended_at) > 0;
+  insert into journal (lane, number, head, at, careful_to) select lane, 1, head, clock_timestamp(), careful_to from passed;
+  insert into lane_totals (lane, head, number) select lane, head, 1 from passed;
+  update lane_totals set delivered = total.delivered, failed = total.failed, dead_lettered = total.dead_lettered,
+    last_delivered_at = total.last_delivered_at, last_failed_at = total.last_failed_at
+  from (
+    select (select min(id) from lanes where lanes.topic = backlog.topic and lanes.subscriber = backlog.subscriber) as lane,
+      sum(delivered_total) as delivered, sum(failed_total) as failed, sum(dead_lettered_total) as dead_lettered,
+      max(last_delivered_at) as last_delivered_at, max(last_failed_at) as last_failed_at
+    from backlog where subscriber <> '' group by topic, subscriber
+  ) as total
+  where total.lane = lane_totals.lane;
+end
+$$;--> statement-breakpoint
 insert into backfills (id, topic, subscriber, since, requested_at, requested_by, reason, per_minute, matched, written, next_at, begun_at, ended_at)
 select id, topic, subscriber, since, requested_at, requested_by, reason, per_minute, matched, written, next_at, begun_at, ended_at
 from backfills_of_1 where renamed_from is null;--> statement-breakpoint
