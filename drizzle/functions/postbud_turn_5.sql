@@ -6,7 +6,7 @@
 -- It never waits for the disk: what a crash takes back is placed in the same order, claimed anew and delivered once more.
 --
 -- `topics` are those whose events are to be placed: null to settle only. `bounds` says for each topic up to when all is placed, as
--- this process knows it. `room` says how much it may take: `lanes`, `deliveries` over all of them and `events` of each topic; with
+-- this process knows it: in one life of the server, because what was placed last may be taken back by a crash. `room` says how much it may take: `lanes`, `deliveries` over all of them and `events` of each topic; with
 -- `looks` it looks at all topics and lanes; with `isWhole` also behind the bounds; `continued` are lanes that it
 -- holds and that may go on. The subscriptions are texts of arrays: an idle turn reads none of them.
 create or replace function postbud_turn_5(
@@ -17,6 +17,8 @@ create or replace function postbud_turn_5(
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off
 set enable_mergejoin = off set enable_bitmapscan = off set jit = off as $$
 declare
+  -- Another one since its start, or its last recovery.
+  server constant text := concat(pg_postmaster_start_time(), ' ', pg_last_wal_replay_lsn());
   looks constant boolean := room ->> 'looks';
   max_lanes constant int := room ->> 'lanes';
   max_events constant int := room ->> 'events';
@@ -51,6 +53,9 @@ declare
   lapsed int[] := '{}';
   claimed json;
 begin
+  if bounds <> '{}' and room ->> 'server' is distinct from server then
+    bounds := '{}';
+  end if;
   if current_setting('transaction_isolation') <> 'read committed' then
     perform postbud_require_read_committed_1();
   end if;
@@ -174,7 +179,7 @@ begin
   end if;
   return json_build_object('now', extract(epoch from now_at) * 1000,
     'clock', extract(epoch from coalesce(clock, clock_timestamp())) * 1000, 'placed', events, 'isAwaited', is_awaited,
-    'isMet', is_met, 'isClockBack', is_clock_back, 'bounds', new_bounds, 'hasMore', coalesce(cardinality(due) = max_lanes, false),
+    'isMet', is_met, 'isClockBack', is_clock_back, 'server', server, 'bounds', new_bounds, 'hasMore', coalesce(cardinality(due) = max_lanes, false),
     'settled', case when outcomes is not null then json_build_object('held', held, 'repeated', repeated, 'lapsed', lapsed) end,
     'claimed', claims, 'limitedInMs', limited_in_ms);
 end

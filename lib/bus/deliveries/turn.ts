@@ -84,6 +84,7 @@ export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn
       lanes: options.maxLanes,
       deliveries: options.maxDeliveries,
       events: options.maxEvents,
+      server: bounds.server,
       looks: options.isLooking,
       isWhole,
       isCareful,
@@ -96,7 +97,7 @@ export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn
     if (options.maxLanes > 0 && isInDoubt(error)) noteLostClaim(db, token);
     throw error;
   });
-  bounds.note(answer.bounds, isWhole);
+  bounds.note(answer, isWhole);
   const { settled, claimed } = answer;
   return {
     nowMs: answer.now,
@@ -154,6 +155,8 @@ interface TurnAnswer extends Pick<
 > {
   readonly now: number;
   readonly clock: number;
+  /** Of which the bounds are true: another one since its start, or its recovery after a crash. */
+  readonly server: string;
   readonly bounds: Readonly<Record<string, string>>;
   readonly settled: Readonly<Record<keyof Settled, readonly number[]>> | null;
   readonly claimed: readonly FoundClaim[];
@@ -167,6 +170,7 @@ const WHOLE_EVERY_MS = 1 * MINUTE;
 
 /** Up to when all events of each topic have their places, as this process knows it. Instants as the database writes them. */
 class Bounds {
+  server: string | null = null;
   readonly #bounds = new Map<string, string>();
   #wholeAt = -Infinity;
 
@@ -181,7 +185,9 @@ class Bounds {
     return JSON.stringify(Object.fromEntries(known));
   }
 
-  note(bounds: TurnAnswer['bounds'], isWhole: boolean): void {
+  note({ server, bounds }: Pick<TurnAnswer, 'server' | 'bounds'>, isWhole: boolean): void {
+    if (server !== this.server) this.#bounds.clear();
+    this.server = server;
     if (isWhole) this.#wholeAt = performance.now();
     for (const [topic, bound] of Object.entries(bounds)) this.#bounds.set(topic, bound);
   }
