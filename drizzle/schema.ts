@@ -483,6 +483,7 @@ export const laneHeads = pgView('lane_heads', {
   firstClaimed: bigint('first_claimed', { mode: 'number' }),
   claimedTo: bigint('claimed_to', { mode: 'number' }),
   carefulTo: bigint('careful_to', { mode: 'number' }),
+  handlers: smallint('handlers'),
 }).existing();
 
 /** What each subscription has to deliver, and has delivered: `drizzle/functions/subscription_counts.sql`. */
@@ -491,7 +492,7 @@ export const subscriptionCounts = pgView('subscription_counts', {
   subscriber: text('subscriber').notNull(),
   pending: bigint('pending', { mode: 'number' }).notNull(),
   failing: bigint('failing', { mode: 'number' }).notNull(),
-  /** Dead letters that hold back what comes after them. */
+  /** Lanes, or keys in them, that a dead letter holds back. */
   halted: bigint('halted', { mode: 'number' }).notNull(),
   deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
   deliveredTotal: bigint('delivered_total', { mode: 'number' }).notNull(),
@@ -500,6 +501,14 @@ export const subscriptionCounts = pgView('subscription_counts', {
   deadLetteredTotal: bigint('dead_lettered_total', { mode: 'number' }).notNull(),
   lastDeliveredAt: at('last_delivered_at'),
   lastFailedAt: at('last_failed_at'),
+}).existing();
+
+/** The events of each topic by the worst state of their deliveries: `drizzle/functions/topic_counts.sql`. */
+export const topicCounts = pgView('topic_counts', {
+  topic: text('topic').notNull(),
+  pending: bigint('pending', { mode: 'number' }).notNull(),
+  failing: bigint('failing', { mode: 'number' }).notNull(),
+  deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
 }).existing();
 
 /** Deliveries of each topic by the minute, which the cron reads from the journal (`postbud_roll_up_1`). */

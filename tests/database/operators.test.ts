@@ -207,7 +207,7 @@ describe('every number of the overview agrees with counting row by row', () => {
       const none = { pending: 0, failing: 0, deadLettered: 0 };
       for (const topic of view.topics) {
         expect(countsOf(topic), topic.topic).toEqual(known.get(topic.topic) ?? none);
-        expect(topic.awaitingFanOut).toBe(isUsed(topic.topic) ? 2 : 0);
+        expect(topic.awaitingPlace).toBe(isUsed(topic.topic) ? 2 : 0);
         for (const row of topic.subscribers) {
           const key = `${topic.topic} ${row.subscriber}`;
           expect(countsOf(row), key).toEqual(known.get(key) ?? none);
@@ -266,7 +266,7 @@ describe('every number of the overview agrees with counting row by row', () => {
   }) => {
     await emitPayments(bus.db, 1, 3);
     const view = topicIn(await overview(bus, START));
-    expect(view).toMatchObject({ pending: 3, awaitingFanOut: 3 });
+    expect(view).toMatchObject({ pending: 3, awaitingPlace: 3 });
     expect(view.subscribers.map(({ pending }) => pending)).toEqual([3, 3, 3, 3]);
   });
 });

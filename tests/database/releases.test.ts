@@ -309,7 +309,7 @@ describe("a topic or subscriber that is missing from a release's catalog", () =>
     await next.emit('payment.settled', 2);
     expect(await topicIn(present, 'payment.settled')).toMatchObject({
       pending: 1,
-      awaitingFanOut: 1,
+      awaitingPlace: 1,
       subscribers: [
         { subscriber: 'bookings', pending: 1 },
         { subscriber: 'ledger', pending: 1 },

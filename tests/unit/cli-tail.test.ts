@@ -49,7 +49,7 @@ describe('what tail tells', () => {
     deadLettered: 0,
     oldestDueAgeSeconds: null,
     nextRetryAt: null,
-    awaitingFanOut: 0,
+    awaitingPlace: 0,
     heldBackSince: null,
     heldBackBy: null,
     hours: { delivered: [], deadLettered: [] },

@@ -200,7 +200,7 @@ function topicOf(topic: string, fields: Partial<TopicOverview> = {}): TopicOverv
     inCatalog: true,
     oldestDueAgeSeconds: null,
     nextRetryAt: null,
-    awaitingFanOut: 0,
+    awaitingPlace: 0,
     heldBackSince: null,
     heldBackBy: null,
     hours: HOURS,

@@ -93,9 +93,9 @@ function addTopics(registry: Registry, { topics, generatedAt }: BusCounts): void
     'How long a producer’s open transaction has held back the topic’s events.',
     ['topic'],
   );
-  for (const { topic, awaitingFanOut, heldBackSince, ...counts } of topics) {
+  for (const { topic, awaitingPlace, heldBackSince, ...counts } of topics) {
     setStates(events, { topic }, counts);
-    awaiting.set({ topic }, awaitingFanOut);
+    awaiting.set({ topic }, awaitingPlace);
     const heldMs = heldBackSince === null ? 0 : Date.parse(generatedAt) - Date.parse(heldBackSince);
     held.set({ topic }, heldMs / SECOND);
   }

@@ -22,7 +22,7 @@ export const TROUBLED_TOPIC = {
   deadLettered: 2,
   oldestDueAgeSeconds: null,
   nextRetryAt: '2026-02-21T09:35:00.000Z',
-  awaitingFanOut: 0,
+  awaitingPlace: 0,
   heldBackSince: null,
   heldBackBy: null,
   hours: NO_HOURS,

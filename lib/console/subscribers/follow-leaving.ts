@@ -79,7 +79,7 @@ const RENAMED = `
     (extract(epoch from max(requested_at)) * 1000)::float8 as since, sum(matched)::float8 as matched,
     sum(written)::float8 as written, bool_or(ended_at is null) as is_open,
     (
-      select coalesce(sum(pending + failing + dead_lettered), 0)::float8 from backlog
+      select coalesce(sum(pending + failing + dead_lettered), 0)::float8 from subscription_counts
       where subscriber = $1::text and $3::text in ('', topic)
     ) as left
   from rename where requested_at > last_at - interval '1 minute'
@@ -90,7 +90,7 @@ const RETIRED = `
   select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
     (extract(epoch from max(at)) * 1000)::float8 as since,
     (
-      select coalesce(sum(pending + failing + dead_lettered), 0)::float8 from backlog
+      select coalesce(sum(pending + failing + dead_lettered), 0)::float8 from subscription_counts
       where subscriber = $1::text and $2::text in ('', topic)
     ) as left
   from operator_actions

@@ -56,4 +56,4 @@ const PROBED = `
     (extract(epoch from next_probe_at) * 1000)::float8 as next_probe_at,
     coalesce(probed_at >= act.at, false) and not ${IS_PROBING} as has_probed,
     exists (select from pauses where pauses.subscriber = $1::text and topic = '') as is_paused
-  from act left join outages on outages.subscriber = $1::text and recovered_at is null`;
+  from act left join outages on outages.subscriber = $1::text`;

@@ -100,8 +100,7 @@ const HEALTH = `
     where subscriber = $1::text and topic = $2::text and period in ('hour', 'day') and starts_at >= from_at
   ),
   known as (
-    select topic, sum(pending) + sum(failing) as waiting, sum(dead_lettered) as dead_lettered from backlog
-    where subscriber = $1::text group by topic
+    select topic, pending + failing as waiting, dead_lettered from subscription_counts where subscriber = $1::text
   ),
   subscription as materialized (
     select topic, $1::text as subscriber, waiting from known where waiting > 0
