@@ -14,8 +14,8 @@ import type { Violation } from './promises/promises.ts';
 import { startProxy } from './proxy.ts';
 import { RelayPool } from './relays.ts';
 import { NEXT_CATALOG, RELEASES } from './releases.ts';
-import { limitedRenamings, limitings, timedRollouts, timings } from './later.ts';
-import { joinings, poisonings, renamings, rollouts, schedules } from './schedule.ts';
+import { limitings, timedRollouts, timings } from './later.ts';
+import { joinings, poisonings, rollouts, schedules } from './schedule.ts';
 import type { Schedule, Schedules } from './schedule.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
@@ -129,13 +129,10 @@ function isRollout({ producers }: Schedule): boolean {
 }
 
 /**
- * Every fourth run is of two releases. In every second one of these a subscriber is renamed, which may have a limit, and in
- * every fourth one a subscriber joins; the others may have timers. The runs of one release have timers, or neither, or limits
+ * Every fourth run is of two releases. In every fourth one of these a subscriber joins; the others may have timers. The runs of one release have timers, or neither, or limits
  * of subscribers with timers, and one of sixteen ends its relays.
  */
 function schedulesAt(path: number): Schedules {
-  if (path % 16 === 7) return renamings;
-  if (path % 16 === 15) return limitedRenamings;
   if (path % 16 === 11) return joinings;
   if (path % 4 === 3) return path % 32 === 19 ? timedRollouts : rollouts;
   if (path % 16 === 14) return poisonings;

@@ -4,7 +4,7 @@ import { DAY, HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { NO_PAUSES } from './clock.ts';
 import type { SubscriberLimits } from './history.ts';
 import type { Trap } from './proxy.ts';
-import { JOINING, RELEASES, RENAMING } from './releases.ts';
+import { JOINING, RELEASES } from './releases.ts';
 import type { Release } from './releases.ts';
 
 /** Time limits are short, so that a run meets them. */
@@ -38,7 +38,6 @@ export const SUBSCRIBERS: readonly SubscriberLimits[] = [
     maxAttempts: 6,
     outage: 'wait',
   },
-  { name: 'reporting', transactional: false, batch: true, timeoutMs: TIMEOUT_MS, maxAttempts: 3 },
   { name: 'calendar', transactional: true, batch: true, timeoutMs: TIMEOUT_MS, maxAttempts: 1 },
 ];
 
@@ -133,7 +132,6 @@ export type Fault =
       readonly limit: number;
     }
   /** Of the topic that the next release lists one subscriber more for. Null: all at once. */
-  | { readonly fault: 'rename' }
   | { readonly fault: 'backfill'; readonly perMinute: number | null };
 
 /** How often the database pauses where it reads the clock, and for how long at most. */
@@ -476,7 +474,7 @@ const emitOf = (releaseOf: Release): fc.Arbitrary<PlannedEmit> =>
       // The key of a booking is its own.
       key: one([4, fc.constant(0)], [1, key]),
       thenMs: one([3, fc.constant(0)], [1, ms(15)]),
-      plan: planFor(SUBSCRIBERS.map(({ name }) => name).filter((name) => name !== RENAMING.to)),
+      plan: planFor(SUBSCRIBERS.map(({ name }) => name)),
     }),
   );
 
@@ -512,43 +510,6 @@ const rollout: fc.Arbitrary<Schedule> = fc.record({
   faults: many(fc.record({ atMs: ms(900), what: one([2, rollOut], [3, fault], [1, backfill]) }), 2, 12),
 });
 
-/** What the former name and the new one are handed, with keys that leave the lane that they share. */
-const transactionOfRenamed: fc.Arbitrary<PlannedTransaction> = fc.record({
-  release,
-  waitMs: ms(80),
-  emits: many(
-    fc.record({
-      tag: fc.constant(''),
-      topic: fc.constant(RENAMING.topic),
-      key: one([1, fc.constant(0)], [2, key]),
-      thenMs: fc.constant(0),
-      plan: fc.record({ [RENAMING.from]: keyedActs, [RENAMING.to]: keyedActs }),
-    }),
-    1,
-    3,
-  ),
-  holdMs: one([7, fc.constant(0)], [1, ms(60)]),
-  end,
-});
-
-/** A subscriber is renamed, again and again, while one release replaces the other, both emit, and things go wrong. */
-const renaming: fc.Arbitrary<Schedule> = fc.record({
-  relays: fc.array(release, { minLength: 1, maxLength: 3, size: 'max' }),
-  pauses: fc.record({
-    relays: fewPauses,
-    producers: fewPauses,
-  }),
-  producers: many(many(transactionOfRenamed, 6, 12), 2, 4),
-  faults: many(
-    fc.record({
-      atMs: ms(900),
-      what: one([3, fc.constant<Fault>({ fault: 'rename' })], [2, rollOut], [2, minutes], [3, fault]),
-    }),
-    4,
-    12,
-  ),
-});
-
 /** Without faults, and with nothing that its handlers would not return from. */
 const plainTransaction = (releaseOf: Release): fc.Arbitrary<PlannedTransaction> =>
   fc.record({
@@ -560,7 +521,7 @@ const plainTransaction = (releaseOf: Release): fc.Arbitrary<PlannedTransaction> 
   });
 
 /**
- * The steps by which the model finds claims that do not stop at the front of a backfill: newer deliveries wait for a release
+ * The steps by which the model finds claims that hand over newer deliveries before a backfill: they wait for a release
  * that delivers them, a backfill begins and has written few of the older ones, and only then such a relay comes.
  */
 const joined: fc.Arbitrary<Schedule> = fc
@@ -569,7 +530,7 @@ const joined: fc.Arbitrary<Schedule> = fc
     relays: ['present'],
     pauses: { relays: NO_PAUSES, producers: NO_PAUSES },
     producers: [[...older, ...newer]],
-    // When all of it is fanned out.
+    // When all of it has its place.
     faults: [{ atMs: 1500, what: { fault: 'backfill', perMinute: 60 } }],
   }));
 
@@ -593,9 +554,6 @@ export const poisonings: fc.Arbitrary<Schedule> = poisoned.map(named);
 
 /** Of two releases on one database. */
 export const rollouts: fc.Arbitrary<Schedule> = rollout.map(named);
-
-/** Of two releases that know a subscriber by two names. */
-export const renamings: fc.Arbitrary<Schedule> = renaming.map(named);
 
 /** Of two releases, one of which has a subscriber more, which a backfill gives what was emitted before it. */
 export const joinings: fc.Arbitrary<Schedule> = joined.map(named);

@@ -15,7 +15,7 @@ export function* inOrder(read: Reading): Generator<Violation> {
       `${createdAt} ${String(seq).padStart(12, '0')}`,
     ]),
   );
-  for (const unsorted of grouped(read.stays.values(), ({ strand }) => strand).values()) {
+  for (const unsorted of grouped(read.deliveries.values(), ({ strand }) => strand).values()) {
     const lane = unsorted.toSorted((one, other) => one.position - other.position);
     for (const [index, delivery] of lane.entries()) {
       const before = lane[index - 1];
@@ -43,9 +43,8 @@ export function* inOrder(read: Reading): Generator<Violation> {
   }
 }
 
-/** What was moved to another lane is no longer ahead of anything in this one. */
-function writtenAt({ versions, leftAt }: DeliveryHistory): number {
-  return versions.find(hasEnded)?.at ?? leftAt ?? Infinity;
+function writtenAt({ versions }: DeliveryHistory): number {
+  return versions.find(hasEnded)?.at ?? Infinity;
 }
 
 /**
