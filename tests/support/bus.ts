@@ -96,7 +96,8 @@ export async function fanOut(db: Database): Promise<void> {
   await takeTurn(db, { ...IDLE, isLooking: true, topics: [], maxEvents: 1000 });
 }
 
-const IDLE = {
+/** A turn that does nothing. */
+export const IDLE = {
   outcomes: [],
   continued: [],
   topics: null,
