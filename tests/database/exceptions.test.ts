@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 
 import { subscriptionsOf } from '../../lib/bus/deliveries/subscription.ts';
-import { takeTurn } from '../../lib/bus/log/turn.ts';
+import { takeTurn } from '../../lib/bus/deliveries/turn.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { DAY, HOUR, MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
