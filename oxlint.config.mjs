@@ -68,7 +68,7 @@ export const LAYERS = [
   ['lib/bus/deliveries/operations'],
   ['lib/bus/deliveries'],
   ['lib/bus/subscribers'],
-  ['lib/bus/outbox'],
+  ['lib/bus/migrations', 'lib/bus/outbox'],
   ['lib/platform/mail'],
   ['lib/platform/http', 'lib/platform/db'],
   ['lib/platform/rate-limit'],
@@ -95,7 +95,7 @@ export const LAYERS = [
   ],
   ['lib/platform/masking', 'lib/platform/time.ts'],
   [
-    // What can happen is known to all, the database's migrations among them, and knows nobody.
+    // What can happen is known to all but the platform, and knows nobody.
     'lib/bus/catalog',
     'lib/platform/abort.ts',
     'lib/platform/conflict.ts',
@@ -151,7 +151,9 @@ export const STRANGERS = {
     'lib/components',
     '!lib/components/remote',
   ],
-  'lib/platform/http': ['drizzle', 'lib/bus'],
+  // What is beneath the bus serves any application.
+  'lib/platform': ['lib/bus'],
+  'lib/platform/http': ['drizzle'],
   'lib/platform/mail': EVENTS,
   'lib/platform/rate-limit': EVENTS,
   'lib/platform/telemetry': EVENTS,

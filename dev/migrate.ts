@@ -1,7 +1,7 @@
 import { withDatabase } from '../cli/database.ts';
 import { EXIT, Failure } from '../cli/failure.ts';
 import { runProgram } from '../cli/program.ts';
-import { migrate } from '../lib/platform/db/connect.ts';
+import { migrate } from '../lib/bus/migrations/migrate.ts';
 import type { Database } from '../lib/platform/db/connect.ts';
 import { sleep, SECOND } from '../lib/platform/time.ts';
 

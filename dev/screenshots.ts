@@ -15,7 +15,7 @@ import { HealthRecorder } from '../lib/components/subscriber-health/recorder.ts'
 import { attach, topicsOf } from '../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../lib/bus/subscribers/subscriber.ts';
 import { database } from '../lib/components/database.ts';
-import { migrate } from '../lib/platform/db/connect.ts';
+import { migrate } from '../lib/bus/migrations/migrate.ts';
 import type { Database } from '../lib/platform/db/connect.ts';
 import { driverOf, run } from '../lib/platform/db/statement.ts';
 import { logTo } from '../lib/platform/log.ts';

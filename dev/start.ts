@@ -15,7 +15,7 @@ import { database, relayedSubscribers, subscribers } from '../lib/components/dat
 import { config, relays } from '../lib/components/postbud.ts';
 import { keepPerforming } from '../lib/edge/cron/keep-performing.ts';
 import { InvalidConfiguration, readConfig } from '../lib/platform/config.ts';
-import { migrate } from '../lib/platform/db/connect.ts';
+import { migrate } from '../lib/bus/migrations/migrate.ts';
 import type { Database } from '../lib/platform/db/connect.ts';
 import { Problem, problemResponse } from '../lib/platform/http/problem.ts';
 import { logTo } from '../lib/platform/log.ts';

@@ -11,7 +11,8 @@ import type { AttachedSubscriber, BusEvent } from '../../lib/bus/subscribers/sub
 import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
 import { HealthRecorder } from '../../lib/components/subscriber-health/recorder.ts';
 import { onDue } from '../../lib/platform/db/commits.ts';
-import { connect, migrate } from '../../lib/platform/db/connect.ts';
+import { migrate } from '../../lib/bus/migrations/migrate.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
 import type { Connection } from '../../lib/platform/db/connect.ts';
 import { driverOf, run } from '../../lib/platform/db/statement.ts';
 import { DAY } from '../../lib/platform/time.ts';

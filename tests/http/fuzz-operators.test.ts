@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
-import { connect, migrate } from '../../lib/platform/db/connect.ts';
+import { migrate } from '../../lib/bus/migrations/migrate.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
 import type { Connection } from '../../lib/platform/db/connect.ts';
 import { drainLive, payloadOf, emitAlone } from '../support/bus.ts';
 import { operatorFunction } from '../support/operator-function.ts';

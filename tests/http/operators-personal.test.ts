@@ -7,7 +7,7 @@ import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { attach, subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
-import { personalTexts } from '../../lib/platform/masking/personal.ts';
+import { personalTexts } from '../../lib/bus/catalog/personal-data.ts';
 import { drainLive, openBus, payloadOf, rows, emitAlone } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { RECORDS, deliveriesOf } from '../support/records.ts';

@@ -7,7 +7,7 @@ import { describe, expect } from 'vitest';
 
 import { codeOf } from '../../dev/build/package/code.ts';
 import type * as Emit from '../../lib/bus/outbox/emit.ts';
-import { publishCatalog } from '../../lib/platform/db/publish-catalog.ts';
+import { publishCatalog } from '../../lib/bus/migrations/publish-catalog.ts';
 import { driverOf } from '../../lib/platform/db/statement.ts';
 import { changing, ROOT } from '../chaos/build.ts';
 import { NEXT_CATALOG } from '../chaos/releases.ts';

@@ -1,12 +1,13 @@
-import { cp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { cp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 
+import { migrate } from '../../lib/bus/migrations/migrate.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
-import { runMigrations } from '../../lib/platform/db/migrations.ts';
 import { ROOT } from '../chaos/build.ts';
 import type { Change } from '../chaos/build.ts';
 import { temporaryFolder } from '../chaos/temporary-folder.ts';
-import { runProgram } from './local-server.ts';
 
 /** A copy of `drizzle/`, to be changed as developers change it. */
 export class SchemaFolder {
@@ -34,23 +35,32 @@ export class SchemaFolder {
     await rm(join(this.path, file));
   }
 
-  /** Runs `npm run migration`. @returns how it ended, and the last line that it wrote. */
-  async writeMigration(name: string): Promise<{ readonly code: number | null; readonly said: string }> {
-    const { code, output } = await runProgram('dev/migration.ts', {}, [
+  /** Has Drizzle write a migration of what has changed in the tables, as `npm run migration` does. @returns its statements. */
+  async writeMigration(name: string): Promise<readonly string[]> {
+    const before = new Set(await this.#migrations());
+    const kit = join(ROOT, 'node_modules/drizzle-kit/bin.cjs');
+    const options = [
+      '--dialect',
+      'postgresql',
+      '--schema',
+      'schema.ts',
+      '--out',
+      'migrations',
       '--name',
       name,
-      '--folder',
-      this.path,
-    ]);
-    return { code, said: output.trim().split('\n').at(-1)! };
+    ];
+    await promisify(execFile)(process.execPath, [kit, 'generate', ...options], { cwd: this.path });
+    const file = (await this.#migrations()).find((one) => !before.has(one));
+    if (file === undefined) return [];
+    return (await readFile(join(this.path, 'migrations', file), 'utf8')).split('--> statement-breakpoint\n');
   }
 
-  async migration(file: string): Promise<string> {
-    return await readFile(join(this.path, 'migrations', file), 'utf8');
+  async #migrations(): Promise<string[]> {
+    return (await readdir(join(this.path, 'migrations'))).filter((one) => one.endsWith('.sql'));
   }
 
   async migrate(db: Database): Promise<void> {
-    await db.transaction((tx) => runMigrations(tx, this.path));
+    await migrate(db, this.path);
   }
 
   async remove(): Promise<void> {
@@ -67,17 +77,16 @@ export const NEXT_TURN: readonly Change[] = [
   },
 ];
 
-/** Makes the database that of the next release, by a migration that the command writes. */
-export async function migrateToNextRelease(db: Database, folder: SchemaFolder): Promise<string> {
+/** Makes the database that of the next release. @returns the statements of its migration. */
+export async function migrateToNextRelease(db: Database, folder: SchemaFolder): Promise<readonly string[]> {
   const turn = await readFile(join(folder.path, 'functions/postbud_turn_4.sql'), 'utf8');
   await folder.edit('functions/postbud_turn_5.sql', () =>
     turn.replace('function postbud_turn_4(', 'function postbud_turn_5(\n  is_tried boolean,'),
   );
-  await folder.edit('functions/postbud_slot.sql', (text) => `-- Read anew.\n${text}`);
   await folder.edit('schema.ts', (text) =>
     text.replace("pgTable('last_pass', {", "pgTable('last_pass', {\n  note: text('note'),"),
   );
-  const { said } = await folder.writeMigration('tried_turns');
+  const statements = await folder.writeMigration('tried_turns');
   await folder.migrate(db);
-  return said;
+  return statements;
 }

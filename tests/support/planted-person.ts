@@ -6,7 +6,7 @@ import { attach, topicsOf } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
 import { namingFields } from '../../lib/components/erasures/person.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
-import { hidePersonalData } from '../../lib/platform/masking/personal.ts';
+import { hidePersonalData } from '../../lib/bus/catalog/personal-data.ts';
 import { rows } from './bus.ts';
 
 /** A person who is in no example of the catalog. */

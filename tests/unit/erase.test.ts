@@ -6,7 +6,7 @@ import { catalog, topics } from '../../lib/bus/catalog/catalog.ts';
 import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
 import { compile } from '../../lib/bus/catalog/marks.ts';
 import { namingFields, topicsNamingNobody } from '../../lib/components/erasures/person.ts';
-import { erasePersonalData, hidePersonalData } from '../../lib/platform/masking/personal.ts';
+import { erasePersonalData, hidePersonalData } from '../../lib/bus/catalog/personal-data.ts';
 
 const rows = topics();
 

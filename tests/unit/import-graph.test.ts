@@ -189,6 +189,7 @@ describe('the table of layers', () => {
     ['from webhooks to the operators', ['lib/edge/webhooks/receive.ts', 'lib/console/kit/words.ts']],
     ['from the operators to webhooks', ['lib/console/metrics/read.ts', 'lib/edge/webhooks/receive.ts']],
     ['from configuration into a room', ['lib/platform/config.ts', 'lib/edge/webhooks/verify.ts']],
+    ['from the platform to the bus', ['lib/platform/masking/personal.ts', 'lib/bus/catalog/marks.ts']],
     ['from mail to events', ['lib/platform/mail/send-mail.ts', 'lib/bus/outbox/emit.ts']],
     ['from chat to events', ['lib/edge/chat/handle-chat.ts', 'lib/bus/catalog/catalog.ts']],
     ['from a function to the schema', ['api/chat.ts', 'drizzle/schema.ts']],

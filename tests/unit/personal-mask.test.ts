@@ -3,7 +3,8 @@ import { describe, expect, test } from 'vitest';
 
 import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
 import { knownSpans } from '../../lib/platform/masking/known-texts.ts';
-import { maskPersonalData, personalTexts } from '../../lib/platform/masking/personal.ts';
+import { personalTexts } from '../../lib/bus/catalog/personal-data.ts';
+import { maskPersonalData } from '../../lib/platform/masking/personal.ts';
 import { readable } from '../../lib/platform/masking/readable.ts';
 import type { Span } from '../../lib/platform/masking/readable.ts';
 import { payloadOf } from '../support/bus.ts';

@@ -3,13 +3,9 @@ import { describe, expect, test } from 'vitest';
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
 import { identifiersOf } from '../../lib/components/identifiers/identifier.ts';
-import {
-  hidePersonalData,
-  maskPersonalData,
-  personalTexts,
-  withoutPersonalData,
-} from '../../lib/platform/masking/personal.ts';
-import { subjectOf } from '../../lib/platform/masking/subject.ts';
+import { hidePersonalData, personalTexts, withoutPersonalData } from '../../lib/bus/catalog/personal-data.ts';
+import { maskPersonalData } from '../../lib/platform/masking/personal.ts';
+import { subjectOf } from '../../lib/bus/catalog/subject.ts';
 import { payloadOf } from '../support/bus.ts';
 import { CANARY, PERSONAL_TOPICS, TOPICS, canariesOf, withPersonalData } from '../support/personal-data.ts';
 

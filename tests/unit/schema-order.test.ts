@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 
 import { catalog, topics } from '../../lib/bus/catalog/catalog.ts';
-import { hidePersonalData } from '../../lib/platform/masking/personal.ts';
-import { inSchemaOrder } from '../../lib/platform/masking/schema-order.ts';
-import { subjectOf } from '../../lib/platform/masking/subject.ts';
+import { hidePersonalData } from '../../lib/bus/catalog/personal-data.ts';
+import { inSchemaOrder } from '../../lib/bus/catalog/schema-order.ts';
+import { subjectOf } from '../../lib/bus/catalog/subject.ts';
 import { payloadOf } from '../support/bus.ts';
 
 /** As `jsonb` returns an object: the shorter key first, and keys of one length by the alphabet. */

@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 import { bytesOf, codeOf } from './code.ts';
@@ -24,7 +24,7 @@ export interface BuiltPackage {
 
 /**
  * Writes the package that components in other repositories install: the entries as JavaScript and types, and the
- * migrations for `postbud/testing`.
+ * database's tables and functions for `postbud/testing`.
  *
  * @param root the project's folder.
  * @param into the folder to write to. The package is also there as a folder, `package`.
@@ -46,7 +46,7 @@ export async function writePackage(
   const naming = (text: string) => text.replaceAll(OWN_NAME, name);
   for (const { path, code: text } of code) write(folder, path, naming(text));
   for (const { path, text } of typesOf(root, files, installed)) write(folder, path, naming(text));
-  copyMigrations(root, folder);
+  copySchema(root, folder);
   write(folder, 'package.json', `${JSON.stringify(manifestOf(root, packageJson, registry), null, 2)}\n`);
   cpSync(new URL('dev/build/package/LICENSE', root), join(folder, 'LICENSE'));
   const document = (from: string) => naming(readFileSync(new URL(from, root), 'utf8'));
@@ -109,13 +109,13 @@ function manifestOf(root: URL, packageJson: PackageJson, registry: Registry | nu
   };
 }
 
-/** The statements and their order, without the descriptions of tables from which Drizzle makes the next migration. */
-function copyMigrations(root: URL, folder: string): void {
-  const from = new URL('drizzle/migrations/', root);
-  const statements = readdirSync(from).filter((name) => name.endsWith('.sql'));
-  for (const name of [...statements, 'meta/_journal.json']) {
-    cpSync(new URL(name, from), join(folder, 'drizzle/migrations', name));
-  }
+/** The statements and their order, without the description of the tables from which Drizzle makes the next migration. */
+function copySchema(root: URL, folder: string): void {
+  for (const path of ['migrations', 'functions'])
+    cpSync(new URL(`drizzle/${path}`, root), join(folder, 'drizzle', path), {
+      recursive: true,
+      filter: (name) => !name.endsWith('_snapshot.json'),
+    });
 }
 
 function write(folder: string, path: string, text: string): void {

@@ -1,4 +1,5 @@
-import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
+import { personalTexts } from '../catalog/personal-data.ts';
+import { maskPersonalData } from '../../platform/masking/personal.ts';
 import { isTraced, observeAttempt } from '../../platform/telemetry/delivery.ts';
 import type { AttemptEnd, ObservedAttempt } from '../../platform/telemetry/delivery.ts';
 import { errorGroupOf } from '../deliveries/error-group.ts';

@@ -10,7 +10,8 @@ import { overwriteEvents } from '../../bus/deliveries/operations/overwrite-event
 import type { StoredEvent } from '../../bus/deliveries/operations/overwrite-events.ts';
 import type { Transaction } from '../../platform/db/connect.ts';
 import { run } from '../../platform/db/statement.ts';
-import { erasePersonalData, maskPersonalData } from '../../platform/masking/personal.ts';
+import { erasePersonalData } from '../../bus/catalog/personal-data.ts';
+import { maskPersonalData } from '../../platform/masking/personal.ts';
 
 /** What one transaction overwrote. */
 export interface ErasedChunk {

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import type { Topic } from '../../bus/catalog/topic.ts';
-import { shownOf } from '../../platform/masking/personal.ts';
+import { shownOf } from '../../bus/catalog/personal-data.ts';
 
 const SHORTEST = 4;
 const LONGEST = 255;

@@ -1,5 +1,6 @@
 import { errorGroupOf, restGroupOf } from '../../bus/deliveries/error-group.ts';
-import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
+import { personalTexts } from '../../bus/catalog/personal-data.ts';
+import { maskPersonalData } from '../../platform/masking/personal.ts';
 import { MINUTE } from '../../platform/time.ts';
 import type { Failure } from './failure.ts';
 

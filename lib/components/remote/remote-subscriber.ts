@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 
+import { personalTexts } from '../../bus/catalog/personal-data.ts';
 import { NotDelivered, PermanentError, RetryAfter } from '../../bus/subscribers/outcome.ts';
 import { attach, attachBatches, topicsOf } from '../../bus/subscribers/subscriber.ts';
 import type {
@@ -145,7 +146,9 @@ async function post(
     signal,
   });
   if (response.ok) return response;
-  const answer = await refusalIn(response, events);
+  // An answer to a batch may repeat any of its events.
+  const known = events.flatMap(({ topic, payload, version }) => personalTexts(topic, payload, version));
+  const answer = await refusalIn(response, known);
   throw Object.assign(refusalOf(response, answer), { answer });
 }
 

@@ -1,8 +1,9 @@
 import { windowValues } from '../../bus/deliveries/operations/replay-matching.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
-import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
-import { subjectOf } from '../../platform/masking/subject.ts';
+import { personalTexts } from '../../bus/catalog/personal-data.ts';
+import { maskPersonalData } from '../../platform/masking/personal.ts';
+import { subjectOf } from '../../bus/catalog/subject.ts';
 import { msOf } from '../../platform/time.ts';
 import { writeCursor } from '../kit/cursor.ts';
 import { jsonOf } from '../kit/fields.ts';

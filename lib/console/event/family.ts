@@ -1,7 +1,7 @@
 import { findEvents } from '../../components/identifiers/find-events.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
-import { subjectOf } from '../../platform/masking/subject.ts';
+import { subjectOf } from '../../bus/catalog/subject.ts';
 import { jsonOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
 import { receiptFields, relativeFields } from './view.ts';

@@ -1,8 +1,9 @@
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
-import { hidePersonalData, maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
-import { inSchemaOrder } from '../../platform/masking/schema-order.ts';
-import { subjectOf } from '../../platform/masking/subject.ts';
+import { hidePersonalData, personalTexts } from '../../bus/catalog/personal-data.ts';
+import { maskPersonalData } from '../../platform/masking/personal.ts';
+import { inSchemaOrder } from '../../bus/catalog/schema-order.ts';
+import { subjectOf } from '../../bus/catalog/subject.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';
 import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
 import { haltsOf } from '../dead-letters/halts.ts';

@@ -1,7 +1,7 @@
 import { catalog, isTopicName, subscribersOf } from '../../bus/catalog/catalog.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
-import { personalTexts } from '../../platform/masking/personal.ts';
-import { subjectOf } from '../../platform/masking/subject.ts';
+import { personalTexts } from '../../bus/catalog/personal-data.ts';
+import { subjectOf } from '../../bus/catalog/subject.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';
 import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
 import { limitOf } from '../kit/limits.ts';

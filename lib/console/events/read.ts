@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import type { Database } from '../../platform/db/connect.ts';
-import { subjectOf } from '../../platform/masking/subject.ts';
+import { subjectOf } from '../../bus/catalog/subject.ts';
 import { HOUR, instantOf, msOf } from '../../platform/time.ts';
 import { writeCursor } from '../kit/cursor.ts';
 import { awaitingEvents } from './awaiting.ts';

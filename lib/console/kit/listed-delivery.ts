@@ -1,7 +1,8 @@
 import * as z from 'zod';
 
-import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
-import { subjectOf } from '../../platform/masking/subject.ts';
+import { personalTexts } from '../../bus/catalog/personal-data.ts';
+import { maskPersonalData } from '../../platform/masking/personal.ts';
+import { subjectOf } from '../../bus/catalog/subject.ts';
 import { computed, field } from './fields.ts';
 import * as shape from './shapes.ts';
 

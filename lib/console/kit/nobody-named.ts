@@ -7,7 +7,8 @@ import { NAMES_A_PERSON } from './replay-request.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { requireValid } from '../../platform/http/validated.ts';
-import { hasPersonalData, personalTexts } from '../../platform/masking/personal.ts';
+import { personalTexts } from '../../bus/catalog/personal-data.ts';
+import { hasPersonalData } from '../../platform/masking/personal.ts';
 
 /** What an operator's action is about, and the reason or note that is kept of it forever. */
 export interface Reasoned {

@@ -6,7 +6,7 @@ import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import { HALTING } from '../../components/incidents/halts.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
-import { subjectOf } from '../../platform/masking/subject.ts';
+import { subjectOf } from '../../bus/catalog/subject.ts';
 import { gap, readGaps } from '../backfills/gaps.ts';
 import { groupOfErrors } from '../dead-letters/fields.ts';
 import { HALT, halts, haltsOf } from '../dead-letters/halts.ts';

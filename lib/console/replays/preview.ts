@@ -10,7 +10,8 @@ import { SKIPPED } from '../../bus/deliveries/operations/skip.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
-import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
+import { personalTexts } from '../../bus/catalog/personal-data.ts';
+import { maskPersonalData } from '../../platform/masking/personal.ts';
 import { msOf } from '../../platform/time.ts';
 import {
   computed,

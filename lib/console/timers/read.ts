@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
-import { subjectOf } from '../../platform/masking/subject.ts';
+import { subjectOf } from '../../bus/catalog/subject.ts';
 import { cursorOf, writeCursor } from '../kit/cursor.ts';
 import { computed, field, instant, instantOrNull, jsonOf, shapesOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';

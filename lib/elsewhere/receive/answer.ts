@@ -1,4 +1,5 @@
-import { maskPersonalData, personalTexts } from '../../platform/masking/personal.ts';
+import { personalTexts } from '../../bus/catalog/personal-data.ts';
+import { maskPersonalData } from '../../platform/masking/personal.ts';
 import { SECOND } from '../../platform/time.ts';
 import { Malformed } from './event.ts';
 import type { ReceivedEvent } from './event.ts';

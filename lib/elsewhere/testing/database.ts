@@ -1,4 +1,5 @@
-import { connect, migrate } from '../../platform/db/connect.ts';
+import { migrate } from '../../bus/migrations/migrate.ts';
+import { connect } from '../../platform/db/connect.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { codeOf } from '../../platform/log.ts';

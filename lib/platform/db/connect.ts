@@ -1,5 +1,3 @@
-import { fileURLToPath } from 'node:url';
-
 import type { PgliteClient } from 'drizzle-orm/pglite';
 import type { PoolClient as NeonPoolClient } from '@neondatabase/serverless';
 import type { attachDatabasePool as AttachDatabasePool } from '@vercel/functions';
@@ -21,9 +19,9 @@ import { KEPT_IN_FUNCTIONS_MS, KEPT_IN_SERVERS_MS, openPools } from './pools.ts'
 import type { Pools } from './pools.ts';
 import { PreparedNames } from './prepared-names.ts';
 import { runAgain } from './run-again.ts';
-import { alone, ANSWER_LIMIT_MS, driverOf, run, sendsBy } from './statement.ts';
+import { alone, ANSWER_LIMIT_MS, run, sendsBy } from './statement.ts';
 import type { Sender, Statement } from './statement.ts';
-import { explained, requireFit } from './surroundings.ts';
+import { explained } from './surroundings.ts';
 import { failingWithErrors } from './web-socket-errors.ts';
 
 export type { Database, Transaction } from './database.ts';
@@ -129,22 +127,6 @@ function senderOf(driver: Driver): Sender {
     return await driver.transact(async (tx) => ({ rows: await run(tx, statement) }), { limitMs });
   };
   return { send: (statement) => explained(driver, () => runAgain(() => once(statement))) };
-}
-
-/**
- * Runs the missing migrations and publishes the catalog for `postbud_emit`. Safe to call at every start, from several
- * processes at once, behind a pooler, and while functions run: all of it is one transaction, which gives up on a table that
- * is in use instead of making other statements wait.
- *
- * @throws InvalidConfiguration for a database that cannot keep the promises, or of a release before 0.3; an error with
- *   the code 55P03 when it gave up. Nothing has changed then.
- */
-export async function migrate(db: Database): Promise<void> {
-  await requireFit(driverOf(db));
-  const folder = fileURLToPath(new URL('../../../drizzle', import.meta.url));
-  // Functions, which never migrate, do not load it.
-  const { runMigrations } = await import('./migrations.ts');
-  await runAgain(() => driverFor(db).transact((tx) => runMigrations(tx, folder), { limitMs: Infinity }));
 }
 
 /**

@@ -1,4 +1,5 @@
-import { connect, migrate } from '../../../lib/platform/db/connect.ts';
+import { migrate } from '../../../lib/bus/migrations/migrate.ts';
+import { connect } from '../../../lib/platform/db/connect.ts';
 import { SECOND, sleep } from '../../../lib/platform/time.ts';
 import { pgbouncerPath, startPgbouncer } from '../../support/pgbouncer.ts';
 import { opened } from '../produce.ts';

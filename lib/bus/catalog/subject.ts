@@ -1,4 +1,4 @@
-import { hidePersonalData } from './personal.ts';
+import { hidePersonalData } from './personal-data.ts';
 
 /**
  * Names the subject of an event for lists: the first id that its schema names and that is not personal data. Most payloads

@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
-import { topics } from '../../bus/catalog/catalog.ts';
-import { run } from './statement.ts';
-import type { Executor } from './statement.ts';
+import { topics } from '../catalog/catalog.ts';
+import { run } from '../../platform/db/statement.ts';
+import type { Executor } from '../../platform/db/statement.ts';
 
 /**
  * Writes this release's catalog into the database, where the SQL function `postbud_emit` reads it.

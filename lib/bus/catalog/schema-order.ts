@@ -1,5 +1,5 @@
-import { ruleOf } from '../../bus/catalog/marks.ts';
-import type { Rule } from '../../bus/catalog/marks.ts';
+import { ruleOf } from './marks.ts';
+import type { Rule } from './marks.ts';
 
 /**
  * Orders the fields of a payload as its schema names them. Fields that the schema does not name follow.
