@@ -259,5 +259,5 @@ alter table events set (fillfactor = 100);--> statement-breakpoint
 drop table deliveries_of_1, lanes_of_1, leases, reserved_positions, home_lanes, backlog, throughput, halts, absences, awaiting_fan_out,
   planned_replays cascade;--> statement-breakpoint
 drop sequence delivery_positions;--> statement-breakpoint
-drop function if exists postbud_event_state, postbud_forget_home_lane_1;--> statement-breakpoint
+drop function if exists postbud_event_state;--> statement-breakpoint
 drop type if exists postbud_change_1, postbud_outcome_2 cascade;
