@@ -518,7 +518,6 @@ export const throughputMinutes = pgTable(
     minute: at('minute').notNull(),
     topic: text('topic').notNull(),
     delivered: bigint('delivered', { mode: 'number' }).notNull(),
-    firstAttempt: bigint('first_attempt', { mode: 'number' }).notNull(),
     deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
   },
   (table) => [primaryKey({ columns: [table.minute, table.topic] })],

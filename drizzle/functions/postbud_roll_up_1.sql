@@ -41,12 +41,11 @@ begin
       last_failed_at = greatest(known.last_failed_at, excluded.last_failed_at)
   ),
   minute as (
-    insert into throughput_minutes as known (minute, topic, delivered, first_attempt, dead_lettered)
-    select date_trunc('minute', at), topic, sum(coalesce(delivered, 0)),
-      sum(coalesce((select count(*) from unnest(took_ms) as took where took is not null), 0)), sum(coalesce(dead_lettered, 0))
+    insert into throughput_minutes as known (minute, topic, delivered, dead_lettered)
+    select date_trunc('minute', at), topic, sum(coalesce(delivered, 0)), sum(coalesce(dead_lettered, 0))
     from new_row where delivered > 0 or dead_lettered > 0 group by 1, 2 order by 1, 2
     on conflict (minute, topic) do update set delivered = known.delivered + excluded.delivered,
-      first_attempt = known.first_attempt + excluded.first_attempt, dead_lettered = known.dead_lettered + excluded.dead_lettered
+      dead_lettered = known.dead_lettered + excluded.dead_lettered
   ),
   gone as (
     -- Settlements stay, because they say when each delivery was made.

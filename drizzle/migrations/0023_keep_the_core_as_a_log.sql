@@ -7,6 +7,7 @@ alter table lanes rename to lanes_of_1;--> statement-breakpoint
 alter table lanes_of_1 rename constraint lanes_state to lanes_of_1_state;--> statement-breakpoint
 alter table backfills rename to backfills_of_1;--> statement-breakpoint
 alter table error_groups drop column dead_lettered;--> statement-breakpoint
+alter table throughput_minutes drop column first_attempt;--> statement-breakpoint
 alter table outages drop column began_at, drop column recovered_at;--> statement-breakpoint
 alter table subscriber_limits drop column held;--> statement-breakpoint
 alter table paced_replays drop constraint paced_replays_numbers, drop column passed_over, drop column reached_position,

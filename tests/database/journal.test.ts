@@ -26,12 +26,12 @@ test('the cron adds the journal up by lane and minute once, and keeps of it what
   expect(
     await rows(
       db,
-      `select (extract(epoch from minute) * 1000)::float8 as minute, delivered::int, first_attempt::int as first, dead_lettered::int as dead
+      `select (extract(epoch from minute) * 1000)::float8 as minute, delivered::int, dead_lettered::int as dead
        from throughput_minutes order by minute`,
     ),
   ).toEqual([
-    { minute: START, delivered: 2, first: 2, dead: 0 },
-    { minute: START + MINUTE, delivered: 1, first: 0, dead: 0 },
+    { minute: START, delivered: 2, dead: 0 },
+    { minute: START + MINUTE, delivered: 1, dead: 0 },
   ]);
   expect(
     await rows(

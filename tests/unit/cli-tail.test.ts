@@ -73,7 +73,6 @@ describe('what tail tells', () => {
       deliveredLast24h: 0,
       replaysLast24h: { delivered: 0, deadLettered: 0 },
       deliveredShareLast24h: null,
-      firstAttemptLast24h: 0,
     },
     hours: { delivered: hoursOf(5, 7), deadLettered: hoursOf() },
     incidents: [],

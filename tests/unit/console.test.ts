@@ -238,7 +238,6 @@ function quietOverview(topics: TopicOverview[] = [topicOf('payment.captured')]):
       deliveredLast24h: 1012,
       replaysLast24h: { delivered: 12, deadLettered: 0 },
       deliveredShareLast24h: 1000 / 1001,
-      firstAttemptLast24h: 991,
     },
     hours: HOURS,
     incidents: [],

@@ -65,7 +65,7 @@ export const HELD = `
     select first.topic, first.subscriber, first.ordering_key, first.event_id, first.attempts,
       (first.attempt_log -> -1) - 'answer' as last, payload, events.version,
       -- In an outage, not before the next probe.
-      greatest(due_at, (
+      greatest(first.due_at, (
         select next_probe_at from outages where outages.subscriber = first.subscriber
       )) as next_attempt_at,
       case when slot > 0 then least(number, ${COUNTED_BEHIND}) else number + (

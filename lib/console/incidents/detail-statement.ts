@@ -146,7 +146,7 @@ export const DETAIL = `
     ) as first
   ),
   lane as (
-    select blocking.*, log.bytes, payload, log.version, coalesce(due_at, now()) as next_look_at,
+    select blocking.*, log.bytes, payload, log.version, coalesce(blocking.due_at, now()) as next_look_at,
       ${waitingBehind('blocking', 100)} as waiting
     from (
       select * from blocking

@@ -166,7 +166,7 @@ const TOPIC = `
     ) as halts join events on events.id = halts.event_id
   ),
   event as (
-    select id, created_at, seq, events.ordering_key, case when bytes <= ${LISTED_PAYLOAD_BYTES} then payload end as payload,
+    select events.id, created_at, seq, events.ordering_key, case when bytes <= ${LISTED_PAYLOAD_BYTES} then payload end as payload,
       events.version, coalesce((
         select max(state) from lanes as lane join deliveries on deliveries.lane = lane.id and deliveries.position = newest.position
         where lane.stream = newest.stream

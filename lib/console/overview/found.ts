@@ -60,7 +60,6 @@ export interface Found {
     topic: string;
     ago: number;
     delivered: number;
-    first_attempt: number;
     dead_lettered: number;
   }[];
   /** What became of replayed deliveries in the same hours. */
@@ -173,13 +172,12 @@ const OVERVIEW = `
     select now - interval '24 hours' as since, date_trunc('hour', now - interval '24 hours', 'UTC') as first_hour from clock
   ),
   minute as materialized (
-    select minute, topic, delivered, first_attempt, dead_lettered from throughput_minutes
+    select minute, topic, delivered, dead_lettered from throughput_minutes
     where minute >= (select first_hour from day) and minute < (select first_hour + interval '25 hours' from day)
       and topic <> '${SMOKE_TEST.topic}'
     union all
     -- What the cron has not read yet.
-    select date_trunc('minute', fresh.at), topic, coalesce(fresh.delivered, 0),
-      coalesce(cardinality(array_remove(took_ms, null)), 0), coalesce(fresh.dead_lettered, 0)
+    select date_trunc('minute', fresh.at), topic, coalesce(fresh.delivered, 0), coalesce(fresh.dead_lettered, 0)
     from lanes left join lane_totals as known on known.lane = lanes.id, lateral (
       select * from journal
       where journal.lane = lanes.id and (journal.head, journal.number) > (coalesce(known.head, -1), coalesce(known.number, -1))
@@ -188,7 +186,7 @@ const OVERVIEW = `
     where topic <> '${SMOKE_TEST.topic}'
   ),
   hour as materialized (
-    select topic, sum(delivered) as delivered, sum(first_attempt) as first_attempt, sum(dead_lettered) as dead_lettered,
+    select topic, sum(delivered) as delivered, sum(dead_lettered) as dead_lettered,
       24 - floor(extract(epoch from minute - first_hour) / 3600)::int as ago
     from day, minute where minute > since group by topic, ago
   ),

@@ -109,7 +109,6 @@ export const overview = z.object({
         description:
           'The share of delivered ones among those delivered and dead-lettered, without replays. Null if there were none.',
       }),
-      firstAttemptLast24h: shape.count.meta({ description: 'How many of these needed one attempt.' }),
     })
     .meta({ description: 'Events by state, and their deliveries by state.' }),
   hours,
@@ -170,7 +169,6 @@ function overviewOf(
       deliveries: sumOf(subscribers),
       deliveredLast24h: sum(found.hours, ({ delivered }) => delivered),
       ...shareOf(found),
-      firstAttemptLast24h: sum(found.hours, ({ first_attempt: first }) => first),
     },
     hours: hoursOf(found.hours),
     oldestSnapshot: oldSnapshotOf(found.oldest_snapshot),

@@ -73,7 +73,6 @@ export const showOverview = operatorRoute({
           deliveredLast24h: 0,
           replaysLast24h: { delivered: 0, deadLettered: 0 },
           deliveredShareLast24h: null,
-          firstAttemptLast24h: 0,
         },
         hours: NO_HOURS,
         incidents: [],
