@@ -999,11 +999,9 @@ export const pacedReplays = pgTable(
     /** Deliveries that matched when it was requested. */
     planned: integer('planned').notNull(),
     putBack: integer('put_back').notNull().default(0),
-    /** The event that it has come to, in the order of ids; null before the first. */
-    reached: uuid('reached'),
     /** When the next step is due. */
     nextAt: at('next_at').notNull(),
-    /** Null while it is under way. An operator may have stopped it, before all that was planned. */
+    /** Null while it is under way. It may have put back fewer than were planned: an operator stopped it, or dealt with some otherwise. */
     endedAt: at('ended_at'),
   },
   (table) => [

@@ -11,7 +11,7 @@ alter table throughput_minutes drop column first_attempt;--> statement-breakpoin
 alter table outages drop column began_at, drop column recovered_at;--> statement-breakpoint
 alter table subscriber_limits drop column held;--> statement-breakpoint
 alter table paced_replays drop constraint paced_replays_numbers, drop column passed_over, drop column reached_position,
-  drop column reached_lane, add column reached uuid, add constraint paced_replays_numbers check (put_back >= 0);--> statement-breakpoint
+  drop column reached_lane, add constraint paced_replays_numbers check (put_back >= 0);--> statement-breakpoint
 alter index backfills_open rename to backfills_of_1_open;--> statement-breakpoint
 alter index backfills_requested rename to backfills_of_1_requested;--> statement-breakpoint
 alter table backfills_of_1 rename constraint backfills_pkey to backfills_of_1_pkey;--> statement-breakpoint
