@@ -91,8 +91,8 @@ async function fill({ events, from = 0, topics = drainTopics, keys = 0 }: Fill):
   }));
   await rows(
     `with event as (
-       insert into events (id, topic, payload, version, producer, open, subscribers, ordering_key, correlation_id, created_at)
-       select uuidv7(), topic, payload, 1, 'bench', cardinality(subscribers), subscribers,
+       insert into events (id, topic, payload, version, producer, subscribers, ordering_key, correlation_id, created_at)
+       select uuidv7(), topic, payload, 1, 'bench', subscribers,
          case when $4 > 0 then 'key ' || number % $4 else '' end, '', clock_timestamp()
        from generate_series($3::int, $3 + $1::int - 1) as number
          join jsonb_to_recordset($2::jsonb) as known(index int, topic text, payload jsonb, subscribers text[])
@@ -100,8 +100,8 @@ async function fill({ events, from = 0, topics = drainTopics, keys = 0 }: Fill):
        order by number
        returning *
      )
-     insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, subscribers, payload_bytes)
-     select topic, created_at, seq, id, ordering_key, open, subscribers, octet_length(payload::text) from event`,
+     insert into awaiting (topic, created_at, seq, event_id, ordering_key, version, subscribers, bytes)
+     select topic, created_at, seq, id, ordering_key, version, subscribers, octet_length(payload::text) from event`,
     [events, JSON.stringify(known), from, keys],
   );
 }
@@ -249,8 +249,8 @@ await serve({
     await rows(
       `do $$ begin
          set local session_replication_role = replica;
-         truncate events, awaiting_fan_out, lanes, home_lanes, deliveries, backlog, throughput, error_groups, webhook_receipts,
-           audit_log, business, backfills, halts, absences, outages;
+         truncate events, awaiting, streams, audiences, log, lanes, journal, exceptions, lane_totals, throughput_minutes, error_groups,
+           webhook_receipts, audit_log, business, backfills, outages;
        end $$`,
     );
   },
