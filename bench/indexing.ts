@@ -111,7 +111,7 @@ async function draining(db: Database): Promise<number> {
     text: `with event as (
         insert into events (id, topic, payload, version, producer, subscribers, correlation_id, created_at)
         select uuidv7(), $1::text, replace($2::text, 'bkg_', 'bkg_' || number)::jsonb, 1, 'bench',
-          cardinality($3::text[]), $3::text[], 'req-' || number, clock_timestamp()
+          $3::text[], 'req-' || number, clock_timestamp()
         from generate_series(1, $4::int) as number
         returning *
       )
