@@ -259,7 +259,7 @@ describe('filters', () => {
     [{ q: '_' }, 'false', 0],
     [{ q: `'; drop table events; --` }, 'false', 0],
     [{ q: '00000000-0000-7000-8000-000000000000' }, 'false', 0],
-    [{ q: '999999999999999999-1' }, 'false', 0],
+    [{ q: '00000000-0000-7000-8000-000000000000.accounting' }, 'false', 0],
   ])('%j', async ([asked, condition, count], { bus }) => {
     const expected = await deadLettersOf(bus.db, condition);
     expect(expected).toHaveLength(count);

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import { isTopicName, topics } from '../../bus/catalog/catalog.ts';
+import { DELIVERY_ID } from '../../bus/deliveries/delivery-id.ts';
 import { hasPersonalData } from '../../platform/masking/personal.ts';
 import { storable } from '../../platform/storable.ts';
 import { DAY, msOf } from '../../platform/time.ts';
@@ -59,8 +60,8 @@ export const topicName = z
 
 export const deliveryId = z
   .string()
-  .regex(/^\d{1,18}-\d{1,18}$/, 'expected a delivery id, such as 12-345')
-  .meta({ description: 'A delivery id, such as `12-345`.' });
+  .regex(DELIVERY_ID, 'expected a delivery id, such as 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting')
+  .meta({ description: 'A delivery id, such as `019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting`.' });
 
 /** Enough for a sentence or two, in characters. */
 export const LONGEST_REASON = 500;
