@@ -218,7 +218,9 @@ const EVENT = `
   first as (
     select waiting.lane, ${jsonOf(inFrontFields, AHEAD)} as first
     from clock, waiting join first_place using (lane), lateral (
+        -- The limit keeps the planner from joining whole tables.
         select * from deliveries where deliveries.lane = waiting.lane and deliveries.position = first_place.position
+        limit 1
       ) as ahead join events on events.id = ahead.event_id
     where first_place.position < waiting.position
   ),
@@ -228,9 +230,7 @@ const EVENT = `
     where is_beyond and ended_at is null
   ),
   halt as (
-    select lane, json_build_object('since', ${instantSql('dead_lettered_at')},
-      'waiting', ${waitingBehind('halting', 10001)}) as halt
-    from delivery as halting where is_open and state = 'dead_lettered'
+    select lane, ${HALT} as halt from delivery as halts where is_open and state = 'dead_lettered'
   )
   select json_build_object(
     'now', extract(epoch from clock.now) * 1000,

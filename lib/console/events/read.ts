@@ -67,10 +67,10 @@ interface Page {
 }
 
 /** Events that are looked at when the first ones do not fill the page. */
-const BATCH = 500;
+const BATCH = 200;
 
-/** Events that are looked at for one page, in some 50 ms. */
-const BUDGET = 3000;
+/** Events that are looked at for one page, in some 100 ms. */
+const BUDGET = 800;
 
 /** Goes from place to place until the page is full, nothing is left, or enough was looked at. */
 async function collect(db: Database, places: Places, query: EventsQuery, now?: Date): Promise<Page> {
