@@ -23,10 +23,7 @@ interface Member {
  * A cause is found by its id. Effects are found in the index of identifiers, by the correlation id that they usually share
  * and by the ids of their causes; the newest events, which are not in the index yet, are looked at one by one.
  */
-export async function readFamily(
-  db: Database,
-  { eventId, correlationId, seq }: Member,
-): Promise<Family> {
+export async function readFamily(db: Database, { eventId, correlationId, seq }: Member): Promise<Family> {
   const asked = new Set<string>();
   const known = new Set<string>();
   let next = [eventId, ...(correlationId === null ? [] : [correlationId])];
@@ -46,12 +43,7 @@ async function indexed(db: Database, identifier: string): Promise<string[]> {
   return found.flatMap(({ eventId }) => eventId ?? []);
 }
 
-async function find(
-  db: Database,
-  eventId: string,
-  seq: number,
-  known: readonly string[],
-): Promise<Found> {
+async function find(db: Database, eventId: string, seq: number, known: readonly string[]): Promise<Found> {
   const [row] = await run<{ found: Found }>(driverOf(db), {
     text: FAMILY,
     values: [eventId, `{${known.join(',')}}`, seq],

@@ -14,7 +14,7 @@ import { namesIn } from '../kit/operator-names.ts';
 import { readFamily } from './family.ts';
 import type { Family } from './family.ts';
 import { findEvent } from './found.ts';
-import type { Found, FoundDelivery } from './found.ts';
+import type { FoundDelivery } from './found.ts';
 import { verdictOf, written } from './sentences.ts';
 import type { EventDelivery, EventView } from './view.ts';
 import { whyOf } from './why.ts';

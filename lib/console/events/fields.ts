@@ -53,8 +53,7 @@ export const eventList = z
       limit: shape.count,
     }),
     items: z.array(item).meta({
-      description:
-        'Newest first. What a search finds by an event’s own id comes before the others.',
+      description: 'Newest first. What a search finds by an event’s own id comes before the others.',
     }),
     nextCursor: z
       .string()

@@ -9,13 +9,7 @@ import type { EventItem, EventList } from './fields.ts';
 import { foundBy } from './found-by.ts';
 import { loadEvents } from './load.ts';
 import type { LoadedEvent } from './load.ts';
-import {
-  deadLetteredEvents,
-  eventsInStreams,
-  failingEvents,
-  newestEvents,
-  openEvents,
-} from './places.ts';
+import { deadLetteredEvents, eventsInStreams, failingEvents, newestEvents, openEvents } from './places.ts';
 import type { Place, Places } from './places.ts';
 import type { Cursor, EventsQuery } from './query.ts';
 import { searchEvents } from './search.ts';

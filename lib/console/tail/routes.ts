@@ -13,8 +13,7 @@ export const showTail = operatorRoute({
   path: tailPath(),
   scope: 'event-bus:read',
   summary: 'Read the newest outcomes of deliveries',
-  description:
-    'What was delivered, waits for a retry after it failed, or was given up, newest first.',
+  description: 'What was delivered, waits for a retry after it failed, or was given up, newest first.',
   query: tailQuery,
   answer: tail,
   problems: ['validation_failed'],

@@ -53,9 +53,7 @@ export function placeIn(list: PagedList, { cursor }: Pick<WebhookQuery, 'cursor'
   return cursor?.list === list ? cursor : {};
 }
 
-type Fields = Readonly<
-  Record<'at' | 'seq' | 'provider' | 'reason' | 'eventId', string>
->;
+type Fields = Readonly<Record<'at' | 'seq' | 'provider' | 'reason' | 'eventId', string>>;
 
 /** A row of a list, and the fields of the cursor behind it; null where all rows are on one page. */
 export interface Placed<Item> {
