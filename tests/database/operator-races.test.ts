@@ -486,7 +486,7 @@ describe(`${ROUNDS} rounds of everything at once`, () => {
     ['an ordinary handler', false],
     ['a transactional handler', true],
   ] as const)(
-    '%s is handed every delivery in position, and the history agrees with what it saw',
+    '%s is handed every delivery in order, and the history agrees with what it saw',
     async ([, transactional], { bus }) => {
       for (let seed = 1; seed <= ROUNDS / 2; seed += 1) {
         await bus.reset();

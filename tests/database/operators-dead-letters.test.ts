@@ -602,7 +602,7 @@ describe('one dead letter', () => {
     expect((await list(bus)).items).toEqual([]);
   });
 
-  test.for(['1-1', '999999999999999999-999999999999999999'])(
+  test.for(['1-1', '00000000-0000-7000-8000-000000000000.accounting'])(
     'with the unknown id %s is null',
     async (id, { bus }) => {
       expect(await readDeadLetter(bus.db, id)).toBeNull();

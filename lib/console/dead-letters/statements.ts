@@ -60,7 +60,9 @@ const ANSWER = `
     'items', (
       select coalesce(json_agg(${jsonOf(itemFields, BESIDE_ITEM)} order by number), '[]')
       from page join lanes on lanes.id = page.lane join events on events.id = event_id
-        join log on log.stream = lanes.stream and log.position = page.position
+        join lateral (
+          select bytes from log where log.stream = lanes.stream and log.position = page.position
+        ) as place on true
         join error_groups on error_groups.key = error_group
     )
   ) as found

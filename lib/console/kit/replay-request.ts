@@ -105,6 +105,20 @@ export const errorWords = z
   .max(200)
   .meta({ description: 'Only those whose error contains these words.' });
 
+/** Said of a window that ends before it begins. */
+export const EMPTY_WINDOW = 'expected a shorter time span than since: the window ends before it begins';
+
+/** Whether a window of two time spans before now ends before it begins. */
+export function isEmptyWindow({
+  since,
+  until,
+}: {
+  readonly since?: string | undefined;
+  readonly until?: string | undefined;
+}): boolean {
+  return since !== undefined && until !== undefined && msOf(until) >= msOf(since);
+}
+
 const PACE = 'expected a whole number of deliveries a minute, 1 to 1000000';
 
 /** A replay as an operator requests it: of a filter and a window, or of deliveries by their ids. */
@@ -181,6 +195,7 @@ export const replayRequest = z
       requireField('topic', 'expected a topic of the catalog, or deliveryIds');
     else if (!hasFilter(asked)) requireField('topic', NO_FILTER);
     if (since === undefined) requireField('since', NO_SINCE);
+    else if (isEmptyWindow(asked)) requireField('until', EMPTY_WINDOW);
   });
 
 export type ParsedReplayRequest = z.output<typeof replayRequest>;

@@ -102,6 +102,20 @@ const previewFields = {
   topic: computed(topicOrNull),
   matched: count('(select count(*) from matching)'),
   isAll: computed(z.boolean().meta({ description: 'Whether delivered events are included.' })),
+  dismissed: count(
+    '(select count(*) from matching where is_dismissed)',
+    'How many of them an operator dismissed. They ended when they were dismissed.',
+  ),
+  unmatched: field(
+    z.array(z.string()).meta({
+      description: 'Of deliveries chosen by their ids: those that are not dead-lettered, or unknown.',
+    }),
+    `(
+      select coalesce(json_agg(id order by id), '[]')
+      from (select distinct id from jsonb_array_elements_text($6::text::jsonb) as id) as asked
+      where id not in (select event_id || '.' || subscriber from found)
+    )`,
+  ),
   error: field(
     shape.lastError.nullable(),
     "(select json_build_object('kind', kind, 'message', message) from error_groups where key = $3::text)",

@@ -40,6 +40,8 @@ const PREVIEW = {
   topic: 'payment.dispute.closed',
   matched: 2,
   isAll: false,
+  dismissed: 0,
+  unmatched: [],
   error: null,
   createdFrom: '2026-02-21T09:30:00.000Z',
   createdTo: '2026-02-21T09:30:00.020Z',
@@ -102,6 +104,7 @@ export const showPreview = operatorRoute({
         endedFrom: null,
         endedTo: null,
         subscriptions: [],
+        unmatched: ['00000000-0000-7000-8000-000000000000.accounting'],
       }),
     },
     'without-a-window': {
