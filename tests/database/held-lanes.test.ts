@@ -14,7 +14,7 @@ import { findSmokeTest } from '../../lib/console/smoke/found.ts';
 import { HOUR, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { contradictions, drainLive, emitPayments, rows } from '../support/bus.ts';
-import { freeLanes, holdLanes, shiftCreation } from '../support/scenes.ts';
+import { changeDeliveries, delayRetries, freeLanes, holdLanes, shiftCreation } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, ledger } from '../support/ledger.ts';
 import { NO_NAMES } from '../../lib/console/kit/operator-names.ts';
@@ -76,6 +76,7 @@ describe('a lane that a relay holds', () => {
   test('keeps its incident open while its next attempt is under way', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drainLive(bus.db, [ledger(fail)]);
+    await delayRetries(bus.db, '-1 hour');
     await hold(bus);
     expect(await bus.db.transaction((tx) => findFailures(tx))).toMatchObject([
       { ...LEDGER, lanes: 1, waiting: 3 },
@@ -109,9 +110,12 @@ describe('a lane that a relay holds', () => {
 
   test('keeps the incident of a component that cannot read its next event', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
-    await drainLive(bus.db, []);
-    // Of a newer release.
-    await rows(bus.db, 'update log set version = 99');
+    await drainLive(bus.db, [ledger(fail)]);
+    await changeDeliveries(
+      bus.db,
+      `attempt_log = jsonb_build_array(jsonb_build_object('outcome', 'waited',
+         'kind', 'newer_version', 'at', now() - interval '2 minutes'))`,
+    );
     await hold(bus);
     const found = await bus.db.transaction((tx) => findFailures(tx));
     expect(found).toContainEqual(expect.objectContaining({ subscriber: 'ledger', kind: 'newer_version' }));
