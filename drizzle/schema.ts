@@ -430,6 +430,9 @@ export const exceptions = pgTable(
     index('exceptions_errors')
       .on(table.errorGroup, table.deadLetteredAt, table.lane, table.position)
       .where(sql`error_group is not null`),
+    index('exceptions_delivered')
+      .on(table.deliveredAt)
+      .where(sql`delivered_at is not null`),
     index('exceptions_replays')
       .on(table.replayedAt)
       .where(sql`replayed_at is not null`),

@@ -24,8 +24,11 @@ const described = {
   ],
   options: {},
   examples: [
-    ['retry 12-345 --reason "ledger is back" --wait', 'and wait for the outcome'],
-    ['retry 12-345 --json', 'from a script'],
+    [
+      'retry 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting --reason "ledger is back" --wait',
+      'and wait for the outcome',
+    ],
+    ['retry 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting --json', 'from a script'],
     ['retry ledger --wait', 'probe a subscriber that does not answer'],
   ],
 } as const;
@@ -42,7 +45,7 @@ async function run(call: Call): Promise<number> {
   if (named === undefined)
     throw misused(
       'The delivery, the incident or the subscriber is missing.',
-      'For example: npx postbud retry 12-345',
+      'For example: npx postbud retry 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting',
     );
   if (isSubscriberName(named) && !isIncidentId(named)) return await subscriber.run(call);
   if (!isIncidentId(named) || positionals.length > 1) return await delivery.run(call);

@@ -4,10 +4,10 @@
 -- The rate is kept by the time until which deliveries are taken at an even pace (GCRA). At most a twentieth of it comes at once. What
 -- is charged is what was claimed. The concurrency is kept by the handlers of all leases that are live.
 --
--- Lanes take turns by when they were served last. So that keys take turns too, a lane with keys hands over nothing from the log: all of
+-- Of a subscriber that does not answer, only its lane of `probes` is claimed. Lanes take turns by when they were served last. So that keys take turns too, a lane with keys hands over nothing from the log: all of
 -- it becomes exceptions, whose keys take turns by when they became due, a few deliveries each.
 create or replace function postbud_claim_limited_2(
-  limited text, token uuid, names text[], versions int[], leases_ms int[], waits boolean[], max_lanes int, max_deliveries int,
+  limited text, probes int[], token uuid, names text[], versions int[], leases_ms int[], waits boolean[], max_lanes int, max_deliveries int,
   now_at timestamptz,
   out claimed json,
   -- When the next delivery is allowed; null where none waits for that.
@@ -47,6 +47,7 @@ begin
   end if;
   select postbud_find_due_2(array_agg(name), array_agg(is_waiting), max_lanes, now_at) into due
   from unnest(names, waits) as asked(name, is_waiting) where split_part(name, ' ', 2) = limited;
+  due := array(select id from lanes where id = any (probes) and subscriber = limited) || due;
   -- Whoever locks several lanes takes them in order; these are others than those that the turn has locked.
   due := array(select id from unnest(due) with ordinality as due(id, nth) where pg_try_advisory_xact_lock(36965, id) order by nth);
   keyed := array(select id from lanes where id = any (due) and slot > 0);
@@ -55,7 +56,7 @@ begin
   end if;
   if room > 0 and due is not null then
     due := due[:room];
-    claimed := postbud_claim_2(due, null, null, null, token, names, versions, leases_ms, waits, tokens,
+    claimed := postbud_claim_2(due, null, null, probes, token, names, versions, leases_ms, waits, tokens,
       greatest(1, room / greatest(1, cardinality(due))), now_at);
     select sum(case json_typeof(one -> 'rows') when 'array' then json_array_length(one -> 'rows') else 0 end
       + case json_typeof(one -> 'positions') when 'array' then json_array_length(one -> 'positions') else 0 end)

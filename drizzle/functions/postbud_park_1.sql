@@ -12,6 +12,10 @@ begin
       select number, head, leased_until, careful_to from journal where lane = lanes.id order by head desc, number desc limit 1
     ) as newest
     where lanes.id = any (of_lanes) and newest.leased_until is null
+      -- What a backfill writes comes before what is beyond the head.
+      and not exists (
+        select from backfills where backfills.topic = lanes.topic and backfills.subscriber = lanes.subscriber and ended_at is null
+      )
   ),
   place as materialized (
     select free.id, free.subscriber, next.*

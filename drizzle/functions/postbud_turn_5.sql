@@ -159,7 +159,7 @@ begin
           select subscriber from subscriber_limits
           where subscriber in (select lanes.subscriber from lanes where id = any (limited_lanes)) order by 1
         loop
-          of_limited := postbud_claim_limited_2(limited, token, names, versions, leases_ms, waits, max_lanes,
+          of_limited := postbud_claim_limited_2(limited, probes, token, names, versions, leases_ms, waits, max_lanes,
             (room ->> 'deliveries')::int, now_at);
           if of_limited.claimed is not null then
             claims := claims || of_limited.claimed;

@@ -116,6 +116,7 @@ CREATE INDEX "exceptions_open" ON "exceptions" USING btree ("lane","ordering_key
 CREATE INDEX "exceptions_due" ON "exceptions" USING btree ("lane","due_at") WHERE due_at is not null;--> statement-breakpoint
 CREATE INDEX "exceptions_dead_letters" ON "exceptions" USING btree ("dead_lettered_at","lane","position") WHERE dead_lettered_at is not null;--> statement-breakpoint
 CREATE INDEX "exceptions_errors" ON "exceptions" USING btree ("error_group","dead_lettered_at","lane","position") WHERE error_group is not null;--> statement-breakpoint
+CREATE INDEX "exceptions_delivered" ON "exceptions" USING btree ("delivered_at") WHERE delivered_at is not null;--> statement-breakpoint
 CREATE INDEX "exceptions_replays" ON "exceptions" USING btree ("replayed_at") WHERE replayed_at is not null;--> statement-breakpoint
 CREATE INDEX "exceptions_dismissed" ON "exceptions" USING btree ("dismissed_at") WHERE dismissed_at is not null;--> statement-breakpoint
 CREATE UNIQUE INDEX "lanes_stream_subscriber" ON "lanes" USING btree ("stream","subscriber");--> statement-breakpoint

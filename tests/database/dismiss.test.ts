@@ -54,7 +54,7 @@ function unlisted(name: string, handle: () => unknown): AttachedSubscriber {
   return { ...attach('ledger', {}), name, handlers: new Map([['payment.captured', handle]]) };
 }
 
-/** Addresses the events that wait for fan-out to `postcards` too, as a release does whose catalog lists it. */
+/** Addresses the events that await their places to `postcards` too, as a release does whose catalog lists it. */
 const addressToPostcards = (db: Database) => relist(db, `subscribers || 'postcards'::text`);
 
 const dismissedOf = async (db: Database) =>
@@ -148,22 +148,6 @@ describe('a dismissed dead letter', () => {
     });
     expect(pruned).toEqual({ events: 2, deliveries: 2 });
     expect(await contradictions(bus.db)).toEqual([]);
-  });
-
-  test('cannot be put back by a release that does not know the column: the database refuses', async ({
-    bus,
-  }) => {
-    await emitPayments(bus.db, 1, 1);
-    await drain(bus.db, [ledger(refuse)]);
-    await dismissAll(bus.db);
-    const asBefore = `update deliveries set state = 'pending', attempts = 0, dead_lettered_at = null, error_group = null
-      where dismissed_at is not null`;
-    await expect(rows(bus.db, asBefore)).rejects.toMatchObject({ constraint: 'deliveries_state' });
-    // What an earlier release replays by: neither finds it.
-    const byGroup = `select from ${RECORDS} join error_groups on error_group = key`;
-    const byTime = `select from ${RECORDS} where coalesce(dead_lettered_at, delivered_at) is not null`;
-    expect(await rows(bus.db, byGroup)).toEqual([]);
-    expect(await rows(bus.db, byTime)).toEqual([]);
   });
 });
 
@@ -354,26 +338,6 @@ describe('a retired subscriber', () => {
       expect(await contradictions(bus.db)).toEqual([]);
     },
   );
-
-  test('is left out of paced replays', async ({ bus }) => {
-    await withPostcards(bus, () => undefined);
-    await rows(
-      bus.db,
-      `with replay as (
-         insert into paced_replays (replay_id, per_minute, planned, next_at)
-         values ('019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77', 60, 12, now())
-       ), pause as (
-         insert into pauses (subscriber, topic, paused_at, paused_by, reason)
-         values ('postcards', 'payment.captured', now(), 'ola', 'moving')
-       )
-       insert into planned_replays (replay_id, position, lane_id, ended_at)
-       select '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77', position, lane_id, delivered_at
-       from deliveries join lanes on lanes.id = lane_id where subscriber = 'postcards'`,
-    );
-    await retired(bus.db);
-    expect(await rows(bus.db, 'select from planned_replays')).toEqual([]);
-    expect(await rows(bus.db, 'select passed_over from paced_replays')).toEqual([{ passed_over: 12 }]);
-  });
 
   test('is not retired while it is renamed: what waits is wanted under its new name', async ({ bus }) => {
     await withPostcards(bus, fail);

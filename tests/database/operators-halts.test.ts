@@ -248,19 +248,6 @@ describe('a lane that a dead letter halts', () => {
       ]);
     }
   });
-
-  test('is a finding of the doctor if it stands still without a dead letter', async ({ bus }) => {
-    await halted(bus);
-    expect((await examine(bus.db)).findings).toEqual([]);
-    await rows(bus.db, 'update halts set position = position + 1000');
-    expect((await examine(bus.db)).findings).toMatchObject([
-      {
-        promise: 'every stopped lane has a known cause: a dead letter that halts it, or a backfill',
-        count: 1,
-      },
-      { promise: 'every dead letter that halts a lane is there', count: 1 },
-    ]);
-  });
 });
 
 describe('one dead letter', () => {

@@ -218,7 +218,7 @@ describe('a producer’s transaction that is prepared and left', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('does not keep its topic waiting once others like it follow one another without a gap', async ({
+  test('keeps its topic in order while others like it follow one another without a gap', async ({
     bus,
     handed,
     ledger,
@@ -230,21 +230,16 @@ describe('a producer’s transaction that is prepared and left', () => {
       await open.client.query(`prepare transaction '${prefix}_${number}'`);
       await open.client.end();
     };
-    const open = await openTransaction(bus.url);
-    await open.emit('payment.captured', payment(1));
-    await drain(bus.db, [ledger()]);
-    await prepare(2);
-    await open.commit();
+    await prepare(1);
     // At each look another one is prepared that was not there at the look before.
-    for (let number = 3; number <= 6; number += 1) {
+    for (let number = 2; number <= 4; number += 1) {
       await drain(bus.db, [ledger()]);
       await prepare(number);
       await rows(bus.db, end('commit', `${prefix}_${number - 1}`));
     }
-    expect(handed.length).toBeGreaterThan(0);
-    await rows(bus.db, end('rollback', `${prefix}_6`));
+    await rows(bus.db, end('rollback', `${prefix}_4`));
     await drain(bus.db, [ledger()]);
-    expect(handed).toEqual([1, 2, 3, 4, 5]);
+    expect(handed).toEqual([1, 2, 3]);
   });
 });
 
@@ -256,9 +251,9 @@ describe('a turn and a settlement outside of READ COMMITTED', () => {
       const { client, rollback } = await openTransaction(bus.url);
       await client.query(`set transaction isolation level ${isolation}`);
       await client.query('savepoint before');
-      const turn = `select postbud_turn_4(null, null, null, null, null, null, null, null, null, gen_random_uuid(), '', '{}',
-      '{}', '{}', 1, 1, true, 1, false, null, null)`;
-      const settlement = `select postbud_settle_alone_3('{}', '{}', '{}', '{}', '{}', '{}', null, null)`;
+      const turn = `select postbud_turn_5(null, null, gen_random_uuid(), '{}', '{}', '', '{}', '{}', '{}',
+        '{"lanes": 1, "deliveries": 1, "events": 1, "looks": true}', null, null)`;
+      const settlement = `select postbud_settle_alone_4('[]', null, null)`;
       for (const statement of [turn, settlement]) {
         await expect(client.query(statement)).rejects.toMatchObject({
           code: 'PB003',

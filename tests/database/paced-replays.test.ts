@@ -92,7 +92,7 @@ describe('a paced replay (rule 15)', () => {
     ledger,
   }) => {
     handed.length = 0;
-    await paced(bus, 60_000);
+    await paced(bus, 6000);
     const dying = await connect(bus.url);
     const others = await Promise.all(numbers(1, 3).map(() => connect(bus.url)));
     // The first process waits in the middle of a step, and the others leave its replay alone.
@@ -158,18 +158,15 @@ describe('a paced replay (rule 15)', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('passes over what was replayed or dismissed meanwhile', async ({
-    bus,
-    ledger,
-  }) => {
+  test('passes over what was replayed or dismissed meanwhile', async ({ bus, ledger }) => {
     const { replayId } = await paced(bus, 600);
     const ids = await deliveryIdsOf(bus.db, 'ledger', 'dead_lettered');
     await replay(bus.db, { deliveryIds: ids.slice(0, 20) }, 'ola');
     // Half of them die again before their turn comes.
     await deliver(bus, [ledger((payment) => (payment % 2 ? refuse() : undefined))]);
     for (let second = 1; second < 20; second += 1) await advance(bus, second * SECOND);
-    // None of the first twenty for a second time.
-    expect(await putBack(bus)).toBe(200);
+    // Of two hundred the first ten have been delivered or died; none of the next twenty was put back a second time.
+    expect(await putBack(bus)).toBe(190);
     await dismiss(
       bus.db,
       { topic: 'payment.captured', subscriber: 'ledger', kind: 'permanent' },

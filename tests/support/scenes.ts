@@ -25,8 +25,11 @@ export async function forgetEvents(db: Executor, ...others: readonly string[]): 
 }
 
 interface Hold {
+  /** When the lease is over. */
   readonly until: Date;
+  /** All of them when left out. */
   readonly subscriber?: string;
+  /** The newest payload version that its relay can read. */
   readonly version?: number;
 }
 
@@ -34,8 +37,8 @@ interface Hold {
 export async function holdLanes(db: Executor, { until, subscriber, version }: Hold): Promise<void> {
   await write(
     db,
-    `insert into journal (lane, number, head, at, token, leased_until, first_claimed, claimed_to)
-     select lane.id, newest.number + 1, newest.head, clock_timestamp(), gen_random_uuid(), $1::timestamptz, next.first, next.last
+    `insert into journal (lane, number, head, at, token, leased_until, first_claimed, claimed_to, handlers)
+     select lane.id, newest.number + 1, newest.head, clock_timestamp(), gen_random_uuid(), $1::timestamptz, next.first, next.last, 1
      from lanes as lane, lateral (
          select * from journal where journal.lane = lane.id order by journal.head desc, number desc limit 1
        ) as newest, lateral (
@@ -156,6 +159,37 @@ export async function changeDeliveries(db: Executor, change: string, condition =
   );
 }
 
+/** Deletes what is recorded of deliveries, and the places of their events. @param condition over the columns of `RECORDS`. */
+export async function deleteDeliveries(
+  db: Executor,
+  condition: string,
+  values: readonly unknown[] = [],
+): Promise<void> {
+  await write(
+    db,
+    `with gone as materialized (
+       select lane, stream, position from ${RECORDS} join lanes on lanes.id = lane where ${condition.replaceAll(/\bid\b/g, 'record.id')}
+     ),
+     rows_gone as (delete from exceptions where (lane, position) in (select lane, position from gone))
+     delete from log where (stream, position) in (select stream, position from gone)`,
+    values,
+  );
+}
+
+/** Has the deliveries of lanes never been handed over, from the first of these on. @param condition over the columns of `RECORDS`. */
+export async function undeliver(db: Executor, condition: string): Promise<void> {
+  await write(
+    db,
+    `with first as materialized (
+       select lane, min(position) as position from ${RECORDS} where state = 'delivered' and ${condition} group by lane
+     ),
+     rows_gone as (
+       delete from exceptions using first where exceptions.lane = first.lane and exceptions.position >= first.position
+     )
+     delete from journal using first where journal.lane = first.lane and journal.head >= first.position`,
+  );
+}
+
 /** Lets deliveries wait longer for their next attempt. @param by an interval. @param condition over the columns of `RECORDS`. */
 export async function delayRetries(db: Executor, by: string, condition = 'true'): Promise<void> {
   await write(
@@ -163,6 +197,38 @@ export async function delayRetries(db: Executor, by: string, condition = 'true')
     `update exceptions set next_attempt_at = next_attempt_at + $1::interval, due_at = due_at + $1::interval
      where next_attempt_at is not null and (lane, position) in (select lane, position from ${RECORDS} where ${condition})`,
     [by],
+  );
+}
+
+/** Gives all that a subscriber was given to another name, which an earlier release called it by. */
+export async function renameLanes(db: Executor, from: string, to: string): Promise<void> {
+  await write(db, 'update lanes set subscriber = $2 where subscriber = $1', [from, to]);
+  await write(db, 'update audiences set subscribers = array_replace(subscribers, $1, $2)', [from, to]);
+}
+
+/** Leaves a subscription that only the catalog of another release has. @param waiting how many deliveries wait in it. */
+export async function leaveSubscription(
+  db: Executor,
+  topic: string,
+  subscriber: string,
+  waiting = 0,
+): Promise<void> {
+  await write(
+    db,
+    `with stream as (insert into streams (topic, slot) values ($1, 0) returning id),
+     lane as (
+       insert into lanes (stream, topic, slot, subscriber) select id, $1, 0, $2 from stream returning id
+     ),
+     free as (insert into journal (lane, number, head, at) select id, 0, 0, now() from lane),
+     audience as (insert into audiences select id, 1, array[$2] from stream),
+     event as (
+       insert into events (id, topic, payload, version, producer, subscribers, ordering_key, correlation_id, created_at)
+       select gen_random_uuid(), $1, '{}', 1, $2, array[$2], '', '', clock_timestamp() from generate_series(1, $3::int)
+       returning id, seq
+     )
+     insert into log (stream, position, event_id, bytes, version, ordering_key)
+     select stream.id, row_number() over (order by seq), event.id, 2, 1, '' from event, stream`,
+    [topic, subscriber, waiting],
   );
 }
 

@@ -3,10 +3,11 @@ export function deliveryIdOf(eventId: string, subscriber: string): string {
   return `${eventId}.${subscriber}`;
 }
 
-const FORM = /^([\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12})\.([a-z][a-z\d-]*)$/;
+/** Its form. */
+export const DELIVERY_ID = /^([\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12})\.([a-z][a-z\d-]*)$/;
 
 /** @returns null for what is no delivery's id. */
 export function readDeliveryId(id: string): { readonly eventId: string; readonly subscriber: string } | null {
-  const found = FORM.exec(id);
+  const found = DELIVERY_ID.exec(id);
   return found && { eventId: found[1]!, subscriber: found[2]! };
 }

@@ -5,8 +5,9 @@ import { isInDoubt } from '../../platform/db/in-doubt.ts';
 import { driverOf, run, TURN_LIMIT_MS } from '../../platform/db/statement.ts';
 import { logError } from '../../platform/log.ts';
 import { onceFor } from '../../platform/once-for.ts';
-import { MINUTE } from '../../platform/time.ts';
 import type { Subscription } from './subscription.ts';
+import { boundsOf } from './bounds.ts';
+import type { Known } from './bounds.ts';
 import { readClaim } from './claim.ts';
 import type { ClaimedLane, FoundClaim } from './claim.ts';
 import { noteLostClaim } from './lost-claims.ts';
@@ -149,51 +150,16 @@ function isOfRow(error: unknown): boolean {
 }
 
 /** The answer of `postbud_turn_5`: one JSON value, which all drivers parse alike. Times are epoch milliseconds. */
-interface TurnAnswer extends Pick<
-  Turn,
-  'placed' | 'isAwaited' | 'isMet' | 'isClockBack' | 'hasMore' | 'limitedInMs'
-> {
+interface TurnAnswer
+  extends Known, Pick<Turn, 'placed' | 'isAwaited' | 'isMet' | 'isClockBack' | 'hasMore' | 'limitedInMs'> {
   readonly now: number;
   readonly clock: number;
-  /** Of which the bounds are true: another one since its start, or its recovery after a crash. */
-  readonly server: string;
-  readonly bounds: Readonly<Record<string, string>>;
   readonly settled: Readonly<Record<keyof Settled, readonly number[]>> | null;
   readonly claimed: readonly FoundClaim[];
 }
 
 const TURN = `select postbud_turn_5($1::json, $2::jsonb, $3::uuid, $4::text[], $5::jsonb, $6::text, $7::text, $8::text, $9::text,
   $10::json, $11::int[], $12::timestamptz) as answer`;
-
-/** How often a process looks for markers behind the bounds: what somebody wrote by hand may be there. */
-const WHOLE_EVERY_MS = 1 * MINUTE;
-
-/** Up to when all events of each topic have their places, as this process knows it. Instants as the database writes them. */
-class Bounds {
-  server: string | null = null;
-  readonly #bounds = new Map<string, string>();
-  #wholeAt = -Infinity;
-
-  isWholeDue(): boolean {
-    return performance.now() - this.#wholeAt >= WHOLE_EVERY_MS;
-  }
-
-  /** @param topics null for all. */
-  textFor(topics: readonly string[] | null): string {
-    const known =
-      topics === null ? [...this.#bounds] : topics.map((topic) => [topic, this.#bounds.get(topic)]);
-    return JSON.stringify(Object.fromEntries(known));
-  }
-
-  note({ server, bounds }: Pick<TurnAnswer, 'server' | 'bounds'>, isWhole: boolean): void {
-    if (server !== this.server) this.#bounds.clear();
-    this.server = server;
-    if (isWhole) this.#wholeAt = performance.now();
-    for (const [topic, bound] of Object.entries(bounds)) this.#bounds.set(topic, bound);
-  }
-}
-
-const boundsOf = onceFor<Database, Bounds>(() => new Bounds());
 
 /** Writes subscriptions as `postbud_turn_5` takes them, once for each map. */
 const textsOf = onceFor((subscriptions: TurnOptions['subscriptions']): readonly string[] => {

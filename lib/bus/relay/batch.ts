@@ -3,7 +3,7 @@ import type { Transaction } from '../../platform/db/connect.ts';
 import { HandlerLimit, isPromise, withinLimit } from '../../platform/time-limit.ts';
 import { NotDelivered } from '../subscribers/outcome.ts';
 import type { ClaimedDelivery } from '../deliveries/claim.ts';
-import type { BatchContext, BatchLimits } from '../subscribers/subscriber.ts';
+import type { BatchContext, BatchLimits, PreviousEvent } from '../subscribers/subscriber.ts';
 import { Attempt } from './attempt.ts';
 import { inOrder, mayBegin } from './in-order.ts';
 import type { InHand } from './progress.ts';
@@ -26,7 +26,6 @@ const ATTEMPTS_IN_COMPANY = 2;
  *
  * A handler says how many events it took, counted from the first. The first event that it did not take has failed; those
  * behind it are delivered again.
- *
  */
 export async function inBatches(state: RunState, limits: BatchLimits): Promise<void> {
   await inOrder(state, (first) => deliver(state, batchFrom(state, first, limits)));
@@ -118,7 +117,7 @@ function callHandler(
 ): unknown {
   const { lane } = state;
   const [first] = attempts;
-  const context: BatchContext & { tx?: Transaction } = {
+  const context: BatchContext & { tx?: Transaction; previous?: readonly (PreviousEvent | null)[] } = {
     attemptedAt: new Date(first!.atMs),
     deliveries: attempts.map(({ deliveryId, one: { delivery } }) => ({
       deliveryId,
@@ -129,6 +128,7 @@ function callHandler(
       return limit.signal;
     },
     ...(tx && { tx }),
+    ...(state.previous && { previous: attempts.map(({ one }) => state.previousOf(one)) }),
   };
   const events = attempts.map(({ event }) => event);
   const hand = () => lane.subscription.handler(events, context);

@@ -132,7 +132,8 @@ export class LaneRun {
       this.#recordLapse(lane.lapsedAtMs);
       return;
     }
-    const { batch, transactional } = lane.subscription.subscriber;
+    const { batch, transactional, place } = lane.subscription.subscriber;
+    if (place === 'elsewhere' && !(await state.readPrevious())) return;
     if (batch) await inBatches(state, batch);
     else await (transactional ? inSharedCommits : oneByOne)(state);
   }

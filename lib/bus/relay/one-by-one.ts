@@ -62,6 +62,7 @@ function deliver(state: RunState, one: InHand, mayRunAgain: boolean): Promise<bo
   };
   try {
     const context = attempt.contextWith(limit);
+    if (state.previous) Object.assign(context, { previous: state.previousOf(one) });
     const handled = attempt.within(() => handler(attempt.event, context));
     if (isPromise(handled)) {
       state.progress.begin(one);

@@ -44,6 +44,8 @@ export class Progress {
   #blocked = new Set<string>();
   /** Keys whose deliveries in the log wait behind an exception. */
   #openKeys: ReadonlySet<string> = new Set();
+  /** Positions of the dead letters of this run. */
+  readonly #givenUp = new Set<number>();
   #exceptional: ExceptionalDelivery[] = [];
   #head: number;
   /** The index of the first delivery of the log that the head has not passed. */
@@ -125,9 +127,14 @@ export class Progress {
   /** Records an attempt that did not deliver. @param stops whether nothing more of its key is handed over in this run. */
   fail(one: InHand, attempt: UnfinishedAttempt, stops: boolean): void {
     const isDead = attempt.nextAttemptAtMs === null;
+    if (isDead) this.#givenUp.add(attempt.position);
     this.#record(one, isDead ? 'dead' : attempt.outcome, attempt);
     one.state = 'recorded';
     if (!isDead || attempt.halts || stops) this.block(one);
+  }
+
+  isGivenUp(position: number): boolean {
+    return this.#givenUp.has(position);
   }
 
   get hasNews(): boolean {

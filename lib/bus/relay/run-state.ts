@@ -5,8 +5,13 @@ import type { Subscription } from '../deliveries/subscription.ts';
 import { Lease } from './lease.ts';
 import type { RelayTime } from './relay-time.ts';
 import type { ClaimedDelivery, ClaimedLane } from '../deliveries/claim.ts';
+import { previousOf } from '../deliveries/previous.ts';
+import type { PreviousDelivery } from '../deliveries/previous.ts';
 import type { DeliveredAttempt } from '../deliveries/settle.ts';
+import type { PreviousEvent } from '../subscribers/subscriber.ts';
+import { portionOf } from './portion.ts';
 import { Progress } from './progress.ts';
+import type { InHand } from './progress.ts';
 
 /** The options that all runs of a claim loop share. */
 export interface RunOptions {
@@ -51,6 +56,8 @@ export class RunState {
   isDoubtful = false;
   /** Whether handlers run in a transaction, which settles them: no turn may settle anything of the lane meanwhile. */
   isInTransaction = false;
+  /** Read for components elsewhere only: handlers in process share the bus's database. By position. */
+  previous: ReadonlyMap<number, PreviousDelivery> | null = null;
   /** Resolves when the outcome that a turn has taken is settled; null while none is on its way. */
   #settled: Promise<void> | null = null;
   #whenSettled: () => void = () => undefined;
@@ -98,6 +105,29 @@ export class RunState {
   /** Whether a delivery's next attempt is not due yet. */
   isEarly({ nextAttemptAtMs }: ClaimedDelivery): boolean {
     return nextAttemptAtMs !== null && nextAttemptAtMs > this.clocks.clock();
+  }
+
+  /**
+   * Reads which deliveries come before the claimed ones.
+   *
+   * @returns false when the database did not answer. Nothing has begun then, and the lane is released.
+   */
+  async readPrevious(): Promise<boolean> {
+    try {
+      this.previous = await previousOf(this.options.db, this.lane);
+      return true;
+    } catch (error) {
+      portionOf(this.options.db).shrinkAfter(error);
+      return false;
+    }
+  }
+
+  /** Gives the event before a claimed one in its order. What this run gave up may not be in the database yet. */
+  previousOf({ delivery }: InHand): PreviousEvent | null {
+    const previous = this.previous?.get(delivery.position);
+    if (!previous) return null;
+    const { eventId: id, isDead, position } = previous;
+    return { id, wasSkipped: isDead || this.progress.isGivenUp(position) };
   }
 
   /** Whether there is time to start a handler. Once there is not, none starts for the rest of the run. */

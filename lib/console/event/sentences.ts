@@ -154,8 +154,8 @@ export function reasonWords(reason: Reason): Sentence {
       return timerWords(reason);
     case 'producer_open':
       return producerWords(reason.producers);
-    case 'not_fanned_out':
-      return ['the relay has not fanned it out yet', ...sinceWords(since)];
+    case 'not_placed':
+      return ['it awaits its place in the order', ...sinceWords(since)];
     case 'not_in_catalog':
       return ['this release’s catalog does not list the subscription; it waits for a release that does'];
     case 'unattached':

@@ -55,14 +55,15 @@ const stopFields = {
   reason: textOrNull('reason'),
 };
 
-const LEFT = 'planned - put_back - passed_over';
+const LEFT = `case when ended_at is null or exists (select from operator_actions where replay_id = replays.id)
+      then planned - put_back else 0 end`;
 
 const paceFields = {
   perMinute: field(z.int().positive(), 'per_minute'),
   left: count(LEFT, 'Deliveries that it has not put back yet; of a stopped one, that stay as they were.'),
   passedOver: count(
-    'passed_over',
-    'Deliveries that had been replayed, dismissed or pruned, or whose handler refused replays, when their turn came.',
+    `planned - put_back - (${LEFT})`,
+    'Of one that has ended: deliveries that had been replayed, dismissed or pruned, or whose handler refused replays, when their turn came.',
   ),
   endsAt: instantOrNull(
     `case when ended_at is null then
@@ -255,6 +256,6 @@ const PROGRESS = `
     select count(*) filter (where state = 'pending') as pending, count(*) filter (where state = 'failing') as failing,
       count(*) filter (where state = 'dead_lettered') as dead, count(*) filter (where state = 'delivered') as delivered,
       max(delivered_at) as last_delivered
-    from replay_instants join deliveries on replayed_at = at where replay_id = replays.id
+    from replay_instants join exceptions on replayed_at = at where replay_id = replays.id
   ) as progress
   where replays.id = $1::uuid`;

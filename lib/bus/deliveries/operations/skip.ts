@@ -37,7 +37,16 @@ const SKIP = acting(
     select $11::text, $3::text, $4::text, $12::text, $13::text from acted
     on conflict (key) do nothing
   ),
-  -- The relay records the health of subscribers, but does not see a skip.
+  -- What became of attempts is counted in the journal and as health by relays, and none sees a skip.
+  totalled as (
+    insert into lane_totals as known (lane, head, number, dead_lettered) select lane, -1, -1, 1 from acted
+    on conflict (lane) do update set dead_lettered = known.dead_lettered + 1
+  ),
+  minute as (
+    insert into throughput_minutes as known (minute, topic, delivered, dead_lettered)
+    select date_trunc('minute', clock.now), $3::text, 0, 1 from clock, acted
+    on conflict (minute, topic) do update set dead_lettered = known.dead_lettered + 1
+  ),
   health as (
     insert into subscriber_health as known (subscriber, topic, period, starts_at, dead_lettered, replays_dead_lettered)
     select $4::text, period.topic, period.name, period.starts_at, (replays = 0)::int, (replays > 0)::int
