@@ -420,6 +420,10 @@ export const exceptions = pgTable(
     index('exceptions_open')
       .on(table.lane, table.orderingKey, table.position)
       .where(sql`is_open`),
+    // What blocks lanes and keys, among all that waits in them.
+    index('exceptions_blocking')
+      .on(table.lane, table.state, table.orderingKey, table.position)
+      .where(sql`is_open and state in ('failing', 'dead_lettered')`),
     index('exceptions_due')
       .on(table.lane, table.dueAt)
       .where(sql`due_at is not null`),

@@ -113,6 +113,7 @@ CREATE TABLE "streams" (
 	"slot" smallint NOT NULL
 );--> statement-breakpoint
 CREATE INDEX "exceptions_open" ON "exceptions" USING btree ("lane","ordering_key","position") WHERE is_open;--> statement-breakpoint
+CREATE INDEX "exceptions_blocking" ON "exceptions" USING btree ("lane","state","ordering_key","position") WHERE is_open and state in ('failing', 'dead_lettered');--> statement-breakpoint
 CREATE INDEX "exceptions_due" ON "exceptions" USING btree ("lane","due_at") WHERE due_at is not null;--> statement-breakpoint
 CREATE INDEX "exceptions_dead_letters" ON "exceptions" USING btree ("dead_lettered_at","lane","position") WHERE dead_lettered_at is not null;--> statement-breakpoint
 CREATE INDEX "exceptions_errors" ON "exceptions" USING btree ("error_group","dead_lettered_at","lane","position") WHERE error_group is not null;--> statement-breakpoint
