@@ -119,7 +119,7 @@ describe('a row that the bus set aside', () => {
     const [, second] = await emitPayments(bus.db, 1, 2);
     await spoilMarker(bus.db, second!);
     await drainLive(bus.db, [own()]);
-    expect(await promises(bus)).toContain('every event waits for fan-out or is fanned out');
+    expect(await promises(bus)).toContain('every event has one place in the order, or awaits it');
     const [row] = await rows<{ id: string }>(bus.db, 'select id::text from set_aside');
     expect(await repair(bus.db, { id: row!.id, ...HOW })).toMatchObject({
       outcome: 'in_its_place',

@@ -585,7 +585,7 @@ describe('doctor', () => {
     const { code, out } = await postbud('doctor');
     expect(code).toBe(0);
     expect(out).toContain('Checked the newest 2 events');
-    expect(out).toMatch(/^ {2}✓ lanes are in the order of creation$/m);
+    expect(out).toMatch(/^ {2}✓ events have their places in the order of creation$/m);
     expect(out).toContain('The bus kept all its promises.');
   });
 
