@@ -214,7 +214,7 @@ export async function openTransaction(url: string): Promise<OpenTransaction> {
 export async function eventStates(db: Database): Promise<string[]> {
   const found = await rows<{ state: string }>(
     db,
-    `select coalesce((select max(state)::text from deliveries where event_id = events.id),
+    `select coalesce((select max(case when dismissed_at is null then state else 'delivered' end)::text from deliveries where event_id = events.id),
        case when exists (select from awaiting where event_id = events.id) and subscribers <> '{}' then 'pending' else 'delivered' end) as state
      from events order by created_at, seq`,
   );

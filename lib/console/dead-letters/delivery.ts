@@ -98,7 +98,13 @@ export const payloadFields = {
 };
 
 const eventFields = {
-  state: field(shape.state, '(select max(one.state) from deliveries as one where one.event_id = $1::uuid)'),
+  state: field(
+    shape.state,
+    `(
+      select max(case when one.dismissed_at is null then one.state else 'delivered' end)
+      from deliveries as one where one.event_id = $1::uuid
+    )`,
+  ),
   producer: field(z.string(), 'producer'),
   version: field(z.int().positive(), 'version'),
   correlationId: field(z.string().nullable(), 'correlation_id'),
