@@ -652,6 +652,7 @@ export const outages = pgTable(
     openedAt: at('opened_at').notNull(),
     /** Probes without an answer. */
     probes: integer('probes').notNull().default(0),
+    /** While a delivery probes: since when. */
     probedAt: at('probed_at'),
     nextProbeAt: at('next_probe_at').notNull(),
   },

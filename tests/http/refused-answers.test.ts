@@ -12,6 +12,7 @@ import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { payloadOf, rows, emitAlone } from '../support/bus.ts';
 import { deliveriesOf } from '../support/records.ts';
 import type { Bus } from '../support/bus.ts';
+import { delayRetries } from '../support/scenes.ts';
 import { BROWSER, test as operatorTest } from '../support/operator-test.ts';
 import { openReceiver } from '../support/receiver.ts';
 
@@ -273,6 +274,8 @@ describe('what a component says when it refuses events', () => {
         orderingKey: key,
       });
     const attached = remoteSubscriber({ name: 'intelligence', url: receiver.url, secret, outage: 'wait' });
+    await relay({ db: bus.db, subscribers: [attached], until: Date.now() + 45 * SECOND });
+    await delayRetries(bus.db, '-1 hour');
     await relay({ db: bus.db, subscribers: [attached], until: Date.now() + 45 * SECOND });
     const { json } = await operators.ask('/incidents');
     expect(json).toMatchObject({

@@ -9,7 +9,6 @@ import type { Html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
 import { readDeadLetter } from './delivery.ts';
 import type { Attempt, DeadLetter } from './delivery.ts';
-import { IS_PROBING } from '../incidents/outage.ts';
 import type { Following } from '../kit/following.ts';
 import { duration, time } from '../kit/instants.ts';
 import { deadLetterPath } from '../kit/links.ts';
@@ -166,7 +165,7 @@ async function waitOutcome(
   const [silent] = await run<{ next: number }>(driverOf(db), {
     text: `select (extract(epoch from next_probe_at) * 1000)::float8 as next from outages
       where subscriber = $1::text and next_probe_at > clock_timestamp()
-        and not ${IS_PROBING}`,
+        and probed_at is null`,
     values: [subscriber],
   });
   if (!silent) return null;

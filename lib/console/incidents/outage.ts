@@ -33,12 +33,6 @@ export function heedlessOf(attached: readonly AttachedSubscriber[]): ReadonlySet
   );
 }
 
-/** Whether a relay holds a lane of a row of `outages`: only to probe. */
-export const IS_PROBING = `exists (
-      select from lane_heads as lane
-      where lane.subscriber = outages.subscriber and leased_until > clock_timestamp()
-    )`;
-
 /** Says how a subscriber that is not there has failed, before a time since when: `has answered 503`. */
 export function silenceWords(kind: string): string {
   const status = statusOf(kind);
