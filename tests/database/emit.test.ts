@@ -82,7 +82,7 @@ describe.each(Object.keys(drivers))("emit in the producer's transaction (rule 1)
   });
   afterAll(() => driver.close());
   beforeEach(async () => {
-    await forgetEvents(driver.db, 'throughput', 'business');
+    await forgetEvents(driver.db, 'business');
     handed = [];
   });
 
@@ -273,7 +273,7 @@ describe('emit', () => {
     connection = await connect(url);
   });
   afterAll(() => connection.close());
-  afterEach(() => forgetEvents(connection.db, 'throughput'));
+  afterEach(() => forgetEvents(connection.db));
 
   const emitted = (
     ...[topic, payload, options]: Parameters<typeof emit> extends [unknown, ...infer Rest] ? Rest : never

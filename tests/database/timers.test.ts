@@ -69,7 +69,7 @@ describe('a timer', () => {
     expect(await pending(bus.db)).toEqual([]);
     const [event] = await rows(
       bus.db,
-      `select id::text, ordering_key, causation_id, correlation_id, producer, open,
+      `select id::text, ordering_key, causation_id, correlation_id, producer,
          created_at < clock_timestamp() as "happened at its release", due_at > clock_timestamp() as "was due later"
        from events`,
     );

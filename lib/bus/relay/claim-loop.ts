@@ -12,6 +12,7 @@ import { hasLostClaims, releaseLostClaims } from '../deliveries/lost-claims.ts';
 import { takeBackTimes } from '../deliveries/take-back-times.ts';
 import { takeTurn } from '../deliveries/turn.ts';
 import type { Turn, TurnOptions } from '../deliveries/turn.ts';
+import { releaseTimers } from '../outbox/release-timers.ts';
 import { latestClockOf, Runs } from './runs.ts';
 import type { Relaying } from './runs.ts';
 
@@ -99,10 +100,14 @@ export class ClaimLoop {
   /** @returns whether there may be more to do. */
   async #takeTurn(): Promise<boolean> {
     const isRepeated = this.isRepeating;
+    const { db, time, calls } = this.#relaying;
     let turn: Turn;
+    let released = 0;
     try {
       turn = await this.#settlePlaceAndClaim(!isRepeated);
       await this.#takeBackTimes();
+      released = await releaseTimers(db, time.overriddenNow());
+      if (released > 0) calls.owe();
     } catch (error) {
       await this.#outlast(error);
       return true;
@@ -110,7 +115,7 @@ export class ClaimLoop {
     this.isRepeating = false;
     if (isRepeated) return true;
     this.#failures = 0;
-    return (this.isAboutToLook = await this.#waitForMore(turn));
+    return (this.isAboutToLook = await this.#waitForMore(turn, released));
   }
 
   /** @param isLooking whether it places and claims too. */
@@ -214,12 +219,12 @@ export class ClaimLoop {
     await sleep(Math.min(this.#failures * TRY_AGAIN_MS, TRY_AGAIN_LIMIT_MS));
   }
 
-  /** Waits for expected work. @returns false if none is expected. */
-  async #waitForMore({ lanes, placed, isAwaited }: Turn): Promise<boolean> {
+  /** Waits for expected work. @param released timers that were due. @returns false if none is expected. */
+  async #waitForMore({ lanes, placed, isAwaited }: Turn, released: number): Promise<boolean> {
     const { bell, calls, looks } = this.#relaying;
     if (lanes.length > 0) await this.#pause(GATHER_MS);
     else if (this.#runs.count > 0) await this.#pause(this.#pace.nextLookMs());
-    else if ((placed > 0 && isAwaited) || this.#isCalled()) return true;
+    else if (released > 0 || (placed > 0 && isAwaited) || this.#isCalled()) return true;
     else if (!isAwaited) {
       if (calls.isOwed) return true;
       if (!looks.leavesOut) bell.answered = Math.max(bell.answered, this.#heard);
