@@ -60,7 +60,10 @@ export const events = pgTable(
     uniqueIndex('events_dedupe')
       .on(table.topic, table.dedupeKey)
       .where(sql`dedupe_key is not null`),
-    index('events_seq').using('brin', table.seq).with({ pages_per_range: 64, autosummarize: true }),
+    // Where room of pruned events is used again, a range has old and new ones.
+    index('events_seq')
+      .using('brin', sql`${table.seq} int8_minmax_multi_ops`)
+      .with({ pages_per_range: 64, autosummarize: true }),
     check('events_created_at', IN_RANGE),
   ],
 );
@@ -1039,10 +1042,10 @@ export const replayInstants = pgView('replay_instants', {
 
 const bytes = customType<{ data: Buffer }>({ dataType: () => 'bytea' });
 
-/** The ids of events by their position, in blocks. The column is stored uncompressed, so that one id is read alone. */
+/** The ids of events by their `seq`, in blocks. The column is stored uncompressed, so that one id is read alone. */
 export const eventBlocks = pgTable('event_blocks', {
-  fromPosition: bigint('from_position', { mode: 'number' }).primaryKey(),
-  /** 16 bytes for each position of the block; zeros where there is no event. */
+  fromSeq: bigint('from_seq', { mode: 'number' }).primaryKey(),
+  /** 16 bytes for each `seq` of the block; zeros where there is no event. */
   eventIds: bytes('event_ids').notNull(),
   /** When pruned events were last looked for, once it is past retention. */
   trimmedAt: at('trimmed_at'),
@@ -1054,29 +1057,37 @@ export const identifiers = pgTable(
   {
     /** By the first bits of the hash. */
     bucket: smallint('bucket').notNull(),
-    fromPosition: bigint('from_position', { mode: 'number' }).notNull(),
+    fromSeq: bigint('from_seq', { mode: 'number' }).notNull(),
     hashes: integer('hashes').array().notNull(),
     /** The ordinals of each hash end here, and begin where those of the hash before it end. */
     ends: integer('ends').array().notNull(),
-    /** Positions of events, from `fromPosition` on. */
+    /** The `seq` of each event, from `fromSeq` on. */
     ordinals: smallint('ordinals').array().notNull(),
   },
-  (table) => [primaryKey({ columns: [table.bucket, table.fromPosition] })],
+  (table) => [primaryKey({ columns: [table.bucket, table.fromSeq] })],
 );
 
-/** The positions whose events are in the index: from `fromPosition`, below `toPosition`. At most one row. */
-export const indexedPositions = pgTable(
-  'indexed_positions',
+/** The events that are in the index: from `fromSeq`, below `toSeq`. At most one row. */
+export const indexedEvents = pgTable(
+  'indexed_events',
   {
     isOnlyRow: boolean('is_only_row').primaryKey().default(true),
-    fromPosition: bigint('from_position', { mode: 'number' }).notNull(),
-    toPosition: bigint('to_position', { mode: 'number' }).notNull(),
-    /** What the index takes for an identifier (lib/components/identifiers/index-events.ts). Release 0.3 and older write 1. */
+    fromSeq: bigint('from_seq', { mode: 'number' }).notNull(),
+    toSeq: bigint('to_seq', { mode: 'number' }).notNull(),
+    /** What the index takes for an identifier (lib/components/identifiers/index-events.ts). */
     rule: smallint('rule').notNull().default(1),
+    /** No event with a lower `seq` becomes visible any more. */
+    certainTo: bigint('certain_to', { mode: 'number' }).notNull().default(0),
+    /** The same once none of `emitting` is open: the transactions that had emitted when it was noted, as `pg_locks` has them. */
+    certainNext: bigint('certain_next', { mode: 'number' }).notNull().default(0),
+    emitting: text('emitting')
+      .array()
+      .notNull()
+      .default(sql`'{}'`),
   },
   () => [
-    check('indexed_positions_only_row', sql`is_only_row`),
-    check('indexed_positions_range', sql`0 <= from_position and from_position <= to_position`),
+    check('indexed_events_only_row', sql`is_only_row`),
+    check('indexed_events_range', sql`0 <= from_seq and from_seq <= to_seq`),
   ],
 );
 

@@ -125,7 +125,20 @@ CREATE INDEX "lanes_subscriber" ON "lanes" USING btree ("subscriber","topic");--
 CREATE INDEX "log_event" ON "log" USING brin ("event_id" uuid_minmax_multi_ops) WITH (pages_per_range=64,autosummarize=true);--> statement-breakpoint
 CREATE INDEX "log_keys" ON "log" USING btree ("stream","ordering_key","position") WHERE ordering_key <> '';--> statement-breakpoint
 CREATE UNIQUE INDEX "streams_topic_slot" ON "streams" USING btree ("topic","slot");--> statement-breakpoint
-CREATE INDEX "events_seq" ON "events" USING brin ("seq") WITH (pages_per_range=64,autosummarize=true);--> statement-breakpoint
+CREATE INDEX "events_seq" ON "events" USING brin ("seq" int8_minmax_multi_ops) WITH (pages_per_range=64,autosummarize=true);--> statement-breakpoint
+-- The index of identifiers is built anew, by `seq`: the positions that it was by are gone.
+truncate event_blocks, identifiers, indexed_positions;--> statement-breakpoint
+alter table event_blocks rename from_position to from_seq;--> statement-breakpoint
+alter table identifiers rename from_position to from_seq;--> statement-breakpoint
+alter table identifiers rename constraint identifiers_bucket_from_position_pk to identifiers_bucket_from_seq_pk;--> statement-breakpoint
+alter table indexed_positions rename to indexed_events;--> statement-breakpoint
+alter table indexed_events rename from_position to from_seq;--> statement-breakpoint
+alter table indexed_events rename to_position to to_seq;--> statement-breakpoint
+alter table indexed_events rename constraint indexed_positions_pkey to indexed_events_pkey;--> statement-breakpoint
+alter table indexed_events rename constraint indexed_positions_only_row to indexed_events_only_row;--> statement-breakpoint
+alter table indexed_events rename constraint indexed_positions_range to indexed_events_range;--> statement-breakpoint
+alter table indexed_events add column certain_to bigint default 0 not null, add column certain_next bigint default 0 not null,
+  add column emitting text[] default '{}' not null;--> statement-breakpoint
 CREATE TABLE "backfills" (
 	"id" uuid PRIMARY KEY NOT NULL,
 	"topic" text NOT NULL,

@@ -484,11 +484,11 @@ describe('npm run grant', () => {
     bus,
   }) => {
     const role = await createRole(bus.url, 'earlier');
-    await rows(bus.db, `grant insert on events, awaiting_fan_out to ${role.name}`);
+    await rows(bus.db, `grant insert on events, awaiting to ${role.name}`);
     const { output } = await grant(bus.url, '--role', role.name, '--producer', 'tenants');
-    expect(output).toContain(`revoke all on awaiting_fan_out, events from "${role.name}"`);
+    expect(output).toContain(`revoke all on awaiting, events from "${role.name}"`);
     expect((await grant(bus.url)).output).toMatch(
-      new RegExp(`${role.name} +write to awaiting_fan_out, events +granted by hand`),
+      new RegExp(`${role.name} +write to awaiting, events +granted by hand`),
     );
     await as(role, 'select postbud_emit($1, $2)', ['payment.captured', payment(1)]);
     await role.drop();
@@ -506,9 +506,9 @@ describe('an instant that JavaScript has no date for', () => {
       await expect(rows(bus.db, 'update events set created_at = $1', [instant])).rejects.toMatchObject(
         OUT_OF_RANGE,
       );
-      await expect(
-        rows(bus.db, 'update awaiting_fan_out set created_at = $1', [instant]),
-      ).rejects.toMatchObject(OUT_OF_RANGE);
+      await expect(rows(bus.db, 'update awaiting set created_at = $1', [instant])).rejects.toMatchObject(
+        OUT_OF_RANGE,
+      );
     },
   );
 });

@@ -80,8 +80,8 @@ async function executeAll(db: Database, statements: readonly string[]): Promise<
 const SEARCH_PATH = 'set search_path = public, postbud_testing, pg_catalog';
 
 /**
- * Replaces the clock: these functions are found before those of `pg_catalog`. All readings are the same, but that of the
- * fan-out, which takes only events that are older than it.
+ * Replaces the clock: these functions are found before those of `pg_catalog`. All readings are the same, but that of
+ * placing, which takes only events that are older than it.
  */
 const CLOCK = [
   'create schema postbud_testing',
@@ -97,7 +97,7 @@ const CLOCK = [
     begin
       get diagnostics callers = pg_context;
       return postbud_testing.now()
-        + case when callers like '%function postbud_fan_out%' then interval '1 millisecond' else interval '0' end;
+        + case when callers like '%function postbud_place%' then interval '1 millisecond' else interval '0' end;
     end
   $$`,
   SEARCH_PATH,
