@@ -245,7 +245,8 @@ export const log = pgTable(
   'log',
   {
     position: bigint('position', { mode: 'number' }).notNull(),
-    eventId: uuid('event_id').notNull(),
+    /** Null where the event is pruned, and the place is the newest of its stream: the next one comes after it. */
+    eventId: uuid('event_id'),
     stream: integer('stream').notNull(),
     /** Size of the event's payload as text, so that a claim can stop before it reads too much. */
     bytes: integer('bytes').notNull(),

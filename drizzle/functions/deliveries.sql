@@ -14,7 +14,7 @@ create or replace view deliveries as
     join lateral (
       select head from journal where journal.lane = lane.id order by journal.head desc, number desc limit 1
     ) as newest on true
-    join log on log.stream = lane.stream
+    join log on log.stream = lane.stream and log.event_id is not null
     left join exceptions as exception on exception.lane = lane.id and exception.position = log.position
     left join lateral (
       select took_ms[log.position - first + 1] as took,

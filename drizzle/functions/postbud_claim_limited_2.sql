@@ -50,7 +50,13 @@ begin
   due := array(select id from lanes where id = any (probes) and subscriber = limited) || due;
   -- Whoever locks several lanes takes them in order; these are others than those that the turn has locked.
   due := array(select id from unnest(due) with ordinality as due(id, nth) where pg_try_advisory_xact_lock(36965, id) order by nth);
-  keyed := array(select id from lanes where id = any (due) and slot > 0);
+  -- During a backfill newer deliveries stay behind what it writes.
+  keyed := array(
+    select id from lanes
+    where id = any (due) and slot > 0 and not exists (
+      select from backfills where backfills.topic = lanes.topic and backfills.subscriber = limited and ended_at is null
+    )
+  );
   if keyed <> '{}' then
     perform postbud_park_1(keyed, most_parked, now_at);
   end if;

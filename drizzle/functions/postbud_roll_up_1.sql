@@ -10,6 +10,7 @@ declare
   -- A transactional handler settles before its commit, and has a minute.
   until constant timestamptz := now_at - interval '2 minutes';
   read bigint;
+  idle int[];
 begin
   if not pg_try_advisory_xact_lock(36966, 0) then
     return 0;
@@ -54,6 +55,16 @@ begin
       and new_row.delivered is null and new_row.failed is null and new_row.number <> new_row.newest
   )
   select count(*) into read from new_row;
+  idle := array(
+    select id from lane_heads as lane
+    where leased_until is null and head < tail and not subscriber = any ((
+        select subscribers from audiences
+        where audiences.stream = lane.stream and audiences.position <= head + 1 order by audiences.position desc limit 1
+      )::text[])
+      -- Those of others are moved another time.
+      and pg_try_advisory_xact_lock(36965, id)
+  );
+  perform postbud_pass_over_1(idle, now_at);
   return read;
 end
 $$;

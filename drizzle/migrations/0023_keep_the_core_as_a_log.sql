@@ -99,7 +99,7 @@ CREATE TABLE "lanes" (
 );--> statement-breakpoint
 CREATE TABLE "log" (
 	"position" bigint NOT NULL,
-	"event_id" uuid NOT NULL,
+	"event_id" uuid,
 	"stream" integer NOT NULL,
 	"bytes" integer NOT NULL,
 	"version" smallint NOT NULL,
