@@ -193,7 +193,7 @@ export const setAside = pgTable(
     id: bigint('id', { mode: 'number' }).primaryKey().generatedAlwaysAsIdentity(),
     at: at('at').notNull(),
     /**
-     * `unfit_marker`: an event that cannot be fanned out. `unfit_timer`: a timer whose payload the catalog refuses.
+     * `unfit_marker`: an event that cannot get its place. `unfit_timer`: a timer whose payload the catalog refuses.
      * `clock_was_ahead`: the database's clock went back.
      */
     kind: text('kind').notNull(),

@@ -18,7 +18,7 @@ const described = {
   notes: [
     'A lane holds the deliveries of one subscription, or of one ordering key in it, in strict order: while the first one waits for its retry, those behind it wait too.',
     'Only the delivery that holds its lane can be retried. It counts as its next attempt, which is said first: if it fails again, the usual waits go on, and the last one makes it a dead letter.',
-    'Refused where this release does not deliver the subscription: rename or retire it, or attach it.',
+    'Refused where this release does not deliver the subscription: retire it, or attach it.',
     'With the id of an incident, retries its first blocked lanes: enough to see whether the subscriber is back.',
     'With the name of a subscriber that does not answer, makes its next probe due now: one of its deliveries is tried, and if it gets through, all follow. No attempt is used up.',
   ],

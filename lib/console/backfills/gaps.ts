@@ -55,7 +55,7 @@ const GAPS = `
   stream as materialized (
     select streams.id, streams.topic, first.position, first.event_id, last.position as tail
     from streams, lateral (
-        select position, event_id from log where log.stream = streams.id order by position limit 1
+        select position, event_id from log where log.stream = streams.id and event_id is not null order by position limit 1
       ) as first, lateral (
         select position from log where log.stream = streams.id order by position desc limit 1
       ) as last

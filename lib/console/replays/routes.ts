@@ -266,7 +266,6 @@ export const listReplays = operatorRoute({
             backfillId: null,
             erasureId: null,
             replayId: null,
-            renamedTo: null,
           },
         ],
         nextCursor: null,

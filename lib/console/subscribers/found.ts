@@ -110,9 +110,7 @@ const HEALTH = `
     select at, action, operator, topic, delivery_id, null::uuid as replay_id, reason,
       ${SKIPPED_TOGETHER} as deliveries
     from clock, operator_actions
-    where at >= from_at and (subscriber = $1::text or action = 'rename' and exists (
-        select from backfills where backfills.id = operator_actions.id and backfills.subscriber = $1::text
-      )) and (topic = $2::text or topic is null or $2::text = '')
+    where at >= from_at and subscriber = $1::text and (topic = $2::text or topic is null or $2::text = '')
       and action <> 'reveal' and ${STANDS_FOR_ACT}
     order by at desc limit ${LISTED_ACTIONS}
   ),

@@ -122,10 +122,10 @@ export const problemCodes = {
     status: 409,
     example: '12 deliveries match, not 10: check them again before you replay.',
   },
-  duplicates: {
+  name_taken: {
     status: 409,
     example:
-      '3 deliveries of events that ledger has already would be dismissed, not moved. Nothing was renamed. Agree to dismiss them, or leave books as it is.',
+      'ledger is another subscriber of payment.captured, with deliveries of its own. Nothing was renamed. Where the new name runs already, give it what books lacked to get by a backfill, and retire books.',
   },
   no_such_subscription: {
     status: 409,
