@@ -239,12 +239,15 @@ export async function idsInOrder(db: Database, topic: TopicName, orderingKey = '
 export async function contradictions(db: Database): Promise<string[]> {
   const found = await rows<{ what: string }>(
     db,
-    `select 'hole in stream ' || stream as what from log group by stream having count(*) <> max(position) - min(position) + 1
+    `select 'hole in stream ' || stream || ' at ' || position + 1 as what
+     from (select stream, position, lead(position) over (partition by stream order by position) as next from log) as place
+     -- Behind the heads of all lanes events are pruned.
+     where next <> position + 1 and exists (select from lane_heads where lane_heads.stream = place.stream and head < next - 1)
      union all
      select 'event without a place ' || id from events
      where not exists (select from log where event_id = id) and not exists (select from awaiting where event_id = id)
      union all
-     select 'place without an event ' || event_id from log where not exists (select from events where id = event_id)
+     select 'place without an event ' || event_id from log where event_id is not null and not exists (select from events where id = event_id)
      union all
      select 'exception beyond the head of lane ' || lane from exceptions
      where position > (select head from journal where journal.lane = exceptions.lane order by head desc, number desc limit 1)
