@@ -555,7 +555,8 @@ describe('a backfill', () => {
       await freeLanes(bus.db);
       await advanceBackfills(bus.db, Date.now() + MINUTE, new Date(Date.now() + MINUTE));
       await advanceBackfills(bus.db, Date.now() + MINUTE, new Date(Date.now() + HOUR));
-      await drainLive(bus.db, [limited]);
+      const now = Date.now() + 2 * HOUR;
+      await relay({ db: bus.db, subscribers: [limited], until: Date.now() + MINUTE, now });
       expect(handed).toEqual(numbers(1, 11));
       expect(await contradictions(bus.db)).toEqual([]);
     },
