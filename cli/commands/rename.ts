@@ -55,16 +55,19 @@ async function run(call: Call): Promise<number> {
     nothing: NOTHING,
     preview: () => ask(true),
     draw({ topics }, { write, paint, columns }) {
+      if (topics.length === 0) return write(`✓ Nothing is left of ${subscriber}.`);
       write(paint('bold', titleOf(given, 'rename', `${subscriber} to ${to}`)));
       for (const one of topics) write(wrapTo(columns, `${one.topic}: ${standingWords(one)}`));
     },
     async confirm({ topics }) {
+      if (topics.length === 0) return;
       const on = joinNames(topics.map(({ topic }) => topic));
       const count = topics.reduce((sum, { waiting, deadLettered }) => sum + waiting + deadLettered, 0);
       await confirm(call, { action: `Rename ${subscriber} to ${to} on ${on}`, count, nothing: NOTHING });
     },
     begin: () => ask(false),
-    tell({ topics }) {
+    tell(_, { topics }) {
+      if (topics.length === 0) return;
       const on = joinNames(topics.map(({ topic }) => topic));
       writeOutcome(
         call,

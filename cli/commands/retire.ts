@@ -65,9 +65,10 @@ async function run(call: Call): Promise<number> {
       const body = { topic, reason, ...(!isAgain && { expectedCount }) };
       return await bus.ask(retire.route, { parameters, body });
     },
-    tell(view) {
-      if (!('dismissed' in view)) return;
-      const done = `Retired ${subscriber} from ${joinNames(view.topics)}: ${quantity(view.dismissed, 'delivery')} dismissed.`;
+    tell(view, { topics }) {
+      if (!('dismissed' in view) || topics.length === 0) return;
+      const from = joinNames(topics.map((one) => one.topic));
+      const done = `Retired ${subscriber} from ${from}: ${quantity(view.dismissed, 'delivery')} dismissed.`;
       writeOutcome(call, true, `${done}${lostWords(isLost)}`);
     },
   });

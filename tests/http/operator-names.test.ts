@@ -338,7 +338,6 @@ async function placesOfActs(bus: Bus, operators: Operators): Promise<string[]> {
     `/backfills/${backfill!.id}`,
     '/smoke-tests',
     `/smoke/${smokeTestId}`,
-    '/renames',
     '/erasures',
     `/erasures/${erasureId}`,
   ];

@@ -41,8 +41,6 @@ import { topicView } from '../../lib/console/lanes/read.ts';
 import { overviewPage } from '../../lib/console/overview/page.ts';
 import { overview } from '../../lib/console/overview/read.ts';
 import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/console/overview/read.ts';
-import { renamedPage, renamesPage } from '../../lib/console/renames/pages.ts';
-import { renameList, renameProgress } from '../../lib/console/renames/read.ts';
 import { logPage } from '../../lib/console/replays/log-page.ts';
 import { replayPage } from '../../lib/console/replays/page.ts';
 import { previewPage } from '../../lib/console/replays/preview-page.ts';
@@ -153,8 +151,6 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
     preview: previewPage({ ...view(replayPreview), request }, context),
     events: eventsPage(view(eventList), context, [{ topic: text, subscribers: [text] }]),
     doctor: doctorPage(view(examination), context),
-    renames: renamesPage(view(renameList), context),
-    rename: renamedPage(view(renameProgress), context),
     smokeTests: smokeTestsPage(view(smokeTestList), context),
     smokeTest: smokePage(view(smokeTest), context),
     log: logPage({ ...view(operatorLog), replays: [replay] }, context),

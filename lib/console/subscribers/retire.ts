@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 import { requireUnlisted, retire as deleteAll } from '../../bus/deliveries/operations/retire.ts';
-import { standingUnder } from '../../bus/deliveries/operations/standing.ts';
+import { hasLeft, standingUnder } from '../../bus/deliveries/operations/standing.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf } from '../../platform/db/statement.ts';
 import { answered, refused } from '../../platform/http/operation.ts';
@@ -161,7 +161,7 @@ async function preview(
     requireUnlisted(subscriber, topic);
     return await standingUnder(driverOf(db), subscriber, topic);
   });
-  if (found.length === 0) return null;
+  if (found.length === 0 && !(await hasLeft(driverOf(db), subscriber, 'retire'))) return null;
   const matched = found.reduce((sum, { waiting, deadLettered }) => sum + waiting + deadLettered, 0);
   return { ...which, topics: [...found], matched };
 }

@@ -7,7 +7,7 @@ import { subscribersOf } from '../../catalog/catalog.ts';
 import { groupOf } from '../error-group.ts';
 import { NotActedOn } from '../refusals.ts';
 import type { Word } from './asked.ts';
-import { lockName, standingUnder } from './standing.ts';
+import { hasLeft, lockName, standingUnder } from './standing.ts';
 import type { Standing } from './standing.ts';
 
 /** A subscriber's name, and the one that the next release gives it. */
@@ -21,7 +21,7 @@ export interface Rename {
 /**
  * Finds what a rename would rename. Changes nothing.
  *
- * @returns null when there is nothing of the name.
+ * @returns null when there is nothing of the name, and it was not renamed before.
  * @throws NotActedOn `name_taken` where the new name is another subscriber's of one of these topics.
  */
 export async function previewRename(
@@ -41,7 +41,7 @@ export async function previewRename(
       'name_taken',
       `${to} is another subscriber of ${where}, with deliveries of its own. Nothing was renamed. Where the new name runs already, give it what ${from} lacked to get by a backfill, and retire ${from}.`,
     );
-  return found.length === 0 ? null : found;
+  return found.length > 0 || (await hasLeft(driverOf(db), from, 'rename')) ? found : null;
 }
 
 /**
@@ -58,7 +58,7 @@ export async function rename(
 ): Promise<readonly Standing[] | null> {
   const { from, to, topic } = asked;
   const found = await previewRename(db, asked);
-  if (found === null) return null;
+  if (found === null || found.length === 0) return found;
   const topics = found.map((one) => one.topic);
   const named = [JSON.stringify(topics), from, to];
   await db.transaction(async (tx) => {

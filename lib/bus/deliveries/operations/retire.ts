@@ -6,7 +6,7 @@ import { MINUTE } from '../../../platform/time.ts';
 import { topicsOf } from '../../subscribers/subscriber.ts';
 import { NotActedOn } from '../refusals.ts';
 import type { Word } from './asked.ts';
-import { lockName, standingUnder } from './standing.ts';
+import { hasLeft, lockName, standingUnder } from './standing.ts';
 
 export interface Retired {
   /** The topics that the subscriber was retired from. */
@@ -34,7 +34,7 @@ export function requireUnlisted(subscriber: string, topic: string | null): void 
  * its pauses, backfills and outage. Events that await their places are no longer for it. The log of operators keeps that.
  *
  * @param topic null: all topics that the subscriber has lanes of.
- * @returns null when there is nothing of the subscriber.
+ * @returns null when there is nothing of the subscriber, and never was.
  * @throws NotActedOn `still_listed`; `under_way` while a relay of another release delivers to it.
  */
 export async function retire(
@@ -44,7 +44,7 @@ export async function retire(
 ): Promise<Retired | null> {
   requireUnlisted(subscriber, topic);
   const found = await standingUnder(driverOf(db), subscriber, topic);
-  if (found.length === 0) return null;
+  if (found.length === 0 && !(await hasLeft(driverOf(db), subscriber, 'retire'))) return null;
   const topics = found.map((one) => one.topic);
   const values = [JSON.stringify(topics), subscriber];
   return await db.transaction(async (tx) => {

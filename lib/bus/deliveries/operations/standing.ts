@@ -31,6 +31,19 @@ const STANDING = `
   ) as held
   where $2::text is null or topic = $2::text group by topic order by topic`;
 
+/** Whether the name was renamed or retired before, so that a repeated request for it is no mistake. */
+export async function hasLeft(
+  on: Executor,
+  subscriber: string,
+  action: 'rename' | 'retire',
+): Promise<boolean> {
+  const [row] = await run<{ left: boolean }>(on, {
+    text: 'select exists (select from operator_actions where subscriber = $1::text and action = $2::text) as left',
+    values: [subscriber, action],
+  });
+  return row!.left;
+}
+
 /**
  * Locks what a name has in these topics: no event gets a place there, and nothing of it is claimed or settled, until the
  * transaction ends. In the order of locks.ts.
