@@ -104,7 +104,7 @@ const EXCEPTIONS = `
 
 const LOCK_EVENTS = `
   select id::text, topic, version, payload, ordering_key, dedupe_key, correlation_id, null as timer_key,
-    exists (select from awaiting where awaiting.event_id = events.id)
+    not exists (select from log where event_id = events.id)
       or exists (
         select from lanes join exceptions on lane = lanes.id
         where lanes.topic = events.topic and exceptions.ordering_key = events.ordering_key and is_open
