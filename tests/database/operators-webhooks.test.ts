@@ -152,7 +152,7 @@ describe('the receipts of webhooks', () => {
     await fanOut(bus.db);
     const found = await pages(2);
     await first.rollback();
-    expect(found).toEqual(['evt_3', 'evt_2', 'evt_1', 'evt_5', 'evt_4']);
+    expect(found).toEqual(['evt_5', 'evt_4', 'evt_3', 'evt_2', 'evt_1']);
     await fanOut(bus.db);
     const second = await heldBack();
     for (const number of [1, 2, 3]) {
@@ -164,9 +164,7 @@ describe('the receipts of webhooks', () => {
       await second.rollback();
       await fanOut(bus.db);
     });
-    expect(seen.slice(0, 2)).toEqual(['evt_23', 'evt_13']);
-    const later = ['evt_11', 'evt_12', 'evt_13', 'evt_21', 'evt_22', 'evt_23'];
-    expect(seen.toSorted()).toEqual([...later, ...found].toSorted());
+    expect(seen).toEqual(['evt_23', 'evt_13', 'evt_22', 'evt_12', 'evt_21', 'evt_11', ...found]);
   });
 
   test('are found by the provider’s id, also when their event is no longer kept', async ({ bus }) => {

@@ -201,9 +201,9 @@ describe('why', () => {
     expect(out).toMatch(
       /^Not delivered to ledger: next behind \S+, which failed with TypeError: the ledger is down; next try [\d:]+; /,
     );
-    expect(out).toMatch(/^ledger +· pending +\d+-\d+ +Next behind/m);
-    expect(out).toMatch(/^accounting +· pending +\d+-\d+ +This deployment has no handler/m);
-    expect(out).toMatch(/When it is fixed: npx postbud retry \d+-\d+ --wait\. Times are UTC\./);
+    expect(out).toMatch(/^ledger +· pending +[\da-f-]{36}\.ledger +Next behind/m);
+    expect(out).toMatch(/^accounting +· pending +[\da-f-]{36}\.accounting +This deployment has no handler/m);
+    expect(out).toMatch(/When it is fixed: npx postbud retry [\da-f-]{36}\.ledger --wait\. Times are UTC\./);
   });
 
   test('why finds the event of a delivery, and lists several that have an id', async ({
@@ -299,7 +299,7 @@ describe('dead-letters', () => {
     expect(code).toBe(0);
     expect(out).toMatch(/^3 dead letters, all with the same error\.$/m);
     expect(out).toMatch(/^ +3 {2}permanent: refused {2}payment\.captured {2}ledger/m);
-    expect(out.match(/^\d+-\d+ /gm)).toHaveLength(2);
+    expect(out.match(/^[\da-f-]{36}\.[a-z-]+ /gm)).toHaveLength(2);
     expect(out).toContain('1 older: add --limit 3.');
   });
 
@@ -326,7 +326,7 @@ describe('dead-letters', () => {
   });
 
   test('an unknown dead letter ends with 1', async ({ postbud }) => {
-    const { code, err } = await postbud('dead-letters 9-9');
+    const { code, err } = await postbud('dead-letters 019c7f3e-0000-7000-8000-000000000000.ledger');
     expect([code, err]).toEqual([
       1,
       'Unknown delivery. Copy its id from the list of dead letters, for example 12-345.',

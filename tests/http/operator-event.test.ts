@@ -70,7 +70,7 @@ describe('the page of an event', () => {
     const { id } = await emitAlone(bus.db, 'payment.captured', payloadOf('payment.captured'));
     await drainLive(bus.db, operators.attached);
     expect((await operators.ask(`/events/${id}`, { accept: BROWSER })).text).toMatch(
-      /\/replay\?deliveryIds=[\d-]+&amp;include=all"/,
+      /\/replay\?deliveryIds=[\da-f-]{36}\.ledger&amp;include=all"/,
     );
   });
 
@@ -83,7 +83,7 @@ describe('the page of an event', () => {
 });
 
 describe('an unknown event', () => {
-  test.for(['019c7f3e-0000-7000-8000-000000000000', 'evt_1Qx%2B2', '12-345'])(
+  test.for(['019c7f3e-0000-7000-8000-000000000000', 'evt_1Qx%2B2', '019c7f3e-0000-7000-8000-000000000000.ledger'])(
     'is a 404 that says what was looked for, and leads to the search: %s',
     async (id, { operators }) => {
       const written = decodeURIComponent(id);

@@ -150,8 +150,8 @@ const FAMILY = `
       select ${jsonOf(receiptFields)} from webhook join webhook_receipts using (provider, event_id)
     ),
     'isMore', (
-      select coalesce($3::float8 < min(from_position), false)
-        or (select count(*) = ${NEWEST} and min(seq) > coalesce(max(to_position), 0) from newest)
-      from indexed_positions
+      select coalesce($3::float8 < min(from_seq), false)
+        or (select count(*) = ${NEWEST} and min(seq) > coalesce(max(to_seq), 0) from newest)
+      from indexed_events
     )
   ) as found`;

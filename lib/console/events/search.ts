@@ -34,11 +34,11 @@ export async function searchEvents(
       const missing = size - found.length;
       if (missing === 0) return found;
       const indexed = await findEvents(db, q, { below, limit: missing });
-      for (const { eventId, position } of indexed)
-        if (eventId !== null && !isKnown.has(eventId)) found.push(placeOf(eventId, position));
+      for (const { eventId, seq } of indexed)
+        if (eventId !== null && !isKnown.has(eventId)) found.push(placeOf(eventId, seq));
       const last = indexed.at(-1);
       if (!last || indexed.length < missing) return found;
-      below = last.position;
+      below = last.seq;
     }
   };
   return {

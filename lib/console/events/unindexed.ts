@@ -42,13 +42,13 @@ interface Found {
 
 const SEARCH = `
   with indexed as materialized (
-    select from_position, to_position from indexed_positions
+    select from_seq, to_seq from indexed_events
   ),
   newest as materialized (
     select id, seq from events order by id desc limit ${SEARCHED}
   ),
   bound as materialized (
-    select coalesce(max(to_position), 0) as to_seq from indexed
+    select coalesce(max(to_seq), 0) as to_seq from indexed
   ),
   matching as (
     select newest.* from bound, newest, lateral (
@@ -66,11 +66,14 @@ const SEARCH = `
       select coalesce(json_agg(json_build_object('id', id, 'seq', seq) order by seq desc), '[]') from matching
     ),
     'notSearched', (
-      select case when count(*) = ${SEARCHED} then greatest(0, min(seq) - greatest(to_seq, 1)) else 0 end from newest
+      -- Numbers of transactions that were rolled back are counted too.
+      select case when count(*) = ${SEARCHED}
+        then greatest(0, max(seq) + 1 - greatest(to_seq, 1) - count(*) filter (where seq >= to_seq)) else 0 end
+      from newest
     ),
-    'oldest', case when (select from_position from indexed) > 0 then coalesce((
+    'oldest', case when (select from_seq from indexed) > 0 then coalesce((
       select encode(substring(event_ids from (16 * slot + 1)::int for 16), 'hex')::uuid
-      from (select event_ids from event_blocks order by from_position limit 1) as first,
+      from (select event_ids from event_blocks order by from_seq limit 1) as first,
         generate_series(0, ${BLOCK - 1}) as slot
       where substring(event_ids from (16 * slot + 1)::int for 16) <> decode(repeat('00', 16), 'hex')
       order by slot limit 1
