@@ -35,10 +35,16 @@ describe('the address of a page that follows an action', () => {
   });
 
   test.each([
-    ['?done=retry&done.deliveryId=all', 'done.deliveryId: expected a delivery id, such as 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting'],
+    [
+      '?done=retry&done.deliveryId=all',
+      'done.deliveryId: expected a delivery id, such as 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting',
+    ],
     ['?done=skip', 'done.deliveryId: expected a string, got nothing'],
     ['?done=replay&done.replayId=all', 'done.replayId: expected the id of a replay'],
-    ['?done=dismiss&done.deliveryId=019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.ledger&done.lane=x', 'done.lane: expected released, got "x"'],
+    [
+      '?done=dismiss&done.deliveryId=019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.ledger&done.lane=x',
+      'done.lane: expected released, got "x"',
+    ],
     [
       '?done=pause&done.subscriber=ledger/*',
       'done.subscriber: expected the name of a subscriber, for example ledger',
