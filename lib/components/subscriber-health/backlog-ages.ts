@@ -30,7 +30,8 @@ export const oldestIn = (lane: string) => `lateral (
         (
           select event_id, replayed_at from exceptions
           where lane = ${lane}.id and is_open and state in ('pending', 'failing')
-          order by position limit ${EXCEPTIONS_LOOKED_AT}
+          -- Not in the order of the primary key, which has those that are over, too.
+          order by position + 0 limit ${EXCEPTIONS_LOOKED_AT}
         )
         union all
         (
