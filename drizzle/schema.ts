@@ -269,7 +269,7 @@ export const log = pgTable(
 );
 
 /**
- * A subscriber of a stream. Rows never change. Who writes to a lane's journal or exceptions holds its advisory lock
+ * A subscriber of a stream. Rows change when a subscriber is renamed, and go when it is retired. Who writes to a lane's journal or exceptions holds its advisory lock
  * (`postbud_lock_lanes_2`).
  */
 export const lanes = pgTable(
