@@ -206,7 +206,7 @@ describe('a preview', () => {
         ),
       },
     ]);
-    const unknown = await operators.ask('/replay', { json: { deliveryIds: ['9999-1'] } });
+    const unknown = await operators.ask('/replay', { json: { deliveryIds: ['00000000-0000-7000-8000-000000000000.ledger'] } });
     expect(unknown.json).toMatchObject({ matched: 0, why: 'The selected deliveries are not dead-lettered.' });
   });
 
