@@ -124,7 +124,9 @@ const CHECKS: readonly Check[] = [
       ) as of_event
       where exists (
         select unnest(subscribers) intersect select unnest(known) except select unnest(given)
-      ) or exists (select unnest(given) except select unnest(subscribers))`,
+      ) or exists (select unnest(given) except select unnest(subscribers)) and not exists (
+        select from operator_actions where action in ('backfill', 'rename') and operator_actions.topic = event.topic
+      )`,
   },
   {
     promise: 'every event that a backfill reached has its delivery',
@@ -182,14 +184,17 @@ const CHECKS: readonly Check[] = [
       'delivery began before one ahead in its lane ended',
       'deliveries began before one ahead in their lane ended',
     ],
-    // A replay runs an older delivery after newer ones, which is not a violation; nor does a backfill. The deliveries of a batch
+    // A replay runs an older delivery after newer ones, which is not a violation; nor is what came before a backfill. The deliveries of a batch
     // begin one after the other and end together, after the same time: that is how they are known here, since only the relay
     // knows which were one batch. The journal has times in milliseconds.
     text: `select example from (
         select event_id || '.' || subscriber as example,
           state = 'delivered' and replays = 0 and not backfilled
           and attempted_at + interval '2 milliseconds' < lag(coalesce(delivered_at, dead_lettered_at)) over in_order
-          and lag(replays) over in_order = 0 and not lag(backfilled) over in_order
+          and lag(replays) over in_order = 0 and (not lag(backfilled) over in_order or attempted_at >= (
+            select begun_at from backfills
+            where backfills.topic = delivery.topic and backfills.subscriber = delivery.subscriber order by requested_at desc limit 1
+          ))
           and not coalesce(lag(state) over in_order = 'delivered'
             and attempted_at - lag(attempted_at) over in_order between interval '-2 milliseconds' and interval '1 second'
             and abs(duration_ms - lag(duration_ms) over in_order) <= 1, false) as is_early
