@@ -453,6 +453,7 @@ describe('the doctor', () => {
     await rows(bus.db, 'delete from exceptions where backfilled and event_id = any ($1::uuid[])', [
       `{${first},${second}}`,
     ]);
+    await rows(bus.db, 'update exceptions set due_at = clock_timestamp()');
     const found = (await examine(bus.db)).findings.map(({ promise, examples }) => [
       promise,
       examples.toSorted(),
