@@ -155,7 +155,7 @@ describe('the event before another one', () => {
     elsewhere,
   }) => {
     await explainAll(bus);
-    await rows(bus.db, 'alter table deliveries set (autovacuum_enabled = false)');
+    await rows(bus.db, 'alter table log set (autovacuum_enabled = false)');
     const connection = await watch(bus.url);
     const { db } = connection;
     const drained = () => relay({ db, subscribers: elsewhere(), until: Date.now() + MINUTE });

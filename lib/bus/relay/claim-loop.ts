@@ -153,7 +153,7 @@ export class ClaimLoop {
     if (now === null) clockJumpsOf(db).note({ clockMs: turn.clockMs, sentAt, receivedAt });
     // What runs have written by a clock that was ahead is known by their own.
     this.#isClockBack ||= turn.isClockBack || (now === null && turn.nowMs < writtenByMs - STEP_MS);
-    this.#runs.confirm(yielded, turn);
+    this.#runs.confirm(yielded, turn, leaseClock);
     if (turn.hasMore) this.#relaying.calls.owe();
     const hasFoundWork = turn.lanes.length > 0 || turn.placed > 0;
     if (hasFoundWork) this.#pace.foundWork();

@@ -146,8 +146,16 @@ export class Runs {
     for (const yielded of this.#unsettled.values()) yielded.isRepeated = true;
   }
 
-  /** Tells the runs which of their outcomes were settled. Drops those that are done. */
-  confirm(yielded: readonly Yielded[], { settled, nowMs }: Pick<Turn, 'settled' | 'nowMs'>): void {
+  /**
+   * Tells the runs which of their outcomes were settled. Drops those that are done.
+   *
+   * @param leaseClock by which the leases that the turn extended are measured from now on.
+   */
+  confirm(
+    yielded: readonly Yielded[],
+    { settled, nowMs }: Pick<Turn, 'settled' | 'nowMs'>,
+    leaseClock: Clocks['leaseClock'],
+  ): void {
     if (!settled) return;
     for (const { run, outcome } of yielded) {
       const { lane, number, keepMs } = outcome;
@@ -155,7 +163,10 @@ export class Runs {
         this.#count(run, outcome);
         run.state.hasLapsed ||= settled.lapsed.has(lane);
         if (keepMs === null) this.#drop(run);
-        else run.keep(number + 1, nowMs + keepMs);
+        else {
+          run.state.clocks = { ...run.state.clocks, leaseClock };
+          run.keep(number + 1, nowMs + keepMs);
+        }
       } else {
         run.lose();
         if (keepMs === null) this.#dropLost(run);
