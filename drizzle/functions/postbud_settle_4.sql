@@ -22,7 +22,7 @@ begin
     from json_to_recordset(outcomes) as outcome(
         lane int, number bigint, token uuid, head bigint, first bigint, took_ms int[], ago_ms int[], keep_ms int,
         next_claimed bigint, careful_to bigint, delivered int, failed int, dead_lettered int, is_answered boolean,
-        is_doubtful boolean
+        is_doubtful boolean, sent_at timestamptz
       ), lateral (
         select number, token, head, leased_until, claimed_to, careful_to, handlers from journal
         where journal.lane = outcome.lane order by head desc, number desc limit 1
@@ -31,7 +31,7 @@ begin
   settlement as (
     insert into journal (lane, number, head, at, token, leased_until, first_claimed, claimed_to, careful_to, handlers, first,
       took_ms, ago_ms, delivered, failed, dead_lettered, is_answered)
-    select lane, newest_number + 1, greatest(head, head_was), now_at, token,
+    select lane, newest_number + 1, greatest(head, head_was), least(sent_at, now_at), token,
       -- A lease that ends later than this one would be another call's.
       case when keep_ms > 0 then greatest(until_was, now_at + keep_ms * interval '1 millisecond') end,
       case when keep_ms > 0 then next_claimed end, case when keep_ms > 0 then claimed_was end,

@@ -145,6 +145,8 @@ function outcomeRow(outcome: LaneOutcome, nowMs: number) {
       first,
       took_ms: delivered.map((one) => one && inWholeMs(one).durationMs),
       ago_ms: delivered.map((one) => one && Math.max(0, Math.round(nowMs - one.atMs - one.durationMs))),
+      // The turn may wait for locks before it reads its clock.
+      sent_at: instant(nowMs),
     }),
     keep_ms: keepMs,
     next_claimed: nextClaimed,
