@@ -8,10 +8,14 @@ begin
   )
   select array_agg(subscriber) into back from over;
   if back is not null then
+    -- Of lanes that this turn has not locked. What another settlement changes at this moment has just been tried.
     update exceptions set next_attempt_at = now_at, due_at = now_at
-    from lanes
-    where lanes.subscriber = any (back) and exceptions.lane = lanes.id and exceptions.due_at > now_at
-      and exceptions.attempt_log -> -1 ->> 'kind' in ('unreachable', 'timeout', 'http_502', 'http_503', 'http_504');
+    where ctid = any (array(
+      select exceptions.ctid from lanes join exceptions on exceptions.lane = lanes.id
+      where lanes.subscriber = any (back) and exceptions.due_at > now_at
+        and exceptions.attempt_log -> -1 ->> 'kind' in ('unreachable', 'timeout', 'http_502', 'http_503', 'http_504')
+      for update of exceptions skip locked
+    ));
   end if;
 end
 $$;
