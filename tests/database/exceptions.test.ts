@@ -13,6 +13,7 @@ import {
   drain,
   emitAlone,
   emitPayments,
+  numbers,
   payment,
   rows,
   storeBacklog,
@@ -189,6 +190,26 @@ describe('a handler that takes long', () => {
     expect(hasBegun).toBe(true);
     expect(handed.at(-1)).toBe(2);
     expect(await statesOf(db)).toEqual(Array(4).fill('delivered'));
+    expect(await contradictions(db)).toEqual([]);
+  });
+
+  test('lets each of the others be handed over once, however many come meanwhile', async ({
+    bus: { db },
+    handed,
+    ledger,
+  }) => {
+    const [slow, quick] = SAME_STREAM;
+    await emitPayments(db, 1, 1, { orderingKey: slow });
+    const taking = ledger(async (number) => {
+      if (number !== 1) return;
+      for (let next = 2; next <= 9; next += 1) {
+        await emitPayments(db, next, next, { orderingKey: quick });
+        await expect.poll(() => handed).toContain(next);
+      }
+    });
+    await drain(db, [taking]);
+    expect(handed).toEqual(numbers(1, 9));
+    expect(await statesOf(db)).toEqual(Array(9).fill('delivered'));
     expect(await contradictions(db)).toEqual([]);
   });
 });

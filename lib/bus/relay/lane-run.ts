@@ -70,9 +70,9 @@ export class LaneRun {
     const { progress, lease, lane, options } = this.state;
     // The places of a limited subscriber count until its handlers end.
     const isLimited = lane.subscription.subscriber.limits !== null;
-    return (
-      !this.isOver && progress.isIdle && lane.isKeyed && !isLimited && !lease.isLost && !options.isOver()
-    );
+    if (this.isOver || !lane.isKeyed || isLimited || lease.isLost || options.isOver()) return false;
+    // A claim would read again what is not settled.
+    return progress.isIdle && !progress.hasNews;
   }
 
   /** Resolves when the run is paused. Never rejects. */
@@ -91,7 +91,7 @@ export class LaneRun {
     const { lease, progress, lane, number, isDoubtful, isInTransaction } = this.state;
     if (lease.isLost || isInTransaction) return null;
     const isLast = this.isOver;
-    const isNews = partially && progress.hasNews;
+    const isNews = progress.hasNews && (partially || progress.isIdle);
     if (!isLast && !lease.isAwaited && !lease.isEnding && !isNews && !progress.isHeldUp) return null;
     const carefulTo = progress.carefulTo;
     progress.carefulTo = null;
@@ -106,11 +106,11 @@ export class LaneRun {
     };
   }
 
-  /** Tells the run that its outcome was settled, and when its lease ends now. */
-  keep(number: number, untilMs: number): void {
+  /** Tells the run that its outcome was settled, and when its lease ends now; null: as before. */
+  keep(number: number, untilMs: number | null): void {
     this.state.number = number;
     this.state.isDoubtful = false;
-    this.state.lease.extend(untilMs);
+    if (untilMs !== null) this.state.lease.extend(untilMs);
   }
 
   /** Tells the run that another relay has the lane: it starts no further handler. */

@@ -137,8 +137,14 @@ export class Progress {
     return this.#givenUp.has(position);
   }
 
+  /** Whether there is something to settle. */
   get hasNews(): boolean {
-    return this.#exceptional.length > 0 || this.#inHand[this.#next]?.state === 'delivered';
+    if (this.#exceptional.length > 0) return true;
+    for (let next = this.#next; next < this.#inHand.length; next += 1) {
+      const one = this.#inHand[next]!;
+      if (!one.isException) return one.state === 'delivered';
+    }
+    return false;
   }
 
   /** Whether handlers run for long, whose deliveries are exceptions, and all else that it claimed has ended. */

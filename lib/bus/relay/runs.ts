@@ -163,10 +163,12 @@ export class Runs {
         this.#count(run, outcome);
         run.state.hasLapsed ||= settled.lapsed.has(lane);
         if (keepMs === null) this.#drop(run);
-        else {
+        else if (settled.held.has(lane)) {
           run.state.clocks = { ...run.state.clocks, leaseClock };
           run.keep(number + 1, nowMs + keepMs);
         }
+        // Its lease in the database counts from the earlier turn, which had settled it.
+        else run.keep(number + 1, null);
       } else {
         run.lose();
         if (keepMs === null) this.#dropLost(run);
