@@ -30,7 +30,7 @@ export function* faultSteps(state: State, world: World): Generator<Step> {
 /** A lease outlasts the handlers under it, so it ends only where its relay is dead or stopped, or does not know of it. */
 function mayEnd({ relays, db }: State, { mistake }: World): boolean {
   return relays.every(({ run, isStopped, ...relay }) => {
-    if (!run || isStopped || run.isOver) return true;
+    if (!run || isStopped) return true;
     if (mistake === 'lease-shorter-than-limit') return true;
     // While its database does not answer, it gives up when its lease is over.
     const isHolder = run.token === db.lane.token && !run.isRepeated;

@@ -145,6 +145,9 @@ export function settle(state: State, run: Run, outcome: Outcome, world: World): 
     return isMade(lane) || db.journal.some(isMade) ? 'repeated' : 'lost';
   }
   if (!isOwn) state.broken = 'holder';
+  // The statement fails each time, and its relay never gets any further.
+  if (new Set(outcome.exceptional.map(({ position }) => position)).size < outcome.exceptional.length)
+    state.broken = 'survival';
   const head = lane.head;
   remember(db);
   const kept = outcome.isKept

@@ -50,6 +50,12 @@ export const MISTAKES = [
     breaks: ['attempts', 'outcome'],
   },
   {
+    name: 'lease-longer-by-a-repetition',
+    says: 'a relay takes its lease for longer after a settlement that had been made before',
+    scope: 'answers',
+    breaks: ['overlap', 'lease'],
+  },
+  {
     name: 'settle-without-token',
     says: 'a settlement does not ask who holds the lane',
     scope: 'leases',
@@ -92,9 +98,21 @@ export const MISTAKES = [
     breaks: ['overlap', 'order'],
   },
   {
+    name: 'continued-with-news',
+    says: 'a lane goes on before what its relay has delivered is settled',
+    scope: 'long',
+    breaks: ['survival'],
+  },
+  {
     name: 'held-left-by-the-dead',
     says: 'what a dead relay had in hand stays so',
     scope: 'long',
+    breaks: ['outcome'],
+  },
+  {
+    name: 'held-left-by-a-backfill',
+    says: 'what a dead relay had in hand stays so where a backfill lets its lane go',
+    scope: 'backfill-of-keys',
     breaks: ['outcome'],
   },
   {

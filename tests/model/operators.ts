@@ -1,4 +1,4 @@
-import { letGo, makeDue, open } from './lane.ts';
+import { letGo, makeDue, open, release } from './lane.ts';
 import type { State } from './state.ts';
 import type { Step, StepName } from './steps.ts';
 import { keyOfEvent, mayHappen, spend } from './world.ts';
@@ -44,7 +44,10 @@ export function takeOperatorStep(state: State, { name, what }: Step, world: Worl
       break;
     case 'begin backfill':
       // Of a relay that died.
-      if (db.lane.isLeased && db.lane.isOver) letGo(db, Math.max(db.lane.carefulTo, db.lane.claimedTo));
+      if (db.lane.isLeased && db.lane.isOver) {
+        if (world.mistake !== 'held-left-by-a-backfill') release(db);
+        letGo(db, Math.max(db.lane.carefulTo, db.lane.claimedTo));
+      }
       db.backfill = 'begun';
       break;
     default:

@@ -56,7 +56,8 @@ export function recordLapse(state: State, run: Run, claimedTo: number, world: Wo
 /** The deliveries whose handlers may be called now: the first of each key that none is called for. */
 export function handable({ hand, blocked, openKeys, isCut, isOver }: Run): InHand[] {
   if (isCut || isOver) return [];
-  const busy = new Set(hand.filter(({ state }) => state === 'running').map(({ key }) => key));
+  // The keys of those that are held are blocked.
+  const busy = new Set(hand.filter(({ state, isHeld }) => state === 'running' && !isHeld).map(({ key }) => key));
   const found = new Set<number>();
   return hand.filter((one) => {
     if (!mayBegin(one, blocked, openKeys) || found.has(one.key)) return false;
@@ -82,14 +83,23 @@ export function isDone(run: Run): boolean {
 }
 
 /** Whether it may go on with a further claim, while handlers run for long. */
-export function mayGoOn(run: Run, { scope }: World): boolean {
-  const { hand, isCut, isOver, outcome } = run;
+export function mayGoOn(run: Run, { scope, mistake }: World): boolean {
+  const { isCut, isOver, outcome } = run;
   if (scope.keys.length === 0 || isCut || isOver || outcome) return false;
-  return hand.some(({ state }) => state === 'running') && isIdle(run);
+  // A claim would read again what is not settled.
+  return isIdle(run) && (!hasNews(run) || mistake === 'continued-with-news');
 }
 
-function isIdle(run: Run): boolean {
-  return handable(run).length === 0 && run.hand.every(({ state, isHeld }) => state !== 'running' || isHeld);
+/** Whether handlers run for long, whose deliveries are exceptions, and all else that it claimed has ended. */
+export function isIdle(run: Run): boolean {
+  const running = run.hand.filter(({ state }) => state === 'running');
+  return running.length > 0 && running.every(({ isHeld }) => isHeld) && handable(run).length === 0;
+}
+
+/** Whether there is something to settle. */
+export function hasNews({ exceptional, hand, head }: Run): boolean {
+  const next = hand.find(({ isException, position }) => !isException && position > head);
+  return exceptional.length > 0 || next?.state === 'delivered';
 }
 
 export function deliver(run: Run, one: InHand): void {

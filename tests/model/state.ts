@@ -189,6 +189,7 @@ export function copy(state: State): State {
   return {
     ...state,
     db: copyTables(state.db),
+    disk: state.disk && { ...state.disk },
     events: state.events.map((one) => ({ ...one })),
     producers: state.producers.map((one) => ({ ...one })),
     // The other lists are replaced, never changed.

@@ -1,7 +1,7 @@
 import { findClaim, lease, letGo, settle } from './lane.ts';
 import type { Claim } from './lane.ts';
 import { abandon, beginToPlace, hasMarkers } from './placing.ts';
-import { begin, handable, isDone, mayGoOn, recordLapse, take } from './progress.ts';
+import { begin, handable, hasNews, isDone, isIdle, mayGoOn, recordLapse, take } from './progress.ts';
 import { encode, tokensOf } from './state.ts';
 import type { Relay, Run, State } from './state.ts';
 import type { Step, StepName } from './steps.ts';
@@ -22,17 +22,22 @@ export function* turnSteps(state: State, who: number, world: World): Generator<S
   else if (hasMarkers(state, who, true)) yield step('look at all');
   if (lost > 0 || !run || run.outcome || isRepeating) return;
   const isRunning = run.hand.some((one) => one.state === 'running' && !one.isHeld);
-  const isNews = run.exceptional.length > 0 || run.hand.some((one) => one.state === 'delivered');
   // Of a transaction nothing is settled but by itself.
-  const maySettle = !world.scope.isTransactional && (isRunning || (isNews && !isDone(run)));
+  const maySettle = !world.scope.isTransactional && (isRunning || (hasNews(run) && !isDone(run)));
   if (maySettle && mayHappen(state, 'long')) yield step('look partially');
 }
 
 /** Whether a turn would change anything. One that would not is left out. */
 function hasWork(state: State, who: number, world: World): boolean {
   const { run } = state.relays[who]!;
-  if (hasMarkers(state, who, false) || run?.outcome || (run && isDone(run))) return true;
+  if (hasMarkers(state, who, false) || run?.outcome) return true;
+  if (run && (isDone(run) || settlesNews(run, world))) return true;
   return claimOf(state, run, false, world) !== null;
+}
+
+/** Whether a run that may go on has to be settled first. */
+function settlesNews(run: Run, { mistake }: World): boolean {
+  return isIdle(run) && hasNews(run) && mistake !== 'continued-with-news';
 }
 
 /** @param run that the relay has in hand. */
@@ -75,7 +80,7 @@ function look(state: State, who: number, name: StepName, world: World): void {
   if (name === 'look partially') spend(state, 'long');
   if (run && !run.outcome) {
     if (isDone(run)) run.outcome = take(run, true, world);
-    else if (name === 'look partially') run.outcome = take(run, false, world);
+    else if (name === 'look partially' || settlesNews(run, world)) run.outcome = take(run, false, world);
   }
   const isWhole = name === 'look at all';
   if (relay.isRepeating || !hasMarkers(state, who, isWhole)) relay.phase = 'finish';
@@ -99,8 +104,9 @@ function finish(state: State, who: number, world: World, isAnswered: boolean): v
     else {
       run.number += 1;
       run.isDoubtful = false;
-      // Where it was held although its lease had ended, nothing more is begun.
-      if (settled === 'repeated') run.isOver = run.isExcused = false;
+      // How long the lease is, only a settlement says that was not made before.
+      if (settled === 'repeated' && world.mistake === 'lease-longer-by-a-repetition')
+        run.isOver = run.isExcused = false;
     }
     run.outcome = null;
     run.isRepeated = false;
