@@ -24,10 +24,16 @@ begin
   ) then
     return false;
   end if;
-  -- Of a relay that died: nobody claims from the log until the end.
-  insert into journal (lane, number, head, at, careful_to)
-  select id, number + 1, head, now_at, greatest(careful_to, claimed_to) from lane_heads
-  where id = any (own) and leased_until <= now_at;
+  -- Of a relay that died: nobody claims from the log until the end. What it had in hand may go on.
+  with let_go as (
+    insert into journal (lane, number, head, at, careful_to)
+    select id, number + 1, head, now_at, greatest(careful_to, claimed_to) from lane_heads
+    where id = any (own) and leased_until <= now_at
+    returning lane
+  )
+  update exceptions set is_held = false, due_at = coalesce(exceptions.next_attempt_at, now_at)
+  from let_go
+  where exceptions.lane = let_go.lane and is_open and is_held;
   perform postbud_pass_over_1(own, now_at);
 
   with beyond as materialized (

@@ -51,8 +51,6 @@ export interface CampaignOptions {
   readonly seed: number;
   /** The schedules to play: their places among all that the seed gives, counted from 0. */
   readonly paths: Iterable<number>;
-  /** Called with what happened in each run. */
-  readonly onHistory?: (history: History) => void;
   /** Called after each run. */
   readonly onRun?: (campaign: Campaign) => void;
 }
@@ -84,7 +82,7 @@ export interface Fall {
  * With a mutation, only the promises that it breaks count: it must be found by its own mistake.
  */
 export async function campaign(arena: Arena, options: CampaignOptions): Promise<Campaign> {
-  const { mutation, seed, paths, onHistory, onRun = () => undefined } = options;
+  const { mutation, seed, paths, onRun = () => undefined } = options;
   const changes = mutation?.changes ?? [];
   const present = await buildBus(changes);
   const next = await buildBus([...changes, ...NEXT_CATALOG]);
@@ -101,7 +99,6 @@ export async function campaign(arena: Arena, options: CampaignOptions): Promise<
       pools.present.warm();
       if (isRollout(schedule)) pools.next.warm();
       const history = await play({ ...arena, builds, pools }, schedule);
-      onHistory?.(history);
       const [fall, other] = verdict(path, history, mutation);
       state = {
         runs: state.runs + 1,

@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 
+import { backfill } from '../../lib/bus/deliveries/operations/backfill.ts';
 import { subscriptionsOf } from '../../lib/bus/deliveries/subscription.ts';
 import { takeTurn } from '../../lib/bus/deliveries/turn.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
@@ -298,7 +299,8 @@ describe('a relay that died', () => {
     expect(await contradictions(db)).toEqual([]);
   });
 
-  test('leaves nothing waiting that it had in hand for long', async ({ bus: { db }, handed, ledger }) => {
+  /** Has a dead relay hold a lane, with both of its deliveries in hand. */
+  async function dieWithBothInHand(db: Database): Promise<void> {
     const [slow, quick] = SAME_STREAM;
     await emitPayments(db, 1, 1, { orderingKey: slow });
     await emitPayments(db, 2, 2, { orderingKey: quick });
@@ -315,10 +317,33 @@ describe('a relay that died', () => {
       [START - MINUTE],
     );
     await endLeases(db);
+  }
+
+  test('leaves nothing waiting that it had in hand for long', async ({ bus: { db }, handed, ledger }) => {
+    await dieWithBothInHand(db);
     expect(await drain(db, [ledger()])).toMatchObject({ failed: 1, delivered: 1 });
     expect(handed).toEqual([2]);
     await drain(db, [ledger()], { now: START + HOUR });
     expect(handed).toEqual([2, 1]);
+    expect(await contradictions(db)).toEqual([]);
+  });
+
+  test('leaves nothing waiting that it had in hand, also where a backfill lets its lane go', async ({
+    bus: { db },
+    handed,
+    ledger,
+  }) => {
+    await dieWithBothInHand(db);
+    const { isEnded } = await backfill(db, {
+      topic: 'payment.captured',
+      subscriber: 'ledger',
+      since: new Date(0),
+      by: 'kari',
+      now: new Date(START),
+    });
+    expect(isEnded).toBe(true);
+    await drain(db, [ledger()]);
+    expect(handed).toEqual([1, 2]);
     expect(await contradictions(db)).toEqual([]);
   });
 });

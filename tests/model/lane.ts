@@ -123,7 +123,15 @@ export function release(db: Tables): void {
 /** Writes a row of the journal that lets the lane go, of a relay that is gone: no settlement of it counts any more. */
 export function letGo(db: Tables, carefulTo: number): void {
   remember(db);
-  Object.assign(db.lane, { token: 0, number: 0, isLeased: false, isOver: false, first: 0, claimedTo: 0, carefulTo });
+  Object.assign(db.lane, {
+    token: 0,
+    number: 0,
+    isLeased: false,
+    isOver: false,
+    first: 0,
+    claimedTo: 0,
+    carefulTo,
+  });
 }
 
 /** The journal's newest row has another one behind it now. */

@@ -5,18 +5,18 @@ import { keyOfEvent, mayHappen, spend } from './world.ts';
 import type { World } from './world.ts';
 
 /** What operators may do next. `what` is a position. Each action is a transaction that locks the lane first, and waits for the disk. */
-export function* operatorSteps({ db, left }: State, { scope }: World): Generator<Step> {
+export function* operatorSteps(state: State, { scope }: World): Generator<Step> {
   const step = (name: StepName, what = 0) => ({ name, who: 0, what });
-  const may = (name: string) => mayHappen({ left } as State, name);
+  const { db } = state;
   for (const [index, event] of db.log.entries()) {
     const position = index + 1;
     const one = db.exceptions.find((other) => other.position === position);
     const isOwn = !(scope.joinsLate && event === 0) || one !== undefined;
     const isEnded = one ? ['delivered', 'dead', 'dismissed'].includes(one.state) : position <= db.lane.head;
-    if (may('replay') && isOwn && isEnded) yield step('replay', position);
+    if (mayHappen(state, 'replay') && isOwn && isEnded) yield step('replay', position);
     if (one?.state === 'dead' && one.isOpen) yield step('dismiss', position);
   }
-  if (db.backfill === 'none' && may('backfill')) yield step('open backfill');
+  if (db.backfill === 'none' && mayHappen(state, 'backfill')) yield step('open backfill');
   if (db.backfill === 'open') {
     const { isLeased, isOver, claimedTo, head } = db.lane;
     const isAwaited = isLeased && !isOver && claimedTo > head;

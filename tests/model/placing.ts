@@ -82,7 +82,9 @@ function pick({ db, events, relays }: State, who: number): void {
   relay.placed = db.markers
     .filter(({ event, number }) => {
       const created = createdOf(event);
-      return number <= relay.numberNow && created >= relay.bound && created < relay.certain && !taken.has(event);
+      return (
+        number <= relay.numberNow && created >= relay.bound && created < relay.certain && !taken.has(event)
+      );
     })
     .map(({ event }) => event)
     .toSorted((one, other) => createdOf(one) - createdOf(other))
@@ -98,7 +100,9 @@ function place(state: State, who: number, { mistake }: World): void {
       position <= state.db.log.length ||
       state.relays.some(
         (other) =>
-          other !== relay && other.phase === 'finish' && other.placed.some((one) => one.position === position),
+          other !== relay &&
+          other.phase === 'finish' &&
+          other.placed.some((one) => one.position === position),
       ),
   );
   if (isTaken) return abandon(state, who);

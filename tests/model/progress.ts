@@ -57,7 +57,9 @@ export function recordLapse(state: State, run: Run, claimedTo: number, world: Wo
 export function handable({ hand, blocked, openKeys, isCut, isOver }: Run): InHand[] {
   if (isCut || isOver) return [];
   // The keys of those that are held are blocked.
-  const busy = new Set(hand.filter(({ state, isHeld }) => state === 'running' && !isHeld).map(({ key }) => key));
+  const busy = new Set(
+    hand.filter(({ state, isHeld }) => state === 'running' && !isHeld).map(({ key }) => key),
+  );
   const found = new Set<number>();
   return hand.filter((one) => {
     if (!mayBegin(one, blocked, openKeys) || found.has(one.key)) return false;
@@ -73,7 +75,8 @@ function mayBegin({ state, key, isException }: InHand, blocked: Run['blocked'], 
 /** Makes the keys wait whose first delivery may not begin. */
 function barred({ hand, blocked, openKeys }: Run): number[] {
   const first = new Map<number, InHand>();
-  for (const one of hand) if (mayBegin(one, blocked, openKeys) && !first.has(one.key)) first.set(one.key, one);
+  for (const one of hand)
+    if (mayBegin(one, blocked, openKeys) && !first.has(one.key)) first.set(one.key, one);
   return [...blocked, ...[...first].filter(([, one]) => one.isBarred).map(([key]) => key)];
 }
 

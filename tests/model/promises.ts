@@ -36,7 +36,8 @@ function inOrder({ events, seen, db }: State, world: World): boolean {
     const isOwn = !(world.scope.joinsLate && older === 0);
     const place = db.log.indexOf(older);
     for (const [newer, second] of events.entries()) {
-      if (first.created >= second.created || first.era !== second.era || second.fate !== 'committed') continue;
+      if (first.created >= second.created || first.era !== second.era || second.fate !== 'committed')
+        continue;
       const other = db.log.indexOf(newer);
       if (other !== -1 && (place === -1 || place > other)) return false;
       const isBehind = isOwn && keyOfEvent(older, world) === keyOfEvent(newer, world);
@@ -49,7 +50,9 @@ function inOrder({ events, seen, db }: State, world: World): boolean {
 /** The handlers that run, of relays that nobody has stopped and whose claims no crash has taken back. */
 function callsOf({ relays }: State): { readonly run: Run; readonly one: InHand }[] {
   return relays.flatMap(({ run }) =>
-    run && !run.isExcused ? run.hand.filter(({ state }) => state === 'running').map((one) => ({ run, one })) : [],
+    run && !run.isExcused
+      ? run.hand.filter(({ state }) => state === 'running').map((one) => ({ run, one }))
+      : [],
   );
 }
 
@@ -111,8 +114,10 @@ export function isAtRest({ db, producers, events, relays, seen }: State, { scope
   if (relays.some(({ phase, isStopped, run }) => phase !== 'idle' || isStopped || run !== null)) return false;
   if (db.log.length < events.filter(({ fate }) => fate === 'committed').length) return false;
   if (!scope.handsOver) return true;
-  if (db.lane.head < db.log.length || db.lane.isLeased || db.exceptions.some(({ isOpen }) => isOpen)) return false;
+  if (db.lane.head < db.log.length || db.lane.isLeased || db.exceptions.some(({ isOpen }) => isOpen))
+    return false;
   return seen.every(
-    ({ hasEnded }, event) => events[event]!.fate !== 'committed' || hasEnded || (scope.joinsLate && event === 0),
+    ({ hasEnded }, event) =>
+      events[event]!.fate !== 'committed' || hasEnded || (scope.joinsLate && event === 0),
   );
 }

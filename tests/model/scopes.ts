@@ -48,80 +48,120 @@ export const SCOPES: readonly Scope[] = [
     relays: 2,
     faults: { 'step back': 1 },
   }),
-  scope('prepared', 'the order alone: two producers, one of which prepares its transaction; a relay, a crash', {
-    ...ORDER_ALONE,
-    faults: { prepare: 1, crash: 1 },
-  }),
-  scope('crash', 'two producers, a relay that hands over, and a crash of the database, with what was flushed or all', {
-    producers: [1, 1],
-    faults: { crash: 1 },
-  }),
+  scope(
+    'prepared',
+    'the order alone: two producers, one of which prepares its transaction; a relay, a crash',
+    {
+      ...ORDER_ALONE,
+      faults: { prepare: 1, crash: 1 },
+    },
+  ),
+  scope(
+    'crash',
+    'two producers, a relay that hands over, and a crash of the database, with what was flushed or all',
+    {
+      producers: [1, 1],
+      faults: { crash: 1 },
+    },
+  ),
   scope('two-relays', 'two producers, and two relays that hand over', { producers: [1, 1], relays: 2 }),
-  scope('leases', 'two deliveries, two relays; handlers fail, one relay is stopped, one is killed, one cut short', {
-    placed: 2,
-    relays: 2,
-    faults: { throw: 2, 'throw for good': 1, kill: 1, stop: 1, cut: 1 },
-  }),
-  scope('answers', 'two deliveries, two relays; a failure, a settlement on the way, a stopped relay, a lost answer', {
-    placed: 2,
-    relays: 2,
-    faults: { throw: 1, lose: 1, stop: 1, long: 1 },
-  }),
-  scope('leases-and-crash', 'two deliveries, two relays, a failure, a stopped relay, and a crash of the database', {
-    placed: 2,
-    relays: 2,
-    faults: { throw: 1, stop: 1, crash: 1 },
-  }),
-  scope('transactions', 'two deliveries to a transactional handler, two relays; failures, lost answers, a stopped relay, a crash', {
-    placed: 2,
-    relays: 2,
-    isTransactional: true,
-    faults: { throw: 1, 'commit lost': 1, lose: 1, stop: 1, crash: 1 },
-  }),
+  scope(
+    'leases',
+    'two deliveries, two relays; handlers fail, one relay is stopped, one is killed, one cut short',
+    {
+      placed: 2,
+      relays: 2,
+      faults: { throw: 2, 'throw for good': 1, kill: 1, stop: 1, cut: 1 },
+    },
+  ),
+  scope(
+    'answers',
+    'two deliveries, two relays; a failure, a settlement on the way, a stopped relay, a lost answer',
+    {
+      placed: 2,
+      relays: 2,
+      faults: { throw: 1, lose: 1, stop: 1, long: 1 },
+    },
+  ),
+  scope(
+    'leases-and-crash',
+    'two deliveries, two relays, a failure, a stopped relay, and a crash of the database',
+    {
+      placed: 2,
+      relays: 2,
+      faults: { throw: 1, stop: 1, crash: 1 },
+    },
+  ),
+  scope(
+    'transactions',
+    'two deliveries to a transactional handler, two relays; failures, lost answers, a stopped relay, a crash',
+    {
+      placed: 2,
+      relays: 2,
+      isTransactional: true,
+      faults: { throw: 1, 'commit lost': 1, lose: 1, stop: 1, crash: 1 },
+    },
+  ),
   scope('keys', 'two deliveries of each of two keys, and a relay, which may be killed; failures', {
     ...KEYED,
     faults: { throw: 2, 'throw for good': 1, kill: 1 },
   }),
-  scope('keys-two-relays', 'two deliveries of each of two keys, claimed two at a time by two relays; failures', {
-    ...KEYED,
-    maxDeliveries: 2,
-    relays: 2,
-    faults: { throw: 1, kill: 1, replay: 1 },
-  }),
-  scope('long', 'three deliveries of two keys, two relays; handlers that run for long, one relay is killed; a replay', {
-    placed: 3,
-    keys: [1, 2, 1],
-    relays: 2,
-    faults: { throw: 1, long: 1, kill: 1, replay: 1 },
-  }),
+  scope(
+    'keys-two-relays',
+    'two deliveries of each of two keys, claimed two at a time by two relays; failures',
+    {
+      ...KEYED,
+      maxDeliveries: 2,
+      relays: 2,
+      faults: { throw: 1, kill: 1, replay: 1 },
+    },
+  ),
+  scope(
+    'long',
+    'three deliveries of two keys, two relays; handlers that run for long, one relay is killed; a replay',
+    {
+      placed: 3,
+      keys: [1, 2, 1],
+      relays: 2,
+      faults: { throw: 1, long: 1, kill: 1, replay: 1 },
+    },
+  ),
   scope('long-and-lost', 'the same, but a turn whose answer is lost', {
     placed: 3,
     keys: [1, 2, 1],
     relays: 2,
     faults: { long: 2, lose: 1 },
   }),
-  scope('operators', 'two deliveries, two relays, failures; operators replay', {
+  scope('operators', 'two deliveries, two relays, failures, one relay is killed; operators replay', {
     placed: 2,
     relays: 2,
-    faults: { throw: 2, replay: 2 },
+    faults: { throw: 2, replay: 2, kill: 1 },
   }),
-  scope('halts', 'two deliveries to a handler whose dead letters halt the lane; operators replay and dismiss', {
-    placed: 2,
-    relays: 2,
-    haltsAtDeadLetter: true,
-    faults: { 'throw for good': 2, replay: 1, kill: 1 },
-  }),
+  scope(
+    'halts',
+    'two deliveries to a handler whose dead letters halt the lane; operators replay and dismiss',
+    {
+      placed: 2,
+      relays: 2,
+      haltsAtDeadLetter: true,
+      faults: { 'throw for good': 2, replay: 1, kill: 1 },
+    },
+  ),
   scope('halted-keys', 'the same with two keys', {
     ...KEYED,
     haltsAtDeadLetter: true,
     faults: { 'throw for good': 1, throw: 1, replay: 1 },
   }),
-  scope('backfill', 'a subscriber that joined after the first of three events; two relays, one of which is killed', {
-    placed: 3,
-    relays: 2,
-    joinsLate: true,
-    faults: { backfill: 1, throw: 1, kill: 1 },
-  }),
+  scope(
+    'backfill',
+    'a subscriber that joined after the first of three events; two relays, one of which is killed',
+    {
+      placed: 3,
+      relays: 2,
+      joinsLate: true,
+      faults: { backfill: 1, throw: 1, kill: 1 },
+    },
+  ),
   scope('backfill-of-keys', 'the same with two keys, and a handler that runs for long', {
     placed: 3,
     keys: [1, 2, 1],

@@ -269,9 +269,7 @@ export function normalise(state: State): void {
 /** @returns null where each has its rank as its name already. */
 function ranksOf(found: readonly number[]): Map<number, number> | null {
   const sorted = [...new Set([0, ...found])].toSorted((one, other) => one - other);
-  return sorted.every((one, rank) => one === rank)
-    ? null
-    : new Map(sorted.map((one, rank) => [one, rank]));
+  return sorted.every((one, rank) => one === rank) ? null : new Map(sorted.map((one, rank) => [one, rank]));
 }
 
 /** All that was read from the clock and counts still, and the clock. */
@@ -279,7 +277,8 @@ export function instantsOf({ now, events, producers, relays }: State): number[] 
   const found = [now];
   for (const { created } of events) found.push(created);
   for (const { began } of producers) found.push(began);
-  for (const { memory, bound, certain, nextBound } of relays) found.push(memory.bound, bound, certain, nextBound);
+  for (const { memory, bound, certain, nextBound } of relays)
+    found.push(memory.bound, bound, certain, nextBound);
   return found;
 }
 

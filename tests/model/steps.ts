@@ -14,7 +14,10 @@ export const STEPS = {
   number: ['relay', "takes the topic's placing lock, and reads the last number of a marker"],
   clock: ['relay', 'reads the clock: L'],
   try: ['relay', "tries the topic's lock: does anybody hold it?"],
-  holders: ['relay', "reads when those began who hold the topic's lock: no later is certain than the first of them"],
+  holders: [
+    'relay',
+    "reads when those began who hold the topic's lock: no later is certain than the first of them",
+  ],
   late: ['relay', 'looks for markers with later numbers: no later is certain than the first of them'],
   picks: ['relay', 'takes the markers that no other has'],
   place: ['relay', 'gives places to what was recorded before that'],
@@ -58,15 +61,48 @@ const names = (...all: StepName[]): ReadonlySet<StepName> => new Set(all);
 
 /** Steps that may come or not. All others happen sooner or later. */
 export const FAULTS = names(
-  ...(['rollback', 'prepare', 'throw', 'throw for good', 'commit lost', 'commit fails', 'cut', 'kill'] as const),
-  ...(['look partially', 'answer lost', 'turn fails', 'stop', 'step back', 'crash', 'crash and lose'] as const),
+  ...([
+    'rollback',
+    'prepare',
+    'throw',
+    'throw for good',
+    'commit lost',
+    'commit fails',
+    'cut',
+    'kill',
+  ] as const),
+  ...([
+    'look partially',
+    'answer lost',
+    'turn fails',
+    'stop',
+    'step back',
+    'crash',
+    'crash and lose',
+  ] as const),
   ...(['replay', 'open backfill'] as const),
 );
 
 export const OF_PLACING = names('number', 'clock', 'try', 'holders', 'late', 'picks', 'place');
 
-export const OF_HANDLERS = names('hand', 'ok', 'throw', 'throw for good', 'commit lost', 'commit fails', 'cut');
+export const OF_HANDLERS = names(
+  'hand',
+  'ok',
+  'throw',
+  'throw for good',
+  'commit lost',
+  'commit fails',
+  'cut',
+);
 
 export const OF_TURNS = names(
-  ...(['look', 'look at all', 'look partially', 'finish', 'answer lost', 'turn fails', 'release lost'] as const),
+  ...([
+    'look',
+    'look at all',
+    'look partially',
+    'finish',
+    'answer lost',
+    'turn fails',
+    'release lost',
+  ] as const),
 );

@@ -141,7 +141,11 @@ export function noteFailure(relay: Relay): void {
 /** Releases the lane of a claim whose answer was lost: `postbud_release_lost_1`. */
 function releaseLost({ db }: State, relay: Relay): void {
   const { lane, exceptions } = db;
-  if (lane.token === relay.lost && lane.isLeased && !exceptions.some(({ isOpen, isHeld }) => isOpen && isHeld))
+  if (
+    lane.token === relay.lost &&
+    lane.isLeased &&
+    !exceptions.some(({ isOpen, isHeld }) => isOpen && isHeld)
+  )
     letGo(db, lane.carefulTo);
   relay.lost = 0;
 }

@@ -31,8 +31,6 @@ export interface Scope {
 export interface World {
   readonly scope: Scope;
   readonly mistake: MistakeName | null;
-  /** Whether what is one call of the database is one step, as it is where schedules are played on Postgres. */
-  readonly isCoarse?: boolean;
 }
 
 export function initialState({ scope }: World): State {
@@ -50,7 +48,16 @@ export function initialState({ scope }: World): State {
       lastNumber: 0,
       markers: [],
       log: list(placed, (event) => event),
-      lane: { head, number: 0, token: 0, isLeased: false, isOver: false, first: 0, claimedTo: 0, carefulTo: 0 },
+      lane: {
+        head,
+        number: 0,
+        token: 0,
+        isLeased: false,
+        isOver: false,
+        first: 0,
+        claimedTo: 0,
+        carefulTo: 0,
+      },
       journal: [],
       exceptions: [],
       backfill: 'none',
