@@ -106,7 +106,7 @@ export const MISTAKES = [
   {
     name: 'held-left-by-the-dead',
     says: 'what a dead relay had in hand stays so',
-    scope: 'long',
+    scope: 'backfill-of-keys',
     breaks: ['outcome'],
   },
   {
