@@ -4,7 +4,7 @@ import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { operatorNameSql } from '../kit/operator-names.ts';
 import type { State } from '../kit/shapes.ts';
-import { ENDPOINT } from '../webhooks/fields.ts';
+import { endpointOf } from '../webhooks/fields.ts';
 
 /** The statement's result. Times are epoch milliseconds. */
 export interface Found {
@@ -139,6 +139,6 @@ const RECEIPTS = `
     where id > (lpad(to_hex((receipt.ms - 10000)::bigint), 12, '0') || repeat('0', 20))::uuid
       and id < (lpad(to_hex((receipt.ms + 5000)::bigint), 12, '0') || repeat('0', 20))::uuid
       and topic = 'webhook.' || regexp_replace(receipt.provider, '_\\d+$', '') || '.received'
-      and payload ->> 'eventId' = receipt.event_id and ${ENDPOINT} = receipt.provider
+      and events.payload ->> 'eventId' = receipt.event_id and ${endpointOf('events')} = receipt.provider
     limit 1
   ) as event on true`;
