@@ -569,6 +569,7 @@ describe('a delivery that another release is needed for', () => {
 
   test('waits for a release that has its topic: not_in_catalog', async ({ bus }) => {
     const eventId = await next.emit('payment.settled', 1);
+    await next.drain({});
     await drain(bus.db, [ledger()]);
     const view = await read(bus, eventId);
     expect(to(view).why).toMatchObject({ code: 'not_in_catalog' });

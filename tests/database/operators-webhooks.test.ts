@@ -107,7 +107,7 @@ describe('the receipts of webhooks', () => {
     expect(new Date(providers[0]!.lastReceivedAt!)).toEqual(event!.at);
   });
 
-  test('that wait for fan-out are listed first, and no page misses or repeats one when they are fanned out meanwhile', async ({
+  test('that await their places are listed first, and no page misses or repeats one when they are placed meanwhile', async ({
     bus,
   }) => {
     const ids = numbers(1, 12).map((number) => `evt_${number}`);
