@@ -37,7 +37,7 @@ export async function benchLimits({ quick }: BusOptions): Promise<Section> {
     };
     const ledger = () => subscriber('ledger', { 'payment.captured': handler }, { rate: `${RATE}/m` });
     // The fan-out of the backlog is not part of it.
-    for (;;) if ((await relay({ db, subscribers: [], until: Date.now() + MINUTE })).fannedOut === 0) break;
+    for (;;) if ((await relay({ db, subscribers: [], until: Date.now() + MINUTE })).placed === 0) break;
     const until = Date.now() + duringMs;
     const relaying = relays.map((one) =>
       keepRelaying({ db: one.db, subscribers: [ledger()], until, glanceEveryMs: 35 }),

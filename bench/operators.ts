@@ -138,8 +138,8 @@ async function emitOneOfEach(db: Database): Promise<void> {
   await db.transaction(async (tx) => {
     for (const [topic, { example }] of topics()) await emit(tx, topic, example as never);
   });
-  const { fannedOut } = await relay({ db, subscribers, until: Date.now() + 30 * SECOND });
-  if (fannedOut < topics().length) throw new Error(`a relay fanned out ${fannedOut} only`);
+  const { placed } = await relay({ db, subscribers, until: Date.now() + 30 * SECOND });
+  if (placed < topics().length) throw new Error(`a relay placed ${placed} only`);
 }
 
 async function tick(db: Database): Promise<void> {

@@ -50,7 +50,7 @@ test.for([
     });
     const report = await relay({ db, subscribers: [invoicing], until: Date.now() + 80 * SECOND });
     expect(report).toMatchObject({
-      fannedOut: count,
+      placed: count,
       delivered: count - count / 400,
       deadLettered: count / 400,
       leasesLost: 0,

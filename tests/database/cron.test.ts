@@ -32,7 +32,7 @@ const AMPLE = 2.9 * SECOND;
 
 const answer = z.object({
   delivered: z.int(),
-  fannedOut: z.int(),
+  placed: z.int(),
   struck: z.array(z.string()),
   undone: z.array(z.string()),
 });

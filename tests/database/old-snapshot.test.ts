@@ -195,14 +195,14 @@ function turnsOf(bus: Bus, client: pg.Client, subscription = '') {
   let memory: object | null = null;
   return async () => {
     await storeBacklog(bus.db, ONE_SUBSCRIBER, 1);
-    const { rows: found } = await client.query<{ answer: { memory: object | null; fannedOut: number } }>(
+    const { rows: found } = await client.query<{ answer: { memory: object | null; placed: number } }>(
       `select postbud_turn_4(null, null, null, null, null, null, null, null, $1, gen_random_uuid(), $2::text,
          case $2 when '' then '{}' else '{1}' end, case $2 when '' then '{}' else '{30000}' end,
          case $2 when '' then '{}' else '{f}' end, 1, 1, true, 10, false, null, null) as answer`,
       [memory, subscription],
     );
     memory = found[0]!.answer.memory ?? memory;
-    return found[0]!.answer.fannedOut;
+    return found[0]!.answer.placed;
   };
 }
 

@@ -42,12 +42,12 @@ describe('the relay, when transactions overlap and commit out of order (rule 3),
       await emit(tx, 'payment.failed', payloadOf('payment.failed', { reason: 'a' }));
     });
 
-    expect(await drain(bus.db, attached)).toMatchObject({ fannedOut: 1, delivered: 1 });
+    expect(await drain(bus.db, attached)).toMatchObject({ placed: 1, delivered: 1 });
     expect(handed).toEqual([]);
     expect(failures).toEqual(['a']);
 
     await second.commit();
-    expect(await drain(bus.db, attached)).toMatchObject({ fannedOut: 2, delivered: 2 });
+    expect(await drain(bus.db, attached)).toMatchObject({ placed: 2, delivered: 2 });
     expect(handed).toEqual([1, 2]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
@@ -174,7 +174,7 @@ describe('the relay, when transactions overlap and commit out of order (rule 3),
     expect(handed[0]).toBe(1);
   });
 
-  test('keeps creation order beyond the limit of one fan-out', async ({ bus, handed, ledger }) => {
+  test('keeps creation order beyond the limit of one turn', async ({ bus, handed, ledger }) => {
     await storeBacklog(bus.db, 'payment.captured', 7000);
     await drain(bus.db, [ledger()]);
     expect(handed).toEqual(Array.from({ length: 7000 }, (_, index) => index + 1));
@@ -185,7 +185,7 @@ describe('the relay, when transactions overlap and commit out of order (rule 3),
     const others = await Promise.all([1, 2, 3].map(() => connect(bus.url)));
     const reports = await Promise.all([bus, ...others].map(({ db }) => drain(db, [ledger()])));
     await Promise.all(others.map(({ close }) => close()));
-    expect(reports.reduce((sum, { fannedOut }) => sum + fannedOut, 0)).toBe(2000);
+    expect(reports.reduce((sum, { placed }) => sum + placed, 0)).toBe(2000);
     await drain(bus.db, [ledger()]);
     expect(handed).toEqual(Array.from({ length: 2000 }, (_, index) => index + 1));
     expect(await contradictions(bus.db)).toEqual([]);
@@ -210,7 +210,7 @@ describe('a producer’s transaction that is prepared and left', () => {
     await open.client.end();
     await bus.db.transaction((tx) => emit(tx, 'payment.failed', payloadOf('payment.failed')));
 
-    expect(await drain(bus.db, [ledger()])).toMatchObject({ fannedOut: 1 });
+    expect(await drain(bus.db, [ledger()])).toMatchObject({ placed: 1 });
     expect(handed).toEqual([]);
     await rows(bus.db, end('commit', name));
     await drain(bus.db, [ledger()]);

@@ -16,7 +16,7 @@ const absent = () => {
 };
 
 const outages = (db: Database) =>
-  rows<{ subscriber: string }>(db, 'select subscriber from outages where recovered_at is null');
+  rows<{ subscriber: string }>(db, 'select subscriber from outages');
 
 /** The two parts of payments: one elsewhere, which does not answer, and one in this process. */
 function partsOf(handed: string[], outage: 'wait' | 'off' = 'wait') {

@@ -259,8 +259,8 @@ describe('a relay whose host lives so long', () => {
   it('leaves a lane whose handler does not fit alone, without an attempt, a lease or another look', async () => {
     await time.through(emitPayments(time.db, 1, 2));
     const report = await drain([slow(0, { timeoutMs: 10 * SECOND })], 10 * SECOND - 1);
-    expect(report).toMatchObject({ fannedOut: 2, delivered: 0, failed: 0, waited: 0 });
-    // The first look is in the instant of the commit, the second fans out and finds nothing that it may begin.
+    expect(report).toMatchObject({ placed: 2, delivered: 0, failed: 0, waited: 0 });
+    // The first look is in the instant of the commit, the second places them and finds nothing that it may begin.
     expect(report.ticks).toBe(2);
     expect(await attemptsOf('ledger')).toEqual(['pending 0', 'pending 0']);
     expect(await leased()).toEqual([]);

@@ -46,8 +46,8 @@ function handlersOf(release: RunningRelease, ...names: readonly string[]) {
 const drain = (release: RunningRelease, ...names: readonly string[]) =>
   release.drain(handlersOf(release, ...names));
 
-describe('an event goes to the subscribers that it was emitted for, whichever release fans it out, and', () => {
-  test('reaches a subscriber that only the newer release lists after an older relay has fanned it out', async ({
+describe('an event goes to the subscribers that it was emitted for, whichever release places it, and', () => {
+  test('reaches a subscriber that only the newer release lists after an older relay has placed it', async ({
     bus,
   }) => {
     const id = await next.emit('payment.failed', 1);
@@ -63,7 +63,7 @@ describe('an event goes to the subscribers that it was emitted for, whichever re
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('reaches no further subscriber when the newer release fans out an event of the older one', async ({
+  test('reaches no further subscriber when the newer release places an event of the older one', async ({
     bus,
   }) => {
     const id = await present.emit('payment.failed', 1);
@@ -76,10 +76,10 @@ describe('an event goes to the subscribers that it was emitted for, whichever re
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('is fanned out by a relay whose catalog lacks its topic, and delivered by a relay whose catalog has it', async () => {
+  test('is placed by a relay whose catalog lacks its topic, and delivered by a relay whose catalog has it', async () => {
     const ids = [await next.emit('payment.settled', 1), await next.emit('payment.settled', 2)];
-    expect(await drain(present, 'bookings', 'ledger')).toMatchObject({ fannedOut: 2, delivered: 0 });
-    expect(await drain(next, 'ledger')).toMatchObject({ fannedOut: 0, delivered: 2 });
+    expect(await drain(present, 'bookings', 'ledger')).toMatchObject({ placed: 2, delivered: 0 });
+    expect(await drain(next, 'ledger')).toMatchObject({ placed: 0, delivered: 2 });
     expect(handed).toEqual(ids.map((id) => `next ledger ${id}`));
   });
 
@@ -299,7 +299,7 @@ describe("a topic or subscriber that is missing from a release's catalog", () =>
     });
   });
 
-  test('is counted even before fan-out', async () => {
+  test('is counted even before it has its place', async () => {
     await next.emit('payment.failed', 1);
     await next.emit('payment.settled', 2);
     expect(await topicIn(present, 'payment.settled')).toMatchObject({

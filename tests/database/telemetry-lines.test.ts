@@ -138,7 +138,7 @@ describe('a relay', () => {
         level: 'info',
         at: expect.any(String),
         message: 'relay',
-        fannedOut: 2,
+        placed: 2,
         delivered: 2,
         failed: 0,
         waited: 0,

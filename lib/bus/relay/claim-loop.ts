@@ -144,7 +144,7 @@ export class ClaimLoop {
     const isMet = turn.isMet && (turn.placed > 0 || !turn.isAwaited);
     for (const look of early) look.end(isMet);
     this.#portion.grow();
-    report.fannedOut += turn.placed;
+    report.placed += turn.placed;
     onTurn?.(report);
     // The database read its clock between the two, which are far apart if the turn had to wait for a connection.
     const clock = time.clockFrom(turn.clockMs, receivedAt);

@@ -11,8 +11,8 @@ import type { HandlersTransaction } from './transaction.ts';
 const COMMIT_DELIVERIES = 32;
 
 /**
- * After this long no further delivery joins a commit. Until the commit, rows stay locked, and fan-out of the topics that
- * its handlers emit to has to wait.
+ * After this long no further delivery joins a commit. Until the commit, rows stay locked, and the events of the topics that
+ * its handlers emit to wait for their places.
  */
 const COMMIT_MS = 50;
 

@@ -175,7 +175,7 @@ export const problemCodes = {
   not_broken: {
     status: 409,
     detail:
-      'There is nothing to repair: the event waits for fan-out or has its deliveries, or somebody has repaired it already.',
+      'There is nothing to repair: the event awaits its place or has its deliveries, or somebody has repaired it already.',
   },
   incident_closed: {
     status: 409,
