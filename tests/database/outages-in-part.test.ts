@@ -15,8 +15,7 @@ const absent = () => {
   throw Object.assign(new Error('nobody is there'), { code: 'unreachable' });
 };
 
-const outages = (db: Database) =>
-  rows<{ subscriber: string }>(db, 'select subscriber from outages');
+const outages = (db: Database) => rows<{ subscriber: string }>(db, 'select subscriber from outages');
 
 /** The two parts of payments: one elsewhere, which does not answer, and one in this process. */
 function partsOf(handed: string[], outage: 'wait' | 'off' = 'wait') {

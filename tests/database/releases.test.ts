@@ -363,7 +363,7 @@ describe("a topic or subscriber that is missing from a release's catalog", () =>
     expect(await rows(bus.db, 'select from events')).toEqual([]);
   });
 
-  test('does not hide due deliveries behind many that wait for a newer release', async ({ bus }) => {
+  test('does not hide due deliveries behind many that wait for a newer release', async () => {
     const emitFor = async ({ db, bus: release }: RunningRelease, keys: readonly string[]) =>
       await db.transaction(async (tx) => {
         for (const orderingKey of keys)

@@ -160,7 +160,8 @@ export const problemCodes = {
   },
   halted: {
     status: 409,
-    example: 'Dead letter 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting halts this lane. Replay or dismiss that one.',
+    example:
+      'Dead letter 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting halts this lane. Replay or dismiss that one.',
   },
   not_silent: {
     status: 409,
