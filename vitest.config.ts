@@ -28,7 +28,7 @@ const LONG = [
   'tests/database/{identifiers,isolation}.test.ts',
   'tests/database/{lost-answers,next-release,no-answer,operator-races,plans,receive-crash}.test.ts',
   'tests/database/{receive-document,reconciliation,refused-surroundings,relay-process,relay-time,rename}.test.ts',
-  'tests/database/{restart,role-rights,surroundings,timer-search,timers,trouble}.test.ts',
+  'tests/database/{restart,role-rights,surroundings,timer-search,timers}.test.ts',
   'tests/http/{cli-database,cli-process,cron,fuzz,fuzz-operators,local-server,misconfigured}.test.ts',
   'tests/http/{operators-personal,posted-at-once,visitor-limits}.test.ts',
   'tests/package/{outbox,outside,receivers}.test.ts',
