@@ -56,7 +56,7 @@ function deliveryPhrase({ delivery }: EventItem): Phrase {
   if (delivery === null) return inConsole(html`<span class="muted">awaits its place</span>`);
   const { deliveryId, state } = delivery;
   return {
-    html: html`<a class="mono nowrap" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>
+    html: html`<a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>
       <span class="s">${stateLabel(state)}</span>`,
     text: `${deliveryId} ${state}`,
   };
