@@ -100,6 +100,10 @@ const CLOCK = [
         + case when callers like '%function postbud_place%' then interval '1 millisecond' else interval '0' end;
     end
   $$`,
+  // Where the clock stands, events are emitted at the time up to which others have their places, so a process must not remember
+  // that time: it does as long as the server is the same.
+  `create function postbud_testing.pg_postmaster_start_time() returns uuid language sql volatile as
+    $$ select gen_random_uuid() $$`,
   SEARCH_PATH,
   `select set_config('postbud.clock', '1970-01-01T00:00:00Z', false)`,
 ];
