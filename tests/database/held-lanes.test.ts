@@ -7,7 +7,6 @@ import { sampleBacklog } from '../../lib/components/subscriber-health/sample-bac
 import { examine } from '../../lib/console/doctor/read.ts';
 import { readEvent } from '../../lib/console/event/read.ts';
 import { readIncident } from '../../lib/console/incidents/detail.ts';
-import { IS_PROBING } from '../../lib/console/incidents/outage.ts';
 import { followPause } from '../../lib/console/lanes/follow-pause.ts';
 import { readOverview } from '../../lib/console/overview/read.ts';
 import { findSmokeTest } from '../../lib/console/smoke/found.ts';
@@ -88,7 +87,7 @@ describe('a lane that a relay holds', () => {
     expect(lanes[0]!.nextAttemptAt <= generatedAt).toBe(true);
   });
 
-  test('counts among the lanes that an outage holds, and probes while the lease lasts', async ({ bus }) => {
+  test('counts among the lanes that an outage holds', async ({ bus }) => {
     await emitBoth(bus);
     await drainLive(bus.db, []);
     await rows(
@@ -96,16 +95,10 @@ describe('a lane that a relay holds', () => {
       `insert into outages (subscriber, kind, message, opened_at, next_probe_at)
        values ('ledger', 'unreachable', '', now(), now())`,
     );
-    const isProbing = async () =>
-      (await rows<{ is: boolean }>(bus.db, `select ${IS_PROBING} as is from outages`))[0]!.is;
-    expect(await isProbing()).toBe(false);
     await hold(bus);
-    expect(await isProbing()).toBe(true);
     expect(await bus.db.transaction((tx) => findFailures(tx))).toMatchObject([
       { kind: 'unreachable', lanes: 2, waiting: 2 },
     ]);
-    await hold(bus, A_MINUTE_AGO);
-    expect(await isProbing()).toBe(false);
   });
 
   test('keeps the incident of a component that cannot read its next event', async ({ bus }) => {

@@ -142,7 +142,7 @@ describe('a lane that a dead letter halts', () => {
       ],
     });
     const page = await shown(operators, TOPIC);
-    expect(page).toMatch(/Halted lanes .* dead letter \d+-\d+ .* Replay… .* Dismiss…/);
+    expect(page).toMatch(/Halted lanes .* dead letter [-0-9a-f]{36}\.ledger .* Replay… .* Dismiss…/);
     expect(page).toContain('1 lane halted');
     const reading = await operators.ask(TOPIC, { scope: 'event-bus:read', accept: BROWSER });
     expect(reading.text).not.toContain('/dismiss"');
