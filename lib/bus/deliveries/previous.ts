@@ -36,7 +36,9 @@ const statement = (previous: string) => `
     ) as "isDead"
   from json_to_recordset($2::text::json) as asked(position bigint, key text) join lanes on lanes.id = $1::int, lateral (
     ${previous}
-  ) as previous`;
+  ) as previous
+  -- The newest place of a stream stays when its event is pruned.
+  where event_id is not null`;
 
 // The newest before it that was for the subscriber: in the last range of places which were, or one that has a row.
 const OF_LANE = statement(`
