@@ -135,7 +135,7 @@ function deliveryTable(deliveries: readonly EventDelivery[], now: string, pane: 
   const columns = [
     { title: 'subscriber' },
     { title: 'state' },
-    { title: 'delivery' },
+    { title: 'delivery', isBelow: true },
     { title: '', isFlexible: true },
   ] as const;
   return table(

@@ -213,6 +213,24 @@ describe('a table', () => {
     ]);
   });
 
+  test('an id that a table has no room for stands below its row, whole', () => {
+    const long = [
+      { title: 'delivery', isBelow: true },
+      { title: 'topic' },
+      { title: 'error', isFlexible: true },
+    ];
+    const id = '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.ledger';
+    const letters = [[id, 'payment.captured', 'the subscriber answered 500']];
+    expect(table(pane(52), long, letters).split('\n')).toEqual([
+      'topic             error',
+      'payment.captured  the subscriber answered 500',
+      `  ${id}`,
+    ]);
+    expect(table(pane(null), long, letters).split('\n')[1]).toBe(
+      `${id}  payment.captured  the subscriber answered 500`,
+    );
+  });
+
   test('a table with wide characters fits the terminal', () => {
     const cells = [
       ['通知.設定.更新.設定.更新.設定', '7', '👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧 asked why 漢字漢字漢字漢字漢字漢字漢字', ''],
