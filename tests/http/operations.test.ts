@@ -38,18 +38,23 @@ describe('smoke tests', () => {
              '${JSON.stringify([sent, failed])}', now()),
            ('${ID.replace(/1$/, '2')}', now(), 'kari', null, '{audit}', '[]', null)
        ), event as (
-         insert into events (id, topic, payload, version, created_at, producer, subscribers, open)
-         values ('${ID}', '${SMOKE_TEST.topic}', '{}', 1, now(), 'system', '{audit,ledger}', 0)
+         insert into events (id, topic, payload, version, created_at, producer, subscribers, ordering_key, correlation_id)
+         values ('${ID}', '${SMOKE_TEST.topic}', '{}', 1, now(), 'system', '{audit,ledger}', '', '')
+       ), stream as (
+         insert into streams (topic, slot) values ('${SMOKE_TEST.topic}', 0) returning id
+       ), audience as (
+         insert into audiences select id, 1, '{audit,ledger}' from stream
+       ), place as (
+         insert into log (stream, position, event_id, bytes, version, ordering_key)
+         select id, 1, '${ID}', 2, 1, '' from stream
        ), lane as (
-         insert into lanes (topic, subscriber, slot, head, tail)
-         values ('${SMOKE_TEST.topic}', 'audit', 0, 1, 1), ('${SMOKE_TEST.topic}', 'ledger', 0, 1, 1)
-         returning id, subscriber
+         insert into lanes (stream, topic, slot, subscriber)
+         select id, '${SMOKE_TEST.topic}', 0, unnest('{audit,ledger}'::text[]) from stream returning id, subscriber
+       ), passed as (
+         insert into journal (lane, number, head, at) select id, 0, 1, now() from lane
        )
-       insert into deliveries (lane_id, position, event_id, payload_bytes, state, delivered_at, dismissed_at)
-       select id, 1, '${ID}', 2,
-         (case subscriber when 'audit' then 'delivered' else 'dead_lettered' end)::delivery_state,
-         case subscriber when 'audit' then now() end, case subscriber when 'ledger' then now() end
-       from lane`,
+       insert into exceptions (lane, position, event_id, ordering_key, state, is_open, dismissed_at)
+       select id, 1, '${ID}', '', 'dead_lettered', false, now() from lane where subscriber = 'ledger'`,
     );
     expect((await operators.ask('/smoke-tests')).json['items']).toMatchObject([
       { origin: null, subscribers: 1, arrived: 0, webhooks: 0, accepted: 0, endedAt: null },
