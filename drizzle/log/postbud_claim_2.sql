@@ -55,11 +55,12 @@ begin
     from free cross join lateral (
         select behind.* from (
           select ordering_key from exceptions as looked_for, lateral (
-              select first.next_attempt_at, first.is_held, first.state from exceptions as first
+              select first.position, first.next_attempt_at, first.is_held, first.state from exceptions as first
               where first.lane = free.id and first.ordering_key = looked_for.ordering_key and first.is_open
               order by first.lane, first.ordering_key, first.position limit 1
             ) as first
-          where not free.is_lapsed and looked_for.lane = free.id and looked_for.due_at <= now_at
+          -- Each key once: what was the first before a replay put an earlier one back still says when it is due.
+          where not free.is_lapsed and looked_for.lane = free.id and looked_for.due_at <= now_at and looked_for.position = first.position
             and coalesce(first.next_attempt_at <= now_at, true) and not first.is_held and first.state in ('pending', 'failing')
           order by looked_for.due_at limit max_keys
         ) as key, lateral (

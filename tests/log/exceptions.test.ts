@@ -203,6 +203,27 @@ describe('a replay', () => {
     expect(log).toEqual({ outcomes: ['delivered', 'replayed'] });
     expect(await contradictions(db)).toEqual([]);
   });
+
+  test('of what stands before a failing one of its key hands over each of them once', async ({
+    bus: { db },
+    handed,
+    ledger,
+  }) => {
+    let isDown = true;
+    const once = ledger((number) => {
+      if (number === 2 && isDown) throw new Error('not yet');
+    });
+    await emitPayments(db, 1, 3);
+    await drain(db, [once]);
+    isDown = false;
+    expect(await replay(db)).toBe(1);
+    handed.length = 0;
+    // Both are due.
+    expect(await drain(db, [once], { now: START + MINUTE })).toMatchObject({ delivered: 3 });
+    expect(handed).toEqual([1, 2, 3]);
+    expect(await statesOf(db)).toEqual(Array(3).fill('delivered'));
+    expect(await contradictions(db)).toEqual([]);
+  });
 });
 
 describe('a relay that died', () => {

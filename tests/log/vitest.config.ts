@@ -4,7 +4,7 @@ import { newCore } from './new-core.ts';
 
 /**
  * The tests of the core of release 2.0, and those of today's promises that it keeps already. Not a part of `npm test`: nothing
- * calls this core yet, and its play has found an inversion (lib/bus/log/README.md).
+ * calls this core yet.
  */
 export default defineConfig({
   plugins: [newCore()],
