@@ -25,6 +25,7 @@ declare
   number_now bigint;
   certain_until timestamptz;
   began timestamptz;
+  late timestamptz;
   is_quiet boolean;
   placed record;
 begin
@@ -48,6 +49,14 @@ begin
         and database = (select oid from pg_database where datname = current_database())
     ) as holder;
     certain_until := least(certain_until, began);
+  end if;
+  if pg_sequence_last_value('awaiting_number_seq') > number_now then
+    -- An emitter may have read the clock before another and drawn its number after it: where that look fell between the two, what
+    -- comes behind the later number waits with it.
+    select min(created_at) into late from awaiting
+    where topic = of_topic and created_at >= bound and created_at < certain_until and number > number_now;
+    certain_until := least(certain_until, late);
+    is_quiet := is_quiet and late is null;
   end if;
   if is_careful then
     events := 0;
