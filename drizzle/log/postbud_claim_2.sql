@@ -42,11 +42,10 @@ begin
       ))
   ),
   rescued as (
-    -- What a dead relay had in hand may go on, but for the first, which is charged.
+    -- What a dead relay had in hand may go on. The first is charged, unless this relay does not come to it.
     update exceptions set is_held = false, due_at = coalesce(exceptions.next_attempt_at, now_at)
     from free
     where free.is_lapsed and exceptions.lane = free.id and exceptions.is_open and exceptions.is_held
-      and exceptions.position <> free.first_claimed
   ),
   due as materialized (
     select free.id, next.position, next.event_id, next.attempts, next.replays, next.next_attempt_at, next.backfilled,

@@ -20,7 +20,9 @@ begin
   from lanes, lateral (
     select number, head, token, leased_until, careful_to from journal where lane = lanes.id order by head desc, number desc limit 1
   ) as newest
-  where lanes.id = any (lost) and newest.token = any (tokens) and leased_until is not null;
+  where lanes.id = any (lost) and newest.token = any (tokens) and leased_until is not null
+    -- A relay that was to go on with it still has something in hand: its lease says for how long.
+    and not exists (select from exceptions where exceptions.lane = lanes.id and is_open and is_held);
   get diagnostics released = row_count;
   return released;
 end

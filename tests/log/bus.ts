@@ -52,7 +52,7 @@ export async function fanOut(db: Database): Promise<void> {
   await takeTurn(db, { ...IDLE, isLooking: true, topics: [], maxEvents: 1000 });
 }
 
-const IDLE = {
+export const IDLE = {
   outcomes: [],
   continued: [],
   topics: null,

@@ -1,10 +1,22 @@
 import { describe, expect } from 'vitest';
 
+import { subscriptionsOf } from '../../lib/bus/deliveries/subscription.ts';
+import { takeTurn } from '../../lib/bus/log/turn.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { DAY, HOUR, MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { START, contradictions, drain, emitAlone, emitPayments, payment, rows, storeBacklog } from './bus.ts';
+import {
+  IDLE,
+  START,
+  contradictions,
+  drain,
+  emitAlone,
+  emitPayments,
+  payment,
+  rows,
+  storeBacklog,
+} from './bus.ts';
 import { deliveriesOf, statesOf } from './records.ts';
 
 /** Two keys of one stream. */
@@ -14,6 +26,8 @@ const statesOfKey = async (db: Database, key: string) =>
   (await deliveriesOf(db, 'ledger'))
     .filter(({ orderingKey }) => orderingKey === key)
     .map(({ state }) => state);
+
+const TOKEN = '00000000-0000-4000-8000-000000000000';
 
 /** Puts a subscriber's deliveries back that have ended. */
 async function replay(db: Database, subscriber = 'ledger'): Promise<number> {
@@ -284,6 +298,64 @@ describe('a relay that died', () => {
     expect(handed).toEqual([2]);
     await drain(db, [ledger()], { now: START + HOUR });
     expect(handed).toEqual([2, 1]);
+    expect(await contradictions(db)).toEqual([]);
+  });
+});
+
+describe('a claim whose answer was lost', () => {
+  /** Has a relay hold a lane until then, with one of two keys in hand. */
+  async function hold(db: Database, untilMs: number): Promise<void> {
+    const [slow, quick] = SAME_STREAM;
+    await emitPayments(db, 1, 1, { orderingKey: slow });
+    await emitPayments(db, 2, 2, { orderingKey: quick });
+    await drain(db, []);
+    await rows(
+      db,
+      `with lane as (select id from lanes where subscriber = 'ledger'),
+       held as (
+         insert into exceptions (lane, position, event_id, ordering_key, state, is_open, is_held)
+         select lane.id, position, event_id, ordering_key, 'pending', true, true
+         from lane, log join streams on streams.id = stream where position = 1
+       )
+       insert into journal (lane, number, head, at, token, leased_until, first_claimed, claimed_to)
+       select id, 1, 1, to_timestamp($1::float8 / 1000), $2::uuid, to_timestamp($1::float8 / 1000), 1, 2 from lane`,
+      [untilMs, TOKEN],
+    );
+  }
+
+  const release = async (db: Database) =>
+    await rows(
+      db,
+      `select postbud_release_lost_1(array(select distinct token from journal where token is not null), to_timestamp($1::float8 / 1000)) as lanes`,
+      [START],
+    );
+
+  test('leaves nothing waiting that a dead relay had in hand', async ({ bus: { db }, handed, ledger }) => {
+    await hold(db, START - MINUTE);
+    await takeTurn(db, {
+      ...IDLE,
+      topics: [],
+      subscriptions: subscriptionsOf([ledger()]),
+      maxLanes: 10,
+      maxDeliveries: 10,
+      isLooking: true,
+      now: new Date(START).toISOString(),
+    });
+    expect(await release(db)).toEqual([{ lanes: 1 }]);
+    await drain(db, [ledger()]);
+    expect(handed.toSorted((one, other) => one - other)).toEqual([1, 2]);
+    expect(await contradictions(db)).toEqual([]);
+  });
+
+  test('leaves a lane to its lease in which a handler runs', async ({ bus: { db }, handed, ledger }) => {
+    await hold(db, START + MINUTE);
+    expect(await release(db)).toEqual([{ lanes: 0 }]);
+    await drain(db, [ledger()]);
+    expect(handed).toEqual([]);
+    await endLeases(db);
+    await drain(db, [ledger()]);
+    await drain(db, [ledger()], { now: START + HOUR });
+    expect(handed.toSorted((one, other) => one - other)).toEqual([1, 2]);
     expect(await contradictions(db)).toEqual([]);
   });
 });
