@@ -49,12 +49,12 @@ export const INSTRUMENTS = `
     for each row execute function chaos.pause_at_row();
 
   create table chaos.versions (
-    id bigserial primary key, at timestamptz not null, by text not null, what text not null, version jsonb not null
+    id bigserial primary key, at timestamptz not null, by text not null, what text not null, stored jsonb not null
   );
 
   create function chaos.keep_version() returns trigger language plpgsql as $$
   begin
-    insert into chaos.versions (at, by, what, version)
+    insert into chaos.versions (at, by, what, stored)
     values (chaos.now(), current_setting('application_name'), tg_table_name,
       case when tg_op = 'DELETE' then to_jsonb(old) || '{"is_gone": true}' else to_jsonb(new) end);
     return null;

@@ -485,5 +485,5 @@ const REST = `
       from exceptions join lanes on lanes.id = lane where is_open and state = 'dead_lettered'
     ) as halts,
     (select coalesce(json_agg(distinct versions.by), '[]') from lane_heads join chaos.versions
-      on what = 'journal' and version ->> 'token' = token::text where leased_until is not null) as holders,
+      on what = 'journal' and stored ->> 'token' = token::text where leased_until is not null) as holders,
     (select count(*) from chaos.versions)::text as changes`;

@@ -60,7 +60,7 @@ export async function readHistory(
 }
 
 const ms = (instant: string) => `(extract(epoch from ${instant}) * 1000)::float8`;
-const text = (column: string) => `version ->> '${column}'`;
+const text = (column: string) => `stored ->> '${column}'`;
 const number = (column: string) => `(${text(column)})::float8`;
 const instant = (column: string) => ms(`(${text(column)})::timestamptz`);
 
@@ -75,12 +75,12 @@ const EVENTS = `
 
 const TIMERS = `
   select ${ms('at')} as at, by, ${text('id')} as id, ${text('topic')} as topic, ${text('timer_key')} as "timerKey",
-    ${instant('due_at')} as "dueAt", version ? 'is_gone' as "isGone"
+    ${instant('due_at')} as "dueAt", stored ? 'is_gone' as "isGone"
   from chaos.versions where what = 'timers' order by versions.id`;
 
 const OUTAGES = `
   select ${ms('at')} as at, by, ${text('subscriber')} as subscriber, ${instant('opened_at')} as "openedAt",
-    ${instant('probed_at')} as "probedAt", version ? 'is_gone' as "isGone"
+    ${instant('probed_at')} as "probedAt", stored ? 'is_gone' as "isGone"
   from chaos.versions where what = 'outages' order by versions.id`;
 
 const BACKFILLS = `
@@ -91,13 +91,13 @@ const BACKFILLS = `
 const LANES = `
   select ${ms('versions.at')} as at, by, lanes.id::text as id, topic, subscriber, ${number('head')} as head,
     ${number('careful_to')} as "carefulTo", ${instant('leased_until')} as "dueAt",
-    case when version ->> 'leased_until' is not null then ${text('token')} end as token
+    case when stored ->> 'leased_until' is not null then ${text('token')} end as token
   from chaos.versions join lanes on lanes.id = (${text('lane')})::int where what = 'journal' order by versions.id`;
 
 /** Each delivery when its event was placed, when a settlement passed it, and each version of those with a story. */
 const DELIVERIES = `
   with version as (
-    select versions.id, at, by, lanes.id as lane, position, lanes.slot, placed.event_id, placed.ordering_key, '{"state": "pending"}'::jsonb as version
+    select versions.id, at, by, lanes.id as lane, position, lanes.slot, placed.event_id, placed.ordering_key, '{"state": "pending"}'::jsonb as stored
     from chaos.versions join log as placed on placed.stream = (${text('stream')})::int and placed.position = (${text('position')})::bigint
       join lanes using (stream)
     where what = 'log' and subscriber = any ((
@@ -108,19 +108,19 @@ const DELIVERIES = `
     select versions.id, versions.at, by, lanes.id, log.position, lanes.slot, event_id, ordering_key, jsonb_build_object('state', 'delivered',
       'attempts', 1, 'duration_ms', took_ms[n],
       'attempted_at', row.at - (ago_ms[n] + took_ms[n]) * interval '1 millisecond')
-    from chaos.versions, lateral jsonb_populate_record(null::journal, version) as row, generate_subscripts(took_ms, 1) as n
+    from chaos.versions, lateral jsonb_populate_record(null::journal, stored) as row, generate_subscripts(took_ms, 1) as n
       join lanes on true join log on log.stream = lanes.stream
     where what = 'journal' and lanes.id = row.lane and log.position = row.first + n - 1 and took_ms[n] is not null
     union all
-    select versions.id, at, by, lanes.id, (${text('position')})::bigint, lanes.slot, (${text('event_id')})::uuid, ${text('ordering_key')}, version
+    select versions.id, at, by, lanes.id, (${text('position')})::bigint, lanes.slot, (${text('event_id')})::uuid, ${text('ordering_key')}, stored
     from chaos.versions join lanes on lanes.id = (${text('lane')})::int where what = 'exceptions'
   )
   select ${ms('at')} as at, by, lane::text as "laneId", case when slot > 0 then ordering_key end as "laneKey", position::float8 as position,
     event_id::text as "eventId", ${text('state')} as state, coalesce(${number('attempts')}, 0) as attempts,
     coalesce(${number('replays')}, 0) as replays, ${instant('attempted_at')} as "attemptedAt",
     ${number('duration_ms')} as "durationMs", ${instant('next_attempt_at')} as "nextAttemptAt",
-    ${instant('dismissed_at')} as "dismissedAt", coalesce((version ->> 'backfilled')::boolean, false) as backfilled,
-    coalesce(nullif(version -> 'attempt_log', 'null'), '[]') as log
+    ${instant('dismissed_at')} as "dismissedAt", coalesce((stored ->> 'backfilled')::boolean, false) as backfilled,
+    coalesce(nullif(stored -> 'attempt_log', 'null'), '[]') as log
   from version order by id`;
 
 /** A relay that goes on with a lane while its handlers run claims it anew: that is one hold, under its first token. */
