@@ -45,6 +45,8 @@ async function replay(db: Database, subscriber = 'ledger'): Promise<number> {
   return row!.replayed;
 }
 
+const heldOf = async (db: Database) => (await rows(db, 'select from exceptions where is_held')).length;
+
 /** Ends the leases of all lanes, as if their relays had died long ago. */
 async function endLeases(db: Database): Promise<void> {
   await rows(
@@ -258,6 +260,31 @@ describe('a replay', () => {
     expect(await drain(db, [once], { now: START + MINUTE })).toMatchObject({ delivered: 3 });
     expect(handed).toEqual([1, 2, 3]);
     expect(await statesOf(db)).toEqual(Array(3).fill('delivered'));
+    expect(await contradictions(db)).toEqual([]);
+  });
+
+  test('of what stands before a delivery in hand of its key waits until that has ended', async ({
+    bus: { db },
+    handed,
+    ledger,
+  }) => {
+    const [slow, quick] = SAME_STREAM;
+    await emitPayments(db, 1, 1, { orderingKey: slow });
+    await drain(db, [ledger()]);
+    await emitPayments(db, 2, 2, { orderingKey: slow });
+    await emitPayments(db, 3, 3, { orderingKey: quick });
+    handed.length = 0;
+    const taking = ledger(async (number) => {
+      if (number !== 2) return;
+      await expect.poll(() => heldOf(db)).toBe(1);
+      expect(await replay(db)).toBe(2);
+      await emitPayments(db, 4, 5, { orderingKey: quick });
+      await expect.poll(() => handed).toContain(5);
+      expect(handed).not.toContain(1);
+    });
+    await drain(db, [taking]);
+    expect(handed.at(-1)).toBe(1);
+    expect(await statesOf(db)).toEqual(Array(5).fill('delivered'));
     expect(await contradictions(db)).toEqual([]);
   });
 });
