@@ -93,6 +93,7 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
         if (!time.fits(timeoutMs)) throw new NotBegun('too little time is left');
         const attempts = await handle({
           async hand(call) {
+            whole.signal.throwIfAborted();
             const lent = lend();
             try {
               return await call(lent.tx, limited());
@@ -101,6 +102,8 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
             }
           },
         });
+        // A handler that was cut off may return later: its attempt has failed, and nothing more is handed over.
+        whole.signal.throwIfAborted();
         stage = 'settling';
         await settle(state, tx, attempts, (taken) => (undo = taken));
         stage = 'committing';
