@@ -91,7 +91,7 @@ test('a relay process counts what it does, writes lines, and performs the duties
 
 test.for([
   ['once a minute', [], ['GET']],
-  ['only while the database answers its turns', ['alter function postbud_turn_4 rename to lost'], []],
+  ['only while the database answers its turns', ['alter function postbud_turn_5 rename to lost'], []],
 ] as const)('a relay process calls the watcher outside %s', async ([, statements, beats]) => {
   const { db, receiver, variables } = await opened();
   receiver.behave = answer(204);
