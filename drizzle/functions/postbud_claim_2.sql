@@ -87,8 +87,10 @@ begin
   batch as materialized (
     select free.id, read.*
     from free left join exceptional using (id), lateral (
+        select asked - coalesce(cardinality(exceptional.positions), 0) as room
+      ) as left_over, lateral (
         select array_agg(position order by position) as positions, array_agg(event_id order by position) as event_ids,
-          array_agg(distinct ordering_key) as keys, max(position) as last, count(*) = free.asked as is_cut
+          array_agg(distinct ordering_key) as keys, max(position) as last
         from (
           select *, sum(bytes) over in_order - bytes as bytes_before, bool_or(version > versions[turn]) over in_order as is_newer
           from (
@@ -105,11 +107,11 @@ begin
               where log.stream = free.stream and log.position > free.head and log.position >= audience.from_position
                 and log.position < audience.until_position
               order by log.position
-              limit free.asked
+              limit room
             ) as next
             where free.subscriber = any (audience.subscribers)
             order by next.position
-            limit free.asked
+            limit room
           ) as next
           window in_order as (order by position)
         ) as readable
@@ -128,7 +130,7 @@ begin
   ),
   taken as materialized (
     select free.*, rows, exceptional.positions as due_positions, exceptional.event_ids as due_event_ids,
-      batch.positions, batch.event_ids, batch.last, batch.is_cut, (
+      batch.positions, batch.event_ids, batch.last, (
         select array_agg(key) from unnest(batch.keys) as key
         where slot > 0 and exists (
           select from exceptions as open
@@ -154,7 +156,7 @@ begin
   )
   select json_build_object('lanes', (
     select json_agg(json_build_object('lane', id, 'number', lease.number, 'stream', stream, 'topic', topic, 'subscriber', subscriber,
-      'isKeyed', slot > 0, 'handlers', max_keys, 'head', head, 'last', last, 'isCut', is_cut, 'rows', rows, 'positions', positions, 'openKeys', open_keys,
+      'isKeyed', slot > 0, 'handlers', max_keys, 'head', head, 'last', last, 'rows', rows, 'positions', positions, 'openKeys', open_keys,
       'isContinued', is_continued, 'isProbe', coalesce(id = any (probes), false),
       'lapsedAtMs', case when is_lapsed then extract(epoch from leased_until) * 1000 end, 'claimedTo', claimed_to,
       'isCareful', careful_to is not null))

@@ -40,7 +40,7 @@ declare
   lengthened int[];
   wanted int[];
   due int[];
-  probes int[];
+  probing int[];
   limited text;
   limited_lanes int[];
   of_limited record;
@@ -108,9 +108,9 @@ begin
       if looks then
         due := postbud_find_due_2(names, waits, max_lanes, now_at);
         if exists (select from outages where next_probe_at <= now_at) then
-          probes := postbud_find_probes_1(names, waits, leases_ms, now_at);
+          probing := postbud_find_probes_1(names, waits, now_at);
         end if;
-        wanted := wanted || due || probes;
+        wanted := wanted || due || probing;
       end if;
     end if;
     if outcomes is not null then
@@ -148,9 +148,16 @@ begin
         )
       );
     end if;
+    if cardinality(probing) > 0 then
+      -- One relay at a time probes a subscriber.
+      probing := array(
+        select lanes.id from lanes join outages using (subscriber) where lanes.id = any (probing) and next_probe_at <= now_at
+        for update of outages skip locked
+      );
+    end if;
     if max_lanes > 0 and cardinality(wanted) > 0 then
       limited_lanes := array(select id from lanes join subscriber_limits using (subscriber) where id = any (wanted));
-      claimed := postbud_claim_2(wanted, limited_lanes, continued, probes, token, names, versions, leases_ms, waits,
+      claimed := postbud_claim_2(wanted, limited_lanes, continued, probing, token, names, versions, leases_ms, waits,
         (room ->> 'deliveries')::int, 64, now_at);
       if claimed is not null then
         claims := array[claimed];
@@ -160,7 +167,7 @@ begin
           select subscriber from subscriber_limits
           where subscriber in (select lanes.subscriber from lanes where id = any (limited_lanes)) order by 1
         loop
-          of_limited := postbud_claim_limited_2(limited, probes, token, names, versions, leases_ms, waits, max_lanes,
+          of_limited := postbud_claim_limited_2(limited, probing, token, names, versions, leases_ms, waits, max_lanes,
             (room ->> 'deliveries')::int, now_at);
           if of_limited.claimed is not null then
             claims := claims || of_limited.claimed;
@@ -168,6 +175,12 @@ begin
           limited_in_ms := least(limited_in_ms, of_limited.next_in_ms);
         end loop;
       end if;
+    end if;
+    if cardinality(probing) > 0 then
+      -- Whoever takes a probe puts the next one off until its lease has run out.
+      update outages set probed_at = now_at, next_probe_at = lane.leased_until
+      from lane_heads as lane
+      where lane.id = any (probing) and lane.token = postbud_turn_5.token and outages.subscriber = lane.subscriber;
     end if;
     if looks and max_lanes > 0 then
       -- What operators go by to tell that a relay runs. Once a second is enough, and nobody waits to write it.

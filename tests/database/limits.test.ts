@@ -7,7 +7,7 @@ import type { RelayReport } from '../../lib/bus/relay/relay.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber, SubscriberOptions } from '../../lib/bus/subscribers/subscriber.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
-import { MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
+import { HOUR, MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import {
   START,
@@ -84,6 +84,25 @@ describe('a rate', () => {
     await fourRelays(db, [limited], each(SECOND, MINUTE, START + SECOND));
     expect(count).toBeGreaterThanOrEqual(38);
     expect(count).toBeLessThanOrEqual(42);
+  });
+
+  test('holds for one that is tried again and what is behind it, together', async ({
+    bus: { db },
+    handed,
+    ledger,
+  }) => {
+    let isDown = true;
+    const limited = ledger(
+      () => {
+        if (isDown) throw new Error('not yet');
+      },
+      { rate: '100/m' },
+    );
+    await emitPayments(db, 1, 20);
+    await drain(db, [limited]);
+    isDown = false;
+    await drain(db, [limited], { now: START + HOUR });
+    expect(handed).toEqual([1, ...numbers(1, 5)]);
   });
 
   test('tells when the next delivery is allowed, so that a relay begins then', async ({
