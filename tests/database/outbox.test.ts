@@ -287,7 +287,7 @@ describe('postbud/outbox', () => {
     await client.connect();
     const { rowCount } = await client.query(
       `select from pg_stat_activity
-       where (query like '%from pg_locks%' or query like '%from postbud_outbox where place <=%')
+       where (query like '%from pg_locks%' or query like '%from postbud_outbox_refused as refused%')
          and pid <> pg_backend_pid() and query_start > $1::timestamptz + interval '100 milliseconds'
          and state = 'idle' and datname = current_database()`,
       [since],
