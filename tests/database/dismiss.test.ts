@@ -14,15 +14,7 @@ import { connect } from '../../lib/platform/db/connect.ts';
 import type { Connection, Database } from '../../lib/platform/db/connect.ts';
 import { DAY, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import {
-  START,
-  contradictions,
-  drain,
-  emitPayments,
-  eventStates,
-  numbers,
-  rows,
-} from '../support/bus.ts';
+import { START, contradictions, drain, emitPayments, eventStates, numbers, rows } from '../support/bus.ts';
 import { deliveryIdsOf, statesOf, RECORDS, countDeliveries, haltsOf } from '../support/records.ts';
 import { changeDeliveries, relist } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
@@ -214,7 +206,7 @@ describe('a retired subscriber', () => {
     retire(
       db,
       { subscriber: 'postcards', topic: null },
-      { by: 'kari', reason: 'postcards are history', until: Date.now() + MINUTE, now },
+      { by: 'kari', reason: 'postcards are history', now },
     );
 
   async function withPostcards(bus: Bus, handle: () => unknown): Promise<void> {
@@ -247,7 +239,7 @@ describe('a retired subscriber', () => {
     ]);
     expect(await retired(bus.db)).toEqual({ topics: [], dismissed: 0 });
     expect(
-      await retire(bus.db, { subscriber: 'telegrams', topic: null }, { by: 'kari', reason: '', until: 0 }),
+      await retire(bus.db, { subscriber: 'telegrams', topic: null }, { by: 'kari', reason: '' }),
     ).toBeNull();
   });
 
@@ -261,7 +253,7 @@ describe('a retired subscriber', () => {
   });
 
   test('is refused while the catalog lists it, for the topic or for any', async ({ bus }) => {
-    const how = { by: 'kari', reason: 'no longer needed', until: Date.now() + MINUTE };
+    const how = { by: 'kari', reason: 'no longer needed' };
     for (const topic of ['payment.captured', null]) {
       const refusal = retire(bus.db, { subscriber: 'ledger', topic }, how);
       await expect(refusal).rejects.toMatchObject({ code: 'still_listed' });
@@ -279,11 +271,7 @@ describe('a retired subscriber', () => {
 
   test('is neither halted, nor down, nor backfilled any more, and that is on record', async ({ bus }) => {
     await withPostcards(bus, refuse);
-    await changeDeliveries(
-      bus.db,
-      'is_open = true',
-      `subscriber = 'postcards' and state = 'dead_lettered'`,
-    );
+    await changeDeliveries(bus.db, 'is_open = true', `subscriber = 'postcards' and state = 'dead_lettered'`);
     expect(await haltsOf(bus.db)).not.toEqual([]);
     await rows(bus.db, DOWN);
     await rows(bus.db, BACKFILLED, [BACKFILL_ID]);

@@ -281,7 +281,7 @@ describe('after what is settled at once, the page', () => {
     });
     expect(retired).toBe('?done=retire&done.subscriber=postcards');
     expect(await region(operators, retired)).toEqual({
-      says: 'Retired postcards. What waited for it is dismissed. See the retirement.',
+      says: 'Retired postcards. What waited for it is dismissed.',
       ...SETTLED,
     });
   });

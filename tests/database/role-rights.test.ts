@@ -328,22 +328,6 @@ describe('a role that was granted what relays do', () => {
       await expect(as(roles.functions, statement), statement).rejects.toMatchObject({ code: '42501' });
   });
 
-  test('delivers on after a restart of the server, which leaves positions out', async ({
-    bus,
-    roles,
-    ledger,
-    handed,
-  }) => {
-    await emitPayments(bus.db, 1, 1);
-    await onConnectionsOf(roles.functions.url, async (db) => await drainLive(db, [ledger()]));
-    await rows(bus.db, `update reserved_positions set server = 'an earlier life'`);
-    await onConnectionsOf(roles.functions.url, async (db) => {
-      await emitPayments(db, 2, 2);
-      await drainLive(db, [ledger()]);
-    });
-    expect(handed).toEqual([1, 2]);
-  });
-
   test('backfills', async ({ bus, roles, ledger, handed }) => {
     await storedWithoutLedger(bus.db, 1, 2);
     await onConnectionsOf(roles.functions.url, async (db) => {
@@ -380,7 +364,7 @@ test('a relay whose role may not see how far events are numbered delivers them a
   const handed: string[] = [];
   const ledger = subscriber('ledger', { 'payment.captured': ({ id }) => void handed.push(id) });
   const { user } = new pg.Client(roles.functions.url);
-  await rows(bus.db, `revoke all on sequence awaiting_fan_out_number_seq from ${user}`);
+  await rows(bus.db, `revoke all on sequence awaiting_number_seq from ${user}`);
   const ids = await emitPayments(bus.db, 1, 2);
   await onConnectionsOf(roles.functions.url, async (db) => await drainLive(db, [ledger]));
   await migrate(bus.db);
@@ -415,7 +399,7 @@ describe('a role that was granted to read', () => {
     const [id] = await emitPayments(bus.db, 1, 1);
     await drainLive(bus.db, [ledger()]);
     await onConnectionsOf(roles.oncall.url, async (db) => {
-      const family = await readFamily(db, { eventId: id!, correlationId: null, position: 1 });
+      const family = await readFamily(db, { eventId: id!, correlationId: null, seq: 1 });
       expect(family).toMatchObject({ causes: [], effects: [] });
     });
   });

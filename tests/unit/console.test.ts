@@ -335,6 +335,8 @@ function preview(fields: Partial<ReplayPreview> = {}): ReplayPreview {
     topic: 'payment.captured',
     matched: 1204,
     isAll: false,
+    dismissed: 0,
+    unmatched: [],
     error: null,
     createdFrom: null,
     createdTo: null,

@@ -8,12 +8,12 @@ import { Problem } from '../../lib/platform/http/problem.ts';
 const urlOf = (path: string) => new URL(path, 'http://localhost');
 
 describe('the address of a page that follows an action', () => {
-  const renamed = { subscriber: 'postcards', to: 'notifications', topic: 'payment.captured' };
-  const path = followedPath('/events?topic=user.signed_up', 'rename', renamed);
+  const paused = { subscriber: 'postcards', topic: 'payment.captured' };
+  const path = followedPath('/events?topic=user.signed_up', 'pause', paused);
 
   test('names the action and what it acted on in one parameter each, beside those of the page', () => {
     expect(path).toBe(
-      '/events?topic=user.signed_up&done=rename&done.subscriber=postcards&done.to=notifications&done.topic=payment.captured',
+      '/events?topic=user.signed_up&done=pause&done.subscriber=postcards&done.topic=payment.captured',
     );
   });
 
