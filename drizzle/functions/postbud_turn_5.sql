@@ -75,7 +75,7 @@ begin
           select from awaiting
           where awaiting.topic = known.topic and created_at >= coalesce((bounds ->> known.topic)::timestamptz, '-infinity') limit 1
         ) as has_events, exists (
-          select from awaiting where awaiting.topic = known.topic and created_at > clock_timestamp() + interval '10 seconds' limit 1
+          select from awaiting where awaiting.topic = known.topic and created_at > statement_timestamp() + interval '10 seconds' limit 1
         ) as has_late
     ) as asked;
     if (room ->> 'isWhole')::boolean then
