@@ -4,7 +4,8 @@
 --
 -- `except_for`: those of limited subscribers. `continued`: lanes that this relay holds and goes on with. `probes`: lanes of subscribers that do not answer, of which one
 -- delivery is to find out. Where the relay that held a lane died, only the first that it may have begun is given, to be charged;
--- what it may have had besides is handed over one at a time. A claim ends before the first payload that its handler cannot read.
+-- what it may have had besides is handed over one at a time. A claim ends before the first payload that its handler cannot read,
+-- unless it is only to be charged.
 create or replace function postbud_claim_2(
   candidates int[], except_for int[], continued int[], probes int[],
   token uuid, names text[], versions int[], leases_ms int[], waits boolean[],
@@ -115,7 +116,7 @@ begin
           ) as next
           window in_order as (order by position)
         ) as readable
-        where not is_newer and bytes_before < most_bytes
+        where (not is_newer or free.is_lapsed) and bytes_before < most_bytes
           and (not free.is_lapsed or position = free.first_claimed)
       ) as read
     where exceptional.id is null or not free.is_lapsed and free.careful_to is null and not coalesce(free.id = any (probes), false)

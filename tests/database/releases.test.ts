@@ -2,6 +2,7 @@ import { afterAll, beforeEach, describe, expect } from 'vitest';
 
 import { prune } from '../../lib/bus/deliveries/prune.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
+import { driverOf } from '../../lib/platform/db/statement.ts';
 import { DAY, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { contradictions, payloadOf, rows, START } from '../support/bus.ts';
@@ -24,6 +25,7 @@ test.beforeAll(async ({ database: bus }) => {
   await migrateToNextRelease(bus.db, schema);
   await schema.remove();
   next = await openRelease('next', bus.url, NEXT_TURN);
+  await next.bus.publishCatalog(driverOf(next.db));
 });
 afterAll(async () => {
   await present.close();
@@ -143,21 +145,30 @@ describe('a payload of a newer version', () => {
 
   test('is an incident once no relay has read it for a minute, and over when one has', async ({ bus }) => {
     const watched = async (laterMs: number) => {
-      await watchIncidents(bus.db, new Date(START + laterMs));
-      return await rows(bus.db, 'select subscriber, kind, state, message, waiting::int from incidents');
+      // An event has waited since it was emitted, by the real clock.
+      await watchIncidents(bus.db, new Date(Date.now() + laterMs));
+      return await rows(
+        bus.db,
+        'select subscriber, kind, state, message, waiting::int from incidents order by subscriber',
+      );
     };
+    const names = ['audit', 'calendar', 'notifications'];
     await next.emit('booking.rescheduled', 1);
     await next.emit('booking.rescheduled', 2);
-    await drain(present, 'calendar');
+    await drain(present, ...names);
     expect(await watched(30 * SECOND)).toEqual([]);
-    const incident = {
-      subscriber: 'calendar',
+    const incidents = names.map((subscriber) => ({
+      subscriber,
       kind: 'newer_version',
       message: 'booking.rescheduled is version 2; no running relay reads it: deploy a release that does',
-    };
-    expect(await watched(MINUTE)).toEqual([{ ...incident, state: 'happening', waiting: 2 }]);
-    await drain(next, 'calendar');
-    expect(await watched(2 * MINUTE)).toEqual([{ ...incident, state: 'closed', waiting: 0 }]);
+    }));
+    expect(await watched(2 * MINUTE)).toEqual(
+      incidents.map((one) => ({ ...one, state: 'happening', waiting: 2 })),
+    );
+    await drain(next, ...names);
+    expect(await watched(2 * MINUTE)).toEqual(
+      incidents.map((one) => ({ ...one, state: 'closed', waiting: 0 })),
+    );
   });
 
   test('is looked at once by a relay that cannot read it, and then left alone', async ({ bus }) => {
@@ -240,16 +251,6 @@ describe('a payload of a newer version', () => {
     expect(handed.at(-1)).toBe(`next calendar ${two}`);
     expect(handed).toHaveLength(2);
     expect(await contradictions(bus.db)).toEqual([]);
-  });
-
-  test('has not failed when a relay died that could not read it', async ({ bus }) => {
-    const id = await next.emit('booking.rescheduled', 1);
-    await present.drain({});
-    await holdLanes(bus.db, { subscriber: 'calendar', until: new Date(START + SECOND), version: 1 });
-    await present.drain(handlersOf(present, 'calendar'), { laterMs: 2 * SECOND });
-    expect(await deliveriesOf(bus.db, 'calendar')).toMatchObject([{ state: 'pending', attempts: 0 }]);
-    await next.drain(handlersOf(next, 'calendar'), { laterMs: 2 * SECOND });
-    expect(handed).toEqual([`next calendar ${id}`]);
   });
 
   test('is handed over in the version in which it was written, even to a handler that knows a newer one', async () => {
@@ -363,7 +364,12 @@ describe("a topic or subscriber that is missing from a release's catalog", () =>
     expect(await rows(bus.db, 'select from events')).toEqual([]);
   });
 
-  test('does not hide due deliveries behind many that wait for a newer release', async () => {
+  test('does not hide due deliveries behind many that wait for a newer release', async ({ bus }) => {
+    const others = await rows<{ key: string }>(
+      bus.db,
+      `select 'booking ' || number as key from generate_series(1, 200) as number
+       where postbud_slot('booking ' || number) <> postbud_slot('another') limit 120`,
+    );
     const emitFor = async ({ db, bus: release }: RunningRelease, keys: readonly string[]) =>
       await db.transaction(async (tx) => {
         for (const orderingKey of keys)
@@ -371,7 +377,7 @@ describe("a topic or subscriber that is missing from a release's catalog", () =>
       });
     await emitFor(
       next,
-      Array.from({ length: 120 }, (_, index) => `booking ${index}`),
+      others.map(({ key }) => key),
     );
     await drain(present, 'calendar');
     await emitFor(present, ['another']);

@@ -29,12 +29,10 @@ interface Hold {
   readonly until: Date;
   /** All of them when left out. */
   readonly subscriber?: string;
-  /** The newest payload version that its relay can read. */
-  readonly version?: number;
 }
 
 /** Has a relay that never settles hold the lanes that have something to deliver. */
-export async function holdLanes(db: Executor, { until, subscriber, version }: Hold): Promise<void> {
+export async function holdLanes(db: Executor, { until, subscriber }: Hold): Promise<void> {
   await write(
     db,
     `insert into journal (lane, number, head, at, token, leased_until, first_claimed, claimed_to, handlers)
@@ -43,13 +41,13 @@ export async function holdLanes(db: Executor, { until, subscriber, version }: Ho
          select * from journal where journal.lane = lane.id order by journal.head desc, number desc limit 1
        ) as newest, lateral (
          select min(position) as first, max(position) as last from (
-           select position from log where log.stream = lane.stream and position > newest.head and version <= coalesce($3, version)
+           select position from log where log.stream = lane.stream and position > newest.head
            union all
            select position from exceptions where exceptions.lane = lane.id and is_open
          ) as open
        ) as next
      where next.first is not null and ($2::text is null or subscriber = $2)`,
-    [until.toISOString(), subscriber ?? null, version ?? null],
+    [until.toISOString(), subscriber ?? null],
   );
 }
 

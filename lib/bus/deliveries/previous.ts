@@ -28,12 +28,15 @@ export async function previousOf(
   return new Map(found.map(({ of, ...previous }) => [of, previous]));
 }
 
-/** @param previous SQL that finds `position` and `event_id`. */
+/**
+ * The limits keep the planner from reading whole tables.
+ *
+ * @param previous SQL that finds `position` and `event_id`.
+ */
 const statement = (previous: string) => `
-  select asked.position::float8 as of, previous.position::float8 as position, event_id::text as "eventId", exists (
-      select from exceptions
-      where lane = lanes.id and exceptions.position = previous.position and state = 'dead_lettered'
-    ) as "isDead"
+  select asked.position::float8 as of, previous.position::float8 as position, event_id::text as "eventId", coalesce((
+      select state = 'dead_lettered' from exceptions where lane = lanes.id and exceptions.position = previous.position limit 1
+    ), false) as "isDead"
   from json_to_recordset($2::text::json) as asked(position bigint, key text) join lanes on lanes.id = $1::int, lateral (
     ${previous}
   ) as previous
@@ -54,7 +57,7 @@ const OF_LANE = statement(`
     ), (
       select position from exceptions where lane = lanes.id and exceptions.position < asked.position
       order by lane desc, position desc limit 1
-    ))`);
+    )) limit 1`);
 
 // Ordered as the index of keys has them: that of the primary key would read those of all other keys.
 const OF_KEYS = statement(`
