@@ -13,7 +13,7 @@ import { findSmokeTest } from '../../lib/console/smoke/found.ts';
 import { HOUR, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { contradictions, drainLive, emitPayments, rows } from '../support/bus.ts';
-import { changeDeliveries, delayRetries, freeLanes, holdLanes, shiftCreation } from '../support/scenes.ts';
+import { changeDeliveries, delayRetries, freeLanes, holdLanes } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, ledger } from '../support/ledger.ts';
 import { NO_NAMES } from '../../lib/console/kit/operator-names.ts';
@@ -56,8 +56,8 @@ describe('a lane that a relay holds', () => {
 
   test('counts for the age of what is due, of the backlog and of what waits elsewhere', async ({ bus }) => {
     await emitBoth(bus);
-    await shiftCreation(bus.db, '-2 minutes');
     await drainLive(bus.db, []);
+    await rows(bus.db, "update events set created_at = created_at - interval '2 minutes'");
     await hold(bus);
     const { topics } = await readOverview(bus.db, [ledger()]);
     const topic = topics.find((one) => one.topic === LEDGER.topic)!;

@@ -41,7 +41,7 @@ describe('a delivery', () => {
         topic: 'payment.captured',
         subscriber: 'ledger',
         eventId: id,
-        deliveryId: expect.stringMatching(/^\d+-\d+$/),
+        deliveryId: `${id}.ledger`,
         attempt: 1,
         outcome: 'delivered',
         durationMs: expect.any(Number),

@@ -85,6 +85,7 @@ export const options = (more: Partial<RunOptions> = {}): RunOptions => ({
   db: undefined as unknown as Database,
   time: new RelayTime({ until: Infinity }),
   countCommitted: () => undefined,
+  owe: () => undefined,
   isOver: () => false,
   ...more,
 });

@@ -21,6 +21,8 @@ export interface RunOptions {
   readonly isOver: () => boolean;
   /** Counts deliveries that transactional handlers have settled. */
   readonly countCommitted: (subscription: Subscription, delivered: readonly DeliveredAttempt[]) => void;
+  /** Has the next turn ask for the topics to which a handler's transaction has emitted; without them, for all. */
+  readonly owe: (topics?: Iterable<string>) => void;
   /** Collects a line for each attempt, where the relay is logged. */
   readonly lines?: LogBatch | undefined;
 }

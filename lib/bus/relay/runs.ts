@@ -236,12 +236,13 @@ export class Runs {
   }
 
   #runOptions(): RunOptions {
-    const { db, time, lines, report } = this.#relaying;
+    const { db, time, lines, report, calls } = this.#relaying;
     return {
       db,
       time,
       lines,
       isOver: () => this.areEnding || time.isOver(),
+      owe: (topics) => calls.owe(topics),
       countCommitted: (subscription, delivered) => {
         report.delivered += delivered.length;
         noteSettled(db, subscription, { delivered, unfinished: [] }, time.handlersLeftMs());

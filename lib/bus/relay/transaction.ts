@@ -3,7 +3,8 @@ import type { LimitFunction } from 'p-limit';
 
 import { onAbort } from '../../platform/abort.ts';
 import { jitterMs, MOST_RUNS } from '../../platform/conflict.ts';
-import { transactOnce } from '../../platform/db/connect.ts';
+import { OpenTransaction } from '../../platform/db/commits.ts';
+import { track, transactOnce } from '../../platform/db/connect.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { TransactionCommand } from '../../platform/gate.ts';
 import { isInDoubt } from '../../platform/db/in-doubt.ts';
@@ -74,6 +75,7 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
   let timer: NodeJS.Timeout | undefined;
   let stage: 'waiting' | 'handling' | 'settling' | 'committing' = 'waiting';
   let undo = () => {};
+  let open = new OpenTransaction();
   const cut = (reason: unknown) => {
     limit?.abort(reason);
     whole.abort(reason);
@@ -91,12 +93,13 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
       async (tx, lend) => {
         // The wait for a connection took as long as the transactions before this one did.
         if (!time.fits(timeoutMs)) throw new NotBegun('too little time is left');
+        open = new OpenTransaction();
         const attempts = await handle({
           async hand(call) {
             whole.signal.throwIfAborted();
             const lent = lend();
             try {
-              return await call(lent.tx, limited());
+              return await call(track(lent.tx, open), limited());
             } finally {
               lent.end();
             }
@@ -118,6 +121,7 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
       try {
         const attempts = await slotsOf(db)(run);
         state.number += 1;
+        if (open.isDue) options.owe(open.hasOnlyEvents ? open.topics : undefined);
         return attempts;
       } catch (error) {
         clearTimeout(timer);
