@@ -196,6 +196,8 @@ export interface OutageVersion extends Version {
 }
 
 export interface DeliveryVersion extends Version {
+  /** The transaction that wrote it. */
+  readonly transaction: string;
   readonly laneId: string;
   /** The event's ordering key, in a stream with keys. */
   readonly laneKey: string | null;

@@ -49,7 +49,8 @@ export const INSTRUMENTS = `
     for each row execute function chaos.pause_at_row();
 
   create table chaos.versions (
-    id bigserial primary key, at timestamptz not null, by text not null, what text not null, stored jsonb not null
+    id bigserial primary key, at timestamptz not null, by text not null, what text not null, stored jsonb not null,
+    transaction xid8 not null default pg_current_xact_id()
   );
 
   create function chaos.keep_version() returns trigger language plpgsql as $$

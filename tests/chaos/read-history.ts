@@ -97,7 +97,7 @@ const LANES = `
 /** Each delivery when its event was placed, when a settlement passed it, and each version of those with a story. */
 const DELIVERIES = `
   with version as (
-    select versions.id, at, by, lanes.id as lane, position, lanes.slot, placed.event_id, placed.ordering_key, '{"state": "pending"}'::jsonb as stored
+    select versions.id, transaction, at, by, lanes.id as lane, position, lanes.slot, placed.event_id, placed.ordering_key, '{"state": "pending"}'::jsonb as stored
     from chaos.versions join log as placed on placed.stream = (${text('stream')})::int and placed.position = (${text('position')})::bigint
       join lanes using (stream)
     where what = 'log' and subscriber = any ((
@@ -105,17 +105,17 @@ const DELIVERIES = `
       order by audiences.position desc limit 1
     )::text[])
     union all
-    select versions.id, versions.at, by, lanes.id, log.position, lanes.slot, event_id, ordering_key, jsonb_build_object('state', 'delivered',
+    select versions.id, transaction, versions.at, by, lanes.id, log.position, lanes.slot, event_id, ordering_key, jsonb_build_object('state', 'delivered',
       'attempts', 1, 'duration_ms', took_ms[n],
       'attempted_at', row.at - (ago_ms[n] + took_ms[n]) * interval '1 millisecond')
     from chaos.versions, lateral jsonb_populate_record(null::journal, stored) as row, generate_subscripts(took_ms, 1) as n
       join lanes on true join log on log.stream = lanes.stream
     where what = 'journal' and lanes.id = row.lane and log.position = row.first + n - 1 and took_ms[n] is not null
     union all
-    select versions.id, at, by, lanes.id, (${text('position')})::bigint, lanes.slot, (${text('event_id')})::uuid, ${text('ordering_key')}, stored
+    select versions.id, transaction, at, by, lanes.id, (${text('position')})::bigint, lanes.slot, (${text('event_id')})::uuid, ${text('ordering_key')}, stored
     from chaos.versions join lanes on lanes.id = (${text('lane')})::int where what = 'exceptions'
   )
-  select ${ms('at')} as at, by, lane::text as "laneId", case when slot > 0 then ordering_key end as "laneKey", position::float8 as position,
+  select transaction::text, ${ms('at')} as at, by, lane::text as "laneId", case when slot > 0 then ordering_key end as "laneKey", position::float8 as position,
     event_id::text as "eventId", ${text('state')} as state, coalesce(${number('attempts')}, 0) as attempts,
     coalesce(${number('replays')}, 0) as replays, ${instant('attempted_at')} as "attemptedAt",
     ${number('duration_ms')} as "durationMs", ${instant('next_attempt_at')} as "nextAttemptAt",

@@ -61,6 +61,7 @@ export class Story {
   /** Somebody writes a delivery; what is not given stays as it is. */
   delivery(at: number, by: string, position: number, version: Partial<DeliveryVersion> = {}): this {
     const before = this.#deliveries.findLast((delivery) => delivery.position === position) ?? {
+      transaction: '',
       laneId: '1',
       laneKey: null,
       position,
@@ -75,7 +76,7 @@ export class Story {
       nextAttemptAt: null,
       log: [],
     };
-    this.#deliveries.push({ ...before, ...version, at, by });
+    this.#deliveries.push({ ...before, ...version, at, by, transaction: String(at) });
     return this;
   }
 
