@@ -196,7 +196,6 @@ describe('the test event', () => {
       expect(of(view, 'accounting').problem).toContain('cannot be reached');
     }
     expect(await rows(bus.db, 'select from outages')).toEqual([]);
-    expect(await rows(bus.db, 'select from absences')).toEqual([]);
     await rows(
       bus.db,
       `insert into outages (subscriber, kind, message, opened_at, next_probe_at)

@@ -218,7 +218,7 @@ export async function leaveSubscription(
        insert into lanes (stream, topic, slot, subscriber) select id, $1, 0, $2 from stream returning id
      ),
      free as (insert into journal (lane, number, head, at) select id, 0, 0, now() from lane),
-     audience as (insert into audiences select id, 1, array[$2] from stream),
+     audience as (insert into audiences select id, 1, array[$2] from stream where $3::int > 0),
      event as (
        insert into events (id, topic, payload, version, producer, subscribers, ordering_key, correlation_id, created_at)
        select gen_random_uuid(), $1, '{}', 1, $2, array[$2], '', '', clock_timestamp() from generate_series(1, $3::int)
