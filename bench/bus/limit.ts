@@ -42,7 +42,11 @@ export async function benchLimit(bench: Bench): Promise<Figure[]> {
       },
     ]);
     return [
-      measured(`${by} writes places and settlements, deliveries a second, one connection`, found['limit']!, '/s'),
+      measured(
+        `${by} writes places and settlements, deliveries a second, one connection`,
+        found['limit']!,
+        '/s',
+      ),
     ];
   } finally {
     await contender.stop();

@@ -235,7 +235,11 @@ describe('a replay over topics', () => {
     [{ since: '24h', q: ' ' }, 'topic', 'expected a topic, a subscriber, a group, q or deliveryIds'],
     [{ subscriber: 'ledger' }, 'since', 'expected a time span such as 90m, 24h or 7d'],
     [{ subscriber: 'ledger', since: '24h', include: 'all' }, 'topic', 'expected a topic of the catalog'],
-    [{ q: 'closed', deliveryIds: ['00000000-0000-7000-8000-000000000000.ledger'] }, 'q', 'expected neither deliveryIds nor include beside it'],
+    [
+      { q: 'closed', deliveryIds: ['00000000-0000-7000-8000-000000000000.ledger'] },
+      'q',
+      'expected neither deliveryIds nor include beside it',
+    ],
     [{ group: 'abc', since: '24h' }, 'group', 'expected an error group, 16 hexadecimal digits'],
     [{ subscriber: 'ledgr', since: '24h' }, 'subscriber', 'did you mean ledger?'],
   ] as const)(

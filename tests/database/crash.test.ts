@@ -193,7 +193,6 @@ describe('a relay that is killed in the middle of a batch', () => {
 });
 
 describe('a relay that has lost its lease', () => {
-  const TOKEN = '5c1f0f6e-0000-4000-8000-000000000000';
   /** The whole of the tables, as text. */
   const dump = async (bus: Bus) =>
     await rows(
@@ -276,11 +275,9 @@ describe('a relay that has lost its lease', () => {
       expect([held.size, repeated.has(lane.lane)]).toEqual([0, true]);
       expect(await dump(bus)).toEqual(before);
     }
-    expect((await deliveriesOf(bus.db, 'ledger')).map(({ state, attempts }) => `${state} ${attempts}`)).toEqual([
-      'delivered 1',
-      'dead_lettered 1',
-      'pending 0',
-    ]);
+    expect(
+      (await deliveriesOf(bus.db, 'ledger')).map(({ state, attempts }) => `${state} ${attempts}`),
+    ).toEqual(['delivered 1', 'dead_lettered 1', 'pending 0']);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 

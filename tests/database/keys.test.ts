@@ -9,15 +9,7 @@ import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { HOUR, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import {
-  START,
-  contradictions,
-  drain,
-  emitPayments,
-  numbers,
-  rows,
-  storeBacklog,
-} from '../support/bus.ts';
+import { START, contradictions, drain, emitPayments, numbers, rows, storeBacklog } from '../support/bus.ts';
 import { deliveriesOf, deliveryIdsOf } from '../support/records.ts';
 import type { Bus } from '../support/bus.ts';
 
@@ -248,11 +240,7 @@ describe('an operator', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('can replay delivered events of the key after it was held', async ({
-    bus,
-    handed,
-    ledger,
-  }) => {
+  test('can replay delivered events of the key after it was held', async ({ bus, handed, ledger }) => {
     await drain(bus.db, [ledger()], { now: START + MINUTE });
     expect(await heldKeys(bus)).toEqual([]);
     handed.length = 0;

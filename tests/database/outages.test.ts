@@ -7,7 +7,7 @@ import type { Database } from '../../lib/platform/db/connect.ts';
 import { DAY, HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { START, contradictions, drain, emitPayments, numbers, payment, rows } from '../support/bus.ts';
-import { deliveriesOf, statesOf } from '../support/records.ts';
+import { deliveriesOf } from '../support/records.ts';
 import { randomFrom } from '../support/random.ts';
 
 const WAIT = { outage: 'wait' } as const;
@@ -24,7 +24,12 @@ const outages = (db: Database) =>
   );
 
 /** Emits a payment for each of so many ordering keys. */
-async function emitKeys(db: Database, from: number, to: number, keyOf = (number: number) => `booking ${number}`) {
+async function emitKeys(
+  db: Database,
+  from: number,
+  to: number,
+  keyOf = (number: number) => `booking ${number}`,
+) {
   await db.transaction(async (tx) => {
     for (let number = from; number <= to; number += 1)
       await emit(tx, 'payment.captured', payment(number), { orderingKey: keyOf(number) });
@@ -84,7 +89,8 @@ describe('an outage', () => {
 
   test('is not opened where the subscription does not wait', async ({ bus, ledger }) => {
     await emitKeys(bus.db, 1, 5);
-    for (const minute of [0, 1]) await drain(bus.db, [ledger(() => absent())], { now: START + minute * MINUTE });
+    for (const minute of [0, 1])
+      await drain(bus.db, [ledger(() => absent())], { now: START + minute * MINUTE });
     expect(await outages(bus.db)).toEqual([]);
   });
 

@@ -188,7 +188,12 @@ test('a crash right after a relay has claimed the lane of a dead one does not le
   for (const key of numbers(1, 8)) await emitPayments(db, 2 + key, 2 + key, { orderingKey: `key ${key}` });
   // The first is charged with the death, whoever finds it.
   for (const later of [0, 10 * MINUTE])
-    await relay({ db, subscribers: attached, until: Date.now() + 10 * SECOND, now: Date.now() + MINUTE + later });
+    await relay({
+      db,
+      subscribers: attached,
+      until: Date.now() + 10 * SECOND,
+      now: Date.now() + MINUTE + later,
+    });
   expect(handed.toSorted((one, other) => one - other)).toEqual(numbers(1, 10));
   await close();
 });

@@ -178,7 +178,7 @@ describe('a transactional delivery (rule 7)', () => {
       const stopping = writing(
         async (_, { signal }) => {
           await new Promise((resolve) => signal.addEventListener('abort', resolve));
-          for (let turn = 0; turn < turns; turn += 1) await null;
+          for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
         },
         { timeoutMs: 50 },
       );

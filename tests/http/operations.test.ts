@@ -1,8 +1,7 @@
 import { describe, expect } from 'vitest';
 
 import { SMOKE_TEST } from '../../lib/bus/catalog/smoke-test.ts';
-import { attach } from '../../lib/bus/subscribers/subscriber.ts';
-import { drain, rows } from '../support/bus.ts';
+import { rows } from '../support/bus.ts';
 import { test } from '../support/cli-test.ts';
 import { BROWSER } from '../support/operator-test.ts';
 

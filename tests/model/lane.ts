@@ -3,7 +3,7 @@ import { keyOfEvent, newException } from './world.ts';
 import type { World } from './world.ts';
 
 /** The open exceptions of a key, in order. */
-export function openOf({ exceptions }: Tables, key: number, world: World): Exception[] {
+function openOf({ exceptions }: Tables, key: number, world: World): Exception[] {
   return exceptions.filter(({ event, isOpen }) => isOpen && keyOfEvent(event, world) === key);
 }
 

@@ -24,7 +24,7 @@ export function inWords({ rule, schedule }: NonNullable<Search['fall']>, world: 
 }
 
 /** Says what a step does, in the state before it. Events are A, B, C and so on. */
-export function sentenceOf({ name, who, what }: Step, state: State): string {
+function sentenceOf({ name, who, what }: Step, state: State): string {
   const [kind, does] = STEPS[name];
   switch (kind) {
     case 'producer':

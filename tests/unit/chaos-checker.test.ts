@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 
 import { ROOT, withChanges } from '../chaos/build.ts';
 import { BACK, CRASHES, GONE, KILLED, KNOWING, WOKEN } from '../chaos/history.ts';
-import type { DeliveryVersion, History, Start, SubscriberLimits, TimerVersion } from '../chaos/history.ts';
+import type { DeliveryVersion, History, SubscriberLimits, TimerVersion } from '../chaos/history.ts';
 import { MUTATIONS } from '../chaos/mutations.ts';
 import { SURROUNDED_MUTATIONS } from '../chaos/surroundings/mutations.ts';
 import { A, B, KEY, Story } from '../support/story.ts';

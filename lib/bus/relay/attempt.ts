@@ -2,6 +2,7 @@ import { personalTexts } from '../catalog/personal-data.ts';
 import { maskPersonalData } from '../../platform/masking/personal.ts';
 import { isTraced, observeAttempt } from '../../platform/telemetry/delivery.ts';
 import type { AttemptEnd, ObservedAttempt } from '../../platform/telemetry/delivery.ts';
+import { deliveryIdOf } from '../deliveries/delivery-id.ts';
 import { errorGroupOf } from '../deliveries/error-group.ts';
 import type { ErrorGroup } from '../deliveries/error-group.ts';
 import { ABSENT_KINDS } from '../deliveries/outage.ts';
@@ -23,7 +24,7 @@ function observe({ lane, options }: RunState, { delivery }: InHand): ObservedAtt
     topic,
     subscriber: subscriber.name,
     eventId: event.id,
-    deliveryId: `${event.id}.${subscriber.name}`,
+    deliveryId: deliveryIdOf(event.id, subscriber.name),
     attempt: attempts + 1,
     traceparent: event.traceparent,
   };
@@ -57,7 +58,7 @@ export class Attempt {
   }
 
   get deliveryId(): string {
-    return `${this.event.id}.${this.#state.lane.subscription.subscriber.name}`;
+    return deliveryIdOf(this.event.id, this.#state.lane.subscription.subscriber.name);
   }
 
   /** The context of a handler that takes one event. */

@@ -246,7 +246,7 @@ async function advance(
 }
 
 /** Takes the next step of a backfill that has begun. */
-export async function stepBackfill(db: Database, id: string, most: number, now?: Date): Promise<Step> {
+async function stepBackfill(db: Database, id: string, most: number, now?: Date): Promise<Step> {
   return await db.transaction(async (tx) => {
     await limitStatements(tx);
     const [step] = await run<Step>(tx, { text: STEP, values: [id, most, now?.toISOString() ?? null] });
