@@ -157,7 +157,7 @@ begin
   )
   select json_build_object('lanes', (
     select json_agg(json_build_object('lane', id, 'number', lease.number, 'stream', stream, 'topic', topic, 'subscriber', subscriber,
-      'isKeyed', slot > 0, 'handlers', max_keys, 'head', head, 'last', last, 'rows', rows, 'positions', positions, 'openKeys', open_keys,
+      'isKeyed', slot > 0, 'handlers', max_keys, 'head', head, 'rows', rows, 'positions', positions, 'openKeys', open_keys,
       'isContinued', is_continued, 'isProbe', coalesce(id = any (probes), false),
       'lapsedAtMs', case when is_lapsed then extract(epoch from leased_until) * 1000 end, 'claimedTo', claimed_to,
       'isCareful', careful_to is not null))
