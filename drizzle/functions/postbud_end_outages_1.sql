@@ -1,10 +1,15 @@
--- Ends the outages of subscribers that have answered in these lanes: what waits because nobody was there is due now.
+-- Ends the outages of subscribers that have answered in these lanes: what waits because nobody was there is due now. An answer to a
+-- smoke test is none.
 create or replace function postbud_end_outages_1(of_lanes int[], now_at timestamptz) returns void language plpgsql as $$
 declare
   back text[];
 begin
   with over as (
-    delete from outages where subscriber in (select lanes.subscriber from lanes where id = any (of_lanes)) returning subscriber
+    delete from outages
+    where subscriber in (
+      select lanes.subscriber from lanes where id = any (of_lanes) and topic <> 'system.smoke_test.started'
+    )
+    returning subscriber
   )
   select array_agg(subscriber) into back from over;
   if back is not null then

@@ -25,7 +25,7 @@ begin
           where journal.lane = other.id and journal.is_answered and journal.at > attempted_at
           order by journal.head desc, journal.number desc limit 1
         ) as answer
-        where other.subscriber = attempt.subscriber
+        where other.subscriber = attempt.subscriber and other.topic <> 'system.smoke_test.started'
       )
     ) as is_silence
     from attempt

@@ -115,7 +115,7 @@ async function makeTrouble({ db }: Connection): Promise<void> {
   }
   await emitAlone(db, 'booking.reminder.due', payloadOf('booking.reminder.due', {}), { at: '24h' });
   // Subscribers of an earlier release.
-  await leaveSubscription(db, 'payment.captured', 'postcards');
+  await leaveSubscription(db, 'postcard.sent', 'postcards', 1);
   await rows(
     db,
     `insert into pauses (subscriber, topic, paused_at, paused_by, reason)

@@ -57,7 +57,15 @@ export const HELD = `
   soonest as materialized (
     select lanes.stream, lanes.slot, lanes.topic, lanes.subscriber, first.*
     from clock, subscription join lanes using (topic, subscriber), lateral (
-      select * from exceptions where exceptions.lane = lanes.id and due_at > clock.now order by due_at limit ${LISTED_LANES}
+      select * from exceptions as held
+      where held.lane = lanes.id and due_at > clock.now
+        -- One that was the first before a replay put an earlier one back still has its time.
+        and not exists (
+          select from exceptions as earlier
+          where earlier.lane = held.lane and earlier.ordering_key = held.ordering_key and earlier.is_open
+            and earlier.position < held.position
+        )
+      order by due_at limit ${LISTED_LANES}
     ) as first
     order by due_at limit ${LISTED_LANES}
   ),

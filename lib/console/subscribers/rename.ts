@@ -28,7 +28,7 @@ const renamed = z
   });
 
 const RENAMED: z.output<typeof renamed> = {
-  subscriber: 'postcards',
+  subscriber: 'faxes',
   to: 'letters',
   topics: [{ topic: 'payment.captured', waiting: 12, deadLettered: 2 }],
 };
@@ -63,23 +63,23 @@ export const rename = action({
   examples: {
     preview: {
       summary: 'What would be renamed, without renaming it',
-      parameters: { subscriber: 'postcards' },
-      json: { to: 'letters', reason: 'Postcards are letters from 2.4 on.', dryRun: true },
+      parameters: { subscriber: 'faxes' },
+      json: { to: 'letters', reason: 'Faxes are letters from 2.4 on.', dryRun: true },
       answer: answered(RENAMED),
     },
     'all-topics': {
       summary: 'All topics of a name',
-      parameters: { subscriber: 'postcards' },
-      json: { to: 'letters', reason: 'Postcards are letters from 2.4 on.' },
+      parameters: { subscriber: 'faxes' },
+      json: { to: 'letters', reason: 'Faxes are letters from 2.4 on.' },
       answer: answered(RENAMED),
     },
     'name-taken': {
       summary: 'To the name of another subscriber',
       parameters: { subscriber: 'accounting' },
-      json: { to: 'ledger', topic: 'payment.captured', reason: 'Accounting is the ledger now.' },
+      json: { to: 'ledger', topic: 'payment.dispute.closed', reason: 'Accounting is the ledger now.' },
       answer: refused('name_taken', {
         detail:
-          'ledger is another subscriber of payment.captured, with deliveries of its own. Nothing was renamed. Where the new name runs already, give it what accounting lacked to get by a backfill, and retire accounting.',
+          'ledger is another subscriber of payment.dispute.closed, with deliveries of its own. Nothing was renamed. Where the new name runs already, give it what accounting lacked to get by a backfill, and retire accounting.',
       }),
     },
     nobody: {
@@ -90,13 +90,13 @@ export const rename = action({
     },
     'to-the-same-name': {
       summary: 'To the name that it has',
-      parameters: { subscriber: 'postcards' },
-      json: { to: 'postcards', reason: 'Postcards are postcards.' },
+      parameters: { subscriber: 'faxes' },
+      json: { to: 'faxes', reason: 'Faxes are faxes.' },
       answer: invalid('to', 'invalid_type', ANOTHER),
     },
     'without-a-reason': {
       summary: 'Without a reason',
-      parameters: { subscriber: 'postcards' },
+      parameters: { subscriber: 'faxes' },
       json: { to: 'letters' },
       answer: NO_REASON,
     },

@@ -186,7 +186,7 @@ export const showSubscriber = operatorRoute({
     },
     'no-such-subscriber': {
       summary: 'A subscriber that nothing names',
-      parameters: { subscriber: 'postcards' },
+      parameters: { subscriber: 'telegrams' },
       answer: refused('not_found', { detail: UNKNOWN }),
     },
     'no-such-span': {
