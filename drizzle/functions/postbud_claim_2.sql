@@ -105,10 +105,10 @@ begin
               ), 0)
             ) as audience, lateral (
               select * from log
-              where log.stream = free.stream and log.position > free.head and log.position >= audience.from_position
-                and log.position < audience.until_position
+              where log.stream = free.stream and log.position >= audience.from_position and log.position < audience.until_position
+                and log.position >= case when free.is_lapsed then free.first_claimed else free.head + 1 end
               order by log.position
-              limit room
+              limit case when free.is_lapsed then 1 else room end
             ) as next
             where free.subscriber = any (audience.subscribers)
             order by next.position

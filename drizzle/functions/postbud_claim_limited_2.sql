@@ -8,14 +8,14 @@
 -- it becomes exceptions, whose keys take turns by when they became due, a few deliveries each.
 create or replace function postbud_claim_limited_2(
   limited text, probes int[], token uuid, names text[], versions int[], leases_ms int[], waits boolean[], max_lanes int, max_deliveries int,
-  now_at timestamptz,
+  -- Of each lane, how much of the log becomes exceptions.
+  max_parked int, now_at timestamptz,
   out claimed json,
   -- When the next delivery is allowed; null where none waits for that.
   out next_in_ms float8
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
-  most_parked constant int := 5000;
   bound subscriber_limits;
   step interval;
   tokens int := max_deliveries;
@@ -58,7 +58,7 @@ begin
     )
   );
   if keyed <> '{}' then
-    perform postbud_park_1(keyed, most_parked, now_at);
+    perform postbud_park_1(keyed, greatest(1, max_parked / cardinality(keyed)), now_at);
   end if;
   if room > 0 and due is not null then
     due := due[:room];

@@ -147,8 +147,10 @@ begin
   if events < max_events then
     next_bound := greatest(bound, certain_until);
   end if;
-  is_awaited := events = max_events or not is_quiet and exists (
-    select from awaiting where topic = of_topic and created_at >= next_bound limit 1
+  -- A clock in milliseconds may not have moved on since an event was created.
+  is_awaited := events = max_events or exists (
+    select from awaiting
+    where topic = of_topic and created_at >= next_bound and (not is_quiet or created_at = certain_until) limit 1
   );
 end
 $$;

@@ -65,15 +65,18 @@ begin
   if looks then
     select topics || coalesce(array_agg(known.topic) filter (where has_events), '{}'),
       -- Only a clock that was ahead explains a time in the future.
-      coalesce(bool_or(has_late), false) or clock is null and coalesce((select at > now_at + interval '10 seconds' from last_pass limit 1), false)
-    into topics, is_clock_back
+      coalesce(bool_or(has_late), false) or clock is null and coalesce((select at > now_at + interval '10 seconds' from last_pass limit 1), false),
+      coalesce(jsonb_object_agg(known.topic, '-infinity') filter (where is_ahead), '{}')
+    into topics, is_clock_back, new_bounds
     from (
       select distinct streams.topic from streams union select catalog_topics.topic from catalog_topics
       union select 'system.smoke_test.started'
     ) as known, lateral (
+      select (bounds ->> known.topic)::timestamptz as bound, coalesce((bounds ->> known.topic)::timestamptz > clock_timestamp(), false) as is_ahead
+    ) as remembered, lateral (
       select exists (
           select from awaiting
-          where awaiting.topic = known.topic and created_at >= coalesce((bounds ->> known.topic)::timestamptz, '-infinity') limit 1
+          where awaiting.topic = known.topic and created_at >= coalesce(case when not is_ahead then bound end, '-infinity') limit 1
         ) as has_events, exists (
           select from awaiting where awaiting.topic = known.topic and created_at > statement_timestamp() + interval '10 seconds' limit 1
         ) as has_late
@@ -95,7 +98,7 @@ begin
       new_bounds := jsonb_set(new_bounds, array[topic], to_jsonb(placed.next_bound));
     end loop;
   end if;
-  if outcomes is not null or streams <> '{}' or looks then
+  if outcomes is not null or streams <> '{}' or looks or json_array_length(room -> 'continued') > 0 then
     if max_lanes > 0 then
       names := string_to_array(names_text, ',');
       versions := versions_text;
@@ -168,7 +171,7 @@ begin
           where subscriber in (select lanes.subscriber from lanes where id = any (limited_lanes)) order by 1
         loop
           of_limited := postbud_claim_limited_2(limited, probing, token, names, versions, leases_ms, waits, max_lanes,
-            (room ->> 'deliveries')::int, now_at);
+            (room ->> 'deliveries')::int, max_events, now_at);
           if of_limited.claimed is not null then
             claims := claims || of_limited.claimed;
           end if;

@@ -541,7 +541,7 @@ describe('a backfill', () => {
       const claiming = rows<{ claimed: { lanes: { rows: { position: number }[]; positions: unknown }[] } }>(
         bus.db,
         `select claimed from postbud_claim_limited_2('ledger', '{}', gen_random_uuid(), '{payment.captured ledger}', '{99}',
-           '{45000}', '{f}', 8, 100, clock_timestamp() + interval '1 minute')`,
+           '{45000}', '{f}', 8, 100, 100, clock_timestamp() + interval '1 minute')`,
       );
       await expect.poll(() => rows(bus.db, WAITING)).toHaveLength(1);
       await filled(bus.db, { perMinute: 60 });

@@ -186,6 +186,8 @@ export async function undeliver(db: Executor, condition: string): Promise<void> 
      )
      delete from journal using first where journal.lane = first.lane and journal.head >= first.position`,
   );
+  // Claims from before are the newest rows now.
+  await freeLanes(db);
 }
 
 /** Lets deliveries wait longer for their next attempt. @param by an interval. @param condition over the columns of `RECORDS`. */

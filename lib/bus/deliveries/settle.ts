@@ -129,10 +129,15 @@ export async function settleInTransaction(
 const SETTLE = `select case when current_setting('transaction_deferrable')::boolean then
   postbud_settle_alone_4($1::json, $2::jsonb, $3::timestamptz) end as settled`;
 
-function outcomeRow(outcome: LaneOutcome, nowMs: number) {
+function outcomeRow(outcome: LaneOutcome, clockMs: number) {
   const { lane, number, token, head, first, delivered, exceptional, keepMs, nextClaimed } = outcome;
   const count = (kind: ExceptionalDelivery['kind']) => exceptional.filter((one) => one.kind === kind).length;
   const deliveredCount = delivered.filter((one) => one !== null).length + count('delivered');
+  // The clock was read from the last turn's answer, and that of a run from an earlier one's, which may have come in less time.
+  const nowMs = delivered.reduce(
+    (latest, one) => Math.max(latest, one ? one.atMs + one.durationMs : 0),
+    clockMs,
+  );
   const isAnswered = exceptional.some(
     ({ attempt }) => attempt && 'isAbsent' in attempt && attempt.isAbsent === false,
   );
@@ -144,7 +149,7 @@ function outcomeRow(outcome: LaneOutcome, nowMs: number) {
     ...(deliveredCount > count('delivered') && {
       first,
       took_ms: delivered.map((one) => one && inWholeMs(one).durationMs),
-      ago_ms: delivered.map((one) => one && Math.max(0, Math.round(nowMs - one.atMs - one.durationMs))),
+      ago_ms: delivered.map((one) => one && Math.round(nowMs - one.atMs - one.durationMs)),
       // The turn may wait for locks before it reads its clock.
       sent_at: instant(nowMs),
     }),
