@@ -118,10 +118,13 @@ const CHECKS: readonly Check[] = [
       'events lack a delivery for a subscriber they were emitted for, or have one for another',
     ],
     // A backfill gives it to others too. Of a subscriber that was retired, or has another name, there is none.
-    text: `select event.id::text as example from event join place on event_id = event.id, lateral (
-        select array(select subscriber from lanes where lanes.stream = place.stream) as known,
-          array(select subscriber from delivery where delivery.event_id = event.id and not backfilled) as given
-      ) as of_event
+    text: `select event.id::text as example from event join place on event_id = event.id
+        left join (
+          select stream, array_agg(subscriber) as known from lanes group by stream
+        ) as of_stream on of_stream.stream = place.stream
+        left join (
+          select event_id, array_agg(subscriber) as given from delivery where not backfilled group by event_id
+        ) as of_event on of_event.event_id = event.id
       where exists (
         select unnest(subscribers) intersect select unnest(known) except select unnest(given)
       ) or exists (select unnest(given) except select unnest(subscribers)) and not exists (
