@@ -16,7 +16,7 @@ import { attachedSubscribers, EVENTS_OF_A_STORY, fillLargeBus } from './large-bu
 
 const EVENTS = Number(process.env['BENCH_EVENTS'] ?? 10_000_000);
 
-const READS = 60;
+const READS = Number(process.env['BENCH_READS'] ?? 60);
 const WARM_UP = 10;
 /** Places that the events of reads are chosen from. */
 const SAMPLED = 10_000;

@@ -9,7 +9,7 @@ import { inTurns } from './turns.ts';
 import type { Bench } from './turns.ts';
 
 // Transactions a second that write a business row and emit one event with three subscribers. Peers store three jobs; ours
-// stores the event and its marker, and writes the deliveries at fan-out (see the drains).
+// stores the event and its marker, and a relay gives the event its place (see the drains).
 
 const SECONDS = 4;
 

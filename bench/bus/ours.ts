@@ -166,9 +166,9 @@ async function storeHistory({ delivered, waiting, everyTopic }: History): Promis
 
 /** Emits events and delivers them, as far as the handlers allow. */
 async function store(topics: readonly TopicName[], deliveries: number, handle: () => void): Promise<void> {
-  const fanOut =
+  const ofAnEvent =
     topics.reduce((total, topic) => total + catalog[topic].subscribers.length, 0) / topics.length;
-  const events = Math.round(deliveries / fanOut);
+  const events = Math.round(deliveries / ofAnEvent);
   for (let from = 0; from < events; from += CHUNK) {
     await fill({ events: Math.min(CHUNK, events - from), topics });
     await relay({ db, subscribers: subscribersOf(topics, handle), until: Date.now() + 600_000 });

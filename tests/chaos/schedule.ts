@@ -119,7 +119,7 @@ export type Fault =
   | { readonly fault: 'roll out'; readonly pick: number; readonly release: Release }
   | { readonly fault: 'stop a relay'; readonly pick: number; readonly forMs: number; readonly moveMs: number }
   | { readonly fault: 'crash the database' }
-  /** Once a turn has fanned out, and before anything else is written. */
+  /** Once a turn has placed events, and before anything else is written. */
   | { readonly fault: 'crash the database at a turn'; readonly claimed: 'nothing' | 'something' }
   | { readonly fault: 'cut a connection'; readonly pick: number }
   | { readonly fault: 'cut all connections' }
@@ -302,7 +302,7 @@ const troubled: fc.Arbitrary<Schedule> = fc.record({
 });
 
 /**
- * A race for the order of a lane: relays fan out while producers emit to few topics without pause, and are held up long
+ * A race for the order of a lane: relays place events while producers emit to few topics without pause, and are held up long
  * enough for some of these to begin, to commit and to be followed by others.
  */
 const crowded: fc.Arbitrary<Schedule> = fc.record({

@@ -47,7 +47,7 @@ const accounting = subscriber('accounting', { 'payment.captured': () => undefine
 const filled = (db: Database, request: Partial<BackfillRequest> = {}) =>
   backfill(db, { ...OF_LEDGER, since: LONG_AGO, by: 'kari', ...request });
 
-/** Takes a subscriber off the events that wait for fan-out, as if a release without it had emitted them. */
+/** Takes a subscriber off the events that wait for their places, as if a release without it had emitted them. */
 const emittedWithout = (db: Database, name: string) => relist(db, `array_remove(subscribers, '${name}')`);
 
 const emittedWithoutLedger = (db: Database) => emittedWithout(db, 'ledger');
@@ -438,7 +438,7 @@ describe('a backfill', () => {
     ]);
   });
 
-  test('gives events that another release emitted, and that are not fanned out yet, the new subscriber', async ({
+  test('gives events that another release emitted, and that have no place yet, the new subscriber', async ({
     bus,
     handed,
     ledger,

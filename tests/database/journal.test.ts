@@ -5,7 +5,7 @@ import type { LaneOutcome } from '../../lib/bus/deliveries/settle.ts';
 import { takeTurn } from '../../lib/bus/deliveries/turn.ts';
 import { HOUR, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { START, contradictions, drain, emitPayments, fanOut, rows, settle } from '../support/bus.ts';
+import { START, contradictions, drain, emitPayments, placeEvents, rows, settle } from '../support/bus.ts';
 import { deliveriesOf } from '../support/records.ts';
 
 const rollUp = async (db: Parameters<typeof rows>[0], now: number) =>
@@ -55,7 +55,7 @@ test('a settlement that is repeated, since its answer was lost, changes nothing;
   ledger,
 }) => {
   await emitPayments(db, 1, 2);
-  await fanOut(db);
+  await placeEvents(db);
   const subscriptions = subscriptionsOf([ledger()]);
   const claim = async () => await takeTurn(db, { ...LOOK, subscriptions });
   const { lanes } = await claim();

@@ -77,7 +77,7 @@ describe('the statements that a relay sends', () => {
 
   test('are few for one event', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
-    // Look and fan out; claim and settle; look and find nothing.
+    // Look and place; claim and settle; look and find nothing.
     expect(await statementsDuring(() => drain(bus.db, [ledger()]))).toBeLessThanOrEqual(5);
   });
 
@@ -115,7 +115,7 @@ describe('the statements that a relay sends', () => {
     const { delivered, ticks } = await drain(bus.db, [subscribed]);
     expect(delivered).toBe(8);
     expect(handed).toEqual(handed.toSorted((a, b) => a - b));
-    // One to fan out, three for 48 MB, one that finds nothing.
+    // One to place, three for 48 MB, one that finds nothing.
     expect(ticks).toBeGreaterThanOrEqual(4);
   });
 });

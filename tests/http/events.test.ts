@@ -9,7 +9,7 @@ import { HOUR } from '../../lib/platform/time.ts';
 import {
   drainLive,
   emitPayments,
-  fanOut,
+  placeEvents,
   openTransaction,
   payloadOf,
   payment,
@@ -340,7 +340,7 @@ describe('a list', () => {
         await open.emit('payment.captured', payment(0));
         const waiting = await emitPayments(bus.db, 1, 5);
         const placed = [await refunded(bus), await refunded(bus), await refunded(bus)];
-        await fanOut(bus.db);
+        await placeEvents(bus.db);
         const found = await allPages(operators, { ...query, limit: '2' });
         await open.rollback();
         expect(found).toEqual([...waiting, ...placed].toReversed());
@@ -351,7 +351,7 @@ describe('a list', () => {
         operators,
       }) => {
         const before = [await refunded(bus), await refunded(bus)];
-        await fanOut(bus.db);
+        await placeEvents(bus.db);
         const open = await openTransaction(bus.url);
         await open.emit('payment.captured', payment(0));
         const waiting = [];
@@ -364,9 +364,9 @@ describe('a list', () => {
           seen.push(...idsOf(page));
           cursor = page.nextCursor;
           if (seen.length !== 2) continue;
-          await fanOut(bus.db);
+          await placeEvents(bus.db);
           await open.rollback();
-          await fanOut(bus.db);
+          await placeEvents(bus.db);
         } while (cursor !== null);
         expect(seen).toEqual([...before, ...waiting].toReversed());
       });
@@ -378,7 +378,7 @@ describe('a list', () => {
     await open.emit('payment.captured', payment(0));
     await emitPayments(bus.db, 1, 3);
     const { id } = await emitAlone(bus.db, 'payment.refunded', payloadOf('payment.refunded'));
-    await fanOut(bus.db);
+    await placeEvents(bus.db);
     await rows(bus.db, `update events set created_at = created_at + interval '3 hours' where id = $1`, [id]);
     const query = eventsQuery.parse({ state: 'pending', since: '1h', limit: 2 });
     const found = await readEvents(bus.db, query, new Date(Date.now() + 3 * HOUR));

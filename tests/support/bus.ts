@@ -92,7 +92,7 @@ export async function settle(db: Database, outcomes: readonly LaneOutcome[]): Pr
 }
 
 /** Gives places to the events that no open transaction holds back. */
-export async function fanOut(db: Database): Promise<void> {
+export async function placeEvents(db: Database): Promise<void> {
   await takeTurn(db, { ...IDLE, isLooking: true, topics: [], maxEvents: 1000 });
 }
 
