@@ -15,6 +15,7 @@ import { migrate } from '../../lib/bus/migrations/migrate.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
 import type { Connection } from '../../lib/platform/db/connect.ts';
 import { driverOf, run } from '../../lib/platform/db/statement.ts';
+import { logTo } from '../../lib/platform/log.ts';
 import { DAY } from '../../lib/platform/time.ts';
 import { untilAutovacuumHasRun } from '../autovacuum.ts';
 import { measured, produced, serve, traffic } from '../peers/serve.mjs';
@@ -26,6 +27,9 @@ import type { PacedReplay } from './ours-paced.ts';
 import { drainTopics, topicNames } from './workload.ts';
 
 // Postbud as a contender: the counterpart of bench/peers/*.mjs.
+
+// The standard output is for answers.
+logTo((line) => console.error(line));
 
 const url = process.argv[2]!;
 let { db, close } = await open();
@@ -47,7 +51,7 @@ function subscribersOf(
   const names = new Set(topics.flatMap((topic): readonly string[] => catalog[topic].subscribers));
   return [...names].map((name) => {
     const own = topics.filter((topic) => catalog[topic].subscribers.some((other) => other === name));
-    const handler = async (event: BusEvent) => handle(event, name);
+    const handler = async (event: BusEvent) => void handle(event, name);
     return attach(name, Object.fromEntries(own.map((topic) => [topic, handler])));
   });
 }
