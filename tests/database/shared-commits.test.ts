@@ -161,7 +161,7 @@ describe('a commit that transactional handlers share (rule 17)', () => {
   test('fails only the delivery that exceeds its time limit', async ({ bus }) => {
     await emitPayments(bus.db, 1, 4);
     await drain(bus.db, [
-      writing((number) => (number === 3 ? new Promise(() => undefined) : undefined), { timeoutMs: 100 }),
+      writing((number) => (number === 3 ? new Promise(() => undefined) : undefined), { timeoutMs: 1000 }),
     ]);
     expect(await effects(bus)).toEqual([1, 2]);
     expect(await stored(bus)).toEqual(['delivered 1', 'delivered 1', 'failing 1', 'pending 0']);
