@@ -78,7 +78,7 @@ const LITTLE = 300;
 
 /**
  * What runs by the clock, so that only one of the two connections may have called it: what writes the health of subscribers,
- * folds counters, and moves the bound of what waits for fan-out, which reads a thousand rows at most.
+ * and counts by the minute.
  */
 const RUNS_BY_THE_CLOCK =
   /subscriber_health|unnest\(one, other\)|with recent as|with passed as|left_over|least_at/;
