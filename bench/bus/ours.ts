@@ -51,7 +51,9 @@ function subscribersOf(
   const names = new Set(topics.flatMap((topic): readonly string[] => catalog[topic].subscribers));
   return [...names].map((name) => {
     const own = topics.filter((topic) => catalog[topic].subscribers.some((other) => other === name));
-    const handler = async (event: BusEvent) => void handle(event, name);
+    const handler = async (event: BusEvent) => {
+      handle(event, name);
+    };
     return attach(name, Object.fromEntries(own.map((topic) => [topic, handler])));
   });
 }

@@ -188,7 +188,10 @@ describe('a kick', () => {
       expect(lived).toHaveLength(50);
       expect(Math.max(...lived)).toBeLessThanOrEqual(20 * SECOND);
       const order = handed.map(({ payment }) => payment);
-      if (!lanes) return void expect(order).toEqual(numbers(order.length));
+      if (!lanes) {
+        expect(order).toEqual(numbers(order.length));
+        return;
+      }
       // A key waits for the handler of another one of its slot only where the relay of that one looks no more.
       const waits = handed.map(({ payment, at }) => at - emittedAt[payment - 1]!);
       expect(waits.filter((wait) => wait < SECOND).length).toBeGreaterThan(25);

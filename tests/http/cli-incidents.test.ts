@@ -6,7 +6,7 @@ import { problemValue } from '../../lib/platform/http/problem-codes.ts';
 import { emitToBooks } from '../support/books.ts';
 import { drain, drainLive, rows } from '../support/bus.ts';
 import { RECORDS } from '../support/records.ts';
-import { changeDeliveries, renameLanes } from '../support/scenes.ts';
+import { renameLanes } from '../support/scenes.ts';
 import { test } from '../support/cli-test.ts';
 import { ledger } from '../support/ledger.ts';
 import { BROWSER } from '../support/operator-test.ts';
