@@ -23,7 +23,8 @@ declare
   max_lanes constant int := room ->> 'lanes';
   max_events constant int := room ->> 'events';
   is_careful constant boolean := room ->> 'isCareful';
-  now_at timestamptz := coalesce(clock, clock_timestamp());
+  server_clock constant timestamptz := clock_timestamp();
+  now_at timestamptz := coalesce(clock, server_clock);
   is_met boolean := true;
   is_awaited boolean := false;
   is_clock_back boolean := false;
@@ -72,13 +73,13 @@ begin
       select distinct streams.topic from streams union select catalog_topics.topic from catalog_topics
       union select 'system.smoke_test.started'
     ) as known, lateral (
-      select (bounds ->> known.topic)::timestamptz as bound, coalesce((bounds ->> known.topic)::timestamptz > clock_timestamp(), false) as is_ahead
+      select (bounds ->> known.topic)::timestamptz as bound, coalesce((bounds ->> known.topic)::timestamptz > server_clock, false) as is_ahead
     ) as remembered, lateral (
       select exists (
           select from awaiting
           where awaiting.topic = known.topic and created_at >= coalesce(case when not is_ahead then bound end, '-infinity') limit 1
         ) as has_events, exists (
-          select from awaiting where awaiting.topic = known.topic and created_at > statement_timestamp() + interval '10 seconds' limit 1
+          select from awaiting where awaiting.topic = known.topic and created_at > server_clock + interval '10 seconds' limit 1
         ) as has_late
     ) as asked;
     if (room ->> 'isWhole')::boolean then
