@@ -221,7 +221,7 @@ describe('generated outcomes of any keys, in strict and shared lanes, one by one
           expect([...new Set(ofKey)]).toEqual([...new Set(ofKey)].toSorted(ascending));
         }
       }),
-      { numRuns: 100 },
+      { numRuns: 150 },
     );
   }, 240_000);
 });
