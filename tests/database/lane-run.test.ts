@@ -223,7 +223,7 @@ describe('generated outcomes of any keys, in strict and shared lanes, one by one
       }),
       { numRuns: 150 },
     );
-  }, 240_000);
+  }, 120_000);
 });
 
 const ascending = (one: number, other: number) => one - other;
