@@ -187,17 +187,11 @@ describe('a kick', () => {
       expect(errors).toEqual([]);
       expect(lived).toHaveLength(50);
       expect(Math.max(...lived)).toBeLessThanOrEqual(20 * SECOND);
-      const order = handed.map(({ payment }) => payment);
-      if (!lanes) {
-        expect(order).toEqual(numbers(order.length));
-        return;
-      }
-      // A key waits for the handler of another one of its slot only where the relay of that one looks no more.
-      const waits = handed.map(({ payment, at }) => at - emittedAt[payment - 1]!);
-      expect(waits.filter((wait) => wait < SECOND).length).toBeGreaterThan(25);
-      expect(Math.max(...waits)).toBeLessThan(10 * SECOND);
-      await time.through(relay({ db: time.db, subscribers: [slow(0)], until: Date.now() + MINUTE }));
-      expect(handed.map(({ payment }) => payment).toSorted((one, other) => one - other)).toEqual(numbers(50));
+      expect(handed.map(({ payment }) => payment)).toEqual(numbers(handed.length));
+      if (!lanes) return;
+      // Nothing waits for another lane's handler, nor for a kick of another function to end.
+      expect(handed).toHaveLength(50);
+      for (const { payment, at } of handed) expect(at - emittedAt[payment - 1]!).toBeLessThan(SECOND);
     },
   );
 
