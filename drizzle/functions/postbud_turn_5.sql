@@ -8,7 +8,8 @@
 -- `topics` are those whose events are to be placed: null to settle only. `bounds` says for each topic up to when all is placed, as
 -- this process knows it: in one life of the server, because what was placed last may be taken back by a crash. `room` says how much it may take: `lanes`, `deliveries` over all of them and `events` of each topic; with
 -- `looks` it looks at all topics and lanes; with `isWhole` also behind the bounds; `continued` are lanes that it
--- holds and that may go on. The subscriptions are texts of arrays: an idle turn reads none of them.
+-- holds and that may go on; `behind` are lanes in which events wait that no claim of the relay holding them includes, as the turn
+-- before found them: null for a relay that does not wait for other relays. The subscriptions are texts of arrays: an idle turn reads none of them.
 create or replace function postbud_turn_5(
   outcomes json, exceptional jsonb, token uuid, topics text[], bounds jsonb,
   names_text text, versions_text text, leases_text text, waits_text text,
@@ -39,6 +40,7 @@ declare
   waits boolean[];
   continued int[];
   lengthened int[];
+  behind int[];
   wanted int[];
   due int[];
   probing int[];
@@ -99,7 +101,7 @@ begin
       new_bounds := jsonb_set(new_bounds, array[topic], to_jsonb(placed.next_bound));
     end loop;
   end if;
-  if outcomes is not null or streams <> '{}' or looks or json_array_length(room -> 'continued') > 0 then
+  if outcomes is not null or streams <> '{}' or looks or json_array_length(room -> 'continued') > 0 or room ->> 'behind' <> '[]' then
     if max_lanes > 0 then
       names := string_to_array(names_text, ',');
       versions := versions_text;
@@ -109,6 +111,10 @@ begin
         lengthened := array(select id from lanes where stream = any (streams) and lanes.topic || ' ' || subscriber = any (names));
         wanted := lengthened;
       end if;
+      if room ->> 'behind' <> '[]' then
+        wanted := wanted || array(select lane::int from json_array_elements_text(room -> 'behind') as lane);
+      end if;
+      behind := wanted;
       if looks then
         due := postbud_find_due_2(names, waits, max_lanes, now_at);
         if exists (select from outages where next_probe_at <= now_at) then
@@ -199,6 +205,10 @@ begin
     'clock', extract(epoch from coalesce(clock, clock_timestamp())) * 1000, 'placed', events, 'isAwaited', is_awaited,
     'isMet', is_met, 'isClockBack', is_clock_back, 'server', server, 'bounds', new_bounds, 'hasMore', coalesce(cardinality(due) = max_lanes, false),
     'settled', case when outcomes is not null then json_build_object('held', held, 'repeated', repeated, 'lapsed', lapsed) end,
-    'claimed', claims, 'limitedInMs', limited_in_ms);
+    'claimed', claims, 'limitedInMs', limited_in_ms, 'behind', case when behind is not null and room ->> 'behind' is not null then array(
+      select id from lane_heads
+      where id = any (behind) and id <> all (limited_lanes) and leased_until > now_at and lane_heads.token <> postbud_turn_5.token
+        and tail > coalesce(claimed_to, head)
+    ) else '{}' end);
 end
 $$;

@@ -208,6 +208,7 @@ describe('a relay that has lost its lease', () => {
     const { lanes } = await takeTurn(bus.db, {
       outcomes: [],
       continued: [],
+      behind: null,
       topics: [],
       subscriptions: subscriptionsOf([attached]),
       maxLanes: 1,

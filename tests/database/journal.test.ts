@@ -104,6 +104,7 @@ test('a settlement that is repeated, since its answer was lost, changes nothing;
 const LOOK = {
   outcomes: [],
   continued: [],
+  behind: null,
   topics: [],
   maxLanes: 10,
   maxDeliveries: 10,

@@ -277,6 +277,7 @@ describe('a settlement that is repeated, because its answer was lost,', () => {
     takeTurn(bus.db, {
       outcomes,
       continued: [],
+      behind: null,
       topics: [],
       subscriptions: subscriptionsOf([attached]),
       maxLanes: 10,

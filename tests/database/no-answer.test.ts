@@ -59,6 +59,7 @@ describe.for(Object.entries(drivers))('a connection of %s that no longer answers
   const nothing = {
     outcomes: [],
     continued: [],
+    behind: null,
     topics: [],
     subscriptions: new Map(),
     maxLanes: 1,

@@ -187,11 +187,14 @@ describe('a kick', () => {
       expect(errors).toEqual([]);
       expect(lived).toHaveLength(50);
       expect(Math.max(...lived)).toBeLessThanOrEqual(20 * SECOND);
-      expect(handed.map(({ payment }) => payment)).toEqual(numbers(handed.length));
-      if (!lanes) return;
-      // Nothing waits for another lane's handler, nor for a kick of another function to end.
-      expect(handed).toHaveLength(50);
-      for (const { payment, at } of handed) expect(at - emittedAt[payment - 1]!).toBeLessThan(SECOND);
+      if (!lanes) {
+        expect(handed.map(({ payment }) => payment)).toEqual(numbers(handed.length));
+        return;
+      }
+      // No kick is left to the cron. A key waits for another's handler at most, where that runs in the same lane, in a relay
+      // that looks for nothing more.
+      expect(handed.map(({ payment }) => payment).sort((one, other) => one - other)).toEqual(numbers(50));
+      for (const { payment, at } of handed) expect(at - emittedAt[payment - 1]!).toBeLessThan(9 * SECOND);
     },
   );
 

@@ -201,6 +201,7 @@ test('a crash right after a relay has claimed the lane of a dead one does not le
 const TURN = {
   outcomes: [],
   continued: [],
+  behind: null,
   topics: [],
   maxLanes: 10,
   maxDeliveries: 100,

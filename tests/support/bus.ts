@@ -100,6 +100,7 @@ export async function placeEvents(db: Database): Promise<void> {
 export const IDLE = {
   outcomes: [],
   continued: [],
+  behind: null,
   topics: null,
   subscriptions: new Map(),
   maxLanes: 0,

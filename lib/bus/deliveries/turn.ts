@@ -19,6 +19,8 @@ export interface TurnOptions {
   readonly outcomes: readonly LaneOutcome[];
   /** Lanes that this relay holds and that may go on, while handlers of them run. */
   readonly continued: readonly Pick<LaneOutcome, 'lane' | 'token'>[];
+  /** See `Turn`, of the one before; null for a relay that does not wait for others. */
+  readonly behind: readonly number[] | null;
   /** The topics to which events were emitted; null to settle only. */
   readonly topics: readonly string[] | null;
   /** Whose lanes to claim. */
@@ -59,6 +61,8 @@ export interface Turn {
   /** When the rate of a subscriber, for which deliveries wait, allows the next one; null where none does. */
   readonly limitedInMs: number | null;
   readonly lanes: readonly ClaimedLane[];
+  /** Lanes that other relays hold, in which events wait that no claim of theirs includes. */
+  readonly behind: readonly number[];
 }
 
 /**
@@ -90,6 +94,7 @@ export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn
       isWhole,
       isCareful,
       continued: options.continued,
+      behind: options.behind,
     }),
     options.awaited.length > 0 ? arrayText(options.awaited) : null,
     now,
@@ -114,6 +119,7 @@ export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn
     isClockBack: answer.isClockBack,
     hasMore: answer.hasMore,
     limitedInMs: answer.limitedInMs,
+    behind: answer.behind,
     lanes: claimed.flatMap((one) => readClaim(one, token, subscriptions)),
   };
 }
@@ -151,7 +157,7 @@ function isOfRow(error: unknown): boolean {
 
 /** The answer of `postbud_turn_5`: one JSON value, which all drivers parse alike. Times are epoch milliseconds. */
 interface TurnAnswer
-  extends Known, Pick<Turn, 'placed' | 'isAwaited' | 'isMet' | 'isClockBack' | 'hasMore' | 'limitedInMs'> {
+  extends Known, Pick<Turn, 'placed' | 'isAwaited' | 'isMet' | 'isClockBack' | 'hasMore' | 'limitedInMs' | 'behind'> {
   readonly now: number;
   readonly clock: number;
   readonly settled: Readonly<Record<keyof Settled, readonly number[]>> | null;

@@ -11,11 +11,14 @@ export interface Call {
   readonly topics: readonly string[];
   /** Whether to look at all topics, and for all due lanes. */
   readonly isLooking: boolean;
+  /** Lanes that other relays hold, in which events of a kick wait; null for a relay that looks again anyway. */
+  readonly behind: readonly number[] | null;
 }
 
 /** What the next turns of a relay are to ask for. */
 export class Calls {
   readonly #topics = new Set<string>();
+  readonly #behind = new Set<number>();
   #lookedAt: number;
 
   readonly #looks: boolean;
@@ -38,6 +41,16 @@ export class Calls {
     return this.#topics.size > 0 || this.#lookedAt === -Infinity;
   }
 
+  /** Whether lanes of other relays are to be asked for until these let them go: such a relay may claim nothing more. */
+  get areBehind(): boolean {
+    return this.#behind.size > 0;
+  }
+
+  /** Has the next turn ask for these lanes too. */
+  awaitLanes(lanes: readonly number[]): void {
+    for (const lane of lanes) this.#behind.add(lane);
+  }
+
   /** Notes what a turn found: others may have emitted, without a kick, while its events were delivered. */
   noteTurn(isLooking: boolean, hasFoundWork: boolean): void {
     if (hasFoundWork) this.#hasFoundWork = true;
@@ -51,7 +64,9 @@ export class Calls {
     this.#topics.clear();
     const isLooking = performance.now() - this.#lookedAt >= LOOK_EVERY_MS;
     if (isLooking) this.#lookedAt = performance.now();
-    return { topics, isLooking };
+    const behind = this.#looks ? null : [...this.#behind];
+    this.#behind.clear();
+    return { topics, isLooking, behind };
   }
 }
 

@@ -159,6 +159,7 @@ export class ClaimLoop {
     if (hasFoundWork) this.#pace.foundWork();
     if (isLooking) this.#relaying.calls.noteTurn(claim.isLooking, hasFoundWork);
     if (turn.isAwaited) this.#giveBack(claim);
+    this.#relaying.calls.awaitLanes(turn.behind);
     if (turn.limitedInMs !== null) this.#runs.noteNext(turn.nowMs + turn.limitedInMs);
     const { nowMs } = turn;
     this.#isBusy = this.#runs.deliver(
@@ -188,8 +189,9 @@ export class ClaimLoop {
   #clock: () => number = () => Date.now();
 
   /** Has the next turn ask for the same. */
-  #giveBack({ topics, isLooking }: Claim): void {
+  #giveBack({ topics, isLooking, behind }: Claim): void {
     const { calls } = this.#relaying;
+    if (behind) calls.awaitLanes(behind);
     if (topics) calls.owe(topics);
     if (isLooking) calls.owe();
   }
@@ -225,6 +227,7 @@ export class ClaimLoop {
     if (lanes.length > 0) await this.#pause(GATHER_MS);
     else if (this.#runs.count > 0) await this.#pause(this.#pace.nextLookMs());
     else if (released > 0 || (placed > 0 && isAwaited) || this.#isCalled()) return true;
+    else if (calls.areBehind) await this.#pause(this.#pace.nextLookMs());
     else if (!isAwaited) {
       if (calls.isOwed) return true;
       if (!looks.leavesOut) bell.answered = Math.max(bell.answered, this.#heard);
@@ -336,6 +339,7 @@ const NO_CLAIM: Claim = {
   subscriptions: new Map(),
   topics: null,
   continued: [],
+  behind: null,
   maxLanes: 0,
   maxDeliveries: 0,
   isLooking: false,

@@ -16,7 +16,7 @@ const REOPENS_MS = 15 * MINUTE;
  *
  * The cron and every page of incidents call it. One process at a time does, the others return at once. Calling it again
  * changes nothing, and counts no revision, until something happens. A replica has what the primary's cron brought. Its cost
- * grows with what fails and with the number of error groups, not with the number of deliveries or dead letters.
+ * grows with what fails and with the number of error groups, not with that of deliveries; dead letters are counted in an index.
  *
  * @param now overrides the database's clock in tests.
  * @throws the driver's error; nothing has changed then.
