@@ -130,11 +130,11 @@ describe('an event that awaits its place', () => {
     expect((await examine(bus.db)).findings).toEqual([]);
   });
 
-  test('waits for the relay’s next look: not_placed, since it was recorded', async ({ bus }) => {
+  test('waits for the relay’s next look: not_fanned_out, since it was recorded', async ({ bus }) => {
     await drain(bus.db, []);
     const [eventId] = await emitPayments(bus.db, 1, 1);
     const view = await read(bus, eventId!);
-    expect(to(view).why).toMatchObject({ code: 'not_placed', since: view.event.createdAt, also: [] });
+    expect(to(view).why).toMatchObject({ code: 'not_fanned_out', since: view.event.createdAt, also: [] });
   });
 
   test('names a pause as what remains once it has its place', async ({ bus }) => {
@@ -142,7 +142,7 @@ describe('an event that awaits its place', () => {
     await pause(bus.db, { subscriber: 'ledger', topic: null }, 'kari', 'moving house');
     const [eventId] = await emitPayments(bus.db, 1, 1);
     const reason = await why(bus, eventId!);
-    expect(reason).toMatchObject({ code: 'not_placed', also: [{ code: 'paused' }] });
+    expect(reason).toMatchObject({ code: 'not_fanned_out', also: [{ code: 'paused' }] });
   });
 
   test('waits for a relay that has stopped: relay_stopped, before all other reasons', async ({ bus }) => {
@@ -151,7 +151,7 @@ describe('an event that awaits its place', () => {
       code: 'relay_stopped',
       since: null,
       text: 'No relay has ever run on this database.',
-      also: [{ code: 'not_placed' }],
+      also: [{ code: 'not_fanned_out' }],
     });
   });
 });

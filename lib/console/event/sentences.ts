@@ -154,7 +154,7 @@ export function reasonWords(reason: Reason): Sentence {
       return timerWords(reason);
     case 'producer_open':
       return producerWords(reason.producers);
-    case 'not_placed':
+    case 'not_fanned_out':
       return ['it awaits its place in the order', ...sinceWords(since)];
     case 'not_in_catalog':
       return ['this release’s catalog does not list the subscription; it waits for a release that does'];

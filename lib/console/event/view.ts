@@ -20,7 +20,7 @@ const whyCode = z
     'relay_stopped',
     'timer',
     'producer_open',
-    'not_placed',
+    'not_fanned_out',
     'not_in_catalog',
     'unattached',
     'paused',

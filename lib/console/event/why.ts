@@ -29,7 +29,7 @@ export interface Circumstances {
  * others matter only when it is gone:
  *
  * 1. it has not happened: `timer`; nothing moves: `relay_stopped`
- * 2. the event: `producer_open`, else `not_placed`
+ * 2. the event: `producer_open`, else `not_fanned_out`
  * 3. the subscription: `not_in_catalog`, else `unattached`; then `paused`; then `outage`
  * 4. the lane: `backfill`, else `halted`, else `behind`
  * 5. the delivery: `leased`, else `newer_version`, else `backoff`, else `rate_limited`, else `due`
@@ -81,7 +81,7 @@ function notPlaced({ event, producers }: Found): Reason {
   const [oldest] = producers;
   return oldest
     ? reasonOf('producer_open', { since: oldest.since, producers })
-    : reasonOf('not_placed', { since: event.createdAt });
+    : reasonOf('not_fanned_out', { since: event.createdAt });
 }
 
 function notHandled(
