@@ -75,7 +75,9 @@ export function haltedBy(
   place = '',
 ): Phrase {
   return {
-    html: html`<a class="mono" href="${deadLetterPath(deliveryId)}">dead letter ${deliveryId}</a>
+    html: html`<a class="mono" href="${deadLetterPath(deliveryId)}" title="${deliveryId}"
+        >dead letter ${shortId(eventId)}${deliveryId.slice(eventId.length)}</a
+      >
       <span class="s"
         >${subject !== null && `${subject}, `}event
         <a class="mono" href="${eventPath(eventId)}${place}">${shortId(eventId)}</a></span
