@@ -192,8 +192,9 @@ begin
       from lane_heads as lane
       where lane.id = any (probing) and lane.token = postbud_turn_5.token and outages.subscriber = lane.subscriber;
     end if;
-    if looks and max_lanes > 0 then
-      -- What operators go by to tell that a relay runs. Once a second is enough, and nobody waits to write it.
+    if looks and max_lanes > 0 and not is_clock_back then
+      -- What operators go by to tell that a relay runs. Once a second is enough, and nobody waits to write it. One that is ahead
+      -- says that the clock was, until times are taken back.
       update last_pass set at = now_at
       where ctid = any (array(select ctid from last_pass where at is null or at < now_at - interval '1 second' or at > now_at for update skip locked));
     end if;
