@@ -157,7 +157,9 @@ function isOfRow(error: unknown): boolean {
 
 /** The answer of `postbud_turn_5`: one JSON value, which all drivers parse alike. Times are epoch milliseconds. */
 interface TurnAnswer
-  extends Known, Pick<Turn, 'placed' | 'isAwaited' | 'isMet' | 'isClockBack' | 'hasMore' | 'limitedInMs' | 'behind'> {
+  extends
+    Known,
+    Pick<Turn, 'placed' | 'isAwaited' | 'isMet' | 'isClockBack' | 'hasMore' | 'limitedInMs' | 'behind'> {
   readonly now: number;
   readonly clock: number;
   readonly settled: Readonly<Record<keyof Settled, readonly number[]>> | null;

@@ -174,7 +174,6 @@ const OVERVIEW = `
   minute as materialized (
     select minute, topic, delivered, dead_lettered from throughput_minutes
     where minute >= (select first_hour from day) and minute < (select first_hour + interval '25 hours' from day)
-      and topic <> '${SMOKE_TEST.topic}'
     union all
     -- What the cron has not read yet.
     select date_trunc('minute', fresh.at), topic, coalesce(fresh.delivered, 0), coalesce(fresh.dead_lettered, 0)
