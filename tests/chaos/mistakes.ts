@@ -35,7 +35,7 @@ const PATHS: Readonly<Record<string, readonly number[]>> = {
   'innocent-burnt-by-shared-commit': [1],
   'newer-version-handed-over': ROLLOUTS,
   'successor-escapes-a-halt': [5, 3],
-  'silent-subscriber-is-handed-more': [44, 17, 52, 58],
+  'silent-subscriber-is-handed-more': FIRST,
   'cancelled-timer-released': FIRST,
   'rate-counted-by-each-relay': FIRST,
 };

@@ -1,7 +1,7 @@
 import type { Change } from './build.ts';
 import { limitings, timings } from './later.ts';
 import type { Rule } from './promises/promises.ts';
-import { crowdings, fencings, joinings, keyings, replayings } from './schedule.ts';
+import { crowdings, fencings, joinings, keyings, replayings, silences } from './schedule.ts';
 import type { Schedules } from './schedule.ts';
 
 const PLACE = 'drizzle/functions/postbud_place_3.sql';
@@ -235,7 +235,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'silent-subscriber-is-handed-more',
     breaks: ['outage'],
-    schedules: keyings,
+    schedules: silences,
     changes: [
       {
         file: FIND_DUE,

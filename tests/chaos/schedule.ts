@@ -192,9 +192,12 @@ const planFor = (names: readonly string[]): fc.Arbitrary<Plan> =>
 
 /** A subscriber that waits in an outage is away for several events at once. */
 export function actsOf(name: string, otherwise: fc.Arbitrary<readonly Act[]>): fc.Arbitrary<readonly Act[]> {
-  const waits = SUBSCRIBERS.some((limits) => limits.name === name && limits.outage === 'wait');
   const away = many(fc.constant<Act>({ act: 'finds nobody there' }), 1, 3);
-  return waits ? one([2, otherwise], [1, away]) : otherwise;
+  return waitsInOutage(name) ? one([2, otherwise], [1, away]) : otherwise;
+}
+
+function waitsInOutage(name: string): boolean {
+  return SUBSCRIBERS.some((limits) => limits.name === name && limits.outage === 'wait');
 }
 
 export const key = fc.constantFrom(...KEYS);
@@ -383,6 +386,47 @@ const keyed: fc.Arbitrary<Schedule> = fc.record({
   faults: many(fc.record({ atMs: ms(900), what: one([3, minutes], [2, fault]) }), 3, 12),
 });
 
+/** Whoever waits in an outage does not answer in time for longer than it takes all relays to know of it. */
+const silenced: fc.Arbitrary<Schedule> = fc.record({
+  relays: presentRelays(2),
+  pauses: fc.constant({ relays: NO_PAUSES, producers: NO_PAUSES }),
+  producers: many(
+    many(
+      fc.record({
+        release: fc.constant<Release>('present'),
+        waitMs: ms(150),
+        emits: many(
+          fc.record({
+            tag: fc.constant(''),
+            topic: fc.constant('payment.failed' as const),
+            key,
+            thenMs: fc.constant(0),
+            plan: fc.constant(
+              Object.fromEntries(
+                TOPICS['payment.failed']
+                  .filter((name) => waitsInOutage(name))
+                  .map((name) => [
+                    name,
+                    Array.from({ length: 12 }, (): Act => ({ act: 'overruns its time by', ms: 20 })),
+                  ]),
+              ),
+            ),
+          }),
+          1,
+          1,
+        ),
+        holdMs: fc.constant(0),
+        end: fc.constant<PlannedTransaction['end']>('commit'),
+      }),
+      20,
+      30,
+    ),
+    2,
+    3,
+  ),
+  faults: fc.constant([]),
+});
+
 /** Its handler ends the process of its relay, more often than any subscriber has attempts. */
 const poison = fc.constantFrom<Act[]>(
   Array.from({ length: 9 }, () => ({ act: 'kills its process' })),
@@ -548,6 +592,9 @@ export const fencings: fc.Arbitrary<Schedule> = fenced.map(named);
 
 /** Of one release: many events of few keys, which fail often, and subscribers that are away. */
 export const keyings: fc.Arbitrary<Schedule> = keyed.map(named);
+
+/** Of one release: events for a subscriber that is away for long. */
+export const silences: fc.Arbitrary<Schedule> = silenced.map(named);
 
 /** Of one release: events that kill their relays, while the database crashes. */
 export const poisonings: fc.Arbitrary<Schedule> = poisoned.map(named);
