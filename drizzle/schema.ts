@@ -240,7 +240,7 @@ export const audiences = pgTable(
   (table) => [primaryKey({ columns: [table.stream, table.position] })],
 );
 
-/** The place of each event in its stream, for ever. Positions are dense: 1, 2, 3 and so on, in (createdAt, seq) order. */
+/** The place of each event in its stream, which never changes. Positions are dense: 1, 2, 3 and so on, in (createdAt, seq) order. */
 export const log = pgTable(
   'log',
   {

@@ -93,7 +93,9 @@ begin
         select array_agg(position order by position) as positions, array_agg(event_id order by position) as event_ids,
           array_agg(distinct ordering_key) as keys, max(position) as last
         from (
-          select *, sum(bytes) over in_order - bytes as bytes_before, bool_or(version > versions[turn]) over in_order as is_newer
+          select *, sum(bytes) over in_order - bytes as bytes_before, bool_or(version > versions[turn]) over in_order as is_newer,
+            -- A settlement lists the places that it passes, those of events for others too.
+            position - first_value(position) over in_order - row_number() over in_order >= 1000 as is_far
           from (
             select next.* from (
               select subscribers, position as from_position,
@@ -116,7 +118,7 @@ begin
           ) as next
           window in_order as (order by position)
         ) as readable
-        where (not is_newer or free.is_lapsed) and bytes_before < most_bytes
+        where (not is_newer and not is_far or free.is_lapsed) and bytes_before < most_bytes
           and (not free.is_lapsed or position = free.first_claimed)
       ) as read
     where exceptional.id is null or not free.is_lapsed and free.careful_to is null and not coalesce(free.id = any (probes), false)
@@ -158,9 +160,8 @@ begin
   select json_build_object('lanes', (
     select json_agg(json_build_object('lane', id, 'number', lease.number, 'stream', stream, 'topic', topic, 'subscriber', subscriber,
       'isKeyed', slot > 0, 'handlers', max_keys, 'head', head, 'rows', rows, 'positions', positions, 'openKeys', open_keys,
-      'isContinued', is_continued, 'isProbe', coalesce(id = any (probes), false),
-      'lapsedAtMs', case when is_lapsed then extract(epoch from leased_until) * 1000 end, 'claimedTo', claimed_to,
-      'isCareful', careful_to is not null))
+      'isContinued', is_continued,
+      'lapsedAtMs', case when is_lapsed then extract(epoch from leased_until) * 1000 end, 'claimedTo', claimed_to))
     from taken join lease on lease.lane = id
   ), 'events', (
     select json_agg(json_build_array(stream, position, id, topic, payload, version, producer, date_part('epoch', created_at) * 1000,

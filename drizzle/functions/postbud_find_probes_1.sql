@@ -15,6 +15,10 @@ language sql as $$
         exists (select from exceptions where exceptions.lane = lane.id and due_at <= now_at limit 1)
         or (select position from log where log.stream = lane.stream order by position desc limit 1) > newest.head
           and (lane.slot > 0 or not exists (select from exceptions where exceptions.lane = lane.id and is_open limit 1))
+          and not exists (
+            select from backfills
+            where backfills.topic = lane.topic and backfills.subscriber = lane.subscriber and ended_at is null
+          )
       )
       and not exists (select from pauses where pauses.subscriber = lane.subscriber and pauses.topic in ('', lane.topic))
     order by lane.subscriber, newest.at

@@ -1,5 +1,6 @@
--- Decides which attempts that found nobody there count. One does only if its subscriber has answered anybody since this delivery's
--- attempt before it; otherwise the subscriber is silent, an outage is open, and the attempt is a wait for the next probe.
+-- Decides which attempts that found nobody there count. One does if no outage is open and it is its delivery's first, or the subscriber
+-- has answered anybody since the one before it; otherwise the subscriber is silent, an outage is open, and the attempt is a wait for
+-- the next probe.
 --
 -- The first probe comes after a minute, the second five minutes later, and then one every five.
 -- @returns the attempts, with those that do not count as waits.

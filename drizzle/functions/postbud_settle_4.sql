@@ -1,8 +1,8 @@
 -- Records what relays have done with lanes that they hold, and lets these go or keeps them. The lanes are locked.
 --
 -- An outcome counts only where the journal's newest row is the one that its relay knows: whoever lost a lane changes nothing, and
--- doing it twice changes nothing the second time. One that `is_doubtful` does not know whether its last commit was made: there the
--- token decides.
+-- doing it twice changes nothing the second time. One that `is_doubtful` does not know whether its last commit was made, which has kept
+-- the lane behind that row.
 create or replace function postbud_settle_4(
   outcomes json, exceptional jsonb, now_at timestamptz,
   -- The lanes that were held; those of which an earlier call, whose answer was lost, had settled the same; and those that were held
@@ -18,7 +18,9 @@ begin
   with outcome as materialized (
     select outcome.*, newest.head as head_was, newest.leased_until as until_was, newest.claimed_to as claimed_was,
       newest.careful_to as careful_was, newest.handlers as handlers_were, newest.number as newest_number,
-      coalesce(newest.token = outcome.token and (newest.number = outcome.number or is_doubtful), false) as is_held
+      coalesce(newest.token = outcome.token and (
+        newest.number = outcome.number or is_doubtful and newest.number = outcome.number + 1 and newest.leased_until is not null
+      ), false) as is_held
     from json_to_recordset(outcomes) as outcome(
         lane int, number bigint, token uuid, head bigint, first bigint, took_ms int[], ago_ms int[], keep_ms int,
         next_claimed bigint, careful_to bigint, delivered int, failed int, dead_lettered int, is_answered boolean,

@@ -1,7 +1,8 @@
 -- One turn of a relay in one round trip: gives events their places, settles what is done, and claims what is next. Each statement in
 -- here sees what was committed before it began, and begins only if there is something for it to do.
 --
--- Locks are taken in one order: the topics' placing locks by their hash, then lanes by their ids.
+-- Locks are taken in one order: the topics' placing locks by their hash, then lanes by their ids, then those of limited
+-- subscribers that nobody else has.
 --
 -- It never waits for the disk: what a crash takes back is placed in the same order, claimed anew and delivered once more.
 --
@@ -20,6 +21,7 @@ set enable_mergejoin = off set enable_bitmapscan = off set jit = off as $$
 declare
   -- Another one since its start, or its last recovery.
   server constant text := concat(pg_postmaster_start_time(), ' ', pg_last_wal_replay_lsn());
+  own_token constant uuid := token;
   looks constant boolean := room ->> 'looks';
   max_lanes constant int := room ->> 'lanes';
   max_events constant int := room ->> 'events';
@@ -190,7 +192,7 @@ begin
       -- Whoever takes a probe puts the next one off until its lease has run out.
       update outages set probed_at = now_at, next_probe_at = lane.leased_until
       from lane_heads as lane
-      where lane.id = any (probing) and lane.token = postbud_turn_5.token and outages.subscriber = lane.subscriber;
+      where lane.id = any (probing) and lane.token = own_token and outages.subscriber = lane.subscriber;
     end if;
     if looks and max_lanes > 0 and not is_clock_back then
       -- What operators go by to tell that a relay runs. Once a second is enough, and nobody waits to write it. One that is ahead
@@ -208,7 +210,7 @@ begin
     'settled', case when outcomes is not null then json_build_object('held', held, 'repeated', repeated, 'lapsed', lapsed) end,
     'claimed', claims, 'limitedInMs', limited_in_ms, 'behind', case when behind is not null and room ->> 'behind' is not null then array(
       select id from lane_heads
-      where id = any (behind) and id <> all (limited_lanes) and leased_until > now_at and lane_heads.token <> postbud_turn_5.token
+      where id = any (behind) and id <> all (limited_lanes) and leased_until > now_at and lane_heads.token <> own_token
         and tail > coalesce(claimed_to, head)
     ) else '{}' end);
 end

@@ -83,7 +83,9 @@ export const MUTATIONS: readonly Mutation[] = [
     changes: [
       {
         file: SETTLE,
-        from: 'coalesce(newest.token = outcome.token and (newest.number = outcome.number or is_doubtful), false) as is_held',
+        from: `coalesce(newest.token = outcome.token and (
+        newest.number = outcome.number or is_doubtful and newest.number = outcome.number + 1 and newest.leased_until is not null
+      ), false) as is_held`,
         to: 'true as is_held',
       },
     ],

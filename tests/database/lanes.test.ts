@@ -22,11 +22,13 @@ import {
   gate,
   payloadOf,
   payment,
+  placeEvents,
   rows,
   START,
   storeBacklog,
 } from '../support/bus.ts';
 import { statesOf, RECORDS, dueTimesOf } from '../support/records.ts';
+import { relist } from '../support/scenes.ts';
 
 describe('lanes', () => {
   test('do not wait for one another: a slow lane does not delay the settlement of the others', async ({
@@ -84,6 +86,23 @@ describe('lanes', () => {
     held.open();
     await relaying;
     expect(await statesOf(bus.db)).toEqual(['delivered', 'delivered', 'delivered']);
+  });
+
+  test('are settled once where a thousand events for others lie between two deliveries', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    await emitPayments(bus.db, 1, 1);
+    await placeEvents(bus.db);
+    await emitPayments(bus.db, 2, 1101);
+    await relist(bus.db, `array_remove(subscribers, 'ledger')`);
+    await placeEvents(bus.db);
+    await emitPayments(bus.db, 1102, 1103);
+    await drain(bus.db, []);
+    expect(await drain(bus.db, [ledger()])).toMatchObject({ delivered: 3 });
+    expect(handed).toEqual([1, 1102, 1103]);
+    expect(await contradictions(bus.db)).toEqual([]);
   });
 
   test('are all drained when there are more of them than one claim takes', async ({

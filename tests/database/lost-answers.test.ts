@@ -365,6 +365,23 @@ describe('a settlement that is repeated, because its answer was lost,', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
+  test('charges a commit that stayed unanswered once', async ({ bus, ledger }) => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, []);
+    const attached = ledger();
+    const [lane] = (await turn(bus, attached, START)).lanes;
+    const outcome = outcomeOf(lane!, {
+      head: lane!.deliveries[0]!.position,
+      exceptional: [unfinished(lane!, 'failed')],
+      isDoubtful: true,
+    });
+    expect((await turn(bus, attached, START, [outcome])).settled!.held.size).toBe(1);
+    const before = await dump(bus);
+    expect((await turn(bus, attached, START, [outcome])).settled!.repeated.size).toBe(1);
+    expect(await dump(bus)).toEqual(before);
+    expect(await deliveriesOf(bus.db, 'ledger')).toMatchObject([{ state: 'failing', attempts: 1 }]);
+  });
+
   test('leaves a key alone that other relays have handed over since', async ({ bus, ledger }) => {
     await emitPayments(bus.db, 1, 1, { orderingKey: 'waits' });
     await drain(bus.db, []);

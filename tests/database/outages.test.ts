@@ -6,7 +6,17 @@ import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { DAY, HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { START, contradictions, drain, emitPayments, numbers, payment, rows } from '../support/bus.ts';
+import {
+  START,
+  contradictions,
+  drain,
+  emitAlone,
+  emitPayments,
+  numbers,
+  payloadOf,
+  payment,
+  rows,
+} from '../support/bus.ts';
 import { deliveriesOf } from '../support/records.ts';
 import { randomFrom } from '../support/random.ts';
 
@@ -145,6 +155,33 @@ describe('an outage', () => {
     // One that does not wait is handed all that is due, which is what the outage left unfinished, too.
     await drain(bus.db, [ledger()], { now: START + MINUTE });
     expect(handed.toSorted()).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(await outages(bus.db)).toEqual([]);
+  });
+
+  test('is probed by a lane that may hand something over, not by one that waits behind a backfill', async ({
+    bus,
+  }) => {
+    let isDown = true;
+    const handed: string[] = [];
+    const handle = ({ topic }: { readonly topic: string }) => {
+      if (isDown) absent();
+      handed.push(topic);
+    };
+    const attached = subscriber('ledger', { 'payment.captured': handle, 'payment.refunded': handle }, WAIT);
+    await emitAlone(bus.db, 'payment.refunded', payloadOf('payment.refunded'));
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, []);
+    await rows(
+      bus.db,
+      `insert into backfills (id, topic, subscriber, since, requested_at, requested_by, matched, next_at)
+       values (gen_random_uuid(), 'payment.refunded', 'ledger', $1::timestamptz, $1::timestamptz, 'kari', 1, $1::timestamptz + '1 day')`,
+      [new Date(START).toISOString()],
+    );
+    for (const minute of [0, 1]) await drain(bus.db, [attached], { now: START + minute * MINUTE });
+    expect(await outages(bus.db)).toHaveLength(1);
+    isDown = false;
+    await drain(bus.db, [attached], { now: START + 3 * MINUTE });
+    expect(handed).toEqual(['payment.captured']);
     expect(await outages(bus.db)).toEqual([]);
   });
 

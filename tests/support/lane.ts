@@ -28,7 +28,6 @@ export function laneOf(
     deliveries: deliveriesAt(1, laid),
     openKeys: new Set(),
     isContinued: false,
-    isProbe: false,
     lapsedAtMs: null,
     claimedTo: laid.length,
     ...lane,

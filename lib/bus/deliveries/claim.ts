@@ -22,8 +22,6 @@ export interface ClaimedLane {
   readonly openKeys: ReadonlySet<string>;
   /** Whether the relay held the lane before, and goes on with it while handlers run. */
   readonly isContinued: boolean;
-  /** Whether its one delivery finds out if a subscriber answers again. */
-  readonly isProbe: boolean;
   /**
    * When the lease of the relay before this one ran out, in epoch milliseconds; null unless that relay died. Then the only
    * delivery is the first that it may have begun.

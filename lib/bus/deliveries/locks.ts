@@ -5,7 +5,7 @@
 //    emitters. A release of timers takes a lock of its own first, and then the rows of `timers` that nobody else has locked; it
 //    waits for no row of `events` for longer than its `lock_timeout`, which is shorter than Postgres's search for deadlocks;
 // 2. the advisory locks of lanes, all that the transaction changes, by id (postbud_lock_lanes_2). Who holds a lane's lock may write
-//    to its journal and its exceptions, and nobody else;
+//    to its journal and its exceptions, and nobody else, but for what the end of an outage makes due (postbud_end_outages_1);
 // 3. rows of `exceptions`;
 // 4. rows of `events`, by id;
 // 5. rows of `error_groups`, by key;

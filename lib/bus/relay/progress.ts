@@ -12,9 +12,6 @@ export type Unsettled = Pick<LaneOutcome, 'head' | 'first' | 'delivered' | 'exce
 /** A handler may keep the other keys of its lane waiting this long; then its delivery becomes an exception. */
 const LONG_MS = 100;
 
-/** A larger hole between two deliveries, for events that are for others, ends a settlement's list. */
-const MOST_SKIPPED = 1000;
-
 /** A claimed delivery that the run has in hand. */
 export interface InHand {
   readonly delivery: ClaimedDelivery;
@@ -176,7 +173,6 @@ export class Progress {
       if (!this.#isPassed(one)) break;
       if (one.state === 'delivered') {
         first ??= position;
-        if (position - first - delivered.length > MOST_SKIPPED) break;
         while (delivered.length < position - first) delivered.push(null);
         delivered.push(one.attempt);
       }
