@@ -76,12 +76,8 @@ const AS_MUCH = 3;
 /** Of single events: what costs the same whatever it finds. */
 const LITTLE = 300;
 
-/**
- * What runs by the clock, so that only one of the two connections may have called it: what writes the health of subscribers,
- * and counts by the minute.
- */
-const RUNS_BY_THE_CLOCK =
-  /subscriber_health|unnest\(one, other\)|with recent as|with passed as|left_over|least_at/;
+/** What runs by the clock, so that only one of the two connections may have called it. */
+const RUNS_BY_THE_CLOCK = /subscriber_health|unnest\(one, other\)/;
 
 /** A busy machine takes more and smaller turns: more calls may handle more, each of them not. */
 function isAsMuch(used: Work, fresh: Work): boolean {
