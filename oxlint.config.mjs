@@ -33,7 +33,6 @@ export const LAYERS = [
     'lib/console/erasures',
     'lib/console/dead-letters',
     'lib/console/overview',
-    'lib/console/renames',
   ],
   [
     'lib/console/alerts',
@@ -62,8 +61,6 @@ export const LAYERS = [
     'lib/components/identifiers',
     'lib/components/remote',
   ],
-  ['lib/bus/log/relay'],
-  ['lib/bus/log'],
   ['lib/bus/relay'],
   ['lib/bus/deliveries/operations'],
   ['lib/bus/deliveries'],

@@ -19,6 +19,8 @@ const inTurns = {
 
 const withPostgres = { globalSetup: ['tests/support/global-setup.ts'] };
 
+const withBrowser = { globalSetup: [...withPostgres.globalSetup, 'tests/support/browser-setup.ts'] };
+
 /** What nobody waits for between two edits: `npm run test:long`. CI runs it too. */
 const LONG = [
   'tests/browser/directory-{forgeries,refusals,sign-in,tabs}.test.ts',
@@ -28,7 +30,7 @@ const LONG = [
   'tests/database/{identifiers,isolation}.test.ts',
   'tests/database/{lost-answers,next-release,no-answer,operator-races,plans,receive-crash}.test.ts',
   'tests/database/{receive-document,reconciliation,refused-surroundings,relay-process,relay-time,rename}.test.ts',
-  'tests/database/{restart,role-rights,surroundings,timer-search,timers,trouble}.test.ts',
+  'tests/database/{restart,role-rights,surroundings,timer-search,timers}.test.ts',
   'tests/http/{cli-database,cli-process,cron,fuzz,fuzz-operators,local-server,misconfigured}.test.ts',
   'tests/http/{operators-personal,posted-at-once,visitor-limits}.test.ts',
   'tests/package/{outbox,outside,receivers}.test.ts',
@@ -59,9 +61,9 @@ const sources: TestProjectConfiguration[] = [
   },
   folder('database', { ...inTurns, ...withPostgres }),
   folder('package'),
-  folder('browser'),
+  folder('browser', withBrowser),
   folder('http', { ...inTurns, ...withPostgres }),
-  { extends: true, test: { name: 'long', include: LONG, ...withPostgres } },
+  { extends: true, test: { name: 'long', include: LONG, ...withBrowser } },
 ];
 
 /**
@@ -81,7 +83,7 @@ const built: TestProjectConfiguration[] = [
         'tests/browser/site.test.ts',
         'tests/http/openapi-contract.test.ts',
       ],
-      ...withPostgres,
+      ...withBrowser,
     },
   },
   {

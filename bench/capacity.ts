@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 
 /** Measured by the drain (`npm run bench`): an event of 150 bytes with three subscribers. */
 const MEASURED = {
-  /** Processor time of the database: fan-out, claims and settlements of three deliveries. */
+  /** Processor time of the database: places, claims and settlements of three deliveries. */
   relayCpuMs: 3 * 0.022,
   /** A producer's transaction that emits one event: one insert, one commit. */
   emitCpuMs: 0.15,

@@ -109,14 +109,14 @@ async function emitting(db: Database): Promise<number> {
 async function draining(db: Database): Promise<number> {
   await run(driverOf(db), {
     text: `with event as (
-        insert into events (id, topic, payload, version, producer, open, subscribers, correlation_id, created_at)
+        insert into events (id, topic, payload, version, producer, subscribers, correlation_id, created_at)
         select uuidv7(), $1::text, replace($2::text, 'bkg_', 'bkg_' || number)::jsonb, 1, 'bench',
-          cardinality($3::text[]), $3::text[], 'req-' || number, clock_timestamp()
+          $3::text[], 'req-' || number, clock_timestamp()
         from generate_series(1, $4::int) as number
         returning *
       )
-      insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, subscribers, payload_bytes)
-      select topic, created_at, seq, id, ordering_key, open, subscribers, octet_length(payload::text) from event`,
+      insert into awaiting (topic, created_at, seq, event_id, ordering_key, version, subscribers, bytes)
+      select topic, created_at, seq, id, ordering_key, version, subscribers, octet_length(payload::text) from event`,
     values: [
       TOPIC,
       JSON.stringify(catalog[TOPIC].example),

@@ -36,8 +36,8 @@ export async function benchLimits({ quick }: BusOptions): Promise<Section> {
       if (at !== undefined) waits.push(performance.now() - at);
     };
     const ledger = () => subscriber('ledger', { 'payment.captured': handler }, { rate: `${RATE}/m` });
-    // The fan-out of the backlog is not part of it.
-    for (;;) if ((await relay({ db, subscribers: [], until: Date.now() + MINUTE })).fannedOut === 0) break;
+    // Placing the backlog is not part of it.
+    for (;;) if ((await relay({ db, subscribers: [], until: Date.now() + MINUTE })).placed === 0) break;
     const until = Date.now() + duringMs;
     const relaying = relays.map((one) =>
       keepRelaying({ db: one.db, subscribers: [ledger()], until, glanceEveryMs: 35 }),

@@ -16,11 +16,10 @@ import { attachedSubscribers, EVENTS_OF_A_STORY, fillLargeBus } from './large-bu
 
 const EVENTS = Number(process.env['BENCH_EVENTS'] ?? 10_000_000);
 
-/** Of the large bus: its events have so many deliveries. */
-const DELIVERIES_OF_AN_EVENT = 2.22;
-
-const READS = 60;
+const READS = Number(process.env['BENCH_READS'] ?? 60);
 const WARM_UP = 10;
+/** Places that the events of reads are chosen from. */
+const SAMPLED = 10_000;
 
 const SEARCH_GOAL_MS = 50;
 const LIST_GOAL_MS = 300;
@@ -33,7 +32,7 @@ export async function benchSearch(): Promise<Section> {
   try {
     const url = await createDatabase(server.url);
     console.log('Filling …');
-    const filled = await fillLargeBus(url, Math.round(EVENTS * DELIVERIES_OF_AN_EVENT), () => undefined);
+    const filled = await fillLargeBus(url, EVENTS, () => undefined);
     const { db, close } = await connect(url);
     try {
       console.log(`${number(filled.events)} events. Indexing …`);
@@ -41,7 +40,12 @@ export async function benchSearch(): Promise<Section> {
       console.log('Measuring …');
       return {
         title: `Finding one event among ${number(filled.events)}, with ${number(filled.deadLettered)} dead letters in ${number(filled.lanes)} lanes`,
-        rows: [...indexed, ...(await searches(db, filled.events)), ...(await lists(db)), await pages(db)],
+        rows: [
+          ...indexed,
+          ...(await searches(db, filled.events)),
+          ...(await lists(db)),
+          await pages(db, filled.events),
+        ],
       };
     } finally {
       await close();
@@ -79,11 +83,7 @@ type Query = Readonly<Record<string, string>>;
 /** Each time another one, so that no search finds its pages warmed by the one before. */
 async function searches(db: Database, events: number): Promise<Figure[]> {
   const any = () => Math.floor(Math.random() * events);
-  const someDeliveries = await run<{ event: string; delivery: string }>(driverOf(db), {
-    text: `select event_id::text as event, lane_id || '-' || position as delivery
-      from deliveries tablesample system (0.01) order by random() limit $1`,
-    values: [WARM_UP + READS],
-  });
+  const someDeliveries = await sample(db, events);
   let next = 0;
   const some = () => someDeliveries[(next += 1) % someDeliveries.length]!;
   const asked: readonly (readonly [what: string, query: () => Query, isFound?: boolean])[] = [
@@ -105,7 +105,7 @@ async function lists(db: Database): Promise<Figure[]> {
   const asked: readonly (readonly [what: string, query: Query])[] = [
     ['all', {}],
     ['a busy topic', { topic: 'booking.created' }],
-    ['a topic with thousands of lanes', { topic: 'user.profile.updated' }],
+    ['a topic with thousands of keys', { topic: 'user.profile.updated' }],
     ['a subscriber of most topics', { subscriber: 'audit' }],
     ['a subscriber, of the last 7 days', { subscriber: 'audit', since: '7d' }],
     ['pending', { state: 'pending' }],
@@ -124,15 +124,21 @@ async function lists(db: Database): Promise<Figure[]> {
   return figures;
 }
 
-/** The page of an event: why it waits, its causes, and its effects from the index. Each time another one. */
-async function pages(db: Database): Promise<Figure> {
-  const attached = attachedSubscribers();
-  const some = await run<{ id: string }>(driverOf(db), {
-    text: `select event_id::text as id from deliveries tablesample system (0.01) order by random() limit $1`,
-    values: [WARM_UP + READS],
+/** Some deliveries, from all over the log. */
+async function sample(db: Database, events: number): Promise<{ event: string; delivery: string }[]> {
+  return await run(driverOf(db), {
+    text: `select event_id::text as event, event_id || '.' || subscriber as delivery
+      from log tablesample system (least(100, $2::float8)) join lanes using (stream) order by random() limit $1`,
+    values: [WARM_UP + READS, (100 * SAMPLED) / events],
   });
+}
+
+/** The page of an event: why it waits, its causes, and its effects from the index. Each time another one. */
+async function pages(db: Database, events: number): Promise<Figure> {
+  const attached = attachedSubscribers();
   const times: number[] = [];
-  for (const { id } of some) times.push(await timed(async () => await readEvent(db, id, { attached })));
+  for (const { event } of await sample(db, events))
+    times.push(await timed(async () => await readEvent(db, event, { attached })));
   const measured = times.slice(WARM_UP);
   const [half, most] = [quantile(measured, 0.5), quantile(measured, 0.95)];
   return {

@@ -63,7 +63,7 @@ export async function benchTimers({ quick }: BusOptions): Promise<Section> {
           MOST_OF_IDLE,
         ),
         {
-          what: `release and fan-out of ${number(due)} timers that are due, beside the others`,
+          what: `release and places of ${number(due)} timers that are due, beside the others`,
           figure: `${number(releasing)} ms`,
           goal: '',
         },

@@ -10,11 +10,11 @@ import { readSubscriberHealth } from '../lib/console/subscribers/read.ts';
 import { connect } from '../lib/platform/db/connect.ts';
 import type { Database } from '../lib/platform/db/connect.ts';
 import { logTo } from '../lib/platform/log.ts';
-import { fillKeysInTrouble } from '../tests/support/keys-in-trouble.ts';
-import type { Trouble } from '../tests/support/keys-in-trouble.ts';
 import { createDatabase, startPostgres } from '../tests/support/postgres.ts';
 import { goal, ms, number, quantile, timed } from './figures.ts';
 import type { Figure, Section } from './figures.ts';
+import { fillKeysInTrouble } from './keys-in-trouble.ts';
+import type { Trouble } from './keys-in-trouble.ts';
 import { attachedSubscribers } from './large-bus.ts';
 
 // What an operator opens first, beside a subscription whose every key is in trouble.
@@ -30,7 +30,7 @@ const TROUBLES: Readonly<Record<Trouble, string>> = {
   halted: 'that a dead letter halts',
 };
 
-/** Measures the first screens of the console beside many lanes in trouble, on Postgres with default durability. */
+/** Measures the first screens of the console beside many keys in trouble, on Postgres with default durability. */
 export async function benchTrouble(): Promise<Section> {
   logTo(() => undefined);
   const server = await startPostgres();
@@ -46,7 +46,7 @@ export async function benchTrouble(): Promise<Section> {
         await close();
       }
     }
-    return { title: `The console beside ${number(KEYS)} keys in trouble, each with a lane of its own`, rows };
+    return { title: `The console beside ${number(KEYS)} keys in trouble`, rows };
   } finally {
     await server.stop();
   }

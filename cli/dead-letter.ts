@@ -43,7 +43,7 @@ function write(view: DeadLetter, history: readonly Moment[], pane: Pane): void {
   const heading = (text: string) => `\n${paint('bold', text)}`;
   const isDead = view.state === 'dead_lettered';
   const what = isDead ? (view.dismissedAt === null ? 'Dead letter' : 'Dismissed dead letter') : 'Delivery';
-  pane.write(paint('bold', `${what} ${view.deliveryId}`));
+  pane.write(paint('bold', wrapTo(pane.columns, `${what} ${view.deliveryId}`)));
   pane.write(drawFacts(pane, deadLetterFacts(view)));
   pane.write(heading('Attempts'));
   pane.write(timeline(history, view.generatedAt, pane));

@@ -63,10 +63,23 @@ export function helpOf(command: Command, to: Pane): string {
     section('Common options', optionLines(commonOptionsOf(command), pane), pane),
     section(
       'Examples',
-      examples.flatMap(([line, does]) => [`  npx postbud ${line}`, pane.paint('dim', `    ${does}`)]),
+      examples.flatMap(([line, does]) => [...exampleLines(line, pane), pane.paint('dim', `    ${does}`)]),
       pane,
     ),
   ].join('\n\n');
+}
+
+/** Breaks a long example before an option, as a shell takes it over several lines. */
+function exampleLines(line: string, { columns }: Page): readonly string[] {
+  const [first = '', ...options] = line.split(/ (?=--)/);
+  const lines = [];
+  let last = `  npx postbud ${first}`;
+  for (const option of options) {
+    const isRoom = `${last} ${option} \\`.length <= columns;
+    if (!isRoom) lines.push(`${last} \\`);
+    last = isRoom ? `${last} ${option}` : `    ${option}`;
+  }
+  return [...lines, last];
 }
 
 interface Page extends Pane {

@@ -14,7 +14,7 @@ import { Unavailable } from './refusals.ts';
 import type { Pane } from './terminal.ts';
 import { hang, wrapTo } from './text.ts';
 
-/** What is previewed, confirmed, begun, and followed to its end: a replay, a backfill, an erasure, a rename. */
+/** What is previewed, confirmed, begun, and followed to its end: a replay, a backfill, an erasure. */
 export interface Operation<Preview, Begun, Progress = never> {
   /** That nothing was done, as a whole sentence. */
   readonly nothing: string;

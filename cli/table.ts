@@ -15,6 +15,8 @@ export interface Column {
   readonly isCut?: boolean;
   /** May be left out: early, rather than narrow other columns, or late, where nothing else makes the table fit. */
   readonly leftOut?: 'early' | 'late';
+  /** Stands on a line of its own, below its row, where the table is too wide: an id of 50 characters, which is copied whole. */
+  readonly isBelow?: boolean;
 }
 
 /** A text, or one with a style. */
@@ -32,18 +34,27 @@ const STEPS = [
 ] as const;
 
 /**
- * Draws a table that fits the terminal, without its empty columns. Where the terminal is too narrow, topics are cut, then
- * long texts wrapped, then optional columns left out; where even that is not enough, each row is drawn as a block of
- * names and values. A file or another program gets the whole table.
+ * Draws a table that fits the terminal, without its empty columns. Where the terminal is too narrow, long ids get lines of
+ * their own, then topics are cut, long texts wrapped and optional columns left out; where even that is not enough, each row
+ * is drawn as a block of names and values. A file or another program gets the whole table.
  */
 export function table(pane: Pane, columns: readonly Column[], rows: readonly (readonly Cell[])[]): string {
   const all = columns.map((column, index) => ({ column, cells: rows.map((row) => row[index] ?? '') }));
   const filled = all.filter(({ cells }) => cells.some((cell) => textOf(cell) !== ''));
   const available = pane.columns ?? Infinity;
-  const shown = fitting(filled, available);
+  const isTooWide = totalOf(filled.map(atFullWidth)) > available;
+  const isBelow = ({ column }: Filled) => isTooWide && column.isBelow === true;
+  const below = filled.filter(isBelow);
+  const shown = fitting(
+    filled.filter((one) => !isBelow(one)),
+    available,
+  );
   if (totalOf(shown) > available) return blocks(pane, filled, rows.length);
   const head = shown.map(({ column, width }) => padTo(width, column.title, column.align));
-  const lines = rows.flatMap((_, row) => rowLines(pane, shown, row));
+  const lines = rows.flatMap((_, row) => [
+    ...rowLines(pane, shown, row),
+    ...below.flatMap(({ cells }) => belowLine(pane, cells[row]!)),
+  ]);
   return [pane.paint('bold', head.join(GAP).trimEnd()), ...lines].join('\n');
 }
 
@@ -92,6 +103,10 @@ function rowLines(pane: Pane, shown: readonly Sized[], row: number): readonly st
   );
 }
 
+function belowLine(pane: Pane, cell: Cell): readonly string[] {
+  return textOf(cell) === '' ? [] : [hang(GAP, painted(pane, cell), pane.columns)];
+}
+
 function linesOf(width: number, text: string): readonly string[] {
   if (stringWidth(text) <= width) return [text];
   const lines = hardWrapTo(width, text).split('\n');
@@ -125,10 +140,7 @@ function fitting(filled: readonly Filled[], available: number): readonly Sized[]
 
 /** Narrows the cut columns, then the flexible ones, always the widest, but none below `narrowest` or its title. */
 function sizedTo(available: number, filled: readonly Filled[], narrowest: number): readonly Sized[] {
-  const sized = filled.map((one) => ({
-    ...one,
-    width: Math.max(stringWidth(one.column.title), ...one.cells.map((cell) => stringWidth(textOf(cell)))),
-  }));
+  const sized = filled.map(atFullWidth);
   for (const kind of ['isCut', 'isFlexible'] as const) {
     while (totalOf(sized) > available) {
       const [widest] = sized
@@ -139,6 +151,11 @@ function sizedTo(available: number, filled: readonly Filled[], narrowest: number
     }
   }
   return sized;
+}
+
+function atFullWidth(one: Filled) {
+  const widths = one.cells.map((cell) => stringWidth(textOf(cell)));
+  return { ...one, width: Math.max(stringWidth(one.column.title), ...widths) };
 }
 
 function totalOf(sized: readonly Sized[]): number {

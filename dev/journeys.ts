@@ -15,7 +15,7 @@ export const journey = z.object({
   topic: z.string(),
   createdAtMs: z.number(),
   causationId: z.string().nullable(),
-  /** Null while the event waits for fan-out. */
+  /** Null while the event awaits its place. */
   subscriber: z.string().nullable(),
   state: z.enum(['pending', 'failing', 'dead_lettered', 'delivered']),
   attempts: z.number(),
@@ -43,10 +43,13 @@ export async function journeysSince(
         (extract(epoch from delivered_at - events.created_at) * 1000)::float8 as "deliveredAfterMs",
         (extract(epoch from next_attempt_at) * 1000)::float8 as "nextAttemptAtMs",
         attempt_log -> -1 ->> 'message' as "lastError",
-        coalesce(lease_token is null and lanes.due_at > clock_timestamp() and next_attempt_at is null, false) as "isHeldBack"
+        coalesce(is_open and next_attempt_at is null, false) and exists (
+          select from exceptions as earlier
+          where earlier.lane = deliveries.lane and earlier.ordering_key = deliveries.ordering_key and earlier.is_open
+            and earlier.position < deliveries.position
+        ) as "isHeldBack"
       from events
       left join deliveries on deliveries.event_id = events.id
-      left join lanes on lanes.id = deliveries.lane_id
       where seq > $1::bigint
       order by events.created_at, seq, subscriber`,
     values: [sinceSeq],
@@ -93,7 +96,7 @@ function note(
   now: number,
 ): string {
   if (state === 'delivered') return '';
-  if (subscriber === null) return 'not fanned out yet';
+  if (subscriber === null) return 'awaits its place';
   if (isUnattached) return 'waits until somebody is attached';
   if (isHeldBack && lastError === null) return 'behind an earlier event of its lane';
   const retry =

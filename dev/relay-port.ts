@@ -81,7 +81,7 @@ export async function serveStatus(status: RelayStatus, port: number): Promise<Se
 /** What a counter counts, by its name. The figures of the whole bus are at the functions' `/platform/metrics`. */
 const COUNTERS = {
   turns: ['ticks', 'Turns in the database.'],
-  events_fanned_out: ['fannedOut', 'Events that this process fanned out.'],
+  events_placed: ['placed', 'Events that this process gave their places.'],
   deliveries: ['delivered', 'Deliveries that this process settled as delivered.'],
   failures: ['failed', 'Failed attempts that will be retried.'],
   waits: ['waited', 'Attempts whose handler asked to wait.'],

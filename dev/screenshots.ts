@@ -214,10 +214,9 @@ async function emitSome(db: Database, topic: TopicName, count: number): Promise<
 /** Until ten hours ago the running release did not list `intelligence` for new bookings. */
 async function emitWithoutIntelligence(db: Database): Promise<void> {
   for (const text of [
-    `update events set subscribers = array_remove(subscribers, 'intelligence'), open = open - 1
-      where id in (select event_id from awaiting_fan_out where topic = 'booking.created')`,
-    `update awaiting_fan_out set subscribers = array_remove(subscribers, 'intelligence'), open = open - 1
-      where topic = 'booking.created'`,
+    `update events set subscribers = array_remove(subscribers, 'intelligence')
+      where id in (select event_id from awaiting where topic = 'booking.created')`,
+    `update awaiting set subscribers = array_remove(subscribers, 'intelligence') where topic = 'booking.created'`,
   ])
     await run(driverOf(db), { text, values: [] });
 }

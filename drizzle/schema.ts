@@ -10,7 +10,6 @@ import {
   integer,
   jsonb,
   pgEnum,
-  pgSequence,
   pgTable,
   pgView,
   primaryKey,
@@ -29,12 +28,7 @@ const IN_RANGE = sql`created_at >= '1970-01-01 00:00:00Z' and created_at < '1000
 
 const at = (name: string) => timestamp(name, { withTimezone: true });
 
-/**
- * The outbox: one row per event. Written by `emit` in the producer's transaction; later only the three
- * counters change, and what an erasure overwrites.
- *
- * No index has a column that a settlement changes, so that settling is a HOT update (docs/design.md).
- */
+/** What happened: one row per event, written by `emit` in the producer's transaction. Later only an erasure changes it. */
 export const events = pgTable(
   'events',
   {
@@ -61,23 +55,15 @@ export const events = pgTable(
     erasedAt: at('erased_at'),
     /** The topic's subscribers in the catalog of the emitting release. */
     subscribers: text('subscribers').array().notNull(),
-    /** Deliveries that are neither delivered nor dead-lettered; before fan-out, the number of `subscribers`. */
-    open: smallint('open').notNull(),
-    /** Deliveries whose last attempt failed and that will be retried. Part of `open`. */
-    failing: smallint('failing').notNull().default(0),
-    deadLettered: smallint('dead_lettered').notNull().default(0),
-    /** The worst state of the event's deliveries. Generated, so it always agrees with the counters. */
-    state: stateEnum('state')
-      .notNull()
-      .generatedAlwaysAs(
-        sql`case when dead_lettered > 0 then 'dead_lettered'::delivery_state when failing > 0 then 'failing'::delivery_state when open > 0 then 'pending'::delivery_state else 'delivered'::delivery_state end`,
-      ),
   },
   (table) => [
     uniqueIndex('events_dedupe')
       .on(table.topic, table.dedupeKey)
       .where(sql`dedupe_key is not null`),
-    check('events_counters', sql`open >= 0 and failing between 0 and open and dead_lettered >= 0`),
+    // Where room of pruned events is used again, a range has old and new ones.
+    index('events_seq')
+      .using('brin', sql`${table.seq} int8_minmax_multi_ops`)
+      .with({ pages_per_range: 64, autosummarize: true }),
     check('events_created_at', IN_RANGE),
   ],
 );
@@ -174,29 +160,29 @@ export const roleGrants = pgTable(
   ],
 );
 
-/** Marks the events without deliveries: `emit` writes a row, fan-out deletes it. */
-export const awaitingFanOut = pgTable(
-  'awaiting_fan_out',
+/** Marks the events whose place is not certain yet: `emit` writes a row, and the turn that places its event deletes it. */
+export const awaiting = pgTable(
+  'awaiting',
   {
     topic: text('topic').notNull(),
     createdAt: at('created_at').notNull(),
     seq: bigint('seq', { mode: 'number' }).notNull(),
-    eventId: uuid('event_id').notNull(),
-    orderingKey: text('ordering_key').notNull(),
-    open: smallint('open').notNull(),
-    payloadBytes: integer('payload_bytes').notNull(),
-    /** Copied from the event, so that fan-out need not read it. */
-    subscribers: text('subscribers').array().notNull(),
     /**
      * Drawn under the emitter's lock, and only growing: whoever looks for what is new begins where it has looked up to, and
      * reads none of the dead rows before it.
      */
     number: bigint('number', { mode: 'number' }).notNull().generatedAlwaysAsIdentity(),
+    eventId: uuid('event_id').notNull(),
+    orderingKey: text('ordering_key').notNull(),
+    version: smallint('version').notNull(),
+    /** Size of the payload as text. */
+    bytes: integer('bytes').notNull(),
+    /** Copied from the event, so that placing need not read it. */
+    subscribers: text('subscribers').array().notNull(),
   },
   (table) => [
     primaryKey({ columns: [table.topic, table.createdAt, table.seq] }),
-    index('awaiting_fan_out_number').on(table.number),
-    check('awaiting_fan_out_created_at', IN_RANGE),
+    check('awaiting_created_at', IN_RANGE),
   ],
 );
 
@@ -207,7 +193,7 @@ export const setAside = pgTable(
     id: bigint('id', { mode: 'number' }).primaryKey().generatedAlwaysAsIdentity(),
     at: at('at').notNull(),
     /**
-     * `unfit_marker`: an event that cannot be fanned out. `unfit_timer`: a timer whose payload the catalog refuses.
+     * `unfit_marker`: an event that cannot get its place. `unfit_timer`: a timer whose payload the catalog refuses.
      * `clock_was_ahead`: the database's clock went back.
      */
     kind: text('kind').notNull(),
@@ -228,114 +214,130 @@ export const setAside = pgTable(
   ],
 );
 
-/**
- * Where lanes are held until: when the time of a row is over, and one of its lanes is still held, its relay died. Rows are
- * deleted then. The lanes of keys in trouble are not among them.
- */
-export const leases = pgTable(
-  'leases',
+/** One order each: a topic, or one of eight slots of a topic with ordering keys. Rows never change. */
+export const streams = pgTable(
+  'streams',
   {
-    until: at('until').notNull(),
-    lanes: bigint('lanes', { mode: 'number' }).array().notNull(),
-  },
-  (table) => [index('leases_until').on(table.until)],
-);
-
-/**
- * Positions up to here may be drawn. The only row is written, and is on the disk, before they are, so that none is drawn twice
- * after a crash that takes back what was not.
- */
-export const reservedPositions = pgTable('reserved_positions', {
-  until: bigint('until', { mode: 'number' }).notNull(),
-  /** The life of the server that draws them: another one since its start or its last recovery. */
-  server: text('server').notNull(),
-});
-
-/** Numbers deliveries in the order of fan-out. Drawn under the fan-out lock, so numbers follow the order of commits. */
-export const deliveryPositions = pgSequence('delivery_positions', { cache: 1 });
-
-/** Which lane takes the events of a subscription: `slot` 0 those without an ordering key. Rows never change. */
-export const homeLanes = pgTable(
-  'home_lanes',
-  {
+    id: integer('id').primaryKey().generatedAlwaysAsIdentity(),
     topic: text('topic').notNull(),
-    subscriber: text('subscriber').notNull(),
+    /** 0 for the events without an ordering key, else 1 to 8 (`postbud_slot`). */
     slot: smallint('slot').notNull(),
-    laneId: bigint('lane_id', { mode: 'number' }).notNull(),
   },
-  (table) => [primaryKey({ columns: [table.topic, table.subscriber, table.slot] })],
+  (table) => [uniqueIndex('streams_topic_slot').on(table.topic, table.slot)],
 );
 
-/** Number of lanes that the ordering keys of a subscription share. `slot` counts them from 1. */
+/** Number of streams that the ordering keys of a topic share. `slot` counts them from 1. */
 export const SLOTS = 8;
 
+/** From this position on, until the next row, the events of a stream are for these subscribers. */
+export const audiences = pgTable(
+  'audiences',
+  {
+    stream: integer('stream').notNull(),
+    position: bigint('position', { mode: 'number' }).notNull(),
+    subscribers: text('subscribers').array().notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.stream, table.position] })],
+);
+
+/** The place of each event in its stream, which never changes. Positions are dense: 1, 2, 3 and so on, in (createdAt, seq) order. */
+export const log = pgTable(
+  'log',
+  {
+    position: bigint('position', { mode: 'number' }).notNull(),
+    /** Null where the event is pruned, and the place is the newest of its stream: the next one comes after it. */
+    eventId: uuid('event_id'),
+    stream: integer('stream').notNull(),
+    /** Size of the event's payload as text, so that a claim can stop before it reads too much. */
+    bytes: integer('bytes').notNull(),
+    version: smallint('version').notNull(),
+    orderingKey: text('ordering_key').notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.stream, table.position] }),
+    // Ids are UUIDv7 and rows are inserted in event order, so block ranges find an event's place cheaply.
+    index('log_event')
+      .using('brin', sql`${table.eventId} uuid_minmax_multi_ops`)
+      .with({ pages_per_range: 64, autosummarize: true }),
+    // Finds the events of a key among those of all keys, and the one before another.
+    index('log_keys')
+      .on(table.stream, table.orderingKey, table.position)
+      .where(sql`ordering_key <> ''`),
+    // As long as an index can hold.
+    check('log_ordering_key', sql`octet_length(ordering_key) <= 1024`),
+  ],
+);
+
 /**
- * The lanes of each subscription: how far its deliveries are settled, and which relay holds them. There are three kinds:
- *
- * - the lane of all events without an ordering key: `orderingKey` is empty, `slot` is null;
- * - a shared lane, one of 8 for all ordering keys: `slot` is its number, `heldKey` is empty. Each of its keys is
- *   delivered in order, and the lane continues when a key has to wait, because that key then gets a lane of its own;
- * - the lane of a key in trouble: `heldKey` is the key, `homeId` its shared lane, which keeps the deliveries. It is deleted
- *   when nothing of the key is left to deliver.
- *
- * All deliveries up to `head` are settled. A replay moves `head` back.
- *
- * A lane that takes events changes with each of them. No unique index has it: beside an old snapshot, such an index reads
- * every dead version of the row for each entry it gets. `homeLanes` says instead that there is one of each.
+ * A subscriber of a stream. Rows change when a subscriber is renamed, and go when it is retired. Who writes to a lane's journal or exceptions holds its advisory lock
+ * (`postbud_lock_lanes_2`).
  */
 export const lanes = pgTable(
   'lanes',
   {
-    id: bigint('id', { mode: 'number' }).notNull().generatedAlwaysAsIdentity(),
+    id: integer('id').primaryKey().generatedAlwaysAsIdentity(),
+    stream: integer('stream').notNull(),
     topic: text('topic').notNull(),
+    slot: smallint('slot').notNull(),
     subscriber: text('subscriber').notNull(),
-    /** Empty when `slot` is null, else null. */
-    orderingKey: text('ordering_key'),
-    slot: smallint('slot'),
-    heldKey: text('held_key').notNull().default(''),
-    homeId: bigint('home_id', { mode: 'number' }),
-    /** Position up to which all deliveries are settled. */
-    head: bigint('head', { mode: 'number' }).notNull().default(0),
-    /** Position of the newest delivery. */
-    tail: bigint('tail', { mode: 'number' }).notNull(),
-    /** Up to this position deliveries are claimed one by one, because a relay died while it delivered them. */
-    carefulTo: bigint('careful_to', { mode: 'number' }).notNull().default(0),
-    /** The payload version of the next delivery, when a relay found it newer than its own catalog's. */
-    waitsForVersion: smallint('waits_for_version'),
-    /** The newest payload version that the leasing relay can read. If it dies, it had begun nothing newer. */
-    heldVersion: smallint('held_version'),
-    /**
-     * When a relay has to look here: now, or at the head's retry. Null when there is nothing to do, and while a relay
-     * holds the lane. Of a key in trouble that a relay holds, and of a lane whose relay died: when the lease runs out.
-     */
-    dueAt: at('due_at'),
-    /** Set while a relay holds the lane. */
-    leaseToken: uuid('lease_token'),
-    /** When the lease runs out. Counts only with `leaseToken`, and without `dueAt`. In no index: it changes with each event. */
-    leasedUntil: at('leased_until'),
   },
   (table) => [
-    index('lanes_id').on(table.id),
-    index('lanes_subscription_key').on(table.topic, table.subscriber, table.orderingKey),
-    index('lanes_slots')
-      .on(table.topic, table.subscriber, table.slot, table.heldKey)
-      .where(sql`slot is not null`),
-    uniqueIndex('lanes_in_trouble')
-      .on(table.homeId, table.heldKey)
-      .where(sql`home_id is not null`),
-    index('lanes_due')
-      .on(table.topic, table.subscriber, table.dueAt)
-      .where(sql`due_at is not null`),
-    // Answers whether anything is due at all. Mostly nothing is, and then no subscription has to be checked.
-    index('lanes_due_at')
-      .on(table.dueAt)
-      .where(sql`due_at is not null`),
-    check(
-      'lanes_state',
-      sql`head <= tail and (lease_token is null or coalesce(due_at, leased_until) is not null)`,
-    ),
+    uniqueIndex('lanes_stream_subscriber').on(table.stream, table.subscriber),
+    index('lanes_subscriber').on(table.subscriber, table.topic),
   ],
 );
+
+/**
+ * How far each lane has come, and who holds it: a row a claim, a row a settlement. Heads never move back, so the newest row of
+ * a lane, which counts, is the last by (head, number).
+ */
+export const journal = pgTable(
+  'journal',
+  {
+    lane: integer('lane').notNull(),
+    number: bigint('number', { mode: 'number' }).notNull(),
+    /** All deliveries up to here are dealt with, or are open exceptions. */
+    head: bigint('head', { mode: 'number' }).notNull(),
+    at: at('at').notNull(),
+    /** Of the relay that holds the lane, or that settled it last. */
+    token: uuid('token'),
+    /** Until when the lane is held; null where it is free. */
+    leasedUntil: at('leased_until'),
+    /** While it is held: the first delivery that its relay may have begun, and the last. */
+    firstClaimed: bigint('first_claimed', { mode: 'number' }),
+    claimedTo: bigint('claimed_to', { mode: 'number' }),
+    /** Up to here deliveries are handed over one at a time, because a relay died while it delivered them. */
+    carefulTo: bigint('careful_to', { mode: 'number' }),
+    /** How many handlers may run at once under this lease. */
+    handlers: smallint('handlers'),
+    /**
+     * Of a settlement: from `first` to `head`, how long each delivery's handler took, and how long before `at` it ended, in
+     * milliseconds. Null for those that are exceptions, or for others.
+     */
+    first: bigint('first', { mode: 'number' }),
+    tookMs: integer('took_ms').array(),
+    agoMs: integer('ago_ms').array(),
+    /** Attempts in this settlement, those of exceptions too. */
+    delivered: integer('delivered'),
+    failed: integer('failed'),
+    deadLettered: integer('dead_lettered'),
+    /** Whether somebody answered one of them, if only with an error. */
+    isAnswered: boolean('is_answered'),
+  },
+  (table) => [primaryKey({ columns: [table.lane, table.head, table.number] })],
+);
+
+/** How far the cron has read each lane's journal, and what it found: totals never decrease, also after a prune. */
+export const laneTotals = pgTable('lane_totals', {
+  lane: integer('lane').primaryKey(),
+  head: bigint('head', { mode: 'number' }).notNull(),
+  number: bigint('number', { mode: 'number' }).notNull(),
+  delivered: bigint('delivered', { mode: 'number' }).notNull().default(0),
+  failed: bigint('failed', { mode: 'number' }).notNull().default(0),
+  deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull().default(0),
+  lastDeliveredAt: at('last_delivered_at'),
+  lastFailedAt: at('last_failed_at'),
+});
 
 /** One earlier attempt of a delivery, or one operator's action on it. */
 export interface PastAttempt {
@@ -356,7 +358,7 @@ export interface PastAttempt {
     | 'dismissed'
     | 'backfilled'
     | 'renamed'
-    /** The attempts before it, which found nobody there before the outage was known, are not counted. */
+    /** By release 1.x: the attempts before it, which found nobody there, are not counted. */
     | 'returned';
   readonly kind?: string;
   readonly message?: string;
@@ -375,20 +377,28 @@ export interface PastAttempt {
   readonly keeps?: string;
 }
 
-/** One event on its way to one subscriber. The last attempt is in columns; earlier ones are in `attemptLog`. */
-export const deliveries = pgTable(
-  'deliveries',
+/**
+ * Deliveries with a story: failed, parked, running for long, replayed, backfilled. Of all others the record is their place and
+ * their lane's head; the view `deliveries` has both. The last attempt is in columns; earlier ones are in `attemptLog`.
+ */
+export const exceptions = pgTable(
+  'exceptions',
   {
-    laneId: bigint('lane_id', { mode: 'number' }).notNull(),
-    /** Position in the lane, given by fan-out in (createdAt, seq) order and never changed. */
+    lane: integer('lane').notNull(),
     position: bigint('position', { mode: 'number' }).notNull(),
     eventId: uuid('event_id').notNull(),
-    /** The ordering key of a delivery in a shared lane; null in other lanes. */
-    laneKey: text('lane_key'),
-    /** Size of the event's payload as text, so that a claim can stop before it reads too much. */
-    payloadBytes: integer('payload_bytes').notNull(),
-    state: stateEnum('state').notNull().default('pending'),
-    /** Attempts begun since fan-out or the last replay. */
+    orderingKey: text('ordering_key').notNull(),
+    state: stateEnum('state').notNull(),
+    /**
+     * While it is open it holds back what comes after it: in a stream without keys all, else its key. A dead letter that is
+     * open halts them.
+     */
+    isOpen: boolean('is_open').notNull(),
+    /** Whether the relay that holds the lane has it in hand, for longer than one settlement. */
+    isHeld: boolean('is_held').notNull().default(false),
+    /** When a relay has to look: of the first open one of its key. Null of those behind it. */
+    dueAt: at('due_at'),
+    /** Attempts begun since it was placed, or since the last replay. */
     attempts: smallint('attempts').notNull().default(0),
     /** Start of the last attempt. */
     attemptedAt: at('attempted_at'),
@@ -396,116 +406,129 @@ export const deliveries = pgTable(
     nextAttemptAt: at('next_attempt_at'),
     deliveredAt: at('delivered_at'),
     deadLetteredAt: at('dead_lettered_at'),
-    replayedAt: at('replayed_at'),
-    replays: smallint('replays').notNull().default(0),
-    /** Of a dead letter that is not dismissed: the key of its error group. */
-    errorGroup: text('error_group'),
     /**
-     * Of a dead letter that an operator dismissed, in place of `deadLetteredAt` and `errorGroup`: no counter has it and no
-     * list shows it as a dead letter. All that one dismissal took have the same instant, that of its `operator_actions`.
+     * Of a dead letter that an operator dismissed, in place of `deadLetteredAt` and `errorGroup`: no list shows it as a dead
+     * letter. All that one dismissal took have the same instant, that of its `operator_actions`.
      */
     dismissedAt: at('dismissed_at'),
-    /** Whether a backfill wrote it, after its event was fanned out. Health keeps its times apart, like a replay's. */
+    replayedAt: at('replayed_at'),
+    replays: smallint('replays').notNull().default(0),
+    /** Whether a backfill wrote it. Health keeps its times apart, like a replay's. */
     backfilled: boolean('backfilled').notNull().default(false),
+    /** Of a dead letter that is not dismissed: the key of its error group. */
+    errorGroup: text('error_group'),
     attemptLog: jsonb('attempt_log').$type<readonly PastAttempt[]>(),
   },
   (table) => [
-    primaryKey({ columns: [table.laneId, table.position] }),
-    // Finds the deliveries of a key in trouble among those of all keys.
-    index('deliveries_keys')
-      .on(table.laneId, table.laneKey, table.position)
-      .where(sql`lane_key is not null`),
-    // Ids are UUIDv7 and rows are inserted in event order, so block ranges find an event's deliveries cheaply.
-    index('deliveries_event')
-      .using('brin', sql`${table.eventId} uuid_minmax_multi_ops`)
-      .with({ pages_per_range: 64, autosummarize: true }),
+    primaryKey({ columns: [table.lane, table.position] }),
+    index('exceptions_open')
+      .on(table.lane, table.orderingKey, table.position)
+      .where(sql`is_open`),
+    // What blocks lanes and keys, among all that waits in them.
+    index('exceptions_blocking')
+      .on(table.lane, table.state, table.orderingKey, table.position)
+      .where(sql`is_open and state in ('failing', 'dead_lettered')`),
+    index('exceptions_due')
+      .on(table.lane, table.dueAt)
+      .where(sql`due_at is not null`),
     // Operators page through dead letters by these two: all of them, or those of one group.
-    index('deliveries_dead_letters')
-      .on(table.deadLetteredAt, table.laneId, table.position)
+    index('exceptions_dead_letters')
+      .on(table.deadLetteredAt, table.lane, table.position)
       .where(sql`dead_lettered_at is not null`),
-    index('deliveries_errors')
-      .on(table.errorGroup, table.deadLetteredAt, table.laneId, table.position)
+    index('exceptions_errors')
+      .on(table.errorGroup, table.deadLetteredAt, table.lane, table.position)
       .where(sql`error_group is not null`),
-    index('deliveries_replays')
+    index('exceptions_delivered')
+      .on(table.deliveredAt)
+      .where(sql`delivered_at is not null`),
+    index('exceptions_replays')
       .on(table.replayedAt)
       .where(sql`replayed_at is not null`),
-    index('deliveries_dismissed')
+    index('exceptions_dismissed')
       .on(table.dismissedAt)
       .where(sql`dismissed_at is not null`),
-    // Short, because it is read anew by each of a delivery's two writes.
     check(
-      'deliveries_state',
-      sql`(state = 'delivered') = (delivered_at is not null) and (state = 'dead_lettered') = (coalesce(dead_lettered_at, dismissed_at) is not null)`,
+      'exceptions_state',
+      sql`(state = 'delivered') = (delivered_at is not null) and (state = 'dead_lettered') = (coalesce(dead_lettered_at, dismissed_at) is not null) and (is_open or due_at is null and not is_held)`,
     ),
   ],
 );
 
-/**
- * Counts of deliveries and events by state. The rows of a topic and subscriber add up to the count. Every statement that
- * changes a state changes them, so that no query has to count millions of rows.
- *
- * Rows with an empty `subscriber` count the topic's events, by the worst state of their deliveries; the others count
- * deliveries. Each backend adds to a row of its own (`shard`), so that none waits for another; a single row may be below
- * zero. Events without deliveries are counted in `awaiting_fan_out`, not here.
- */
-export const backlog = pgTable(
-  'backlog',
-  {
-    topic: text('topic').notNull(),
-    subscriber: text('subscriber').notNull(),
-    shard: bigint('shard', { mode: 'number' }).notNull(),
-    pending: bigint('pending', { mode: 'number' }).notNull(),
-    failing: bigint('failing', { mode: 'number' }).notNull(),
-    deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
-    lastDeliveredAt: at('last_delivered_at'),
-    lastFailedAt: at('last_failed_at'),
-    /** Totals since these columns were added. They never decrease, even after a replay or a prune. */
-    deliveredTotal: bigint('delivered_total', { mode: 'number' }).notNull().default(0),
-    /** Failed attempts, including the last one of a dead letter. */
-    failedTotal: bigint('failed_total', { mode: 'number' }).notNull().default(0),
-    deadLetteredTotal: bigint('dead_lettered_total', { mode: 'number' }).notNull().default(0),
-  },
-  (table) => [
-    primaryKey({ columns: [table.topic, table.subscriber, table.shard] }),
-    index('backlog_recent')
-      .on(table.shard)
-      .where(sql`shard >= 64`),
-  ],
-);
+/** One record for each event and subscriber: the text is in `drizzle/functions/deliveries.sql`. */
+export const deliveries = pgView('deliveries', {
+  lane: integer('lane').notNull(),
+  position: bigint('position', { mode: 'number' }).notNull(),
+  eventId: uuid('event_id').notNull(),
+  topic: text('topic').notNull(),
+  subscriber: text('subscriber').notNull(),
+  orderingKey: text('ordering_key').notNull(),
+  state: stateEnum('state').notNull(),
+  isOpen: boolean('is_open').notNull(),
+  attempts: smallint('attempts').notNull(),
+  attemptedAt: at('attempted_at'),
+  durationMs: integer('duration_ms'),
+  nextAttemptAt: at('next_attempt_at'),
+  deliveredAt: at('delivered_at'),
+  deadLetteredAt: at('dead_lettered_at'),
+  dismissedAt: at('dismissed_at'),
+  replayedAt: at('replayed_at'),
+  replays: smallint('replays').notNull(),
+  backfilled: boolean('backfilled').notNull(),
+  errorGroup: text('error_group'),
+  attemptLog: jsonb('attempt_log').$type<readonly PastAttempt[]>(),
+}).existing();
 
-/** Deliveries of each topic by the hour, sharded like `backlog`. `throughputMinutes` has those of the last day by the minute. */
-export const throughput = pgTable(
-  'throughput',
-  {
-    hour: at('hour').notNull(),
-    topic: text('topic').notNull(),
-    shard: bigint('shard', { mode: 'number' }).notNull(),
-    /** Of a row that is not folded yet: the minute of the hour in which it began, a few seconds before. */
-    minute: smallint('minute').notNull().default(0),
-    delivered: bigint('delivered', { mode: 'number' }).notNull(),
-    /** The part of `delivered` that needed one attempt and no replay. */
-    firstAttempt: bigint('first_attempt', { mode: 'number' }).notNull(),
-    deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
-  },
-  (table) => [
-    primaryKey({ columns: [table.hour, table.topic, table.shard] }),
-    index('throughput_recent')
-      .on(table.shard)
-      .where(sql`shard >= 64`),
-  ],
-);
+/** Each lane with the newest row of its journal, and its tail: `drizzle/functions/lane_heads.sql`. */
+export const laneHeads = pgView('lane_heads', {
+  id: integer('id').notNull(),
+  stream: integer('stream').notNull(),
+  topic: text('topic').notNull(),
+  slot: smallint('slot').notNull(),
+  subscriber: text('subscriber').notNull(),
+  number: bigint('number', { mode: 'number' }).notNull(),
+  head: bigint('head', { mode: 'number' }).notNull(),
+  tail: bigint('tail', { mode: 'number' }).notNull(),
+  at: at('at').notNull(),
+  token: uuid('token'),
+  leasedUntil: at('leased_until'),
+  firstClaimed: bigint('first_claimed', { mode: 'number' }),
+  claimedTo: bigint('claimed_to', { mode: 'number' }),
+  carefulTo: bigint('careful_to', { mode: 'number' }),
+  handlers: smallint('handlers'),
+}).existing();
 
-/**
- * Deliveries of each topic by the minute, written where rows of `throughput` are folded: so 24 hours can begin within an
- * hour. Older ones are deleted.
- */
+/** What each subscription has to deliver, and has delivered: `drizzle/functions/subscription_counts.sql`. */
+export const subscriptionCounts = pgView('subscription_counts', {
+  topic: text('topic').notNull(),
+  subscriber: text('subscriber').notNull(),
+  pending: bigint('pending', { mode: 'number' }).notNull(),
+  failing: bigint('failing', { mode: 'number' }).notNull(),
+  /** Lanes, or keys in them, that a dead letter holds back. */
+  halted: bigint('halted', { mode: 'number' }).notNull(),
+  deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
+  deliveredTotal: bigint('delivered_total', { mode: 'number' }).notNull(),
+  /** Failed attempts, including the last one of a dead letter. */
+  failedTotal: bigint('failed_total', { mode: 'number' }).notNull(),
+  deadLetteredTotal: bigint('dead_lettered_total', { mode: 'number' }).notNull(),
+  lastDeliveredAt: at('last_delivered_at'),
+  lastFailedAt: at('last_failed_at'),
+}).existing();
+
+/** The events of each topic by the worst state of their deliveries: `drizzle/functions/topic_counts.sql`. */
+export const topicCounts = pgView('topic_counts', {
+  topic: text('topic').notNull(),
+  pending: bigint('pending', { mode: 'number' }).notNull(),
+  failing: bigint('failing', { mode: 'number' }).notNull(),
+  deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
+}).existing();
+
+/** Deliveries of each topic by the minute, which the cron reads from the journal (`postbud_roll_up_1`). */
 export const throughputMinutes = pgTable(
   'throughput_minutes',
   {
     minute: at('minute').notNull(),
     topic: text('topic').notNull(),
     delivered: bigint('delivered', { mode: 'number' }).notNull(),
-    firstAttempt: bigint('first_attempt', { mode: 'number' }).notNull(),
     deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
   },
   (table) => [primaryKey({ columns: [table.minute, table.topic] })],
@@ -513,7 +536,7 @@ export const throughputMinutes = pgTable(
 
 /**
  * The health of each subscriber over time, by hour and then by day of UTC. An empty `topic` stands for all topics of the
- * subscriber. Relays add to these rows every few seconds, so they are approximate; the exact totals are in `backlog`.
+ * subscriber. Relays add to these rows every few seconds, so they are approximate; the exact totals are in `lane_totals`.
  */
 export const subscriberHealth = pgTable(
   'subscriber_health',
@@ -563,15 +586,13 @@ export const errorGroups = pgTable(
     kind: text('kind').notNull(),
     /** Without the parts that differ between deliveries, and without personal data. */
     message: text('message').notNull(),
-    /** Current number of dead letters. */
-    deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
   },
   (table) => [index('error_groups_subscription').on(table.topic, table.subscriber)],
 );
 
 /**
- * Backfills: the older deliveries that a subscription is given later, or takes over from a renamed subscriber. While a row
- * is open, the subscription's lanes deliver nothing behind its `front`, so that newer events come after older ones.
+ * Backfills: the older deliveries that a subscription is given later. While a row is open, the subscription's lanes deliver
+ * nothing beyond their heads, so that newer events come after older ones.
  */
 export const backfills = pgTable(
   'backfills',
@@ -581,8 +602,6 @@ export const backfills = pgTable(
     subscriber: text('subscriber').notNull(),
     /** Creation time of the oldest event. */
     since: at('since').notNull(),
-    /** The subscriber's former name, whose deliveries it takes over; null for a backfill. */
-    renamedFrom: text('renamed_from'),
     requestedAt: at('requested_at').notNull(),
     requestedBy: text('requested_by').notNull(),
     reason: text('reason'),
@@ -591,10 +610,8 @@ export const backfills = pgTable(
     /** Deliveries that were missing when it began. */
     matched: bigint('matched', { mode: 'number' }).notNull(),
     written: bigint('written', { mode: 'number' }).notNull().default(0),
-    /** Everything up to this position is written. */
-    front: bigint('front', { mode: 'number' }).notNull(),
-    /** Position of the newest event when it began: what is fanned out later has its delivery. */
-    until: bigint('until', { mode: 'number' }).notNull(),
+    /** The event up to which all is written, in the order of ids; null where nothing is. */
+    reached: uuid('reached'),
     /** When the next deliveries may be written. */
     nextAt: at('next_at').notNull(),
     /** When the first were written. Null while relays still hold lanes that they claimed before it was requested. */
@@ -628,46 +645,6 @@ export const prunedEvents = pgTable(
   (table) => [primaryKey({ columns: [table.topic, table.day] })],
 );
 
-/**
- * Dead letters that halt their lane (or only their key) until they are replayed or dismissed. Who does that deletes
- * the row; one that an older release has left counts no more.
- */
-export const halts = pgTable(
-  'halts',
-  {
-    /** The lane that holds the delivery: the home of a key's lane. */
-    laneId: bigint('lane_id', { mode: 'number' }).notNull(),
-    position: bigint('position', { mode: 'number' }).notNull(),
-    /** As the delivery's. */
-    laneKey: text('lane_key'),
-    topic: text('topic').notNull(),
-    subscriber: text('subscriber').notNull(),
-    haltedAt: at('halted_at').notNull(),
-  },
-  (table) => [
-    primaryKey({ columns: [table.laneId, table.position] }),
-    index('halts_subscription').on(table.topic, table.subscriber),
-  ],
-);
-
-/** Lanes whose attempts failed as if nobody was there, since their subscriber last answered. Enough of them open an outage. */
-export const absences = pgTable(
-  'absences',
-  {
-    subscriber: text('subscriber').notNull(),
-    /** The error's kind, such as `unreachable`. */
-    kind: text('kind').notNull(),
-    /** The lane that holds the deliveries. */
-    laneId: bigint('lane_id', { mode: 'number' }).notNull(),
-    /** Empty where the lane is not shared. */
-    laneKey: text('lane_key').notNull(),
-    failures: integer('failures').notNull(),
-    /** When the first of the failures began. */
-    beganAt: at('began_at'),
-  },
-  (table) => [primaryKey({ columns: [table.subscriber, table.kind, table.laneId, table.laneKey] })],
-);
-
 /** Subscribers that do not answer. Their deliveries wait and use up no attempts; one at a time probes. */
 export const outages = pgTable(
   'outages',
@@ -677,14 +654,11 @@ export const outages = pgTable(
     kind: text('kind').notNull(),
     message: text('message').notNull(),
     openedAt: at('opened_at').notNull(),
-    /** When the first of the failures began that opened it. Null where an earlier release opened it. */
-    beganAt: at('began_at'),
     /** Probes without an answer. */
     probes: integer('probes').notNull().default(0),
+    /** While a delivery probes: since when. */
     probedAt: at('probed_at'),
     nextProbeAt: at('next_probe_at').notNull(),
-    /** When it answered again. Deliveries flow; the row is deleted once those that wait for a retry are retried early. */
-    recoveredAt: at('recovered_at'),
   },
   () => [check('outages_probes', sql`probes >= 0`)],
 );
@@ -726,11 +700,6 @@ export const subscriberLimits = pgTable(
     takenUntil: at('taken_until')
       .notNull()
       .default(sql`'-infinity'`),
-    /** The lanes that were leased last; some may have been let go since. */
-    held: bigint('held', { mode: 'number' })
-      .array()
-      .notNull()
-      .default(sql`'{}'`),
   },
   () => [
     check(
@@ -1039,17 +1008,12 @@ export const pacedReplays = pgTable(
   {
     replayId: uuid('replay_id').primaryKey(),
     perMinute: integer('per_minute').notNull(),
-    /** Deliveries that it was to put back when it was requested. */
+    /** Deliveries that matched when it was requested. */
     planned: integer('planned').notNull(),
     putBack: integer('put_back').notNull().default(0),
-    /** Those that had been replayed, dismissed or pruned when their turn came, or whose handler refused replays then. */
-    passedOver: integer('passed_over').notNull().default(0),
-    /** The last planned delivery that it has come to. */
-    reachedPosition: bigint('reached_position', { mode: 'number' }).notNull().default(0),
-    reachedLane: bigint('reached_lane', { mode: 'number' }).notNull().default(0),
     /** When the next step is due. */
     nextAt: at('next_at').notNull(),
-    /** Null while it is under way. An operator may have stopped it, before all that was planned. */
+    /** Null while it is under way. It may have put back fewer than were planned: an operator stopped it, or dealt with some otherwise. */
     endedAt: at('ended_at'),
   },
   (table) => [
@@ -1057,24 +1021,8 @@ export const pacedReplays = pgTable(
       .on(table.nextAt)
       .where(sql`ended_at is null`),
     check('paced_replays_pace', sql`per_minute > 0`),
-    check(
-      'paced_replays_numbers',
-      sql`put_back >= 0 and passed_over >= 0 and put_back + passed_over <= planned`,
-    ),
+    check('paced_replays_numbers', sql`put_back >= 0`),
   ],
-);
-
-/** The deliveries that a paced replay has not come to yet. */
-export const plannedReplays = pgTable(
-  'planned_replays',
-  {
-    replayId: uuid('replay_id').notNull(),
-    position: bigint('position', { mode: 'number' }).notNull(),
-    laneId: bigint('lane_id', { mode: 'number' }).notNull(),
-    /** When the delivery had died, been dismissed or delivered: another time means that it was replayed meanwhile. */
-    endedAt: at('ended_at').notNull(),
-  },
-  (table) => [primaryKey({ columns: [table.replayId, table.position, table.laneId] })],
 );
 
 /** The steps of paced replays: the `replayed_at` of their deliveries. */
@@ -1095,10 +1043,10 @@ export const replayInstants = pgView('replay_instants', {
 
 const bytes = customType<{ data: Buffer }>({ dataType: () => 'bytea' });
 
-/** The ids of events by their position, in blocks. The column is stored uncompressed, so that one id is read alone. */
+/** The ids of events by their `seq`, in blocks. The column is stored uncompressed, so that one id is read alone. */
 export const eventBlocks = pgTable('event_blocks', {
-  fromPosition: bigint('from_position', { mode: 'number' }).primaryKey(),
-  /** 16 bytes for each position of the block; zeros where there is no event. */
+  fromSeq: bigint('from_seq', { mode: 'number' }).primaryKey(),
+  /** 16 bytes for each `seq` of the block; zeros where there is no event. */
   eventIds: bytes('event_ids').notNull(),
   /** When pruned events were last looked for, once it is past retention. */
   trimmedAt: at('trimmed_at'),
@@ -1110,29 +1058,37 @@ export const identifiers = pgTable(
   {
     /** By the first bits of the hash. */
     bucket: smallint('bucket').notNull(),
-    fromPosition: bigint('from_position', { mode: 'number' }).notNull(),
+    fromSeq: bigint('from_seq', { mode: 'number' }).notNull(),
     hashes: integer('hashes').array().notNull(),
     /** The ordinals of each hash end here, and begin where those of the hash before it end. */
     ends: integer('ends').array().notNull(),
-    /** Positions of events, from `fromPosition` on. */
+    /** The `seq` of each event, from `fromSeq` on. */
     ordinals: smallint('ordinals').array().notNull(),
   },
-  (table) => [primaryKey({ columns: [table.bucket, table.fromPosition] })],
+  (table) => [primaryKey({ columns: [table.bucket, table.fromSeq] })],
 );
 
-/** The positions whose events are in the index: from `fromPosition`, below `toPosition`. At most one row. */
-export const indexedPositions = pgTable(
-  'indexed_positions',
+/** The events that are in the index: from `fromSeq`, below `toSeq`. At most one row. */
+export const indexedEvents = pgTable(
+  'indexed_events',
   {
     isOnlyRow: boolean('is_only_row').primaryKey().default(true),
-    fromPosition: bigint('from_position', { mode: 'number' }).notNull(),
-    toPosition: bigint('to_position', { mode: 'number' }).notNull(),
-    /** What the index takes for an identifier (lib/components/identifiers/index-events.ts). Release 0.3 and older write 1. */
+    fromSeq: bigint('from_seq', { mode: 'number' }).notNull(),
+    toSeq: bigint('to_seq', { mode: 'number' }).notNull(),
+    /** What the index takes for an identifier (lib/components/identifiers/index-events.ts). */
     rule: smallint('rule').notNull().default(1),
+    /** No event with a lower `seq` becomes visible any more. */
+    certainTo: bigint('certain_to', { mode: 'number' }).notNull().default(0),
+    /** The same once none of `emitting` is open: the transactions that had emitted when it was noted, as `pg_locks` has them. */
+    certainNext: bigint('certain_next', { mode: 'number' }).notNull().default(0),
+    emitting: text('emitting')
+      .array()
+      .notNull()
+      .default(sql`'{}'`),
   },
   () => [
-    check('indexed_positions_only_row', sql`is_only_row`),
-    check('indexed_positions_range', sql`0 <= from_position and from_position <= to_position`),
+    check('indexed_events_only_row', sql`is_only_row`),
+    check('indexed_events_range', sql`0 <= from_seq and from_seq <= to_seq`),
   ],
 );
 
@@ -1474,8 +1430,8 @@ export const operatorNames = pgTable(
 );
 
 /** The events that the stand-in of each unattached subscriber received, in the embedded mode. */
-export const journal = pgTable(
-  'journal',
+export const standInEvents = pgTable(
+  'stand_in_events',
   {
     eventId: uuid('event_id').notNull(),
     subscriber: text('subscriber').notNull(),

@@ -1,7 +1,7 @@
 import { beat } from '../../lib/components/alerts/heartbeat.ts';
 import { database, handlersUntil, relayedSubscribers, subscribers } from '../../lib/components/database.ts';
 import { config } from '../../lib/components/postbud.ts';
-import { alertDuty, duties, limitDuty, outageDuty } from '../../lib/edge/cron/duties.ts';
+import { alertDuty, duties, limitDuty } from '../../lib/edge/cron/duties.ts';
 import { reconciling } from '../../lib/edge/cron/reconciling.ts';
 import { cronRoute } from '../../lib/edge/cron/route.ts';
 import { requireCronSecret, requireRelays, runCron } from '../../lib/edge/cron/run-cron.ts';
@@ -16,7 +16,7 @@ export default endpoint(cronRoute, {
     return await runCron({
       db: await database(),
       subscribers: relayedSubscribers(),
-      duties: [...duties, outageDuty(subscribers), limitDuty(subscribers), alertDuty(() => config().alerts)],
+      duties: [...duties, limitDuty(subscribers), alertDuty(() => config().alerts)],
       work: [reconciling(() => config().reconciliations)],
       heartbeat: async () => await beat(config().alerts),
       handlersUntil: handlersUntil(),

@@ -35,7 +35,7 @@ const SCENARIOS = {
     title: 'From commit to handler in everyday traffic',
     measure: benchSteady,
     limits:
-      'an event costs two turns: a look, which fans out and claims with some dozen small statements in one call, and a settlement, which waits for the disk. A peer fetches one job with one statement; its producer has written a job for each subscriber. The events of one lane wait for the settlements before them: 400 a second, or 100 a second with 5 ms round trips and 3 ms commits, keep a single lane in hand all the time; the same load over 60 topics does not. Eight processes share two cores with the database, which at 300 a second are busy nine tenths of the time. Most of p99 is commits that the disk holds up, and processes that wait for a core (strace of the turns’ connections: gaps of 2 to 6 ms between any two system calls).',
+      'an event costs two turns: a look, which places and claims with some small statements in one call, and a settlement. A peer fetches one job with one statement; its producer has written a job for each subscriber. The events of one lane wait for the settlements before them: 400 a second, or 100 a second with 5 ms round trips and 3 ms commits, keep a single lane in hand all the time; the same load over 60 topics does not. Eight processes share two cores with the database, which at 300 a second are busy nine tenths of the time. Most of p99 is commits that the disk holds up, and processes that wait for a core (strace of the turns’ connections: gaps of 2 to 6 ms between any two system calls).',
   },
   'old-snapshot': { title: 'Everyday traffic beside an old snapshot', measure: benchOldSnapshot },
   'turn-profile': { title: 'The turns of single events, statement by statement', measure: benchTurnProfile },
@@ -46,7 +46,7 @@ const SCENARIOS = {
     title: 'A backlog of 102,000 deliveries, drained',
     measure: benchDrain,
     limits:
-      'Postgres and Node share two cores. The rows “one delivery” show what each spends; the section on the database’s own limit shows what pgbench needs to write and update the same row. Kept: three claim loops in a relay, room on the page for the update, one check instead of five, claims that send an event once for all its subscribers, outcomes grouped by stretches of a lane, prepared statements, a fan-out that does not wait for the disk. Not done: writing deliveries in `emit`, which is faster but can lose one when the clock steps back.',
+      'Postgres and Node share two cores. The rows “one delivery” show what each spends; the section on the database’s own limit shows what pgbench needs to write the same rows. Kept: three claim loops in a relay, claims that send an event once for all its subscribers, one settlement for all that a lane has delivered, prepared statements, turns that do not wait for the disk. Not done: places that `emit` gives, which is faster but can lose an event when the clock steps back.',
   },
   'round-trips': {
     title: 'A backlog drained with 5 ms added to every round trip',
@@ -63,7 +63,7 @@ const SCENARIOS = {
     title: 'Handlers that write in the transaction of their delivery',
     measure: benchTransactional,
     limits:
-      'the two cores, not the disk. pgbench sends one statement for each write and reads nothing. Here each delivery is also read and settled, with its share of an event’s row, and the handler’s round trip costs Node as much as any other. Kept: up to 32 deliveries share a commit and a settlement, and a transaction begins with its first statement; with one delivery in a transaction it was 1,456 a second.',
+      'the two cores, not the disk. pgbench sends one statement for each write and reads nothing. Here each delivery is also read and settled, and the handler’s round trip costs Node as much as any other. Kept: up to 32 deliveries share a commit and a settlement, and a transaction begins with its first statement; with one delivery in a transaction it was 1,456 a second.',
   },
   backfill: {
     title: 'A backfill of 100,000 events beside live traffic',

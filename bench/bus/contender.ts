@@ -79,7 +79,7 @@ export async function startContender(runtime: Runtime, name: ContenderName, url:
       : [];
   const child = spawn(runtime.node, [...profile, ...script, url], {
     stdio: ['pipe', 'pipe', 'inherit'],
-    env: { ...process.env, NO_LOGS: '1', DATABASE_URL: url },
+    env: { ...process.env, DATABASE_URL: url },
   });
   const answers = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const ended = new Promise<void>((resolve) => child.on('close', () => resolve()));

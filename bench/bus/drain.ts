@@ -11,8 +11,8 @@ import { inTurns } from './turns.ts';
 import type { Bench, Turn } from './turns.ts';
 import { SUBSCRIBERS, drainTopics } from './workload.ts';
 
-// The speed of delivering a backlog, from committed events (or jobs) to settled deliveries. Ours fans out and keeps the
-// events' states in that time; the peers' jobs are fanned out already.
+// The speed of delivering a backlog, from committed events (or jobs) to settled deliveries. Ours gives the
+// events their places in that time; the peers' jobs are written for each subscriber already.
 
 export const EVENTS = 34_000;
 const UNORDERED_GOAL = 1.5;

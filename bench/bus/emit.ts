@@ -9,7 +9,7 @@ import { inTurns } from './turns.ts';
 import type { Bench } from './turns.ts';
 
 // Transactions a second that write a business row and emit one event with three subscribers. Peers store three jobs; ours
-// stores the event and its marker, and writes the deliveries at fan-out (see the drains).
+// stores the event and its marker, and a relay gives the event its place (see the drains).
 
 const SECONDS = 4;
 
@@ -26,13 +26,13 @@ const SAME_ROWS = [
   'begin',
   `insert into business (note) values ('booked')`,
   `with event as (
-     insert into events (id, topic, payload, version, producer, open, subscribers, ordering_key, correlation_id, created_at)
-     values (uuidv7(), 'booking.created', '${JSON.stringify(example)}', 1, '${producer}', ${subscribers.length}, '{${subscribers.join(',')}}', '', gen_random_uuid()::text,
+     insert into events (id, topic, payload, version, producer, subscribers, ordering_key, correlation_id, created_at)
+     values (uuidv7(), 'booking.created', '${JSON.stringify(example)}', 1, '${producer}', '{${subscribers.join(',')}}', '', gen_random_uuid()::text,
        clock_timestamp())
-     returning topic, created_at, seq, id, ordering_key, open, subscribers
+     returning topic, created_at, seq, id, ordering_key, version, subscribers
    )
-   insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, subscribers, payload_bytes)
-   select topic, created_at, seq, id, ordering_key, open, subscribers, 300 from event`,
+   insert into awaiting (topic, created_at, seq, event_id, ordering_key, version, subscribers, bytes)
+   select topic, created_at, seq, id, ordering_key, version, subscribers, 300 from event`,
   'commit',
 ];
 

@@ -20,13 +20,13 @@ const SAME_ROWS = [
      values ('cardpayments', gen_random_uuid()::text, 'payment.captured', repeat('a', 64), clock_timestamp())
    ),
    event as (
-     insert into events (id, topic, payload, version, producer, open, subscribers, ordering_key, correlation_id, created_at)
+     insert into events (id, topic, payload, version, producer, subscribers, ordering_key, correlation_id, created_at)
      values (uuidv7(), 'webhook.cardpayments.received', '${JSON.stringify({ body: JSON.parse(webhookBody(0)) as unknown })}',
-       1, 'webhooks', 1, '{payments}', '', gen_random_uuid()::text, clock_timestamp())
-     returning topic, created_at, seq, id, ordering_key, open, subscribers
+       1, 'webhooks', '{payments}', '', gen_random_uuid()::text, clock_timestamp())
+     returning topic, created_at, seq, id, ordering_key, version, subscribers
    )
-   insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, subscribers, payload_bytes)
-   select topic, created_at, seq, id, ordering_key, open, subscribers, 300 from event`,
+   insert into awaiting (topic, created_at, seq, event_id, ordering_key, version, subscribers, bytes)
+   select topic, created_at, seq, id, ordering_key, version, subscribers, 300 from event`,
 ];
 
 /** Measures signed webhooks, each a new one, through the function of api/webhooks: verified, deduplicated, stored. */

@@ -49,17 +49,17 @@ export async function fallsBehindAt(
   }
 }
 
-const fanOutOf = (topic: TopicName) => catalog[topic].subscribers.length;
-const FAN_OUTS = [...new Set(topicNames.map(fanOutOf))].toSorted((one, other) => one - other);
+const subscribersOf = (topic: TopicName) => catalog[topic].subscribers.length;
+const SUBSCRIBERS = [...new Set(topicNames.map(subscribersOf))].toSorted((one, other) => one - other);
 const HISTORIES = [0, 1_000_000, 5_000_000];
 
 const HALF_SECONDS = 10;
 
 export async function benchKnee(bench: Bench): Promise<Figure[]> {
   const figures: Figure[] = [];
-  for (const fanOut of FAN_OUTS) {
-    const topics = topicNames.filter((topic) => fanOutOf(topic) === fanOut);
-    const title = `${fanOut} ${fanOut === 1 ? 'subscriber' : 'subscribers'}`;
+  for (const subscribers of SUBSCRIBERS) {
+    const topics = topicNames.filter((topic) => subscribersOf(topic) === subscribers);
+    const title = `${subscribers} ${subscribers === 1 ? 'subscriber' : 'subscribers'}`;
     figures.push(...(await kneeOf(bench, title, topics)));
   }
   for (const delivered of HISTORIES)

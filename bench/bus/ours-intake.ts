@@ -93,7 +93,8 @@ async function quiet(): Promise<void> {
   await until(async () => {
     await relay({ db, subscribers: subscribers(), until: Date.now() + 60_000 });
     const [found] = await run<{ waiting: boolean }>(driverOf(db), {
-      text: 'select exists (select from events where topic = $1 and open > 0) as waiting',
+      text: `select exists (select from awaiting where topic = $1)
+        or exists (select from subscription_counts where topic = $1 and pending + failing > 0) as waiting`,
       values: ['webhook.cardpayments.received'],
     });
     return !found!.waiting;

@@ -14,15 +14,15 @@ export const joining = { topic: 'payment.captured', subscriber: 'ledger' } as co
   subscriber: string;
 };
 
-/** Takes the joining subscriber off the events that wait for fan-out, and delivers them to the others. */
+/** Takes the joining subscriber off the events that wait for their places, and delivers them to the others. */
 export async function withoutJoining(db: Database): Promise<void> {
   const { topic, subscriber } = joining;
   await run(driverOf(db), {
     text: `with marker as (
-        update awaiting_fan_out set subscribers = array_remove(subscribers, $2), open = open - 1
+        update awaiting set subscribers = array_remove(subscribers, $2)
         where topic = $1 returning event_id
       )
-      update events set subscribers = array_remove(subscribers, $2), open = open - 1 from marker where id = event_id`,
+      update events set subscribers = array_remove(subscribers, $2) from marker where id = event_id`,
     values: [topic, subscriber],
   });
   const others = catalog[topic].subscribers.filter((name) => name !== subscriber);

@@ -15,6 +15,7 @@ import { migrate } from '../../lib/bus/migrations/migrate.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
 import type { Connection } from '../../lib/platform/db/connect.ts';
 import { driverOf, run } from '../../lib/platform/db/statement.ts';
+import { logTo } from '../../lib/platform/log.ts';
 import { DAY } from '../../lib/platform/time.ts';
 import { untilAutovacuumHasRun } from '../autovacuum.ts';
 import { measured, produced, serve, traffic } from '../peers/serve.mjs';
@@ -26,6 +27,9 @@ import type { PacedReplay } from './ours-paced.ts';
 import { drainTopics, topicNames } from './workload.ts';
 
 // Postbud as a contender: the counterpart of bench/peers/*.mjs.
+
+// The standard output is for answers.
+logTo((line) => console.error(line));
 
 const url = process.argv[2]!;
 let { db, close } = await open();
@@ -47,7 +51,9 @@ function subscribersOf(
   const names = new Set(topics.flatMap((topic): readonly string[] => catalog[topic].subscribers));
   return [...names].map((name) => {
     const own = topics.filter((topic) => catalog[topic].subscribers.some((other) => other === name));
-    const handler = async (event: BusEvent) => handle(event, name);
+    const handler = async (event: BusEvent) => {
+      handle(event, name);
+    };
     return attach(name, Object.fromEntries(own.map((topic) => [topic, handler])));
   });
 }
@@ -91,8 +97,8 @@ async function fill({ events, from = 0, topics = drainTopics, keys = 0 }: Fill):
   }));
   await rows(
     `with event as (
-       insert into events (id, topic, payload, version, producer, open, subscribers, ordering_key, correlation_id, created_at)
-       select uuidv7(), topic, payload, 1, 'bench', cardinality(subscribers), subscribers,
+       insert into events (id, topic, payload, version, producer, subscribers, ordering_key, correlation_id, created_at)
+       select uuidv7(), topic, payload, 1, 'bench', subscribers,
          case when $4 > 0 then 'key ' || number % $4 else '' end, '', clock_timestamp()
        from generate_series($3::int, $3 + $1::int - 1) as number
          join jsonb_to_recordset($2::jsonb) as known(index int, topic text, payload jsonb, subscribers text[])
@@ -100,8 +106,8 @@ async function fill({ events, from = 0, topics = drainTopics, keys = 0 }: Fill):
        order by number
        returning *
      )
-     insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, subscribers, payload_bytes)
-     select topic, created_at, seq, id, ordering_key, open, subscribers, octet_length(payload::text) from event`,
+     insert into awaiting (topic, created_at, seq, event_id, ordering_key, version, subscribers, bytes)
+     select topic, created_at, seq, id, ordering_key, version, subscribers, octet_length(payload::text) from event`,
     [events, JSON.stringify(known), from, keys],
   );
 }
@@ -166,9 +172,9 @@ async function storeHistory({ delivered, waiting, everyTopic }: History): Promis
 
 /** Emits events and delivers them, as far as the handlers allow. */
 async function store(topics: readonly TopicName[], deliveries: number, handle: () => void): Promise<void> {
-  const fanOut =
+  const ofAnEvent =
     topics.reduce((total, topic) => total + catalog[topic].subscribers.length, 0) / topics.length;
-  const events = Math.round(deliveries / fanOut);
+  const events = Math.round(deliveries / ofAnEvent);
   for (let from = 0; from < events; from += CHUNK) {
     await fill({ events: Math.min(CHUNK, events - from), topics });
     await relay({ db, subscribers: subscribersOf(topics, handle), until: Date.now() + 600_000 });
@@ -249,8 +255,8 @@ await serve({
     await rows(
       `do $$ begin
          set local session_replication_role = replica;
-         truncate events, awaiting_fan_out, lanes, home_lanes, deliveries, backlog, throughput, error_groups, webhook_receipts,
-           audit_log, business, backfills, halts, absences, outages;
+         truncate events, awaiting, streams, audiences, log, lanes, journal, exceptions, lane_totals, throughput_minutes, error_groups,
+           webhook_receipts, audit_log, business, backfills, outages;
        end $$`,
     );
   },

@@ -84,9 +84,9 @@ export async function send(contenders: readonly Contender[], traffic: Traffic): 
 
 /** The number of deliveries of so many events of these topics. */
 function expectedOf({ topics }: Traffic, events: number): number {
-  const fanOuts = withSubscribers(topics).map(({ subscribers }) => subscribers.length);
-  return Array.from({ length: events }, (_, index) => fanOuts[index % fanOuts.length]!).reduce(
-    (total, fanOut) => total + fanOut,
+  const counts = withSubscribers(topics).map(({ subscribers }) => subscribers.length);
+  return Array.from({ length: events }, (_, index) => counts[index % counts.length]!).reduce(
+    (total, count) => total + count,
     0,
   );
 }

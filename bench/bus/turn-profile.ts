@@ -7,7 +7,7 @@ import type { Bench } from './turns.ts';
 import { singleTopic } from './workload.ts';
 
 // The cost of single events in the database: how long each kind of turn takes, and the statements inside the turns. An
-// event costs two turns: one fans it out and claims its delivery, the next settles the delivery.
+// event costs two turns: one places it and claims its delivery, the next settles the delivery.
 
 const EVENTS = 4000;
 const PER_SECOND = 200;
@@ -36,7 +36,7 @@ export async function benchTurnProfile(bench: Bench): Promise<Figure[]> {
     await pass();
     const statements = await query<Inside>(contender.url, INSIDE);
     return [
-      kind('a turn that brings no outcomes: it fans out and claims', turns.first, GOALS.first),
+      kind('a turn that brings no outcomes: it places and claims', turns.first, GOALS.first),
       kind('a turn that settles', turns.second, GOALS.second),
       {
         what: 'turns of an event',

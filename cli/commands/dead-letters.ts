@@ -46,7 +46,10 @@ export const command: Command = {
   examples: [
     ['dead-letters', 'the newest dead letters and their errors'],
     ['dead-letters --topic payment.captured --since 24h', 'those of one topic in the last 24 hours'],
-    ['dead-letters 12-345', 'one delivery with its attempts and payload'],
+    [
+      'dead-letters 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting',
+      'one delivery with its attempts and payload',
+    ],
   ],
   run,
 };
@@ -62,7 +65,9 @@ async function run(call: Call): Promise<number> {
     return await showDeadLetter(call, deliveryId);
   }
   if (given.isSet('reveal'))
-    throw misused('--reveal needs a delivery id, for example: dead-letters 12-345 --reveal "a support case"');
+    throw misused(
+      '--reveal needs a delivery id, for example: dead-letters 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting --reveal "a support case"',
+    );
   const { json, view } = await list(call);
   if (call.isJson) {
     writeJson(call, json);

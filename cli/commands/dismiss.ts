@@ -27,7 +27,10 @@ const described = {
   options: {},
   examples: [
     ['dismiss 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77 --reason "test data"', 'after confirmation'],
-    ['dismiss 12-345 --reason "booked by hand"', 'one dead letter, which may halt its lane'],
+    [
+      'dismiss 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting --reason "booked by hand"',
+      'one dead letter, which may halt its lane',
+    ],
     [
       'dismiss --topic payment.captured --since 24h --reason "test data"',
       'all of a topic in the last 24 hours, after a preview',

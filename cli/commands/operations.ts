@@ -32,12 +32,6 @@ const KINDS = {
     const answered = await gather(bus, listBackfills, { limit, lists: ['items'] });
     return shown(answered, listedBackfills(answered.view));
   },
-  async renames({ bus }: Call, limit: number) {
-    const { listRenames } = await import('../../lib/console/renames/routes.ts');
-    const { listedRenames } = await import('../../lib/console/renames/pages.ts');
-    const answered = await gather(bus, listRenames, { limit, lists: ['items'] });
-    return shown(answered, listedRenames(answered.view));
-  },
   async erasures({ bus }: Call, limit: number) {
     const { listErasures } = await import('../../lib/console/erasures/routes.ts');
     const { listedErasures } = await import('../../lib/console/erasures/list-page.ts');
@@ -56,15 +50,15 @@ const NAMES = Object.keys(KINDS);
 
 export const command: Command = {
   name: 'operations',
-  summary: 'list the replays, backfills, renames, erasures or smoke tests',
+  summary: 'list the replays, backfills, erasures or smoke tests',
   usage: [`operations <${NAMES.join('|')}> [--limit <number>]`],
   notes: [
-    'Newest first, each with what it is done to, how far it is, who began it and why, and its id. Renames include retirements, with an entry for each topic.',
+    'Newest first, each with what it is done to, how far it is, who began it and why, and its id.',
     'A backfill and a paced replay can be stopped, with backfill --stop <id> and replay --stop <id>. The others can’t be: see their pages.',
   ],
   options: { limit: { value: '<number>', help: `how many to list (default: ${LISTED})` } },
   examples: [
-    ['operations renames', 'which names left, and what moved'],
+    ['operations backfills', 'which older events were delivered later, and how far that is'],
     ['operations smoke-tests --limit 1 --json', 'the last test, for a script'],
   ],
   run,

@@ -22,7 +22,10 @@ const described = {
   options: {},
   examples: [
     ['probe ledger --wait', 'is the ledger well again?'],
-    ['probe 12-345 --reason "after the deployment" --wait', 'one delivery'],
+    [
+      'probe 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting --reason "after the deployment" --wait',
+      'one delivery',
+    ],
   ],
 } as const;
 

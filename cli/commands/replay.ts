@@ -88,7 +88,10 @@ export const command: Command = {
       'a thousand a minute, until the last is delivered',
     ],
     ['replay --subscriber ledger --since 24h', 'of all topics, to one subscriber'],
-    ['replay --delivery 12-345 --reason "ledger is back" --yes', 'one delivery, from a script'],
+    [
+      'replay --delivery 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting --reason "ledger is back" --yes',
+      'one delivery, from a script',
+    ],
   ],
   run,
 };

@@ -7,7 +7,6 @@ import { misused } from '../failure.ts';
 import { carryOut, lostWords, titleOf } from '../operation.ts';
 import { writeOutcome } from '../outcome.ts';
 import { REASON, requireReason } from '../reason.ts';
-import { dismissedBy, inSteps } from '../steps.ts';
 import { wrapTo } from '../text.ts';
 
 const EXAMPLE = 'retire postcards --reason "postcards are history"';
@@ -21,7 +20,7 @@ export const command: Command = {
     'retire <subscriber> [--topic <topic>] --dry-run',
   ],
   notes: [
-    'Dismisses what waits for it and what died. Afterwards the subscription shows up nowhere. Refused while the catalog of the server’s release lists it.',
+    'Dismisses what waits for it and what died, and deletes what is recorded of its deliveries. Afterwards the subscription shows up nowhere but in the operator log. Refused while the catalog of the server’s release lists it.',
     'First shows what it would dismiss, then asks for confirmation. Without a terminal it needs --yes. If the number has changed since, it dismisses nothing and exits with 1.',
   ],
   options: {
@@ -47,7 +46,6 @@ async function run(call: Call): Promise<number> {
   const topic = given.text('topic');
   const parameters = { subscriber };
   const { retire, showRetirePreview } = await import('../../lib/console/subscribers/retire.ts');
-  let dismissed = 0;
   let isLost = false;
   return await carryOut(call, {
     nothing: NOTHING,
@@ -64,35 +62,14 @@ async function run(call: Call): Promise<number> {
     },
     begin: async ({ matched: expectedCount }, isAgain) => {
       isLost = isAgain;
-      return await inSteps(
-        call,
-        async (before) => {
-          const isFirst = before === null && !isAgain;
-          const body = { topic, reason, ...(isFirst && { expectedCount }) };
-          const done = await bus.ask(retire.route, { parameters, body });
-          dismissed += dismissedBy(done.view).done;
-          return done;
-        },
-        dismissedBy,
-      );
+      const body = { topic, reason, ...(!isAgain && { expectedCount }) };
+      return await bus.ask(retire.route, { parameters, body });
     },
     tell(view, { topics }) {
-      const ended = 'dismissed' in view ? view.topics : [];
-      if (topics.length === 0) {
-        // They show up nowhere, so the preview does not have them.
-        const what = `what was left of ${subscriber} without deliveries: halts, a pause, an outage or a backfill`;
-        if (ended.length > 0) writeOutcome(call, true, `Ended ${what}, on ${joinNames(ended)}.`);
-        return;
-      }
-      const { left } = dismissedBy(view);
-      const rest =
-        left === 0 ? '' : ` ${quantity(left, 'event')} not fanned out yet: run it again in a few seconds.`;
+      if (!('dismissed' in view) || topics.length === 0) return;
       const from = joinNames(topics.map((one) => one.topic));
-      writeOutcome(
-        call,
-        true,
-        `Retired ${subscriber} from ${from}: ${quantity(dismissed, 'delivery')} dismissed.${lostWords(isLost)}${rest}`,
-      );
+      const done = `Retired ${subscriber} from ${from}: ${quantity(view.dismissed, 'delivery')} dismissed.`;
+      writeOutcome(call, true, `${done}${lostWords(isLost)}`);
     },
   });
 }

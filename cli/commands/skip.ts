@@ -26,7 +26,10 @@ const ofDelivery = actionCommand(skip, {
     'With --incident, skips the deliveries that hold its blocked lanes, which fail with one error, after a preview. Without a terminal it needs --yes.',
   ],
   examples: [
-    ['skip 12-345 --reason "answered by phone"', 'the lane goes on with the next delivery'],
+    [
+      'skip 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting --reason "answered by phone"',
+      'the lane goes on with the next delivery',
+    ],
     [
       'skip --incident 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77 --reason "the period is closed"',
       'all that one error holds up, after confirmation',

@@ -75,7 +75,6 @@ function adviceOf({
       !one.outage && ['Is it well? To try one delivery, at no cost', `probe ${subscriber} --wait`],
     happening && ['When it is fixed', `retry ${happening.incidentId} --wait`],
     owed && [`To replay ${quantity(owed.owed, 'dead letter')}`, `replay --incident ${owed.incidentId}`],
-    left && ['If it has another name now', `rename ${subscriber} <name>${of(left.topic)} --reason <text>`],
     left && ['If nobody needs it any more', `retire ${subscriber}${of(left.topic)} --reason <text>`],
     gap && ['To deliver older events', `backfill ${subscriber}${of(gap.topic)} --since 30d`],
     one.place !== 'unattached' && !isPaused && ['To send it a test event', `smoke ${subscriber}`],

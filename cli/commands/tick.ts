@@ -69,7 +69,7 @@ function showProgress({ terminal }: Call, startedAt: number): () => void {
 }
 
 function write(report: RelayRun, tookMs: number, { write: put, paint }: Pane): void {
-  const { ticks, fannedOut, delivered, failed, waited, deadLettered, leasesLost, struck, pruned, undone } =
+  const { ticks, placed, delivered, failed, waited, deadLettered, leasesLost, struck, pruned, undone } =
     report;
   put(`The relay ran for ${duration(tookMs)}, in ${quantity(ticks, 'turn')}.\n`);
   const rows: readonly (readonly [
@@ -78,7 +78,7 @@ function write(report: RelayRun, tookMs: number, { write: put, paint }: Pane): v
     style: Parameters<typeof paint>[0],
     note: string,
   ])[] = [
-    ['fanned out', fannedOut, 'bold', ''],
+    ['placed', placed, 'bold', ''],
     ['delivered', delivered, 'green', ''],
     ['failed', failed, 'yellow', nextRetryWords(report)],
     ['postponed', waited, 'bold', ''],

@@ -27,7 +27,7 @@ export const command: Command = {
   options: {},
   examples: [
     ['why 019a9bd2-7f3e-7a41-8c1e-2f6b0d9e4a77', 'one event'],
-    ['why 12-345', 'the event of a delivery'],
+    ['why 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting', 'the event of a delivery'],
     ['why pi_3QxSolvik48213', 'the events of one payment intent'],
   ],
   run,
@@ -38,7 +38,10 @@ async function run(call: Call): Promise<number> {
   atMost(1, given);
   const [id] = given.positionals;
   if (id === undefined) {
-    throw misused('Which event? Give its id, or another id in it.', 'For example: npx postbud why 12-345');
+    throw misused(
+      'Which event? Give its id, or another id in it.',
+      'For example: npx postbud why 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting',
+    );
   }
   const { items: found, isMore } = await find(call, id);
   const [newest] = found;
@@ -132,7 +135,7 @@ function deliveryTable(deliveries: readonly EventDelivery[], now: string, pane: 
   const columns = [
     { title: 'subscriber' },
     { title: 'state' },
-    { title: 'delivery' },
+    { title: 'delivery', isBelow: true },
     { title: '', isFlexible: true },
   ] as const;
   return table(

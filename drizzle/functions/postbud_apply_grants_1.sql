@@ -42,12 +42,8 @@ begin
     loop
       execute format('grant execute on function %s to %I', function, granted.role);
     end loop;
-    -- How far positions are drawn is shown with an event, and backfills and renames go by it.
-    execute format('grant select on sequence delivery_positions to %I', granted.role);
     continue when granted.may = 'read';
-    execute format('grant usage on sequence delivery_positions, awaiting_fan_out_number_seq to %I', granted.role);
-    -- After a restart of the server, fan-out leaves some out.
-    execute format('grant update on sequence delivery_positions to %I', granted.role);
+    execute format('grant usage on sequence awaiting_number_seq to %I', granted.role);
   end loop;
 end
 $$;

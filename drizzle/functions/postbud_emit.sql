@@ -88,10 +88,9 @@ begin
 
   -- The first half of the quiet fence (lib/bus/outbox/record.ts): the emitter lock first, then the timestamp.
   perform pg_advisory_xact_lock_shared(36951, hashtext(known.topic));
-  insert into events (id, topic, payload, version, producer, subscribers, open, ordering_key, dedupe_key,
+  insert into events (id, topic, payload, version, producer, subscribers, ordering_key, dedupe_key,
     correlation_id, causation_id, traceparent, created_at)
   values (new_id, known.topic, stored, as_version, known.producer, known.subscribers,
-    cardinality(known.subscribers),
     coalesce(postbud_emit.ordering_key, stored ->> known.ordered_by, ''), postbud_emit.dedupe_key,
     -- An event without a cause starts a correlation of its own.
     coalesce(postbud_emit.correlation_id, postbud_emit.causation_id, new_id::text), postbud_emit.causation_id,
@@ -101,9 +100,9 @@ begin
   if not found then
     return (select id from events where events.topic = known.topic and events.dedupe_key = postbud_emit.dedupe_key);
   end if;
-  insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes, subscribers)
-  values (known.topic, place.created_at, place.seq, new_id, place.ordering_key, cardinality(known.subscribers),
-    octet_length(stored::text), known.subscribers);
+  insert into awaiting (topic, created_at, seq, event_id, ordering_key, version, bytes, subscribers)
+  values (known.topic, place.created_at, place.seq, new_id, place.ordering_key, as_version, octet_length(stored::text),
+    known.subscribers);
   return new_id;
 end
 $$;

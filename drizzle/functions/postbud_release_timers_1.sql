@@ -98,19 +98,19 @@ begin
         delete from timers where id = any (taken[place:place + portion - 1]) returning *
       ),
       event as (
-        insert into events (id, topic, payload, version, producer, subscribers, open, ordering_key, dedupe_key,
+        insert into events (id, topic, payload, version, producer, subscribers, ordering_key, dedupe_key,
           correlation_id, causation_id, traceparent, due_at, erased_at, created_at)
         select id, timer.topic, payload, timer.version, timer.producer, coalesce(subscribers, '{}'),
-          coalesce(cardinality(subscribers), 0), ordering_key, dedupe_key, correlation_id, causation_id, traceparent,
+          ordering_key, dedupe_key, correlation_id, causation_id, traceparent,
           due_at, erased_at, last_at + interval '1 microsecond' * (row_number() over (order by due_at, timer.seq) - 1)
         from timer left join catalog_topics on catalog_topics.topic = timer.topic
         order by due_at, timer.seq
         on conflict (topic, dedupe_key) where dedupe_key is not null do nothing
-        returning id, topic, created_at, seq, ordering_key, open, subscribers, octet_length(payload::text) as payload_bytes
+        returning id, topic, created_at, seq, ordering_key, version, subscribers, octet_length(payload::text) as bytes
       ),
       marker as (
-        insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes, subscribers)
-        select topic, created_at, seq, id, ordering_key, open, payload_bytes, subscribers from event order by created_at
+        insert into awaiting (topic, created_at, seq, event_id, ordering_key, version, bytes, subscribers)
+        select topic, created_at, seq, id, ordering_key, version, bytes, subscribers from event order by created_at
       )
       select count(*) as events, max(created_at) as until into moved from event;
       released := released + moved.events;

@@ -1,5 +1,5 @@
--- Raises where a turn or a settlement would decide by an old snapshot. In REPEATABLE READ a turn that waited for the fan-out
--- lock does not see what was committed meanwhile, and fans out a later event first.
+-- Raises where a turn or a settlement would decide by an old snapshot. In REPEATABLE READ a turn that waited for a placing lock
+-- does not see what was committed meanwhile, and places a later event first.
 create or replace function postbud_require_read_committed_1() returns void language plpgsql stable as $$
 begin
   if current_setting('transaction_isolation') <> 'read committed' then

@@ -8,7 +8,7 @@ begin
     foreach relation in array tables loop
       execute format('revoke all on public.%I from %I', relation, from_role);
     end loop;
-    execute format('revoke all on sequence delivery_positions, awaiting_fan_out_number_seq from %I', from_role);
+    execute format('revoke all on sequence awaiting_number_seq from %I', from_role);
     for function in
       select oid from pg_proc where pronamespace = 'public'::regnamespace and proname like 'postbud\_%'
     loop

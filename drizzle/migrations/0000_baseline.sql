@@ -634,8 +634,6 @@ create trigger operator_actions_append_only before update or delete on operator_
   for each row execute function refuse_change();--> statement-breakpoint
 create trigger operator_actions_kept before truncate on operator_actions
   for each statement execute function refuse_change();--> statement-breakpoint
-create or replace trigger lanes_forgotten after delete on lanes
-  for each row when (old.home_id is null) execute function postbud_forget_home_lane_1();--> statement-breakpoint
 -- These have no primary key. Without an identity a publication of all tables would have their changes refused.
 alter table lanes replica identity full;--> statement-breakpoint
 alter table leases replica identity full;--> statement-breakpoint

@@ -1,4 +1,4 @@
-import { journal as table } from '../../drizzle/schema.ts';
+import { standInEvents as table } from '../../drizzle/schema.ts';
 import { topics } from '../bus/catalog/catalog.ts';
 import { attach } from '../bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber, BusEvent, TransactionalContext } from '../bus/subscribers/subscriber.ts';

@@ -1,2 +1,2 @@
 /** Of the descriptions: the package's own. */
-export const VERSION = '1.5.0';
+export const VERSION = '2.0.0';

@@ -224,7 +224,7 @@ describe.each([
     const { db, close } = await connect(DATABASE_URL);
     const states = await rows(
       db,
-      `select state::text from events where topic = 'webhook.identityprovider.received'`,
+      `select distinct state::text from deliveries where topic = 'webhook.identityprovider.received'`,
     );
     await close();
     expect(states).toEqual([{ state: 'delivered' }]);

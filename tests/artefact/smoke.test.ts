@@ -125,7 +125,13 @@ describe('npx postbud smoke, against the build', () => {
       await rows(connection.db, `select from ${table} where topic = $1`, [SMOKE_TEST.topic]);
     // The one that is down does fail, with the payments.
     expect(await rows(connection.db, 'select from incidents')).not.toEqual([]);
-    for (const table of ['incidents', 'error_groups', 'backlog', 'throughput', 'subscriber_health'])
+    for (const table of [
+      'incidents',
+      'error_groups',
+      'subscription_counts',
+      'throughput_minutes',
+      'subscriber_health',
+    ])
       expect([table, await ofTests(table)]).toEqual([table, []]);
     const dead = `topic = $1 and state = 'dead_lettered'`;
     expect(await countDeliveries(connection.db, dead, [SMOKE_TEST.topic])).toBe(0);

@@ -95,7 +95,7 @@ test('a reader finds no button on any page that changes something, and is told w
   const details: string[] = [];
   for (const list of ['dead-letters', 'events', 'incidents']) {
     await page.goto(at(`/${list}`));
-    const pattern = new RegExp(`/${list}/[\\w-]+$`);
+    const pattern = new RegExp(`/${list}/[\\w.-]+$`);
     const found = await page
       .getByRole('main')
       .getByRole('link')

@@ -12,73 +12,20 @@ import { pageFaults } from '../support/page-faults.ts';
 const SHOWN = VIEWS.flatMap((view) => [1280, 390].map((width) => ({ ...view, width })));
 
 /** Has payments wait for the ledger's former name: `books`, which no catalog lists. */
-async function waitForBooks(db: Database, count: number, isBeside: boolean): Promise<void> {
+async function waitForBooks(db: Database, count: number): Promise<void> {
   await forgetEvents(db, 'error_groups', 'backfills', 'pauses');
-  await emitToBooks(db, 1, count, { isBeside });
+  await emitToBooks(db, 1, count);
   await drainLive(db, [attach('audit', {})]);
 }
 
 const heldBy = async (db: Database) =>
-  await rows(
-    db,
-    `select count(*) filter (where dismissed_at is null)::int as held, count(dismissed_at)::int as dismissed
-     from ${RECORDS} where subscriber = 'books'`,
-  );
-
-describe('a renamed subscriber', () => {
-  test.for(SHOWN)(
-    'has its rename refused while the new name has the same events, until its operator agrees, $how at $width px',
-    async ({ options, width }, { at, db, newPage }) => {
-      await waitForBooks(db, 3, true);
-      const page = await newPage({ ...options, viewport: { width, height: 900 } }, /409/);
-      await page.goto(at('/subscribers/books'));
-      await page.getByText('Rename…').click();
-      await page.getByLabel('New name').selectOption('ledger');
-      await page.getByRole('button', { name: 'Preview the rename of books' }).click();
-      await expect.poll(() => wordsOf(page)).toContain('Rename books to ledger?');
-      expect(await wordsOf(page)).toContain('payment.captured: 3 deliveries wait, 0 dead letters');
-      expect(await wordsOf(page)).toContain('3 deliveries are of events that ledger has already.');
-      // Axe is a script.
-      if (!('javaScriptEnabled' in options)) expect(await pageFaults(page, page.url())).toEqual([]);
-      await page.getByLabel('Reason').fill('books are the ledger since 2.4');
-      const rename = page.getByRole('button', { name: 'Rename, and move' });
-      await rename.click();
-      await expect.poll(() => wordsOf(page)).toContain('would be dismissed, not moved. Nothing was renamed.');
-      expect(await heldBy(db)).toEqual([{ held: 3, dismissed: 0 }]);
-      expect(await page.getByLabel('Reason').inputValue()).toBe('books are the ledger since 2.4');
-      await page.getByRole('checkbox', { name: 'Dismiss 3 deliveries' }).check();
-      await rename.click();
-      await expect.poll(() => wordsOf(page)).toContain('Renamed books to ledger on payment.captured.');
-      expect(await heldBy(db)).toEqual([{ held: 0, dismissed: 3 }]);
-      await page.getByRole('link', { name: 'See the rename' }).click();
-      await page.waitForURL('**/renames?*');
-      await expect.poll(() => wordsOf(page)).toContain('renamed to ledger on payment.captured');
-      if (!('javaScriptEnabled' in options)) expect(await pageFaults(page, page.url())).toEqual([]);
-      await page.screenshot({
-        path: `/tmp/shot-renames-${width}-${options.colorScheme}.png`,
-        fullPage: true,
-      });
-      await page
-        .getByRole('link', { name: /^Details of the rename of books/ })
-        .first()
-        .click();
-      await page.waitForURL('**/renames/*');
-      await expect
-        .poll(() => wordsOf(page))
-        .toContain(
-          'Renamed: 0 deliveries moved, and 3 dismissed that ledger had already. Nothing is left under books.',
-        );
-      await page.screenshot({ path: `/tmp/shot-rename-${width}-${options.colorScheme}.png`, fullPage: true });
-      if (!('javaScriptEnabled' in options)) expect(await pageFaults(page, page.url())).toEqual([]);
-    },
-  );
-});
+  await rows(db, `select count(*)::int as held from ${RECORDS} where subscriber = 'books'`);
 
 describe('a retired subscriber', () => {
   test.for(SHOWN)(
     'is retired after a preview; a typing error in the confirmation is said beside it, and nothing is lost, $how at $width px',
     async ({ options, width }, { at, db, newPage }) => {
-      await waitForBooks(db, 101, false);
+      await waitForBooks(db, 101);
       const page = await newPage({ ...options, viewport: { width, height: 900 } }, /400/);
       await page.goto(at('/subscribers/books'));
       await page.getByRole('link', { name: 'Retire… books on payment.captured' }).click();
@@ -93,17 +40,11 @@ describe('a retired subscriber', () => {
       expect(await typed.getAttribute('aria-describedby')).toBe('wrong-confirm');
       expect(await page.getByLabel('Reason').inputValue()).toBe('replaced by the ledger');
       expect(await typed.inputValue()).toBe('110');
-      expect(await heldBy(db)).toEqual([{ held: 101, dismissed: 0 }]);
+      expect(await heldBy(db)).toEqual([{ held: 101 }]);
       await typed.fill('101');
       await retire.click();
       await expect.poll(() => wordsOf(page)).toContain('Retired books on payment.captured.');
-      expect(await heldBy(db)).toEqual([{ held: 0, dismissed: 101 }]);
-      await page.getByRole('link', { name: 'See the retirement' }).click();
-      await page
-        .getByRole('link', { name: /^Details of the retirement of books/ })
-        .first()
-        .click();
-      await expect.poll(() => wordsOf(page)).toContain('Retired: 101 dismissed.');
+      expect(await heldBy(db)).toEqual([{ held: 0 }]);
       await page.screenshot({ path: `/tmp/shot-retire-${width}-${options.colorScheme}.png`, fullPage: true });
     },
   );

@@ -42,6 +42,9 @@ async function makeTrouble(db: Database): Promise<string> {
   for (const number of [...numbers(1, 4), 1])
     await emitPayments(db, number, number, { orderingKey: `booking ${number}` });
   await drainLive(db, [silent, halting]);
+  // That nobody is there is known once a delivery finds nobody again.
+  await delayRetries(db, '-1 hour');
+  await drainLive(db, [silent, halting]);
   const dead = (await deliveriesOf(db, 'accounting')).find(({ state }) => state === 'dead_lettered');
   return dead!.id;
 }

@@ -40,7 +40,9 @@ test.for([1280, 390])(
     const place = await top();
     await deliver(db, 32, 33);
     await expect.poll(() => page.locator('[data-live]').innerText()).toMatch(/^Not refreshing, as of/);
-    expect([await counted(), Math.round((await top())!)]).toEqual([31, Math.round(place!)]);
+    expect(await counted()).toBe(31);
+    // What is above has another height now, and a page is scrolled by whole pixels.
+    expect(Math.abs((await top())! - place!)).toBeLessThan(1);
     await page.evaluate('scrollTo(0, 0)');
     await expect.poll(counted).toBe(33);
 

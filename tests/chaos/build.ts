@@ -52,12 +52,6 @@ export async function buildBus(changes: readonly Change[]): Promise<Build> {
   };
 }
 
-/** Imports a file of the tests, with the bus as changes have it. What it imports later is there until the process ends. */
-export async function importWith<Module>(path: string, changes: readonly Change[]): Promise<Module> {
-  const folder = await bundle({ it: path }, changes);
-  return (await import(pathToFileURL(join(folder, 'it.mjs')).href)) as Module;
-}
-
 /** @param changed takes the files that were read. @returns a folder with a file for each entry, by its name. */
 async function bundle(
   entries: Readonly<Record<string, string>>,

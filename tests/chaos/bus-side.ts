@@ -5,7 +5,6 @@ export { examine } from '../../lib/console/doctor/read.ts';
 export { readOverview } from '../../lib/console/overview/read.ts';
 export { previewReplay } from '../../lib/console/replays/preview.ts';
 export { advanceBackfills, backfill } from '../../lib/bus/deliveries/operations/backfill.ts';
-export { advanceRenames, rename } from '../../lib/bus/deliveries/operations/rename.ts';
 export { dismiss } from '../../lib/bus/deliveries/operations/dismiss.ts';
 export { advanceReplays } from '../../lib/bus/deliveries/operations/paced-replay.ts';
 export { prune } from '../../lib/bus/deliveries/prune.ts';

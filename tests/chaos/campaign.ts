@@ -14,8 +14,8 @@ import type { Violation } from './promises/promises.ts';
 import { startProxy } from './proxy.ts';
 import { RelayPool } from './relays.ts';
 import { NEXT_CATALOG, RELEASES } from './releases.ts';
-import { limitedRenamings, limitings, timedRollouts, timings } from './later.ts';
-import { joinings, poisonings, renamings, rollouts, schedules } from './schedule.ts';
+import { limitings, timedRollouts, timings } from './later.ts';
+import { joinings, poisonings, rollouts, schedules } from './schedule.ts';
 import type { Schedule, Schedules } from './schedule.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
@@ -51,8 +51,6 @@ export interface CampaignOptions {
   readonly seed: number;
   /** The schedules to play: their places among all that the seed gives, counted from 0. */
   readonly paths: Iterable<number>;
-  /** Called with what happened in each run. */
-  readonly onHistory?: (history: History) => void;
   /** Called after each run. */
   readonly onRun?: (campaign: Campaign) => void;
 }
@@ -84,7 +82,7 @@ export interface Fall {
  * With a mutation, only the promises that it breaks count: it must be found by its own mistake.
  */
 export async function campaign(arena: Arena, options: CampaignOptions): Promise<Campaign> {
-  const { mutation, seed, paths, onHistory, onRun = () => undefined } = options;
+  const { mutation, seed, paths, onRun = () => undefined } = options;
   const changes = mutation?.changes ?? [];
   const present = await buildBus(changes);
   const next = await buildBus([...changes, ...NEXT_CATALOG]);
@@ -101,7 +99,6 @@ export async function campaign(arena: Arena, options: CampaignOptions): Promise<
       pools.present.warm();
       if (isRollout(schedule)) pools.next.warm();
       const history = await play({ ...arena, builds, pools }, schedule);
-      onHistory?.(history);
       const [fall, other] = verdict(path, history, mutation);
       state = {
         runs: state.runs + 1,
@@ -129,13 +126,10 @@ function isRollout({ producers }: Schedule): boolean {
 }
 
 /**
- * Every fourth run is of two releases. In every second one of these a subscriber is renamed, which may have a limit, and in
- * every fourth one a subscriber joins; the others may have timers. The runs of one release have timers, or neither, or limits
+ * Every fourth run is of two releases. In every fourth one of these a subscriber joins; the others may have timers. The runs of one release have timers, or neither, or limits
  * of subscribers with timers, and one of sixteen ends its relays.
  */
 function schedulesAt(path: number): Schedules {
-  if (path % 16 === 7) return renamings;
-  if (path % 16 === 15) return limitedRenamings;
   if (path % 16 === 11) return joinings;
   if (path % 4 === 3) return path % 32 === 19 ? timedRollouts : rollouts;
   if (path % 16 === 14) return poisonings;

@@ -10,8 +10,7 @@ import { inOrder } from './promises/order.ts';
 import { waitedOut } from './promises/outages.ts';
 import type { Violation } from './promises/promises.ts';
 import { refused } from './promises/refusals.ts';
-import { consistent, historyKept, namedOnce } from './promises/records.ts';
-import { renamed } from './promises/renames.ts';
+import { consistent, historyKept } from './promises/records.ts';
 import { survived, withoutDeadlocks } from './promises/survival.ts';
 import { timed } from './promises/timers.ts';
 import { Reading } from './reading.ts';
@@ -32,7 +31,6 @@ export function violations(history: History): Violation[] {
     ...exactlyOnce(read),
     ...consistent(read),
     ...historyKept(read),
-    ...namedOnce(read),
     ...withoutDeadlocks(read),
     ...survived(read),
     ...readable(read),
@@ -40,7 +38,6 @@ export function violations(history: History): Violation[] {
     ...waitedOut(read),
     ...backfilled(read),
     ...refused(read),
-    ...renamed(read),
     ...timed(read),
     ...limited(read),
   ];

@@ -11,7 +11,7 @@ export interface History {
   /** As they stand at the end. */
   readonly events: readonly StoredEvent[];
   readonly markers: number;
-  /** Every version of every lane and delivery, in the order of the changes. */
+  /** Every row of the lanes' journals and every version of every delivery, in the order of the changes. */
   readonly lanes: readonly LaneVersion[];
   readonly deliveries: readonly DeliveryVersion[];
   /** Every version of every timer, in the order of the changes. */
@@ -90,8 +90,6 @@ export interface Start extends Stamped {
   readonly release: Release;
   /** Of the payload. */
   readonly version: number;
-  readonly laneId: string;
-  readonly position: number;
   readonly attempt: number;
   readonly replayed: boolean;
   /** What the schedule has it do. */
@@ -153,8 +151,6 @@ export interface StoredEvent {
 }
 
 export interface StoredBackfill {
-  /** Of a rename: the former name. */
-  readonly renamedFrom: string | null;
   readonly topic: string;
   readonly subscriber: string;
   readonly requestedAt: number;
@@ -170,22 +166,17 @@ interface Version {
   readonly by: string;
 }
 
+/** A row of a lane's journal. */
 export interface LaneVersion extends Version {
   readonly id: string;
   readonly topic: string;
   readonly subscriber: string;
   readonly head: number;
-  readonly tail: number;
-  readonly carefulTo: number;
+  readonly carefulTo: number | null;
   /** While somebody holds it: until when. */
   readonly dueAt: number | null;
+  /** Of who holds it; null while nobody does. A relay that goes on with a lane of its own keeps the first. */
   readonly token: string | null;
-  /** Of the lane of a key in trouble: the lane that the key shares, where its deliveries stand. */
-  readonly homeId: string | null;
-  /** That key; otherwise empty. */
-  readonly heldKey: string;
-  /** Whether it was deleted then. */
-  readonly isGone: boolean;
 }
 
 export interface TimerVersion extends Version {
@@ -201,13 +192,14 @@ export interface OutageVersion extends Version {
   readonly subscriber: string;
   readonly openedAt: number;
   readonly probedAt: number | null;
-  readonly recoveredAt: number | null;
   readonly isGone: boolean;
 }
 
 export interface DeliveryVersion extends Version {
+  /** The transaction that wrote it. */
+  readonly transaction: string;
   readonly laneId: string;
-  /** The event's ordering key, in a lane that keys share. */
+  /** The event's ordering key, in a stream with keys. */
   readonly laneKey: string | null;
   readonly position: number;
   readonly eventId: string;

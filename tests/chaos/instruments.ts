@@ -4,9 +4,9 @@
  * - a clock that can be moved, which the bus takes for `clock_timestamp()`. It stands in a file (see `clock.ts`) that
  *   the relay processes read as well, so that time passes for all of them at the same instant. It pauses before and
  *   after it is read, as a backend does that loses its turn: the producers' with a chance of their own;
- * - a few more pauses, while fan-out takes its markers;
- * - every version of every lane, delivery, timer and outage, and the end of a lane, a timer or an outage, written by triggers in
- *   the transaction that makes it;
+ * - a few more pauses, while markers are taken;
+ * - every row of the log and of the lanes' journals, every version of every exception, timer and outage, and the end of a timer or
+ *   an outage, written by triggers in the transaction that makes it;
  * - `effects`, where transactional handlers leave their trace.
  */
 export const INSTRUMENTS = `
@@ -45,24 +45,25 @@ export const INSTRUMENTS = `
     return old;
   end $$;
 
-  create trigger pause before delete on public.awaiting_fan_out
+  create trigger pause before delete on public.awaiting
     for each row execute function chaos.pause_at_row();
 
   create table chaos.versions (
-    id bigserial primary key, at timestamptz not null, by text not null, what text not null, version jsonb not null
+    id bigserial primary key, at timestamptz not null, by text not null, what text not null, stored jsonb not null,
+    transaction xid8 not null default pg_current_xact_id()
   );
 
   create function chaos.keep_version() returns trigger language plpgsql as $$
   begin
-    insert into chaos.versions (at, by, what, version)
+    insert into chaos.versions (at, by, what, stored)
     values (chaos.now(), current_setting('application_name'), tg_table_name,
       case when tg_op = 'DELETE' then to_jsonb(old) || '{"is_gone": true}' else to_jsonb(new) end);
     return null;
   end $$;
 
-  create trigger versions after insert or update or delete on public.lanes
-    for each row execute function chaos.keep_version();
-  create trigger versions after insert or update on public.deliveries
+  create trigger versions after insert on public.log for each row execute function chaos.keep_version();
+  create trigger versions after insert on public.journal for each row execute function chaos.keep_version();
+  create trigger versions after insert or update on public.exceptions
     for each row execute function chaos.keep_version();
 
   create trigger versions after insert or update or delete on public.timers

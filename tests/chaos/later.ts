@@ -2,7 +2,6 @@ import fc from 'fast-check';
 
 import { HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { NO_PAUSES } from './clock.ts';
-import { RENAMING } from './releases.ts';
 import type { Release } from './releases.ts';
 import {
   act,
@@ -17,7 +16,6 @@ import {
   named,
   one,
   presentRelays,
-  renamings,
   rollouts,
   schedules,
   TOPICS,
@@ -122,13 +120,6 @@ const limit: fc.Arbitrary<OverAllRelays> = one<OverAllRelays>(
   [2, fc.record({ rate })],
   [2, fc.record({ concurrency })],
   [2, fc.record({ rate, concurrency })],
-);
-
-/** Of a subscriber's two names, with limits and timers. They are attached in the same way, so both have the same limit. */
-export const limitedRenamings: Schedules = withTimers(
-  fc
-    .tuple(renamings, limit)
-    .map(([schedule, both]) => ({ ...schedule, limits: { [RENAMING.from]: both, [RENAMING.to]: both } })),
 );
 
 /**

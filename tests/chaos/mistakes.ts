@@ -13,9 +13,6 @@ const CROWDED = [37, 24, 53, 57];
 /** Two releases on one database. */
 const ROLLOUTS = [3, 19];
 
-/** The same, where a subscriber has another name in the next release. */
-const RENAMES = [23, 31];
-
 /** Of a mutation with schedules of its own. */
 const FIRST = [0, 1, 2, 3];
 
@@ -28,29 +25,26 @@ const PATHS: Readonly<Record<string, readonly number[]>> = {
   'fence-clock-after-locks': CROWDED,
   'sql-emit-without-lock': [9, ...CROWDED],
   'bound-passes-open-emitters': [7, 9, 17, ...CROWDED],
-  'fan-out-without-lock': [24, 2, ...CROWDED],
-  'settle-without-token': [5, 0],
+  'place-without-lock': [24, 2, ...CROWDED],
+  'settle-without-number': [5, 0],
   'lease-shorter-than-limit': [12, 13, 0],
-  'watermark-left-on-replay': [15, 29],
+  'replay-that-nobody-looks-at': [15, 29],
   'replay-reaches-refusing': [1, 4],
   'refused-replay-handed-over': [43, ...REPLAYS],
   'batch-settled-past-its-failure': [1],
   'innocent-burnt-by-shared-commit': [1],
-  'rename-loses-waiting': RENAMES,
-  'fan-out-by-own-catalog': ROLLOUTS,
   'newer-version-handed-over': ROLLOUTS,
   'successor-escapes-a-halt': [5, 3],
-  'outage-burns-attempts-of-others': [44, 17, 52, 58],
+  'silent-subscriber-is-handed-more': FIRST,
   'cancelled-timer-released': FIRST,
   'rate-counted-by-each-relay': FIRST,
-  'lane-overtaken-at-its-limit': FIRST,
 };
 
 /** The mutations of `npm test`, one for the order, one for leases, one for outcomes; `npm run test:long` has all others. */
 export const FOUND_AT_ONCE: readonly string[] = [
   'no-fence',
   'lease-shorter-than-limit',
-  'failure-in-handler-transaction',
+  'effects-outside-of-the-transaction',
 ];
 
 /** How often they are played, in turn, until the race shows the mistake. */

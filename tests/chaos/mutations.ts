@@ -1,20 +1,17 @@
 import type { Change } from './build.ts';
 import { limitings, timings } from './later.ts';
 import type { Rule } from './promises/promises.ts';
-import { crowdings, fencings, joinings, keyings, renamings, replayings } from './schedule.ts';
+import { crowdings, fencings, joinings, keyings, replayings, silences } from './schedule.ts';
 import type { Schedules } from './schedule.ts';
 
-const FAN_OUT = 'drizzle/functions/postbud_fan_out_3.sql';
+const PLACE = 'drizzle/functions/postbud_place_3.sql';
 const EMIT = 'drizzle/functions/postbud_emit.sql';
-const TURN = 'drizzle/functions/postbud_turn_4.sql';
-const SETTLE_ALONE = 'drizzle/functions/postbud_settle_alone_3.sql';
-const SETTLE = 'drizzle/functions/postbud_settle_3.sql';
-const PLACE = 'drizzle/functions/postbud_place_2.sql';
-const RESERVE = 'drizzle/functions/postbud_reserve_positions_1.sql';
-const NEXT = 'drizzle/functions/postbud_next_2.sql';
-const FRONT = 'drizzle/functions/postbud_front_1.sql';
+const SETTLE = 'drizzle/functions/postbud_settle_4.sql';
+const CLAIM = 'drizzle/functions/postbud_claim_2.sql';
+const FIND_DUE = 'drizzle/functions/postbud_find_due_2.sql';
+const REPLAY = 'drizzle/functions/postbud_replay_1.sql';
 const RELEASE_TIMERS = 'drizzle/functions/postbud_release_timers_1.sql';
-const CLAIM_LIMITED = 'drizzle/functions/postbud_claim_limited_1.sql';
+const CLAIM_LIMITED = 'drizzle/functions/postbud_claim_limited_2.sql';
 
 /** A mistake that is built into the bus for some runs, and that the checker must find. */
 export interface Mutation {
@@ -33,51 +30,39 @@ export const MUTATIONS: readonly Mutation[] = [
     schedules: crowdings,
     changes: [
       {
-        file: FAN_OUT,
-        from: `case when coalesce(holders ? lock, false)
-      then greatest((passed -> lock ->> 'at')::timestamptz, (began ->> lock)::timestamptz, '-infinity') else at end`,
-        to: `'infinity'::timestamptz`,
+        file: PLACE,
+        from: '    certain_until := least(certain_until, began);\n',
+        to: '',
       },
     ],
   },
   {
-    // Whether it reads all locks, or tries those of the topics that wait.
     name: 'fence-clock-after-locks',
     breaks: ['order'],
     schedules: fencings,
     changes: [
       {
-        file: FAN_OUT,
-        from: `    ) as held;
-`,
+        file: PLACE,
+        from: '  if not is_quiet then\n',
         // The pause stands for a process that is preempted here now and then. Without it the race shows in one run of twenty.
-        to: `    ) as held;
-    perform pg_sleep((random() < 0.3)::int * 0.1);
-    at := clock_timestamp();
-    select coalesce(pg_sequence_last_value('awaiting_fan_out_number_seq'), 0) into number_now;
-`,
-      },
-      {
-        file: FAN_OUT,
-        from: `  if is_quiet then
-    -- All that waits`,
         to: `  if is_quiet then
     perform pg_sleep((random() < 0.3)::int * 0.1);
-    at := clock_timestamp();
-    select coalesce(pg_sequence_last_value('awaiting_fan_out_number_seq'), 0) into number_now;
-    -- All that waits`,
+    certain_until := clock_timestamp();
+    number_now := coalesce(pg_sequence_last_value('awaiting_number_seq'), 0);
+  else
+`,
       },
     ],
   },
   {
-    // What an open emitter has written is behind the number from which the next turns read.
+    // What an open emitter has written is behind the bound at which the next turns begin.
     name: 'bound-passes-open-emitters',
     breaks: ['order', 'outcome'],
     changes: [
       {
-        file: FAN_OUT,
-        from: `'from', coalesce(memory_of -> 'from', to_jsonb(scan_from))`,
-        to: `'from', number_now`,
+        file: PLACE,
+        from: 'select id from stream), max(created_at) into',
+        to: 'select id from stream), clock_timestamp() into',
       },
     ],
   },
@@ -93,27 +78,15 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: 'settle-without-token',
-    breaks: ['holder'],
+    name: 'settle-without-number',
+    breaks: ['holder', 'outcome', 'history', 'order'],
     changes: [
       {
-        file: TURN,
-        from: `
-      if (locked.rows[array_position(locked.ids, outcome.id)]).lease_token = outcome.token then`,
-        to: `
-      if outcome.id = any (locked.ids) then`,
-      },
-      {
-        file: SETTLE_ALONE,
-        from: `
-    if (locked.rows[array_position(locked.ids, outcome.id)]).lease_token = outcome.token then`,
-        to: `
-    if outcome.id = any (locked.ids) then`,
-      },
-      {
         file: SETTLE,
-        from: 'continue when one.token is distinct from own.lease_token;',
-        to: 'continue when own.id is null;',
+        from: `coalesce(newest.token = outcome.token and (
+        newest.number = outcome.number or is_doubtful and newest.number = outcome.number + 1 and newest.leased_until is not null
+      ), false) as is_held`,
+        to: 'true as is_held',
       },
     ],
   },
@@ -129,165 +102,48 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: 'failure-in-handler-transaction',
+    name: 'effects-outside-of-the-transaction',
     breaks: ['effects'],
     changes: [
       {
         file: 'lib/bus/relay/shared-commit.ts',
         from: `    await hand((tx, limit) => {
       const context = Object.assign(attempt.contextWith(limit), { tx });
-      return attempt.within(() => lane.subscription.handler(attempt.delivery.event, context));
-    });
-`,
-        to: `    let isSettled = false;
-    await hand(async (tx, limit) => { try {
+      return attempt.within(() => lane.subscription.handler(attempt.event, context));
+    });`,
+        to: `    await hand((_, limit) => state.options.db.transaction(async (tx) => {
       const context = Object.assign(attempt.contextWith(limit), { tx });
-      return await attempt.within(() => lane.subscription.handler(attempt.delivery.event, context));
-    } catch (error) {
-      if (attempts.length > 1) throw error;
-      const { settlementValues } = await import('../deliveries/settle.ts');
-      const { run } = await import('../../platform/db/statement.ts');
-      const { waitAfter } = await import('../subscribers/backoff.ts');
-      const { failureOf } = await import('./failure.ts');
-      const { kind, message, waitMs, isPermanent } = failureOf(error);
-      const { delivery, atMs } = attempt;
-      const { position } = delivery;
-      const { lane } = state;
-      const { maxAttempts } = lane.subscription.subscriber;
-      const wait = waitMs ?? (isPermanent ? null : waitAfter(delivery.attempts + 1, maxAttempts));
-      const durationMs = attempt.elapsedMs;
-      const next = wait === null ? null : atMs + durationMs + wait;
-      const { from } = progress;
-      await run(tx, {
-        text: \`select postbud_settle_alone_3($1::postbud_outcome_2[], $2::bigint[], $3::bigint[], $4::text[],
-          $5::float8[], $6::int[], $7::jsonb, $8::jsonb)\`,
-        values: settlementValues([{
-          id: lane.id, home: lane.home, token: lane.token, from, to: next === null ? position : from,
-          retryAtMs: next, keepUntilMs: null, carefulTo: null, neededVersion: null, waits: false, delivered: [], leaving: [],
-          unfinished: [{
-            position, atMs, durationMs, outcome: waitMs === null ? 'failed' : 'waited', nextAttemptAtMs: next,
-            kind, message, errorGroup: next === null ? { key: 'abcdefabcdefabcd', kind, message } : null,
-          }],
-        }]),
-      });
-      state.hasFailed = true;
-      isSettled = true;
-    } });
-    if (isSettled) return;
-`,
-      },
-      {
-        file: 'lib/bus/relay/shared-commit.ts',
-        from: `        return attempts;
-      });
-`,
-        to: `        return state.hasFailed ? [] : attempts;
-      });
-      if (state.hasFailed) throw new LeaseLost();
-`,
-      },
-      {
-        file: 'lib/bus/relay/shared-commit.ts',
-        from: "import { inOrder } from './in-order.ts';",
-        to: "import { inOrder } from './in-order.ts'; import { LeaseLost } from '../deliveries/settle.ts';",
+      await attempt.within(() => lane.subscription.handler(attempt.event, context));
+    }));`,
       },
     ],
   },
   {
-    // Its lock in both senses: without the advisory one alone the second fan-out waits for the first at the first
-    // marker that both would delete, and then finds it gone. So the order holds, which the runs confirm. Here each
-    // takes the markers that no other has, as job queues do.
-    name: 'fan-out-without-lock',
-    breaks: ['order'],
+    // Each takes the markers that no other has, as job queues do.
+    name: 'place-without-lock',
+    breaks: ['order', 'outcome', 'consistency'],
     schedules: crowdings,
     changes: [
       {
-        file: FAN_OUT,
-        from: 'if not pg_try_advisory_xact_lock(36952, 0) then',
+        file: PLACE,
+        from: 'if not pg_try_advisory_xact_lock(36952, topic_lock) then',
         to: 'if false then',
       },
       {
-        file: FAN_OUT,
-        from: ')) order by created_at, seq limit max_events',
-        to: ')) order by created_at, seq limit max_events for update of waiting skip locked',
-      },
-      {
-        file: FAN_OUT,
-        from: '        order by created_at, seq limit max_events',
-        to: '        order by created_at, seq limit max_events for update skip locked',
-      },
-      {
-        file: FAN_OUT,
-        from: '      placed := postbud_place_2(marker_ids);',
-        // The pauses stand for processes that are preempted here. Without them the race shows in one run of twenty.
-        to: '      perform pg_sleep(random() * 0.05); placed := postbud_place_2(marker_ids);',
-      },
-      {
-        // The first two each insert the one row of this table, and with both of them every fan-out would fail.
-        file: RESERVE,
-        from: '    returning until into reserved.until;',
-        to: '    where ctid = (select ctid from reserved_positions limit 1) returning until into reserved.until;',
+        file: PLACE,
+        from: '      order by created_at, seq limit max_events\n',
+        to: '      order by created_at, seq limit max_events for update skip locked\n',
       },
     ],
   },
   {
-    name: 'watermark-left-on-replay',
+    name: 'replay-that-nobody-looks-at',
     breaks: ['outcome', 'consistency'],
     changes: [
       {
-        file: 'lib/bus/deliveries/operations/put-back.ts',
-        from: 'set head = least(head, first.position - 1) - (lease_token is not null)::int',
-        to: 'set head = head',
-      },
-    ],
-  },
-  {
-    // Quietly, as it once was: the event counts those that it got.
-    name: 'fan-out-by-own-catalog',
-    breaks: ['outcome'],
-    changes: [
-      {
-        file: 'lib/bus/deliveries/turn.ts',
-        from: `import { driverOf, run, TURN_LIMIT_MS } from '../../platform/db/statement.ts';
-`,
-        to: `import { driverOf, run, TURN_LIMIT_MS } from '../../platform/db/statement.ts';
-import { topics } from '../catalog/catalog.ts';
-const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscribers }]) => [topic, subscribers])));
-`,
-      },
-      {
-        file: 'lib/bus/deliveries/turn.ts',
-        from: '$21::timestamptz) as answer`;',
-        to: `$21::timestamptz) as answer
-  from (select set_config('chaos.catalog', '\${OWN}', true) offset 0) as own\`;`,
-      },
-      {
-        file: PLACE,
-        from: `      select *, nextval('delivery_positions') as position
-      from (select * from picked order by created_at, seq) as in_order
-    )
-`,
-        to: `      select topic, created_at, seq, event_id, ordering_key, payload_bytes,
-        array(select jsonb_array_elements_text(current_setting('chaos.catalog')::jsonb -> topic)) as subscribers,
-        nextval('delivery_positions') as position
-      from (select * from picked order by created_at, seq) as in_order
-    ),
-    recounted as (
-      update events set open = cardinality(placed.subscribers) from placed where events.id = placed.event_id
-    )
-`,
-      },
-      {
-        file: PLACE,
-        from: `    into one;
-    if found then
-`,
-        to: `    into one;
-    if found then
-      one.subscribers :=
-        array(select jsonb_array_elements_text(current_setting('chaos.catalog')::jsonb -> one.topic));
-      update events set open = cardinality(one.subscribers) where events.id = one.event_id;
-`,
+        file: REPLAY,
+        from: '  perform postbud_make_due_1(',
+        to: '  perform count(*) from unnest(',
       },
     ],
   },
@@ -296,14 +152,14 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     breaks: ['version'],
     changes: [
       {
-        file: 'lib/bus/deliveries/claim.ts',
-        from: 'event.version > subscription.version',
-        to: 'event.version > 1000',
+        file: CLAIM,
+        from: 'bool_or(log.version > versions[turn])',
+        to: 'bool_or(false)',
       },
       {
-        file: 'lib/bus/relay/run-state.ts',
-        from: 'event.version <= this.lane.subscription.version',
-        to: 'event.version <= 1000',
+        file: CLAIM,
+        from: 'bool_or(version > versions[turn])',
+        to: 'bool_or(false)',
       },
     ],
   },
@@ -331,37 +187,39 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     ],
   },
   {
-    name: 'lane-of-key-deleted-too-early',
-    breaks: ['order', 'outcome'],
+    name: 'parked-key-passed',
+    breaks: ['outcome'],
+    schedules: keyings,
     changes: [
       {
-        file: SETTLE,
-        from: '      is_through := not exists (',
-        to: '      is_through := own.head <> one.head_is or not exists (',
-      },
-    ],
-  },
-  {
-    name: 'key-handed-over-by-both-its-lanes',
-    breaks: ['order', 'overlap', 'holder'],
-    changes: [
-      {
-        file: NEXT,
-        from: 'and (in_trouble is null or next.lane_key <> all (in_trouble))',
+        file: 'lib/bus/relay/progress.ts',
+        from: "    this.#record(one, 'parked');\n",
         to: '',
       },
     ],
   },
   {
-    // A key in trouble waits behind the head of the lane that it shares.
-    name: 'rename-loses-waiting',
-    breaks: ['rename', 'outcome', 'consistency'],
-    schedules: renamings,
+    name: 'claim-beside-an-open-exception',
+    breaks: ['order', 'overlap'],
     changes: [
       {
-        file: 'lib/bus/deliveries/operations/rename-open.ts',
-        from: 'least(head, (select min(own.head) from lanes as own where own.home_id = lanes.id)) as settled_to',
-        to: 'head as settled_to',
+        file: CLAIM,
+        from: 'where slot = 0 and not is_lapsed and exists (',
+        to: 'where false and slot = 0 and exists (',
+      },
+    ],
+  },
+  {
+    name: 'key-handed-over-behind-its-exception',
+    breaks: ['order', 'overlap'],
+    schedules: keyings,
+    changes: [
+      {
+        file: CLAIM,
+        from: `        where slot > 0 and exists (
+          select from exceptions as open`,
+        to: `        where false and exists (
+          select from exceptions as open`,
       },
     ],
   },
@@ -370,29 +228,28 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     breaks: ['halt'],
     changes: [
       {
-        file: FRONT,
-        from: `      and deliveries.state = 'dead_lettered' and deliveries.dismissed_at is null
-  ))`,
-        to: `      and deliveries.state = 'dead_lettered' and deliveries.dismissed_at is null and false
-  ))`,
-      },
-      {
-        // The lane of a halted key is kept by a check of its own. Without a front it would be claimed and let go without end.
         file: SETTLE,
-        from: 'and not (is_bounded and exists (',
-        to: 'and not (false and exists (',
+        from: "kind in ('failed', 'waited', 'parked', 'running') or kind = 'dead' and halts as stays_open",
+        to: "kind in ('failed', 'waited', 'parked', 'running') as stays_open",
       },
     ],
   },
   {
-    name: 'outage-burns-attempts-of-others',
+    name: 'silent-subscriber-is-handed-more',
     breaks: ['outage'],
-    schedules: keyings,
+    schedules: silences,
     changes: [
       {
-        file: TURN,
-        from: 'select exists (select from outages where recovered_at is null), (select',
-        to: 'select false, (select',
+        file: FIND_DUE,
+        from: 'and not (asked.waits and exists (select from outages where outages.subscriber = lane.subscriber))',
+        to: '',
+      },
+      {
+        file: CLAIM,
+        from: `      and (lanes.id = any (probes) or not waits[turn] or not exists (
+        select from outages where outages.subscriber = lanes.subscriber
+      ))`,
+        to: '',
       },
     ],
   },
@@ -402,9 +259,9 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     schedules: joinings,
     changes: [
       {
-        file: FRONT,
-        from: 'of_subscriber and ended_at is null\n  ), (',
-        to: 'of_subscriber and ended_at is null and false\n  ), (',
+        file: CLAIM,
+        from: 'or exists (select from backfills where',
+        to: 'or false and exists (select from backfills where',
       },
     ],
   },
@@ -457,29 +314,18 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     changes: [
       {
         file: CLAIM_LIMITED,
-        from: '      -- A later time is of a clock that was ahead.',
-        to: `      bound.taken_until := nullif(current_setting('chaos.taken_' || limited, true), '');`,
+        from: '    -- A later time is of a clock that was ahead.',
+        to: `    bound.taken_until := coalesce(nullif(current_setting('chaos.taken_' || limited, true), '')::timestamptz, '-infinity');`,
       },
       {
         file: CLAIM_LIMITED,
-        from: `      where subscriber_limits.subscriber = limited;
+        from: `      else taken_until end
+    where subscriber = limited;
 `,
-        to: `      where subscriber_limits.subscriber = limited;
-      perform set_config('chaos.taken_' || limited, (bound.taken_until + used * step)::text, false);
+        to: `      else taken_until end
+    where subscriber = limited;
+    perform set_config('chaos.taken_' || limited, (bound.taken_until + coalesce(used, 0) * step)::text, false);
 `,
-      },
-    ],
-  },
-  {
-    // The lane of a key is let go although more of the key waits: the limit allows nothing more now.
-    name: 'lane-overtaken-at-its-limit',
-    breaks: ['order'],
-    schedules: limitings,
-    changes: [
-      {
-        file: SETTLE,
-        from: '      is_through := not exists (',
-        to: `      is_through := exists (select from subscriber_limits where subscriber = own.subscriber and taken_until > at) or not exists (`,
       },
     ],
   },

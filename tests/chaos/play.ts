@@ -15,7 +15,7 @@ import type { Produced } from './produce.ts';
 import type { Proxy } from './proxy.ts';
 import { readHistory } from './read-history.ts';
 import type { RelayPool, RelayProcess } from './relays.ts';
-import { JOINING, RENAMING } from './releases.ts';
+import { JOINING } from './releases.ts';
 import type { Release } from './releases.ts';
 import { SUBSCRIBERS, isInUse } from './schedule.ts';
 import type { Fault, Schedule } from './schedule.ts';
@@ -46,9 +46,6 @@ const BEYOND_MS = 45 * SECOND;
 const STEPS = 8;
 const STEP_MS = 60;
 
-/** Longer than a turn: one within it would keep what the turn drew. */
-const CHECKPOINT_MS = 60;
-
 let runs = 0;
 
 /** Plays a schedule on a new database, lets the bus come to rest, and returns what happened. */
@@ -78,8 +75,6 @@ class Stage {
   readonly #subscribers: readonly SubscriberLimits[];
   #control: Promise<pg.Client> | null = null;
   #crash: Promise<void> | null = null;
-  /** Crashes at a turn that has not been taken yet. */
-  #awaited = 0;
   #isOver = false;
   #hasReplayedAtRest = false;
 
@@ -117,14 +112,11 @@ class Stage {
   /** Ends all trouble, and moves the clock until nothing is open any more, or nothing will ever change. */
   async comeToRest(): Promise<void> {
     this.#world.proxy.heal();
-    this.#awaited = 0;
     await this.#crash;
     this.#clock.steady();
     this.#note('all trouble is over');
     // What only one of the releases can read, or has a handler for, waits for it.
     const releases = new Set(this.#schedule.producers.flat().map(({ release }) => release));
-    const hasRenames = this.#schedule.faults.some(({ what }) => what.fault === 'rename');
-    if (hasRenames) releases.add('next');
     for (const release of releases) {
       if (!this.#relays.some((relay) => relay.release === release)) await this.#addRelay(release);
     }
@@ -141,8 +133,7 @@ class Stage {
           await this.#replay({ fault: 'replay', topic: 'payment.captured', include: 'all', limit: 7 });
           continue;
         }
-        if (!hasRenames || (await this.#rename()) === 0) return;
-        continue;
+        return;
       }
       if (rest.changes !== changes) changedAt = heardAt = performance.now();
       changes = rest.changes;
@@ -252,11 +243,8 @@ class Stage {
         await this.#crashDatabase();
         break;
       case 'crash the database at a turn':
-        this.#note(`the database is going to crash once a turn has fanned out and claimed ${fault.claimed}`);
-        this.#awaited += 1;
-        void this.#forgetDraws();
+        this.#note(`the database is going to crash once a turn has placed and claimed ${fault.claimed}`);
         proxy.expect(ANSWERS[fault.claimed], () => {
-          this.#awaited -= 1;
           void this.#crashDatabase();
         });
         break;
@@ -281,9 +269,6 @@ class Stage {
         break;
       case 'backfill':
         await this.#backfill(fault);
-        break;
-      case 'rename':
-        await this.#rename();
     }
   }
 
@@ -302,23 +287,6 @@ class Stage {
     this.#relays.splice(this.#relays.indexOf(relay), 1);
     await this.#addRelay(release);
     if (await relay.rest(3 * SECOND)) this.#rested.push(relay);
-  }
-
-  /**
-   * A sequence is logged 32 numbers ahead, and again after a checkpoint. So checkpoints, one after the other, have a crash
-   * that takes back a turn take back what it drew, too.
-   */
-  async #forgetDraws(): Promise<void> {
-    try {
-      const client = await opened(this.#world.cluster.url(this.#name));
-      while (this.#awaited > 0) {
-        await client.query('checkpoint');
-        await sleep(CHECKPOINT_MS);
-      }
-      await client.end();
-    } catch {
-      // It crashes.
-    }
   }
 
   async #crashDatabase(): Promise<void> {
@@ -384,28 +352,13 @@ class Stage {
     });
   }
 
-  /** @returns how many deliveries it moved; null when it failed. */
-  async #rename(): Promise<number | null> {
-    const { topic, from, to } = RENAMING;
-    let moved: number | null = null;
-    await this.#operate(`a rename of ${from} to ${to}`, async (db) => {
-      const { rename } = this.#world.builds.next.bus;
-      const how = { by: 'chaos', reason: 'chaos', until: Date.now() + SECOND };
-      const topics = (await rename(db, { topic, from, to }, how)) ?? [];
-      moved = topics.reduce((sum, one) => sum + one.moved, 0);
-      return `moves ${moved} deliveries`;
-    });
-    return moved;
-  }
-
   /** Goes on with the backfills that are under way, and then with the lanes that dead letters halt, as operators do. */
   async #settleWhatWaits(): Promise<void> {
     const { backfills, halts } = await this.#look();
-    const { advanceBackfills, advanceRenames, dismiss, replay } = this.#world.builds.next.bus;
+    const { advanceBackfills, dismiss, replay } = this.#world.builds.next.bus;
     if (backfills > 0)
       await this.#operate('the cron', async (db) => {
         await advanceBackfills(db, Date.now() + 2 * SECOND);
-        await advanceRenames(db, Date.now() + 2 * SECOND);
         return `goes on with ${backfills} backfills`;
       });
     const [halt] = halts;
@@ -459,10 +412,10 @@ class Stage {
   }
 }
 
-/** Answers to turns whose commits do not wait for the disk: they settle nothing. They come in one piece. */
+/** Answers to turns that settle nothing. They come in one piece. */
 const ANSWERS = {
-  nothing: /"fannedOut" : [1-9].*"settled" : null, "claimed" : null/,
-  something: /"fannedOut" : [1-9].*"settled" : null, "claimed" : \{/,
+  nothing: /"placed" : [1-9].*"settled" : null, "claimed" : \[\]/,
+  something: /"placed" : [1-9].*"settled" : null, "claimed" : \[\{/,
 } as const;
 
 interface Rest {
@@ -485,46 +438,52 @@ interface Rest {
   readonly changes: string;
 }
 
-/** A former name is paused while it is renamed. */
-const IS_NOT_PAUSED = `not exists (
-  select from pauses where pauses.subscriber = lanes.subscriber and pauses.topic in ('', lanes.topic)
-)`;
-
 const REST = `
   with limited as (
     select subscriber, taken_until - (greatest(1, rate_count / 20) - 1) * rate_ms * interval '1 millisecond' / rate_count
         as allowed_at,
       coalesce(concurrency <= (
-        select count(*) from lanes where id = any (held) and lease_token is not null and leased_until > chaos.now()
+        select sum(journal.handlers) from lane_heads as lane join journal on journal.lane = lane.id
+            and journal.head = lane.head and journal.number = lane.number
+        where lane.subscriber = subscriber_limits.subscriber and lane.leased_until > chaos.now()
       ), false) as is_full
     from subscriber_limits
   ),
   -- When a timer or a lane may be taken: a lane not before its subscriber's limit allows it, nor in an outage before the
   -- next probe.
   waiting as (
-    select greatest(due_at, next_probe_at, allowed_at) as at, true as is_free
-    from lanes left join limited using (subscriber)
-      left join outages on outages.subscriber = lanes.subscriber and recovered_at is null
-    where lease_token is null and not coalesce(is_full, false) and due_at < 'infinity' and ${IS_NOT_PAUSED}
+    select greatest(due.at, next_probe_at, allowed_at) as at, true as is_free
+    from lane_heads as lane left join limited using (subscriber) left join outages using (subscriber), lateral (
+        select min(due_at) as at from exceptions where exceptions.lane = lane.id
+        union all
+        select '-infinity' where lane.tail > lane.head
+            and postbud_beyond_head_1(lane.stream, lane.subscriber, lane.head, lane.tail) > 0
+          and (lane.slot > 0 or not exists (select from exceptions where exceptions.lane = lane.id and is_open))
+          and not exists (
+            select from backfills
+            where backfills.topic = lane.topic and backfills.subscriber = lane.subscriber and ended_at is null
+          )
+      ) as due
+    where leased_until is null and not coalesce(is_full, false) and due.at is not null
     union all
-    select coalesce(due_at, leased_until), false from lanes where lease_token is not null and ${IS_NOT_PAUSED}
+    select leased_until, false from lane_heads where leased_until is not null
     union all
     select due_at, true from timers where refused_at is null
   )
-  select not exists (select from awaiting_fan_out)
+  select not exists (select from awaiting)
       and not exists (select from timers where refused_at is null)
       and not exists (select from deliveries where state in ('pending', 'failing'))
-      and not exists (select from lanes where lease_token is not null or home_id is not null)
+      and not exists (select from lane_heads where leased_until is not null)
       and not exists (select from backfills where ended_at is null) as "isQuiet",
-    exists (select from awaiting_fan_out)
+    exists (select from awaiting)
       or exists (select from waiting where is_free and at <= chaos.now()) as "isDue",
-    (select extract(epoch from min(at) - chaos.now()) * 1000 from waiting)::float8 as "nextInMs",
+    (select extract(epoch from min(at) - chaos.now()) * 1000 from waiting where at > '-infinity')::float8 as "nextInMs",
     (select count(*)::int from backfills where ended_at is null) as backfills,
     (
-      select coalesce(json_agg(json_build_object('deliveryId', lane_id || '-' || position, 'topic', topic,
+      select coalesce(json_agg(json_build_object('deliveryId', event_id || '.' || subscriber, 'topic', topic,
         'subscriber', subscriber)), '[]')
-      from halts join deliveries using (lane_id, position) where state = 'dead_lettered' and dismissed_at is null
+      from exceptions join lanes on lanes.id = lane where is_open and state = 'dead_lettered'
     ) as halts,
-    (select coalesce(json_agg(distinct versions.by), '[]') from lanes join chaos.versions
-      on what = 'lanes' and version ->> 'lease_token' = lease_token::text) as holders,
+    (select coalesce(json_agg(distinct versions.by), '[]') from lane_heads join chaos.versions
+      on what = 'journal' and stored ->> 'token' = token::text where leased_until is not null) as holders,
     (select count(*) from chaos.versions)::text as changes`;

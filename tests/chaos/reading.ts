@@ -9,7 +9,6 @@ import type {
   SubscriberLimits,
 } from './history.ts';
 import { ROUNDING_MS } from './promises/promises.ts';
-import { RENAMING } from './releases.ts';
 
 /** One call of a handler, with its end if it was noted. */
 export interface Call {
@@ -31,18 +30,16 @@ export interface Lease {
 
 /** One delivery's fate. */
 export interface DeliveryHistory {
-  /** As the bus writes it: `lane-position`. */
+  /** As the bus writes it: `<eventId>.<subscriber>`. */
   readonly id: string;
   readonly laneId: string;
-  /** The lane, or in a shared lane the key: within it there is an order. */
+  /** The lane, or in a lane with keys the key: within it there is an order. */
   readonly strand: string;
   readonly position: number;
   readonly eventId: string;
   readonly limits: SubscriberLimits;
   readonly versions: readonly DeliveryVersion[];
   readonly calls: readonly Call[];
-  /** When it was moved to the lane of another name. */
-  readonly leftAt: number | null;
 }
 
 /**
@@ -52,9 +49,8 @@ export interface DeliveryHistory {
 const DISTURBED_MS = 1500;
 
 /**
- * A claim does not wait for the disk. Its handlers run for less than this before what they made of their events is
- * settled, which does, and takes the claim along; and for less than this once the database is back, which does not know
- * of the claim any more.
+ * No relay waits for the disk. For so long what it has claimed and settled may be taken back by a crash, and for so long after
+ * it handlers may run under a claim that the database does not know of any more.
  */
 const UNKNOWN_MS = 3000;
 
@@ -63,50 +59,40 @@ export class Reading {
   readonly history: History;
   readonly calls: readonly Call[];
   readonly callsByStrand: ReadonlyMap<string, readonly Call[]>;
-  /** Versions of lanes that are the first under their token. */
+  /** Rows of journals that are the first under their token. */
   readonly claims: ReadonlySet<LaneVersion>;
-  /** From fan-out to the end, under the last name of their subscriber. */
+  /** From their places to the end, by their ids. */
   readonly deliveries: ReadonlyMap<string, DeliveryHistory>;
-  /** The same in each lane that they stood in: a renamed subscriber's stood in two. */
-  readonly stays: ReadonlyMap<string, DeliveryHistory>;
   readonly #limits: ReadonlyMap<string, SubscriberLimits>;
   readonly #disturbances: readonly LogEntry[];
   /** By the machine's clock: from a crash of the database to its end. */
   readonly #crashes: readonly (readonly [from: number, to: number])[];
-  /** Deliveries by event and subscriber, for calls whose own one a crash has taken back. */
-  readonly #again: ReadonlyMap<string, string>;
-  /** Of each lane that deliveries stand in, and of the lanes of its keys. */
   readonly #lanes: ReadonlyMap<string, readonly LaneVersion[]>;
-  readonly #strands = new Map<string, readonly LaneVersion[]>();
 
   constructor(history: History) {
     this.history = history;
     this.#limits = new Map(history.subscribers.map((limits) => [limits.name, limits]));
     this.calls = callsOf(history.log);
     this.claims = claimsAmong(history.lanes);
-    this.#lanes = grouped(history.lanes, ({ id, homeId }) => homeId ?? id);
-    const versions = grouped(history.deliveries, deliveryIdOf);
-    this.#again = new Map(
-      Array.from(versions, ([id, [first]]) => {
-        const { subscriber } = this.#lanes.get(first!.laneId)![0]!;
-        return [`${first!.eventId} ${subscriber}`, id];
-      }),
+    this.#lanes = grouped(history.lanes, ({ id }) => id);
+    const subscriberOf = ({ laneId }: DeliveryVersion) => this.#lanes.get(laneId)![0]!.subscriber;
+    const versions = grouped(history.deliveries, (version) =>
+      deliveryIdOf({ eventId: version.eventId, subscriber: subscriberOf(version) }),
     );
-    const idOf = (start: Start) => this.#idOf(start, versions);
-    const calls = grouped(this.calls, ({ start }) => idOf(start));
-    const left = leftAmong(versions, (id) => this.#lanes.get(id)![0]!.subscriber);
-    this.stays = new Map(
+    const calls = grouped(this.calls, ({ start }) => deliveryIdOf(start));
+    this.deliveries = new Map(
       Array.from(versions, ([id, ofOne]) => {
         const { laneId, laneKey, position, eventId } = ofOne[0]!;
-        const limits = this.limitsOf(this.#lanes.get(laneId)![0]!.subscriber);
-        const strand = strandOf(laneId, laneKey);
+        const limits = this.limitsOf(subscriberOf(ofOne[0]!));
+        const strand = `${laneId} ${laneKey ?? ''}`;
         const about = { id, laneId, strand, position, eventId, limits };
-        const leftAt = left.get(id)?.at ?? null;
-        return [id, { ...about, versions: ofOne, calls: calls.get(id) ?? [], leftAt }];
+        return [id, { ...about, versions: ofOne, calls: calls.get(id) ?? [] }];
       }),
     );
-    this.deliveries = joined(this.stays, left);
-    this.callsByStrand = grouped(this.calls, ({ start }) => this.#strandOf(start));
+    this.callsByStrand = grouped(
+      this.calls,
+      ({ start }) => this.deliveries.get(deliveryIdOf(start))?.strand ?? deliveryIdOf(start),
+    );
     this.#disturbances = history.log.filter(
       (entry) => entry.k === 'fault' && (entry.ms !== undefined || entry.fault === WOKEN),
     );
@@ -117,41 +103,14 @@ export class Reading {
     return this.#limits.get(subscriber)!;
   }
 
-  /**
-   * The lane that a delivery is handed over from, as it was written: that of its key while there is one, otherwise the one
-   * that it stands in. Who had claimed the latter before the former was there, or while it was, has no claim to the key.
-   */
+  /** The lane of a call's delivery. */
+  laneOf(start: Start): string | undefined {
+    return this.deliveries.get(deliveryIdOf(start))?.laneId;
+  }
+
+  /** The journal of the lane that a delivery is handed over from. */
   holding(start: Start): readonly LaneVersion[] {
-    const strand = this.#strandOf(start);
-    const { laneId } = this.#stayOf(start) ?? start;
-    const known = this.#strands.get(strand);
-    if (known) return known;
-    const versions: LaneVersion[] = [];
-    let hasOwn = false;
-    for (const version of this.#lanes.get(laneId) ?? []) {
-      if (version.homeId === null) {
-        if (!hasOwn) versions.push(version);
-      } else if (strandOf(version.homeId, version.heldKey) === strand) {
-        hasOwn = !version.isGone;
-        versions.push(hasOwn ? version : { ...version, token: null });
-      }
-    }
-    this.#strands.set(strand, versions);
-    return versions;
-  }
-
-  #strandOf(start: Start): string {
-    return this.#stayOf(start)?.strand ?? strandOf(start.laneId, null);
-  }
-
-  #stayOf(start: Start): DeliveryHistory | undefined {
-    return this.stays.get(this.#idOf(start, this.stays));
-  }
-
-  /** The delivery that a call was one of: by its id, or by its event where a crash took back the id. */
-  #idOf(start: Start, known: ReadonlyMap<string, unknown>): string {
-    const id = deliveryIdOf(start);
-    return known.has(id) ? id : (this.#again.get(`${start.eventId} ${start.subscriber}`) ?? id);
+    return this.#lanes.get(this.laneOf(start) ?? '') ?? [];
   }
 
   /** Whether the database may have forgotten, in a crash, the claim that a handler was called under. */
@@ -204,66 +163,17 @@ function crashesAmong(log: readonly LogEntry[]): (readonly [from: number, to: nu
   });
 }
 
-/** By the id that it had: the first version of a delivery in the lane that a rename has moved it to. */
-function leftAmong(
-  versions: ReadonlyMap<string, readonly DeliveryVersion[]>,
-  subscriberOf: (laneId: string) => string,
-): ReadonlyMap<string, DeliveryVersion> {
-  const left = new Map<string, DeliveryVersion>();
-  const all = [...versions].map(([id, [first]]) => ({ id, first: first! }));
-  const formers = new Map(
-    all.flatMap(({ id, first }) =>
-      subscriberOf(first.laneId) === RENAMING.from ? [[first.eventId, id] as const] : [],
-    ),
-  );
-  for (const { first } of all) {
-    const former = formers.get(first.eventId);
-    if (first.log.at(-1)?.outcome === 'renamed' && former !== undefined) left.set(former, first);
-  }
-  return left;
-}
-
-/** A delivery that was moved is one delivery. */
-function joined(
-  stays: ReadonlyMap<string, DeliveryHistory>,
-  left: ReadonlyMap<string, DeliveryVersion>,
-): ReadonlyMap<string, DeliveryHistory> {
-  const deliveries = new Map([...stays].filter(([id]) => !left.has(id)));
-  for (const [id, moved] of left) {
-    const former = stays.get(id)!;
-    const present = stays.get(deliveryIdOf(moved))!;
-    deliveries.set(present.id, {
-      ...present,
-      versions: [...former.versions, ...present.versions],
-      calls: [...former.calls, ...present.calls],
-    });
-  }
-  return deliveries;
-}
-
 /** As the bus writes it. */
-export function deliveryIdOf({
-  laneId,
-  position,
-}: {
-  readonly laneId: string;
-  readonly position: number;
-}): string {
-  return `${laneId}-${position}`;
+export function deliveryIdOf(of: { readonly eventId: string; readonly subscriber: string }): string {
+  return `${of.eventId}.${of.subscriber}`;
 }
 
-function strandOf(laneId: string, key: string | null): string {
-  return `${laneId} ${key ?? ''}`;
-}
-
-/** A key that leaves its lane while its handler runs takes the lease along: that is no claim. */
 function claimsAmong(lanes: readonly LaneVersion[]): ReadonlySet<LaneVersion> {
   const tokens = new Map<string, string | null>();
   const claims = new Set<LaneVersion>();
   for (const version of lanes) {
-    const { id, homeId, token } = version;
-    const before = tokens.get(id) ?? (tokens.has(id) ? null : (tokens.get(homeId ?? '') ?? null));
-    if (token !== null && token !== before) claims.add(version);
+    const { id, token } = version;
+    if (token !== null && token !== (tokens.get(id) ?? null)) claims.add(version);
     tokens.set(id, token);
   }
   return claims;

@@ -149,7 +149,6 @@ class Run {
     const act = this.#nextAct(tag, name);
     this.#starts += 1;
     const n = this.#starts;
-    const [laneId, position] = context.deliveryId.split('-');
     this.#note({
       k: 'start',
       n,
@@ -158,8 +157,6 @@ class Run {
       subscriber: name,
       release: this.#order.release,
       version: event.version,
-      laneId,
-      position: Number(position),
       attempt: context.attempt,
       replayed: context.replayed,
       plan: 'ms' in act ? `${act.act} ${act.ms} ms` : act.act,

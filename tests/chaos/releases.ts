@@ -8,21 +8,10 @@ export const RELEASES: readonly Release[] = ['present', 'next'];
 /** The subscription that the next release adds, which a backfill gives the older events. */
 export const JOINING = { topic: 'payment.failed', subscriber: 'calendar' } as const;
 
-/** The subscription that has another name in the next release. Both names are attached in the same way. */
-export const RENAMING = { topic: 'payment.captured', from: 'accounting', to: 'reporting' } as const;
-
 /**
- * What the next release changes: a topic is new, a subscriber joins, one leaves, one has a new name, a payload has a new
- * version.
+ * What the next release changes: a topic is new, a subscriber joins, one leaves, a payload has a new version.
  */
 export const NEXT_CATALOG: readonly Change[] = [
-  {
-    file: 'lib/bus/catalog/payments.ts',
-    from: `subscribers: ['bookings', 'ledger', 'notifications', 'accounting'],
-    description: 'A payment is complete`,
-    to: `subscribers: ['bookings', 'ledger', 'notifications', 'reporting'],
-    description: 'A payment is complete`,
-  },
   {
     file: 'lib/bus/catalog/payments.ts',
     from: `  'payment.intent.created': topic({

@@ -4,7 +4,7 @@ import { DAY, HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { NO_PAUSES } from './clock.ts';
 import type { SubscriberLimits } from './history.ts';
 import type { Trap } from './proxy.ts';
-import { JOINING, RELEASES, RENAMING } from './releases.ts';
+import { JOINING, RELEASES } from './releases.ts';
 import type { Release } from './releases.ts';
 
 /** Time limits are short, so that a run meets them. */
@@ -38,7 +38,6 @@ export const SUBSCRIBERS: readonly SubscriberLimits[] = [
     maxAttempts: 6,
     outage: 'wait',
   },
-  { name: 'reporting', transactional: false, batch: true, timeoutMs: TIMEOUT_MS, maxAttempts: 3 },
   { name: 'calendar', transactional: true, batch: true, timeoutMs: TIMEOUT_MS, maxAttempts: 1 },
 ];
 
@@ -120,7 +119,7 @@ export type Fault =
   | { readonly fault: 'roll out'; readonly pick: number; readonly release: Release }
   | { readonly fault: 'stop a relay'; readonly pick: number; readonly forMs: number; readonly moveMs: number }
   | { readonly fault: 'crash the database' }
-  /** Once a turn has fanned out, and before anything else is written. */
+  /** Once a turn has placed events, and before anything else is written. */
   | { readonly fault: 'crash the database at a turn'; readonly claimed: 'nothing' | 'something' }
   | { readonly fault: 'cut a connection'; readonly pick: number }
   | { readonly fault: 'cut all connections' }
@@ -133,7 +132,6 @@ export type Fault =
       readonly limit: number;
     }
   /** Of the topic that the next release lists one subscriber more for. Null: all at once. */
-  | { readonly fault: 'rename' }
   | { readonly fault: 'backfill'; readonly perMinute: number | null };
 
 /** How often the database pauses where it reads the clock, and for how long at most. */
@@ -194,9 +192,12 @@ const planFor = (names: readonly string[]): fc.Arbitrary<Plan> =>
 
 /** A subscriber that waits in an outage is away for several events at once. */
 export function actsOf(name: string, otherwise: fc.Arbitrary<readonly Act[]>): fc.Arbitrary<readonly Act[]> {
-  const waits = SUBSCRIBERS.some((limits) => limits.name === name && limits.outage === 'wait');
   const away = many(fc.constant<Act>({ act: 'finds nobody there' }), 1, 3);
-  return waits ? one([2, otherwise], [1, away]) : otherwise;
+  return waitsInOutage(name) ? one([2, otherwise], [1, away]) : otherwise;
+}
+
+function waitsInOutage(name: string): boolean {
+  return SUBSCRIBERS.some((limits) => limits.name === name && limits.outage === 'wait');
 }
 
 export const key = fc.constantFrom(...KEYS);
@@ -304,7 +305,7 @@ const troubled: fc.Arbitrary<Schedule> = fc.record({
 });
 
 /**
- * A race for the order of a lane: relays fan out while producers emit to few topics without pause, and are held up long
+ * A race for the order of a lane: relays place events while producers emit to few topics without pause, and are held up long
  * enough for some of these to begin, to commit and to be followed by others.
  */
 const crowded: fc.Arbitrary<Schedule> = fc.record({
@@ -383,6 +384,47 @@ const keyed: fc.Arbitrary<Schedule> = fc.record({
   }),
   producers: many(many(keyedTransaction, 8, 14), 2, 4),
   faults: many(fc.record({ atMs: ms(900), what: one([3, minutes], [2, fault]) }), 3, 12),
+});
+
+/** Whoever waits in an outage does not answer in time for longer than it takes all relays to know of it. */
+const silenced: fc.Arbitrary<Schedule> = fc.record({
+  relays: presentRelays(2),
+  pauses: fc.constant({ relays: NO_PAUSES, producers: NO_PAUSES }),
+  producers: many(
+    many(
+      fc.record({
+        release: fc.constant<Release>('present'),
+        waitMs: ms(150),
+        emits: many(
+          fc.record({
+            tag: fc.constant(''),
+            topic: fc.constant('payment.failed' as const),
+            key,
+            thenMs: fc.constant(0),
+            plan: fc.constant(
+              Object.fromEntries(
+                TOPICS['payment.failed']
+                  .filter((name) => waitsInOutage(name))
+                  .map((name) => [
+                    name,
+                    Array.from({ length: 12 }, (): Act => ({ act: 'overruns its time by', ms: 20 })),
+                  ]),
+              ),
+            ),
+          }),
+          1,
+          1,
+        ),
+        holdMs: fc.constant(0),
+        end: fc.constant<PlannedTransaction['end']>('commit'),
+      }),
+      20,
+      30,
+    ),
+    2,
+    3,
+  ),
+  faults: fc.constant([]),
 });
 
 /** Its handler ends the process of its relay, more often than any subscriber has attempts. */
@@ -476,7 +518,7 @@ const emitOf = (releaseOf: Release): fc.Arbitrary<PlannedEmit> =>
       // The key of a booking is its own.
       key: one([4, fc.constant(0)], [1, key]),
       thenMs: one([3, fc.constant(0)], [1, ms(15)]),
-      plan: planFor(SUBSCRIBERS.map(({ name }) => name).filter((name) => name !== RENAMING.to)),
+      plan: planFor(SUBSCRIBERS.map(({ name }) => name)),
     }),
   );
 
@@ -512,43 +554,6 @@ const rollout: fc.Arbitrary<Schedule> = fc.record({
   faults: many(fc.record({ atMs: ms(900), what: one([2, rollOut], [3, fault], [1, backfill]) }), 2, 12),
 });
 
-/** What the former name and the new one are handed, with keys that leave the lane that they share. */
-const transactionOfRenamed: fc.Arbitrary<PlannedTransaction> = fc.record({
-  release,
-  waitMs: ms(80),
-  emits: many(
-    fc.record({
-      tag: fc.constant(''),
-      topic: fc.constant(RENAMING.topic),
-      key: one([1, fc.constant(0)], [2, key]),
-      thenMs: fc.constant(0),
-      plan: fc.record({ [RENAMING.from]: keyedActs, [RENAMING.to]: keyedActs }),
-    }),
-    1,
-    3,
-  ),
-  holdMs: one([7, fc.constant(0)], [1, ms(60)]),
-  end,
-});
-
-/** A subscriber is renamed, again and again, while one release replaces the other, both emit, and things go wrong. */
-const renaming: fc.Arbitrary<Schedule> = fc.record({
-  relays: fc.array(release, { minLength: 1, maxLength: 3, size: 'max' }),
-  pauses: fc.record({
-    relays: fewPauses,
-    producers: fewPauses,
-  }),
-  producers: many(many(transactionOfRenamed, 6, 12), 2, 4),
-  faults: many(
-    fc.record({
-      atMs: ms(900),
-      what: one([3, fc.constant<Fault>({ fault: 'rename' })], [2, rollOut], [2, minutes], [3, fault]),
-    }),
-    4,
-    12,
-  ),
-});
-
 /** Without faults, and with nothing that its handlers would not return from. */
 const plainTransaction = (releaseOf: Release): fc.Arbitrary<PlannedTransaction> =>
   fc.record({
@@ -560,7 +565,7 @@ const plainTransaction = (releaseOf: Release): fc.Arbitrary<PlannedTransaction> 
   });
 
 /**
- * The steps by which the model finds claims that do not stop at the front of a backfill: newer deliveries wait for a release
+ * The steps by which the model finds claims that hand over newer deliveries before a backfill: they wait for a release
  * that delivers them, a backfill begins and has written few of the older ones, and only then such a relay comes.
  */
 const joined: fc.Arbitrary<Schedule> = fc
@@ -569,7 +574,7 @@ const joined: fc.Arbitrary<Schedule> = fc
     relays: ['present'],
     pauses: { relays: NO_PAUSES, producers: NO_PAUSES },
     producers: [[...older, ...newer]],
-    // When all of it is fanned out.
+    // When all of it has its place.
     faults: [{ atMs: 1500, what: { fault: 'backfill', perMinute: 60 } }],
   }));
 
@@ -588,14 +593,14 @@ export const fencings: fc.Arbitrary<Schedule> = fenced.map(named);
 /** Of one release: many events of few keys, which fail often, and subscribers that are away. */
 export const keyings: fc.Arbitrary<Schedule> = keyed.map(named);
 
+/** Of one release: events for a subscriber that is away for long. */
+export const silences: fc.Arbitrary<Schedule> = silenced.map(named);
+
 /** Of one release: events that kill their relays, while the database crashes. */
 export const poisonings: fc.Arbitrary<Schedule> = poisoned.map(named);
 
 /** Of two releases on one database. */
 export const rollouts: fc.Arbitrary<Schedule> = rollout.map(named);
-
-/** Of two releases that know a subscriber by two names. */
-export const renamings: fc.Arbitrary<Schedule> = renaming.map(named);
 
 /** Of two releases, one of which has a subscriber more, which a backfill gives what was emitted before it. */
 export const joinings: fc.Arbitrary<Schedule> = joined.map(named);

@@ -37,21 +37,27 @@ export function inShort(history: History, { what, about }: Violation): string {
 
 /** What happened to the lane and the event of a violation, up to it. */
 function linesAbout(history: History, { about, t }: Violation): string[] {
-  const laneId = about.laneId ?? history.deliveries.find(({ eventId }) => eventId === about.eventId)?.laneId;
-  const isMeant = (of: { readonly laneId: string; readonly eventId: string }) =>
+  const lanes = new Map(history.lanes.map(({ id, subscriber: of }) => [id, of]));
+  const isAbout = ({ eventId, laneId: id }: DeliveryVersion) =>
+    eventId === about.eventId && (about.subscriber === undefined || lanes.get(id) === about.subscriber);
+  const laneId = about.laneId ?? history.deliveries.find(isAbout)?.laneId;
+  const isMeant = (of: { readonly laneId?: string; readonly eventId: string }) =>
     of.laneId === laneId || of.eventId === about.eventId;
   const write = new Writer(history);
   const inLane = new Set(history.deliveries.filter(isMeant).map(({ eventId }) => eventId));
+  const subscriber = about.subscriber ?? history.lanes.find(({ id }) => id === laneId)?.subscriber;
   const calls = new Map(
     history.log.flatMap((entry) => (entry.k === 'start' ? [[`${entry.relay} ${entry.n}`, entry]] : [])),
   );
   const lines = [
     ...history.log.flatMap((entry) => {
       const call = entry.k === 'end' ? calls.get(`${entry.relay} ${entry.n}`) : entry;
-      return call?.k === 'start' && !isMeant(call) ? [] : [{ at: entry.t, text: write.entry(entry, call) }];
+      return call?.k === 'start' && !(call.subscriber === subscriber && inLane.has(call.eventId))
+        ? []
+        : [{ at: entry.t, text: write.entry(entry, call) }];
     }),
     ...history.lanes
-      .filter(({ id, homeId }) => id === laneId || homeId === laneId)
+      .filter(({ id }) => id === laneId)
       .map((lane) => ({ at: lane.at, text: write.lane(lane) })),
     ...history.timers
       .filter(({ id }) => id === about.eventId || inLane.has(id))
@@ -123,20 +129,18 @@ class Writer {
     }
   }
 
-  lane({ by, id, head, tail, token, dueAt, carefulTo, homeId, heldKey, isGone }: LaneVersion): string {
-    const which = homeId === null ? `lane ${id}` : `lane ${id} (of ${heldKey}, out of ${homeId})`;
-    if (isGone) return `${by} deletes ${which}`;
-    const held = token === null ? 'free' : `held with ${token.slice(0, 4)}`;
-    const due = dueAt === null ? 'asleep' : `due at ${this.instant(dueAt).trim()}`;
-    const careful = carefulTo > head ? `, one by one up to ${carefulTo}` : '';
-    return `${by} writes ${which}: ${held}, ${due}, head ${head} of ${tail}${careful}`;
+  lane({ by, id, head, token, dueAt, carefulTo }: LaneVersion): string {
+    const held =
+      token === null ? 'free' : `held with ${token.slice(0, 4)} until ${this.instant(dueAt ?? 0).trim()}`;
+    const careful = (carefulTo ?? 0) > head ? `, one by one up to ${carefulTo}` : '';
+    return `${by} writes to the journal of lane ${id}: ${held}, head ${head}${careful}`;
   }
 
   delivery(delivery: DeliveryVersion): string {
     const { by, eventId, laneId, position, state, attempts, replays, nextAttemptAt, log } = delivery;
     const last = log.at(-1);
     return [
-      `${by} writes delivery ${laneId}-${position} of ${this.#tags.get(eventId) ?? eventId}: ${state}`,
+      `${by}: ${this.#tags.get(eventId) ?? eventId} is ${state} at ${position} in lane ${laneId}`,
       ...(attempts > 0 ? [`attempts ${attempts}`] : []),
       ...(replays > 0 ? [`replays ${replays}`] : []),
       ...(nextAttemptAt === null ? [] : [`next at ${this.instant(nextAttemptAt).trim()}`]),

@@ -33,7 +33,7 @@ import {
   rows,
 } from '../support/bus.ts';
 import { deliveriesOf, RECORDS, countDeliveries, dueTimesOf } from '../support/records.ts';
-import { freeLanes, holdLanes, relist } from '../support/scenes.ts';
+import { freeLanes, holdLanes, lockLanes, relist } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, refuse } from '../support/ledger.ts';
 import { randomFrom } from '../support/random.ts';
@@ -47,7 +47,7 @@ const accounting = subscriber('accounting', { 'payment.captured': () => undefine
 const filled = (db: Database, request: Partial<BackfillRequest> = {}) =>
   backfill(db, { ...OF_LEDGER, since: LONG_AGO, by: 'kari', ...request });
 
-/** Takes a subscriber off the events that wait for fan-out, as if a release without it had emitted them. */
+/** Takes a subscriber off the events that wait for their places, as if a release without it had emitted them. */
 const emittedWithout = (db: Database, name: string) => relist(db, `array_remove(subscribers, '${name}')`);
 
 const emittedWithoutLedger = (db: Database) => emittedWithout(db, 'ledger');
@@ -318,32 +318,6 @@ describe('a backfill', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('does not wait for another one at a pace that has nothing to write for long', async ({
-    bus,
-    ledger,
-  }) => {
-    await emitBefore(bus, 1, 1);
-    await emitPayments(bus.db, 2, 30);
-    await emittedWithout(bus.db, 'accounting');
-    await emitPayments(bus.db, 31, 31);
-    await drainLive(bus.db, [ledger()]);
-    expect(await filled(bus.db, { perMinute: 20 })).toMatchObject({ matched: 1, written: 1, isEnded: false });
-    await holdLanesOf(bus.db, 'accounting');
-    await filled(bus.db, { subscriber: 'accounting', until: 0 });
-    await freeLanes(bus.db);
-    // It is late, and takes the first turn.
-    await rows(
-      bus.db,
-      `update backfills set next_at = now() - interval '9 seconds' where subscriber = 'ledger'`,
-    );
-    await advanceBackfills(bus.db, Date.now() + MINUTE);
-    expect(await rows(bus.db, 'select subscriber, written::int from backfills order by ended_at')).toEqual([
-      { subscriber: 'accounting', written: 29 },
-      { subscriber: 'ledger', written: 1 },
-    ]);
-    expect(await contradictions(bus.db)).toEqual([]);
-  });
-
   test('does not wait for another one whose lanes a relay holds', async ({ bus }) => {
     await emitBefore(bus, 1, 30);
     await emitPayments(bus.db, 31, 60);
@@ -362,17 +336,14 @@ describe('a backfill', () => {
     ]);
   });
 
-  test.for([
-    ['begins', 'lanes'],
-    ['writes', 'events'],
-  ])(
-    'gives up after a limit while somebody holds rows that it needs when it %s: those of %s',
-    async ([act, table], { bus }) => {
+  test.for(['begins', 'writes'])(
+    'gives up after a limit while somebody holds lanes that it needs when it %s',
+    async (act, { bus }) => {
       await emitBefore(bus, 1, 30);
       await filled(bus.db, { perMinute: 100 });
       if (act === 'begins') await rows(bus.db, 'update backfills set begun_at = null');
       const holder = await openTransaction(bus.url);
-      await holder.client.query(`select from ${table} for update`);
+      await lockLanes(holder.client, `subscriber = 'ledger'`);
       const advancing = advanceBackfills(bus.db, Date.now() + MINUTE, new Date(Date.now() + MINUTE));
       await expect(advancing).rejects.toMatchObject({ code: '57014' });
       expect(await rows(bus.db, WAITING)).toEqual([]);
@@ -397,7 +368,7 @@ describe('a backfill', () => {
     );
     await rows(
       bus.db,
-      `create trigger planted before update of front on backfills for each row when (old.subscriber = 'ledger')
+      `create trigger planted before update of reached on backfills for each row when (old.subscriber = 'ledger')
        execute function refuse_step()`,
     );
     await expect(advanceAt(4)).rejects.toThrow('planted');
@@ -467,7 +438,7 @@ describe('a backfill', () => {
     ]);
   });
 
-  test('gives events that another release emitted, and that are not fanned out yet, the new subscriber', async ({
+  test('gives events that another release emitted, and that have no place yet, the new subscriber', async ({
     bus,
     handed,
     ledger,
@@ -556,29 +527,6 @@ describe('a backfill', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('that ends leaves no lane waiting that a turn had in hand meanwhile', async ({
-    bus,
-    handed,
-    ledger,
-  }) => {
-    await emitBefore(bus, 1, 100);
-    const id = randomUUID();
-    await filled(bus.db, { id, perMinute: 60 });
-    // As a turn does that has the lane when it reads the front, and finds nothing before that.
-    const { client, commit } = await openTransaction(bus.url);
-    const ofLedger = `topic = 'payment.captured' and subscriber = 'ledger'`;
-    await client.query(`select from lanes where ${ofLedger} for update`);
-    const stopped = stopBackfill(bus.db, id, 'ola', 'too early');
-    await expect.poll(() => rows(bus.db, WAITING)).not.toEqual([]);
-    await client.query(`update lanes set due_at = 'infinity' where ${ofLedger} and tail > head`);
-    await commit();
-    expect(await stopped).toBe(true);
-    expect(await contradictions(bus.db)).toEqual([]);
-    await drainLive(bus.db, [ledger()]);
-    expect(handed).toEqual(numbers(1, handed.length));
-    expect(handed).not.toEqual([]);
-  });
-
   test.for(['', 'a key'])(
     'that begins beside a claim of a limited subscriber comes before all that is newer, with the key %j',
     async (key, { bus, handed, ledger }) => {
@@ -590,10 +538,10 @@ describe('a backfill', () => {
       // The claim has read the limits, and has locked no lane yet.
       const { client, commit } = await openTransaction(bus.url);
       await client.query('lock table pauses');
-      const claiming = rows<{ claimed: { lanes: { positions: number[] }[] } | null }>(
+      const claiming = rows<{ claimed: { lanes: { rows: { position: number }[]; positions: unknown }[] } }>(
         bus.db,
-        `select claimed from postbud_claim_limited_1(gen_random_uuid(), '{payment.captured ledger}', '{99}', '{45000}',
-           '{f}', 8, 100, clock_timestamp(), null)`,
+        `select claimed from postbud_claim_limited_2('ledger', '{}', gen_random_uuid(), '{payment.captured ledger}', '{99}',
+           '{45000}', '{f}', 8, 100, 100, clock_timestamp() + interval '1 minute')`,
       );
       await expect.poll(() => rows(bus.db, WAITING)).toHaveLength(1);
       await filled(bus.db, { perMinute: 60 });
@@ -603,55 +551,16 @@ describe('a backfill', () => {
         bus.db,
         `select position::float8 as position from ${RECORDS} where backfilled order by position`,
       );
-      // Of the lane that keys share one, so that one handler runs.
-      const first = written.map(({ position }) => position).slice(0, key === '' ? written.length : 1);
-      expect(found!.claimed!.lanes.map(({ positions }) => positions)).toEqual([first]);
+      expect(found!.claimed.lanes).toMatchObject([{ rows: written, positions: null }]);
       await freeLanes(bus.db);
       await advanceBackfills(bus.db, Date.now() + MINUTE, new Date(Date.now() + MINUTE));
       await advanceBackfills(bus.db, Date.now() + MINUTE, new Date(Date.now() + HOUR));
-      await drainLive(bus.db, [limited]);
+      const now = Date.now() + 2 * HOUR;
+      await relay({ db: bus.db, subscribers: [limited], until: Date.now() + MINUTE, now });
       expect(handed).toEqual(numbers(1, 11));
       expect(await contradictions(bus.db)).toEqual([]);
     },
   );
-
-  test('that ends leaves no lane waiting that a turn has claimed since its end began', async ({
-    bus,
-    handed,
-    ledger,
-  }) => {
-    await emitBefore(bus, 1, 100);
-    await emitPayments(bus.db, 101, 102);
-    const id = randomUUID();
-    await filled(bus.db, { id, perMinute: 60 });
-    await drainLive(bus.db, [ledger()]);
-    const lane = `select id from lanes where topic = 'payment.captured' and subscriber = 'ledger' and slot`;
-    // The end waits for another lane of the subscription, which a relay settles.
-    await rows(bus.db, `update lanes set due_at = null where id in (${lane} = 8)`);
-    const settling = await openTransaction(bus.url);
-    await settling.client.query(`${lane} = 8 for update`);
-    const stopped = stopBackfill(bus.db, id, 'ola', 'too early');
-    await expect.poll(() => rows(bus.db, WAITING)).not.toEqual([]);
-    // An operator's retry has made the lane due, and a turn claims it, unless somebody has locked it.
-    await rows(
-      bus.db,
-      `update lanes set due_at = null, lease_token = gen_random_uuid(), leased_until = now() + interval '1 minute'
-       where id in (${lane} is null and due_at = 'infinity' for update skip locked)`,
-    );
-    // Another turn finds nothing before the front that it knows.
-    const turn = await openTransaction(bus.url);
-    await turn.client.query(`${lane} is null and lease_token is not null for update`);
-    await settling.commit();
-    expect(await stopped).toBe(true);
-    await turn.client.query(
-      `update lanes set due_at = 'infinity', lease_token = null
-       where id in (${lane} is null and lease_token is not null)`,
-    );
-    await turn.commit();
-    expect(await contradictions(bus.db)).toEqual([]);
-    await drainLive(bus.db, [ledger()]);
-    expect(handed.slice(-2)).toEqual([101, 102]);
-  });
 
   test('beside producers, relays and slow handlers keeps one order from its first event to the newest', async ({
     bus,

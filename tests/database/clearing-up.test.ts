@@ -175,7 +175,10 @@ describe('a replay over topics', () => {
     expect((await groupsOf(operators)).map(({ message }) => message)).toEqual(['no account']);
   });
 
-  test('takes what died within a time, and the oldest of that first', async ({ bus, operators }) => {
+  test('takes what died within a time, and of that what is of the oldest events first', async ({
+    bus,
+    operators,
+  }) => {
     await died(bus, operators);
     const { now } = (
       await rows<{ now: string }>(
@@ -191,14 +194,12 @@ describe('a replay over topics', () => {
     });
     const limited = await operators.ask('/replay', { json: { ...asked, limit: 3 } });
     expect(limited.json).toMatchObject({ matched: 3, replayed: 3 });
-    const [oldest] = await rows<{ at: string; replayed: string }>(
+    const [oldest] = await rows<{ is_first: boolean }>(
       bus.db,
-      `select min(dead_lettered_at)::text as at, (
-         select max((entry ->> 'at')::timestamptz)::text from ${RECORDS}, jsonb_array_elements(attempt_log) as entry
-         where replayed_at is not null and entry ->> 'outcome' = 'failed'
-       ) as replayed from ${RECORDS} where dead_lettered_at is not null`,
+      `select max(event_id::text) filter (where replayed_at is not null)
+         <= min(event_id::text) filter (where dead_lettered_at is not null) as is_first from ${RECORDS}`,
     );
-    expect(oldest!.replayed <= oldest!.at).toBe(true);
+    expect(oldest!.is_first).toBe(true);
   });
 
   test('leaves out who refuses replays and whom the catalog does not list, and says how many and why', async ({
@@ -234,7 +235,11 @@ describe('a replay over topics', () => {
     [{ since: '24h', q: ' ' }, 'topic', 'expected a topic, a subscriber, a group, q or deliveryIds'],
     [{ subscriber: 'ledger' }, 'since', 'expected a time span such as 90m, 24h or 7d'],
     [{ subscriber: 'ledger', since: '24h', include: 'all' }, 'topic', 'expected a topic of the catalog'],
-    [{ q: 'closed', deliveryIds: ['1-1'] }, 'q', 'expected neither deliveryIds nor include beside it'],
+    [
+      { q: 'closed', deliveryIds: ['00000000-0000-7000-8000-000000000000.ledger'] },
+      'q',
+      'expected neither deliveryIds nor include beside it',
+    ],
     [{ group: 'abc', since: '24h' }, 'group', 'expected an error group, 16 hexadecimal digits'],
     [{ subscriber: 'ledgr', since: '24h' }, 'subscriber', 'did you mean ledger?'],
   ] as const)(
@@ -673,7 +678,7 @@ describe('the command line', () => {
     expect(none.err).toContain('kari@solvik.example.no was first: 4 deliveries replayed at');
     const before = await postbud('replay --search series --since 24h --until 1h --yes');
     expect(before.err).toMatch(
-      /^Nothing to replay: no dead letters whose error contains “series” in the last 24 hours before (?:\d\d:\d\d:\d\d|[A-Z][a-z]{2} \d\d:\d\d)\.$/m,
+      /^Nothing to replay: no dead letters whose error contains “series” in the last 24 hours before (?:\w+ )?\d\d:\d\d/,
     );
     const [head] = await operators.held(3);
     await skip(bus.db, { deliveryId: head!, by: OLA, reason: 'paid in cash' });

@@ -1,7 +1,12 @@
 import { describe, expect } from 'vitest';
 
+import type { ClaimedLane } from '../../lib/bus/deliveries/claim.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
+import type { LaneOutcome } from '../../lib/bus/deliveries/settle.ts';
+import { subscriptionsOf } from '../../lib/bus/deliveries/subscription.ts';
+import { takeTurn } from '../../lib/bus/deliveries/turn.ts';
 import type { EmitOptions } from '../../lib/bus/outbox/emit.ts';
+import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import {
@@ -16,7 +21,8 @@ import {
   START,
   statementsDuring,
 } from '../support/bus.ts';
-import { deliveriesOf, RECORDS } from '../support/records.ts';
+import { deliveriesOf } from '../support/records.ts';
+import { freeLanes, stealLanes } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { outcomeOf } from '../support/lane.ts';
 import { relayInProcess } from '../support/relay-process.ts';
@@ -187,35 +193,47 @@ describe('a relay that is killed in the middle of a batch', () => {
 });
 
 describe('a relay that has lost its lease', () => {
-  const TOKEN = '5c1f0f6e-0000-4000-8000-000000000000';
   /** The whole of the tables, as text. */
   const dump = async (bus: Bus) =>
     await rows(
       bus.db,
-      `select 'event' as kind, events::text as row from events union all select 'lane', lanes::text from lanes
-       union all select 'delivery', deliveries::text from deliveries order by kind, row`,
+      `select 'event' as kind, events::text as row from events union all select 'journal', journal::text from journal
+       union all select 'exception', exceptions::text from exceptions order by kind, row`,
     );
 
-  test('changes no row when it settles', async ({ bus }) => {
+  /** The lane of three payments, as a relay claims it that holds it for a minute. */
+  const claimed = async (bus: Bus, attached: AttachedSubscriber): Promise<ClaimedLane> => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, []);
-    const [lane] = await rows<{ id: string; head: number; positions: number[] }>(
-      bus.db,
-      `select lane_id::text as id, head::float8, array_agg(position::int order by position) as positions
-       from deliveries join lanes on lanes.id = lane_id where subscriber = 'ledger' group by 1, 2`,
-    );
-    const [first, second] = lane!.positions as [number, number];
-    const outcome = outcomeOf(
-      { id: lane!.id, token: TOKEN },
-      {
-        from: lane!.head,
-        to: second,
-        retryAtMs: START,
-        keepUntilMs: START + MINUTE,
-        carefulTo: second,
-        delivered: [{ position: first, ...ATTEMPT, recordedAtMs: START }],
-        unfinished: [
-          {
+    const { lanes } = await takeTurn(bus.db, {
+      outcomes: [],
+      continued: [],
+      behind: null,
+      topics: [],
+      subscriptions: subscriptionsOf([attached]),
+      maxLanes: 1,
+      maxDeliveries: 10,
+      maxEvents: 10,
+      isLooking: true,
+      awaited: [],
+      clockMs: START,
+      now: new Date(START).toISOString(),
+    });
+    return lanes[0]!;
+  };
+  /** The first is delivered, and the second is a dead letter. */
+  const outcomeFor = (lane: ClaimedLane): LaneOutcome => {
+    const [first, second] = lane.deliveries.map(({ position }) => position) as [number, number];
+    return outcomeOf(lane, {
+      head: second,
+      first,
+      delivered: [{ position: first, ...ATTEMPT, recordedAtMs: START }],
+      exceptional: [
+        {
+          position: second,
+          kind: 'dead',
+          replays: null,
+          attempt: {
             position: second,
             ...ATTEMPT,
             isLapse: false,
@@ -226,61 +244,46 @@ describe('a relay that has lost its lease', () => {
             message: 'late',
             answer: null,
             halts: false,
-            presence: null,
-            isProbe: false,
+            isAbsent: null,
           },
-        ],
-      },
-    );
-    const before = await dump(bus);
-    const nothing = { delivered: 0, failed: 0, waited: 0, deadLettered: 0 };
-    // Nobody holds the lane.
-    expect(await settle(bus.db, [outcome])).toMatchObject(nothing);
-    expect((await settle(bus.db, [outcome])).held.has(lane!.id)).toBe(false);
-    expect(await dump(bus)).toEqual(before);
-    // Another relay holds it.
-    await rows(
-      bus.db,
-      "update lanes set lease_token = gen_random_uuid(), due_at = now() + interval '1 hour'",
-    );
-    const leased = await dump(bus);
-    expect(await settle(bus.db, [outcome])).toMatchObject(nothing);
-    expect(await dump(bus)).toEqual(leased);
+        },
+      ],
+      carefulTo: second,
+    });
+  };
+
+  test('changes no row when it settles', async ({ bus, ledger }) => {
+    const lane = await claimed(bus, ledger());
+    const outcome = outcomeFor(lane);
+    // Another relay holds the lane; then nobody does.
+    for (const lose of [() => stealLanes(bus.db, 'ledger'), () => freeLanes(bus.db)]) {
+      await lose();
+      const before = await dump(bus);
+      const { held } = await settle(bus.db, [outcome]);
+      expect(held.has(lane.lane)).toBe(false);
+      expect(await dump(bus)).toEqual(before);
+    }
   });
 
-  test('changes nothing when it repeats a settlement whose answer was lost', async ({ bus }) => {
-    await emitPayments(bus.db, 1, 1);
-    await drain(bus.db, []);
-    await rows(
-      bus.db,
-      `update lanes set lease_token = '${TOKEN}', due_at = now() + interval '1 hour' where subscriber = 'ledger'`,
-    );
-    const [lane] = await rows<{ id: string; position: number }>(
-      bus.db,
-      `select lane_id::text as id, position::float8 from deliveries join lanes on lanes.id = lane_id
-       where subscriber = 'ledger'`,
-    );
-    const outcome = (keepUntilMs: number | null) =>
-      outcomeOf(
-        { id: lane!.id, token: TOKEN },
-        {
-          to: lane!.position,
-          keepUntilMs,
-          delivered: [{ position: lane!.position, ...ATTEMPT, recordedAtMs: START }],
-        },
-      );
-    expect(await settle(bus.db, [outcome(START + MINUTE)])).toMatchObject({ delivered: 1 });
-    const settled = await rows(bus.db, `select * from ${RECORDS}`);
-    expect(await settle(bus.db, [outcome(START + MINUTE)])).toMatchObject({ delivered: 0 });
-    expect(await settle(bus.db, [outcome(null)])).toMatchObject({ delivered: 0 });
-    expect(await settle(bus.db, [outcome(null)])).toMatchObject({ delivered: 0 });
-    expect(await rows(bus.db, `select * from ${RECORDS}`)).toEqual(settled);
+  test('changes nothing when it repeats a settlement whose answer was lost', async ({ bus, ledger }) => {
+    const lane = await claimed(bus, ledger());
+    for (const keepMs of [MINUTE, null]) {
+      const number = keepMs === null ? lane.number + 1 : lane.number;
+      const outcome = { ...outcomeFor(lane), number, keepMs };
+      expect((await settle(bus.db, [outcome])).held.has(lane.lane)).toBe(true);
+      const before = await dump(bus);
+      const { held, repeated } = await settle(bus.db, [outcome]);
+      expect([held.size, repeated.has(lane.lane)]).toEqual([0, true]);
+      expect(await dump(bus)).toEqual(before);
+    }
+    expect(
+      (await deliveriesOf(bus.db, 'ledger')).map(({ state, attempts }) => `${state} ${attempts}`),
+    ).toEqual(['delivered 1', 'dead_lettered 1', 'pending 0']);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
   test('stops after its current delivery, and the relay that took over records the outcome', async ({
     bus,
-
     ledger,
   }) => {
     const held = gate();

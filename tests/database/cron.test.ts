@@ -3,8 +3,10 @@ import { describe, expect, onTestFinished, vi } from 'vitest';
 import { z } from 'zod';
 
 import { keepRelaying } from '../../lib/bus/relay/keep-relaying.ts';
+import { emit } from '../../lib/bus/outbox/emit.ts';
 import { createKick } from '../../lib/bus/relay/kick.ts';
 import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { duties, perform } from '../../lib/edge/cron/duties.ts';
 import { runCron } from '../../lib/edge/cron/run-cron.ts';
@@ -18,6 +20,7 @@ import {
   idsInOrder,
   numbers,
   openTransaction,
+  payloadOf,
   payment,
   rows,
   emitAlone,
@@ -32,7 +35,7 @@ const AMPLE = 2.9 * SECOND;
 
 const answer = z.object({
   delivered: z.int(),
-  fannedOut: z.int(),
+  placed: z.int(),
   struck: z.array(z.string()),
   undone: z.array(z.string()),
 });
@@ -233,6 +236,23 @@ describe('a kick', () => {
     await done();
     end();
     expect(handed).toEqual([1, 2]);
+    expect(errors).toEqual([]);
+  });
+
+  test('delivers also what a transactional handler emits', async ({ bus, handed, ledger }) => {
+    const bookings = subscriber(
+      'bookings',
+      {
+        'payment.failed': async (_, { tx }) => void (await emit(tx, 'payment.captured', payment(1))),
+      },
+      { transactional: true },
+    );
+    const { kick, done, errors } = kicker(bus, [bookings, ledger()]);
+    const end = onDue(bus.db, kick);
+    await emitAlone(bus.db, 'payment.failed', payloadOf('payment.failed'));
+    await done();
+    end();
+    expect(handed).toEqual([1]);
     expect(errors).toEqual([]);
   });
 

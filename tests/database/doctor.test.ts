@@ -14,14 +14,16 @@ import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
 import { examine } from '../../lib/console/doctor/read.ts';
+import { connect } from '../../lib/platform/db/connect.ts';
 import { SECOND, sleep } from '../../lib/platform/time.ts';
 import { storedWithoutLedger } from '../support/backfills.ts';
 import { test as busTest } from '../support/bus-test.ts';
-import { onConnectionsOf, payment, rows } from '../support/bus.ts';
+import { emitPayments, onConnectionsOf, openTransaction, payment, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { RECORDS, awaitingPlace, countDeliveries } from '../support/records.ts';
 import { randomFrom } from '../support/random.ts';
 import { answer, openReceiver } from '../support/receiver.ts';
+import { createRole } from '../support/roles.ts';
 
 const test = busTest.extend('receiver', async ({}, { onCleanup }) => {
   const receiver = await openReceiver();
@@ -140,4 +142,100 @@ describe('the doctor, of traffic of all kinds', () => {
       expect(events).toBeGreaterThan(500);
     },
   );
+});
+
+describe('the doctor, of records that somebody has changed by hand,', () => {
+  const refusing = subscriber('ledger', {
+    'payment.captured': () => {
+      throw new Error('refused');
+    },
+  });
+
+  test.for([
+    ['a marker that is gone', 'delete from awaiting', 'every event has one place in the order, or awaits it'],
+    [
+      'a place that is gone',
+      'delete from log where position = 2',
+      'every event has one place in the order, or awaits it',
+    ],
+    [
+      'two places that are exchanged',
+      `update log set event_id = other.event_id from log as other
+       where log.stream = other.stream and (log.position, other.position) in ((1, 2), (2, 1))`,
+      'events have their places in the order of creation',
+    ],
+    [
+      'an audience without a subscriber',
+      `update audiences set subscribers = array_remove(subscribers, 'ledger')`,
+      'every event has a delivery for each subscriber it was emitted for',
+    ],
+    [
+      'a delivery that no relay looks at',
+      'update exceptions set due_at = null',
+      'no lane skipped an unfinished delivery or stopped at one',
+    ],
+    [
+      'one that is in nobody’s hands',
+      'update exceptions set due_at = null, is_held = true',
+      'no lane skipped an unfinished delivery or stopped at one',
+    ],
+    [
+      'one whose event is another’s',
+      'update exceptions set event_id = gen_random_uuid()',
+      'every place, and every exception, is that of its event',
+    ],
+    [
+      'an event of another version',
+      'update log set version = 9 where position = 1',
+      'every place, and every exception, is that of its event',
+    ],
+    [
+      'a lane without its journal',
+      `delete from journal using lanes where lanes.id = lane and subscriber = 'ledger'`,
+      'every lane has its journal, which one relay at a time wrote',
+    ],
+    [
+      'a journal that two relays wrote',
+      `insert into journal (lane, number, head, at)
+       select lane, number, head + 1, at from journal order by head desc, number desc limit 1`,
+      'every lane has its journal, which one relay at a time wrote',
+    ],
+    [
+      'a lease without an end',
+      `insert into journal (lane, number, head, at, token, leased_until)
+       select lane, number + 1, head, at, gen_random_uuid(), clock_timestamp() + interval '1 day'
+       from journal order by head desc, number desc limit 1`,
+      'no time lies ahead of the database’s clock',
+    ],
+  ] as const)('names %s', async ([, change, promise], { bus }) => {
+    await emitPayments(bus.db, 1, 3);
+    await relay({ db: bus.db, subscribers: [refusing], until: Date.now() + 10 * SECOND });
+    await emitPayments(bus.db, 4, 4);
+    expect((await examine(bus.db)).findings).toEqual([]);
+    await rows(bus.db, change);
+    expect((await examine(bus.db)).findings.map((finding) => finding.promise)).toContain(promise);
+  });
+});
+
+test('the doctor names the topic that waits for a transaction whose beginning is not visible', async ({
+  bus,
+}) => {
+  const role = await createRole(bus.url, 'looker');
+  await rows(bus.db, `grant select on all tables in schema public to ${role.name}`);
+  const open = await openTransaction(bus.url);
+  await open.emit('payment.captured', payment(1));
+  await emitPayments(bus.db, 2, 2);
+  const settings = async (url: string) => {
+    const { db, close } = await connect(url);
+    const found = (await examine(db)).settings.filter((text) => text.startsWith('payment.captured'));
+    await close();
+    return found;
+  };
+  expect(await settings(bus.url)).toEqual([]);
+  expect(await settings(role.url)).toEqual([
+    `payment.captured: events wait until no producer’s transaction is open, because ${role.name} cannot see when those of other roles began. Grant it pg_read_all_stats.`,
+  ]);
+  await open.rollback();
+  expect(await settings(role.url)).toEqual([]);
+  await role.drop();
 });

@@ -34,7 +34,7 @@ const drivers: Readonly<Record<string, () => Promise<Connection>>> = {
 };
 
 describe.each(Object.keys(drivers))('through %s', (name) => {
-  it('a relay fans out, hands over, settles and retries, in every kind of lane and with every kind of handler', async () => {
+  it('a relay places, hands over, settles and retries, in every kind of lane and with every kind of handler', async () => {
     const { db, close } = await drivers[name]!();
     onTestFinished(close);
     const handed = { ledger: [] as number[], bookings: [] as number[], accounting: [] as number[] };
@@ -73,7 +73,7 @@ describe.each(Object.keys(drivers))('through %s', (name) => {
     await emitPayments(db, 1, 2);
     await emitPayments(db, 3, 4, { orderingKey: 'a' });
     await emitPayments(db, 5, 5, { orderingKey: 'b' });
-    expect(await drain(db, all)).toMatchObject({ fannedOut: 5, failed: 2, deadLettered: 5 });
+    expect(await drain(db, all)).toMatchObject({ placed: 5, failed: 2, deadLettered: 5 });
     expect(await contradictions(db)).toEqual([]);
     isDown = false;
     expect(await drain(db, all, { now: START + MINUTE })).toMatchObject({ failed: 0 });

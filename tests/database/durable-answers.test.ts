@@ -14,7 +14,8 @@ import { OUTBOX_TABLE, record } from '../../lib/elsewhere/outbox/outbox.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { run } from '../../lib/platform/db/statement.ts';
-import { drain, emitPayments, payloadOf } from '../support/bus.ts';
+import { MINUTE } from '../../lib/platform/time.ts';
+import { START, drain, emitPayments, payloadOf } from '../support/bus.ts';
 import { test as base } from '../support/output-test.ts';
 import { approved, BOOKINGS, structured } from '../support/posted-events.ts';
 import { createDatabase, startPostgres } from '../support/postgres.ts';
@@ -132,7 +133,7 @@ const inquire = async (db: Database) => {
   await Promise.all(work);
 };
 
-/** Opens an outage of the ledger: three keys find nobody. */
+/** Opens an outage of the ledger: its second attempt finds nobody either, and nobody has been answered between the two. */
 const silence = async (db: Database) => {
   await db.transaction(async (tx) => {
     for (const key of ['a', 'b', 'c'])
@@ -141,7 +142,8 @@ const silence = async (db: Database) => {
   const absent = () => {
     throw Object.assign(new Error('nobody is there'), { code: 'unreachable' });
   };
-  await drain(db, [subscriber('ledger', { 'payment.captured': absent }, { outage: 'wait' })]);
+  const ledger = subscriber('ledger', { 'payment.captured': absent }, { outage: 'wait' });
+  for (const now of [START, START + 2 * MINUTE]) await drain(db, [ledger], { now });
 };
 
 const settleInTransaction = async (db: Database) => {

@@ -82,7 +82,7 @@ describe.each(Object.keys(drivers))("emit in the producer's transaction (rule 1)
   });
   afterAll(() => driver.close());
   beforeEach(async () => {
-    await forgetEvents(driver.db, 'throughput', 'business');
+    await forgetEvents(driver.db, 'business');
     handed = [];
   });
 
@@ -120,7 +120,7 @@ describe.each(Object.keys(drivers))("emit in the producer's transaction (rule 1)
         await emit(tx, 'payment.captured', payment(2));
       });
       expect(await stored()).toHaveLength(2);
-      expect(await drain(driver.db, [ledger()])).toMatchObject({ fannedOut: 2, delivered: 2 });
+      expect(await drain(driver.db, [ledger()])).toMatchObject({ placed: 2, delivered: 2 });
       expect(handed).toEqual([1, 2]);
       expect(await contradictions(driver.db)).toEqual([]);
     });
@@ -273,7 +273,7 @@ describe('emit', () => {
     connection = await connect(url);
   });
   afterAll(() => connection.close());
-  afterEach(() => forgetEvents(connection.db, 'throughput'));
+  afterEach(() => forgetEvents(connection.db));
 
   const emitted = (
     ...[topic, payload, options]: Parameters<typeof emit> extends [unknown, ...infer Rest] ? Rest : never

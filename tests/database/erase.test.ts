@@ -58,7 +58,7 @@ async function bones(db: Database): Promise<unknown> {
      union all
      select to_jsonb(record) - 'attempt_log' || jsonb_build_object('attempts', jsonb_array_length(attempt_log)) from ${RECORDS}
      union all select to_jsonb(lanes) from lanes
-     union all select to_jsonb(backlog) from backlog
+     union all select to_jsonb(journal) from journal
      union all select to_jsonb(error_groups) - 'message' from error_groups
      union all select to_jsonb(notifications) - 'email' from notifications
      order by 1`,
@@ -111,7 +111,7 @@ describe('an erased person', () => {
     const planted = await tracesOf(db);
     for (const table of [
       'events',
-      'deliveries',
+      'exceptions',
       'notifications',
       'incidents',
       'alerts',
@@ -436,8 +436,9 @@ describe('an erased event', () => {
     expect((await erasures(db))[0]).toMatchObject({ state: 'ended' });
     const keys = await rows<{ topic: string; key: string; lane_key: string; slot: number; of_key: number }>(
       db,
-      `select distinct events.topic, events.ordering_key as key, lane_key, slot, postbud_slot(events.ordering_key) as of_key
-       from events join deliveries on event_id = events.id join lanes on lanes.id = lane_id`,
+      `select distinct events.topic, events.ordering_key as key, log.ordering_key as lane_key, slot,
+         postbud_slot(events.ordering_key) as of_key
+       from events join log on event_id = events.id join streams on streams.id = stream`,
     );
     const profiles = keys.filter(({ topic }) => topic === 'user.profile.updated');
     expect(new Set(profiles.map(({ key }) => key)).size).toBe(1);

@@ -3,7 +3,6 @@ import { describe, expect } from 'vitest';
 import { dismiss } from '../../lib/bus/deliveries/operations/dismiss.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
-import { releaseLanes } from '../../lib/bus/deliveries/release.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
@@ -11,20 +10,8 @@ import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { DAY, HOUR, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import {
-  WAITING,
-  START,
-  contradictions,
-  drain,
-  emitPayments,
-  gate,
-  numbers,
-  openTransaction,
-  payment,
-  rows,
-} from '../support/bus.ts';
+import { START, contradictions, drain, emitPayments, numbers, payment, rows } from '../support/bus.ts';
 import { deliveryIdsOf, statesOf, haltsOf } from '../support/records.ts';
-import { changeDeliveries } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, refuse } from '../support/ledger.ts';
 
@@ -266,7 +253,7 @@ describe('a halt', () => {
     await drain(bus.db, [attached], { now: START + 3 * DAY });
     refuses = false;
     // As after the death of a relay.
-    await rows(bus.db, 'update lanes set careful_to = tail where held_key is not null');
+    await rows(bus.db, 'update journal set careful_to = head where lane in (select lane from exceptions)');
     const [first] = await deliveryIdsOf(bus.db);
     await replayed(bus.db, [first!], new Date(START + 4 * DAY));
     await drain(bus.db, [attached], { now: START + 4 * DAY });
@@ -276,29 +263,23 @@ describe('a halt', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test.for(['this release', 'an older one'])(
-    'is over when %s replays its delivery, and that is then skipped',
-    async (release, { bus, handed, ledger }) => {
-      let isDown = false;
-      const attached = ledger((number) => number === 1 && (isDown ? fail() : refuse()), {
-        afterDeadLetter: 'halt',
-      });
-      await emitPayments(bus.db, 1, 2);
-      await drain(bus.db, [attached]);
-      isDown = true;
-      const [halt] = await rows<{ row: string }>(bus.db, 'select to_json(halts)::text as row from halts');
-      const [first] = await deliveryIdsOf(bus.db);
-      await replayed(bus.db, [first!]);
-      const leave = 'insert into halts select * from json_populate_record(null::halts, $1::text::json)';
-      if (release === 'an older one') await rows(bus.db, leave, [halt!.row]);
-      await drain(bus.db, [attached], { now: START + HOUR });
-      const now = new Date(START + HOUR + 1);
-      await skip(bus.db, { deliveryId: first!, by: 'kari', reason: 'booked by hand', now });
-      await drain(bus.db, [attached], { now: START + 2 * HOUR });
-      expect(handed).toEqual([1, 1, 2]);
-      expect(await contradictions(bus.db)).toEqual([]);
-    },
-  );
+  test('is over when its delivery is replayed, and that is then skipped', async ({ bus, handed, ledger }) => {
+    let isDown = false;
+    const attached = ledger((number) => number === 1 && (isDown ? fail() : refuse()), {
+      afterDeadLetter: 'halt',
+    });
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, [attached]);
+    isDown = true;
+    const [first] = await deliveryIdsOf(bus.db);
+    await replayed(bus.db, [first!]);
+    await drain(bus.db, [attached], { now: START + HOUR });
+    const now = new Date(START + HOUR + 1);
+    await skip(bus.db, { deliveryId: first!, by: 'kari', reason: 'booked by hand', now });
+    await drain(bus.db, [attached], { now: START + 2 * HOUR });
+    expect(handed).toEqual([1, 1, 2]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
 
   test('ends with the replay: the delivery may die again and halt nothing by then', async ({
     bus,
@@ -317,39 +298,6 @@ describe('a halt', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('that is made again while lanes are released lasts', async ({ bus, handed, ledger }) => {
-    await emitPayments(bus.db, 1, 2);
-    await drain(bus.db, [ledger(refuse, { afterDeadLetter: 'halt' })]);
-    const [first] = await deliveryIdsOf(bus.db);
-    await replayed(bus.db, [first!]);
-    const begun = gate();
-    const go = gate();
-    const attached = ledger(
-      async () => {
-        begun.open();
-        await go.opened;
-        refuse();
-      },
-      { afterDeadLetter: 'halt' },
-    );
-    const relaying = drain(bus.db, [attached], { now: START + HOUR });
-    await begun.opened;
-    const waiting = () => rows(bus.db, WAITING);
-    // A settlement counts last of all.
-    const counting = await openTransaction(bus.url);
-    await counting.client.query('lock table throughput in share mode');
-    go.open();
-    await expect.poll(waiting).toHaveLength(1);
-    await bus.db.transaction((tx) => releaseLanes(tx));
-    await counting.commit();
-    await relaying;
-    await bus.db.transaction((tx) => releaseLanes(tx));
-    await drain(bus.db, [attached], { now: START + 2 * HOUR });
-    expect(handed).toEqual([1, 1]);
-    expect(await haltsOf(bus.db)).toHaveLength(1);
-    expect(await contradictions(bus.db)).toEqual([]);
-  });
-
   test('of one subscription leaves the others of the topic alone', async ({ bus, handed, ledger }) => {
     await emitPayments(bus.db, 1, 3);
     const others: number[] = [];
@@ -362,21 +310,5 @@ describe('a halt', () => {
     ]);
     expect(handed).toEqual([1]);
     expect(others).toEqual([1, 2, 3]);
-  });
-
-  test('is lifted by the cron when a release that knows nothing of halts dismissed its dead letter', async ({
-    bus,
-    handed,
-    ledger,
-  }) => {
-    const { duties } = await import('../../lib/edge/cron/duties.ts');
-    await emitPayments(bus.db, 1, 3);
-    const attached = ledger((number) => number === 1 && refuse(), { afterDeadLetter: 'halt' });
-    await drain(bus.db, [attached]);
-    const dismissed = 'dismissed_at = dead_lettered_at, dead_lettered_at = null, error_group = null';
-    await changeDeliveries(bus.db, dismissed, 'dead_lettered_at is not null');
-    await duties.find(({ name }) => name === 'lanes that may go on')!.run(bus.db);
-    await drain(bus.db, [attached], { now: Date.now() + MINUTE });
-    expect(handed).toEqual([1, 2, 3]);
   });
 });

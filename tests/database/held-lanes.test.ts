@@ -7,32 +7,25 @@ import { sampleBacklog } from '../../lib/components/subscriber-health/sample-bac
 import { examine } from '../../lib/console/doctor/read.ts';
 import { readEvent } from '../../lib/console/event/read.ts';
 import { readIncident } from '../../lib/console/incidents/detail.ts';
-import { IS_PROBING } from '../../lib/console/incidents/outage.ts';
 import { followPause } from '../../lib/console/lanes/follow-pause.ts';
 import { readOverview } from '../../lib/console/overview/read.ts';
 import { findSmokeTest } from '../../lib/console/smoke/found.ts';
-import { MINUTE } from '../../lib/platform/time.ts';
+import { HOUR, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { contradictions, drainLive, emitPayments, rows } from '../support/bus.ts';
-import { changeDeliveries, shiftCreation } from '../support/scenes.ts';
+import { changeDeliveries, delayRetries, freeLanes, holdLanes } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, ledger } from '../support/ledger.ts';
 import { NO_NAMES } from '../../lib/console/kit/operator-names.ts';
 
-type Hold = (until: string) => string;
-
-/** How relays mark the lanes that they hold: those of this release, and those of the release before, during a deployment. */
-const HOLDS: readonly (readonly [string, Hold])[] = [
-  ['this release', (until) => `lease_token = gen_random_uuid(), leased_until = ${until}, due_at = null`],
-  ['the release before', (until) => `lease_token = gen_random_uuid(), due_at = ${until}`],
-];
-
-const IN_A_MINUTE = "clock_timestamp() + interval '1 minute'";
-const A_MINUTE_AGO = "clock_timestamp() - interval '1 minute'";
+const A_MINUTE_AGO = -MINUTE;
 const LEDGER = { topic: 'payment.captured', subscriber: 'ledger' };
 
-const hold = (bus: Bus, held: Hold, until = IN_A_MINUTE) =>
-  rows(bus.db, `update lanes set ${held(until)} where subscriber = 'ledger' and home_id is null`);
+/** Has a relay hold the lanes of the ledger until then. */
+async function hold(bus: Bus, untilMs = MINUTE): Promise<void> {
+  await freeLanes(bus.db);
+  await holdLanes(bus.db, { subscriber: 'ledger', until: new Date(Date.now() + untilMs) });
+}
 
 /** Of one event that has no key, and of one that has. */
 async function emitBoth(bus: Bus): Promise<string[]> {
@@ -42,11 +35,11 @@ async function emitBoth(bus: Bus): Promise<string[]> {
   ];
 }
 
-describe.for(HOLDS)('a lane that a relay of %s holds', ([, held]) => {
+describe('a lane that a relay holds', () => {
   test('is no contradiction, and what is in it is on its way until the lease ends', async ({ bus }) => {
     const ids = await emitBoth(bus);
     await drainLive(bus.db, []);
-    await hold(bus, held);
+    await hold(bus);
     const whys = async () =>
       await Promise.all(
         ids.map(async (id) => {
@@ -57,15 +50,15 @@ describe.for(HOLDS)('a lane that a relay of %s holds', ([, held]) => {
     expect(await whys()).toEqual(['leased', 'leased']);
     expect(await contradictions(bus.db)).toEqual([]);
     expect((await examine(bus.db)).findings).toEqual([]);
-    await hold(bus, held, A_MINUTE_AGO);
+    await hold(bus, A_MINUTE_AGO);
     expect(await whys()).toEqual(['due', 'due']);
   });
 
   test('counts for the age of what is due, of the backlog and of what waits elsewhere', async ({ bus }) => {
     await emitBoth(bus);
-    await shiftCreation(bus.db, '-2 minutes');
     await drainLive(bus.db, []);
-    await hold(bus, held);
+    await rows(bus.db, "update events set created_at = created_at - interval '2 minutes'");
+    await hold(bus);
     const { topics } = await readOverview(bus.db, [ledger()]);
     const topic = topics.find((one) => one.topic === LEDGER.topic)!;
     expect(topic.oldestDueAgeSeconds).toBeGreaterThanOrEqual(120);
@@ -82,7 +75,8 @@ describe.for(HOLDS)('a lane that a relay of %s holds', ([, held]) => {
   test('keeps its incident open while its next attempt is under way', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drainLive(bus.db, [ledger(fail)]);
-    await hold(bus, held);
+    await delayRetries(bus.db, '-1 hour');
+    await hold(bus);
     expect(await bus.db.transaction((tx) => findFailures(tx))).toMatchObject([
       { ...LEDGER, lanes: 1, waiting: 3 },
     ]);
@@ -93,35 +87,29 @@ describe.for(HOLDS)('a lane that a relay of %s holds', ([, held]) => {
     expect(lanes[0]!.nextAttemptAt <= generatedAt).toBe(true);
   });
 
-  test('counts among the lanes that an outage holds, and probes while the lease lasts', async ({ bus }) => {
+  test('counts among the lanes that an outage holds', async ({ bus }) => {
     await emitBoth(bus);
     await drainLive(bus.db, []);
     await rows(
       bus.db,
-      `insert into outages (subscriber, kind, message, opened_at, began_at, next_probe_at)
-       values ('ledger', 'unreachable', '', now(), now(), now())`,
+      `insert into outages (subscriber, kind, message, opened_at, next_probe_at)
+       values ('ledger', 'unreachable', '', now(), now())`,
     );
-    const isProbing = async () =>
-      (await rows<{ is: boolean }>(bus.db, `select ${IS_PROBING} as is from outages`))[0]!.is;
-    expect(await isProbing()).toBe(false);
-    await hold(bus, held);
-    expect(await isProbing()).toBe(true);
+    await hold(bus);
     expect(await bus.db.transaction((tx) => findFailures(tx))).toMatchObject([
       { kind: 'unreachable', lanes: 2, waiting: 2 },
     ]);
-    await hold(bus, held, A_MINUTE_AGO);
-    expect(await isProbing()).toBe(false);
   });
 
   test('keeps the incident of a component that cannot read its next event', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
-    await drainLive(bus.db, []);
+    await drainLive(bus.db, [ledger(fail)]);
     await changeDeliveries(
       bus.db,
       `attempt_log = jsonb_build_array(jsonb_build_object('outcome', 'waited',
          'kind', 'newer_version', 'at', now() - interval '2 minutes'))`,
     );
-    await hold(bus, held);
+    await hold(bus);
     const found = await bus.db.transaction((tx) => findFailures(tx));
     expect(found).toContainEqual(expect.objectContaining({ subscriber: 'ledger', kind: 'newer_version' }));
   });
@@ -130,11 +118,11 @@ describe.for(HOLDS)('a lane that a relay of %s holds', ([, held]) => {
     await emitBoth(bus);
     await drainLive(bus.db, []);
     await pause(bus.db, { subscriber: 'ledger', topic: null }, 'kari', 'maintenance');
-    await hold(bus, held);
+    await hold(bus);
     expect(await followPause(bus.db, { subscriber: 'ledger', topic: null }, NO_NAMES)).toMatchObject({
       isSettled: false,
     });
-    await hold(bus, held, A_MINUTE_AGO);
+    await hold(bus, A_MINUTE_AGO);
     expect(await followPause(bus.db, { subscriber: 'ledger', topic: null }, NO_NAMES)).toMatchObject({
       isSettled: true,
     });
@@ -143,7 +131,7 @@ describe.for(HOLDS)('a lane that a relay of %s holds', ([, held]) => {
   test('is found by the doctor when the lease ends later than any lease can', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drainLive(bus.db, []);
-    await hold(bus, held, "clock_timestamp() + interval '2 hours'");
+    await hold(bus, 2 * HOUR);
     expect((await examine(bus.db)).findings).toMatchObject([
       { promise: expect.stringContaining('no time lies ahead'), count: 1 },
     ]);

@@ -4,7 +4,7 @@ import pg from 'pg';
 import { receiver } from 'postbud/receive';
 import { describe, expect, inject, onTestFinished } from 'vitest';
 
-import { FAN_OUT_LOCK } from '../../lib/bus/deliveries/locks.ts';
+import { PLACING_LOCK } from '../../lib/bus/deliveries/locks.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
@@ -103,7 +103,7 @@ describe.for(['repeatable read', 'serializable'])('where transactions are %s by 
   );
 });
 
-test('a turn that waited while an earlier event was committed fans out that one first, where transactions are serializable by default', async ({
+test('a turn that waited while an earlier event was committed places that one first, where transactions are serializable by default', async ({
   handed,
   ledger,
 }) => {
@@ -116,7 +116,7 @@ test('a turn that waited while an earlier event was committed fans out that one 
   await open.emit('payment.captured', payment(1));
   await emitPayments(db, 2, 2);
   await holder.query('begin');
-  await holder.query('select pg_advisory_xact_lock($1, 0)', [FAN_OUT_LOCK]);
+  await holder.query("select pg_advisory_xact_lock($1, hashtext('payment.captured'))", [PLACING_LOCK]);
   const relaying = drain(db, [ledger()]);
   const waiting = async () =>
     (await holder.query("select from pg_locks where locktype = 'advisory' and not granted")).rows;

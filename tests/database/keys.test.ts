@@ -7,11 +7,9 @@ import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
 import { NotActedOn } from '../../lib/bus/deliveries/refusals.ts';
 import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
-import { readTopic } from '../../lib/console/lanes/read.ts';
-import type { Database } from '../../lib/platform/db/connect.ts';
 import { HOUR, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { START, contradictions, drain, emitPayments, rows, storeBacklog } from '../support/bus.ts';
+import { START, contradictions, drain, emitPayments, numbers, rows, storeBacklog } from '../support/bus.ts';
 import { deliveriesOf, deliveryIdsOf } from '../support/records.ts';
 import type { Bus } from '../support/bus.ts';
 
@@ -34,15 +32,10 @@ async function slotOf(bus: Bus, key: string): Promise<number> {
   return row!.slot;
 }
 
-/** The ledger's lanes: `lane of all`, `shared`, `own <key>`. */
-async function lanesOf(bus: Bus, db: Database = bus.db): Promise<string[]> {
-  const found = await rows<{ lane: string }>(
-    db,
-    `select case when home_id is not null then 'own ' || held_key when slot is not null then 'shared'
-       else 'strict ' || ordering_key end as lane
-     from lanes where subscriber = 'ledger' order by id`,
-  );
-  return found.map(({ lane }) => lane);
+/** The keys of the ledger that wait for one of their deliveries. */
+async function heldKeys(bus: Bus): Promise<string[]> {
+  const open = (await deliveriesOf(bus.db, 'ledger')).filter(({ state }) => state === 'failing');
+  return [...new Set(open.map(({ orderingKey }) => orderingKey))];
 }
 
 const statesOf = async (bus: Bus, key: string) =>
@@ -58,7 +51,11 @@ describe('ordering keys', () => {
   }) => {
     await storeBacklog(bus.db, 'payment.captured', 3000, 1500);
     expect(await drain(bus.db, [ledger()])).toMatchObject({ delivered: 3000 });
-    expect(await lanesOf(bus)).toEqual(Array(SLOTS).fill('shared'));
+    const lanes = await rows<{ slot: number }>(
+      bus.db,
+      `select slot from lanes where subscriber = 'ledger' order by slot`,
+    );
+    expect(lanes.map(({ slot }) => slot)).toEqual(numbers(1, SLOTS));
     for (let key = 0; key < 1500; key += 1) {
       const ofKey = handed.filter((number) => number % 1500 === key);
       expect(ofKey).toEqual(ofKey.toSorted((a, b) => a - b));
@@ -83,7 +80,7 @@ describe('ordering keys', () => {
     });
     expect(await statesOf(bus, one)).toEqual(['failing', 'pending']);
     expect(await statesOf(bus, beside)).toEqual(['delivered', 'delivered']);
-    expect(await lanesOf(bus)).toEqual(['shared', `own ${one}`]);
+    expect(await heldKeys(bus)).toEqual([one]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
@@ -106,14 +103,14 @@ describe('ordering keys', () => {
     await drain(bus.db, [refusing], { now: START + MINUTE });
     await emitPayments(bus.db, 6, 6, { orderingKey: one });
     await drain(bus.db, [refusing], { now: START + MINUTE });
-    expect(await lanesOf(bus)).toEqual(['shared', `own ${one}`]);
+    expect(await heldKeys(bus)).toEqual([one]);
     expect(await contradictions(bus.db)).toEqual([]);
     await drain(bus.db, [refusing], { now: START + 6 * MINUTE });
     expect(handed).toEqual([1, 3, 5, 1, 1, 2, 4, 6]);
-    expect(await lanesOf(bus)).toEqual(['shared']);
+    expect(await heldKeys(bus)).toEqual([]);
     await emitPayments(bus.db, 7, 7, { orderingKey: one });
     expect(await drain(bus.db, [refusing], { now: START + 6 * MINUTE })).toMatchObject({ delivered: 1 });
-    expect(await lanesOf(bus)).toEqual(['shared']);
+    expect(await heldKeys(bus)).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
@@ -148,7 +145,7 @@ describe('ordering keys', () => {
     expect(await statesOf(bus, one)).toEqual(['dead_lettered', 'pending', 'pending', 'pending']);
     expect(await drain(bus.db, [attached], { now: START + HOUR })).toMatchObject({ delivered: 3 });
     expect(handed).toEqual([1, 2, 2, 3, 4]);
-    expect(await lanesOf(bus)).toEqual(['shared']);
+    expect(await heldKeys(bus)).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
@@ -160,8 +157,11 @@ describe('ordering keys', () => {
 });
 
 describe('an operator', () => {
-  const heldLanes = async (bus: Bus) =>
-    (await readTopic(bus.db, [], 'payment.captured', new Date(START))).heldLanes;
+  /** The deliveries that others of their key wait for. */
+  const held = async (bus: Bus) =>
+    (await deliveriesOf(bus.db, 'ledger'))
+      .filter(({ state }) => state === 'failing')
+      .map(({ id: deliveryId }) => ({ deliveryId }));
 
   test.beforeEach(async ({ bus, handed, ledger }) => {
     await emitPayments(bus.db, 1, 3, { orderingKey: one });
@@ -175,35 +175,35 @@ describe('an operator', () => {
   });
 
   test('can retry the held delivery at once', async ({ bus, handed, ledger }) => {
-    const [{ deliveryId } = { deliveryId: '' }] = await heldLanes(bus);
+    const [{ deliveryId } = { deliveryId: '' }] = await held(bus);
     await retryNow(bus.db, { deliveryId, by: 'kari', now: new Date(START) });
     expect(await drain(bus.db, [ledger()])).toMatchObject({ delivered: 3 });
     expect(handed).toEqual([1, 2, 3]);
-    expect(await lanesOf(bus)).toEqual(['shared']);
+    expect(await heldKeys(bus)).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('can skip the held delivery, and skipping the last one ends the lane of the key', async ({
+  test('can skip the held delivery, and after the last one nothing of the key is held', async ({
     bus,
     ledger,
   }) => {
-    const [{ deliveryId } = { deliveryId: '' }] = await heldLanes(bus);
+    const [{ deliveryId } = { deliveryId: '' }] = await held(bus);
     await skip(bus.db, { deliveryId, by: 'kari', reason: 'a test', now: new Date(START) });
     expect(await contradictions(bus.db)).toEqual([]);
     const failing = ledger((number) => {
       if (number === 3) throw new Error('not yet');
     });
     expect(await drain(bus.db, [failing])).toMatchObject({ delivered: 1, failed: 1 });
-    expect(await lanesOf(bus)).toEqual(['shared', `own ${one}`]);
-    const [last] = await heldLanes(bus);
+    expect(await heldKeys(bus)).toEqual([one]);
+    const [last] = await held(bus);
     await skip(bus.db, { deliveryId: last!.deliveryId, by: 'kari', reason: 'a test', now: new Date(START) });
-    expect(await lanesOf(bus)).toEqual(['shared']);
+    expect(await heldKeys(bus)).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
   test('cannot skip a delivery that waits behind the held one', async ({ bus }) => {
-    const [{ deliveryId } = { deliveryId: '' }] = await heldLanes(bus);
-    const behind = deliveryId.replace(/\d+$/, (position) => String(Number(position) + 1));
+    const ofKey = (await deliveriesOf(bus.db, 'ledger')).filter(({ orderingKey }) => orderingKey === one);
+    const behind = ofKey[1]!.id;
     await expect(skip(bus.db, { deliveryId: behind, by: 'kari', reason: 'a test' })).rejects.toThrow(
       NotActedOn,
     );
@@ -224,7 +224,7 @@ describe('an operator', () => {
       ],
       { now: START + MINUTE },
     );
-    expect(await lanesOf(bus)).toEqual(['shared', `own ${one}`]);
+    expect(await heldKeys(bus)).toEqual([one]);
     handed.length = 0;
     await replay(
       bus.db,
@@ -236,17 +236,13 @@ describe('an operator', () => {
     await drain(bus.db, [ledger()], { now: START + 2 * MINUTE });
     expect(handed.filter((number) => number < 4)).toEqual([1, 2, 3]);
     expect(handed).toContain(4);
-    expect(await lanesOf(bus)).toEqual(['shared']);
+    expect(await heldKeys(bus)).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('can replay delivered events of the key after its own lane is gone', async ({
-    bus,
-    handed,
-    ledger,
-  }) => {
+  test('can replay delivered events of the key after it was held', async ({ bus, handed, ledger }) => {
     await drain(bus.db, [ledger()], { now: START + MINUTE });
-    expect(await lanesOf(bus)).toEqual(['shared']);
+    expect(await heldKeys(bus)).toEqual([]);
     handed.length = 0;
     const done = await replay(
       bus.db,

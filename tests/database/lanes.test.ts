@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { getEventListeners } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 
@@ -11,7 +10,7 @@ import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts
 import { attach, subscriber, topicsOf } from '../../lib/bus/subscribers/subscriber.ts';
 import type { BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
-import type { Database, Transaction } from '../../lib/platform/db/connect.ts';
+import type { Transaction } from '../../lib/platform/db/connect.ts';
 import { run } from '../../lib/platform/db/statement.ts';
 import { HOUR, MINUTE, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
@@ -21,16 +20,15 @@ import {
   emitPayments,
   eventStates,
   gate,
-  openTransaction,
   payloadOf,
   payment,
+  placeEvents,
   rows,
-  settle,
   START,
   storeBacklog,
 } from '../support/bus.ts';
 import { statesOf, RECORDS, dueTimesOf } from '../support/records.ts';
-import { outcomeOf } from '../support/lane.ts';
+import { relist } from '../support/scenes.ts';
 
 describe('lanes', () => {
   test('do not wait for one another: a slow lane does not delay the settlement of the others', async ({
@@ -88,6 +86,23 @@ describe('lanes', () => {
     held.open();
     await relaying;
     expect(await statesOf(bus.db)).toEqual(['delivered', 'delivered', 'delivered']);
+  });
+
+  test('are settled once where a thousand events for others lie between two deliveries', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    await emitPayments(bus.db, 1, 1);
+    await placeEvents(bus.db);
+    await emitPayments(bus.db, 2, 1101);
+    await relist(bus.db, `array_remove(subscribers, 'ledger')`);
+    await placeEvents(bus.db);
+    await emitPayments(bus.db, 1102, 1103);
+    await drain(bus.db, []);
+    expect(await drain(bus.db, [ledger()])).toMatchObject({ delivered: 3 });
+    expect(handed).toEqual([1, 1102, 1103]);
+    expect(await contradictions(bus.db)).toEqual([]);
   });
 
   test('are all drained when there are more of them than one claim takes', async ({
@@ -181,100 +196,6 @@ describe('lanes', () => {
     expect(await drain(bus.db, attached, { now: START + MINUTE })).toMatchObject({ delivered: 3 });
     expect(handed).toEqual([1, 2, 3, 3, 4, 5]);
   });
-});
-
-/** Leaves the ledger's lane to a relay that died, a second after its lease ended. */
-async function leaveToDead(db: Database): Promise<void> {
-  await emitPayments(db, 1, 1);
-  await drain(db, []);
-  await rows(
-    db,
-    `with held as (
-       update lanes set lease_token = gen_random_uuid(), leased_until = now() - interval '1 second', due_at = null
-       where subscriber = 'ledger' returning id
-     )
-     insert into leases select now() - interval '1 second', array_agg(id) from held`,
-  );
-}
-
-test('a lane whose relay died is due once its lease is over, also where a turn lengthens it at that moment', async ({
-  bus,
-}) => {
-  await leaveToDead(bus.db);
-  const turn = await openTransaction(bus.url);
-  await turn.client.query(`update lanes set tail = tail where subscriber = 'ledger'`);
-  const tidied = rows<{ rescued: number }>(bus.db, 'select rescued from postbud_tidy_1(null, null)');
-  await expect
-    .poll(() =>
-      rows(
-        bus.db,
-        `select from pg_stat_activity where query like '%postbud_tidy_1%' and wait_event_type = 'Lock'`,
-      ),
-    )
-    .toHaveLength(1);
-  await turn.commit();
-  expect(await tidied).toEqual([{ rescued: 1 }]);
-  expect(
-    await rows(bus.db, `select from lanes where subscriber = 'ledger' and due_at <= now()`),
-  ).toHaveLength(1);
-});
-
-test('a lane whose relay died is made due also by a process that looked while the clock was ahead', async ({
-  bus,
-}) => {
-  await leaveToDead(bus.db);
-  expect(
-    await rows(bus.db, `select rescued from postbud_tidy_1(null, clock_timestamp() + interval '2 hours')`),
-  ).toEqual([{ rescued: 1 }]);
-});
-
-test('a lane is due also where its relay kept it until a time that had passed, and died', async ({ bus }) => {
-  await emitPayments(bus.db, 1, 1);
-  await drain(bus.db, []);
-  const token = randomUUID();
-  const [lane] = await rows<{ id: string; head: number }>(
-    bus.db,
-    `update lanes set lease_token = $1::uuid, leased_until = now() - interval '6 seconds', due_at = null
-     where subscriber = 'ledger' returning id::text, head::float8`,
-    [token],
-  );
-  const [{ now_at: since, passed } = { now_at: '', passed: 0 }] = await rows<{
-    now_at: string;
-    passed: number;
-  }>(
-    bus.db,
-    'select now_at::text, extract(epoch from now_at)::float8 * 1000 - 5000 as passed from postbud_tidy_1(null, null)',
-  );
-  const { id, head } = lane!;
-  await settle(bus.db, [outcomeOf({ id, token }, { from: head, to: head, keepUntilMs: passed })]);
-  expect(await rows(bus.db, 'select rescued from postbud_tidy_1(null, $1::timestamptz)', [since])).toEqual([
-    { rescued: 1 },
-  ]);
-});
-
-test('no lane is kept for longer than the longest lease, whatever clock its relay goes by', async ({
-  bus,
-}) => {
-  await emitPayments(bus.db, 1, 1);
-  await drain(bus.db, []);
-  const token = randomUUID();
-  const [lane] = await rows<{ id: string; head: number }>(
-    bus.db,
-    `update lanes set lease_token = $1::uuid, leased_until = now() + interval '1 minute', due_at = null
-     where subscriber = 'ledger' returning id::text, head::float8`,
-    [token],
-  );
-  const { id, head } = lane!;
-  const keepUntilMs = Date.now() + 2 * HOUR;
-  await settle(bus.db, [outcomeOf({ id, token }, { from: head, to: head, keepUntilMs })]);
-  expect(
-    await rows(
-      bus.db,
-      `select leased_until < clock_timestamp() + interval '81 seconds' as is_lane,
-         (select max(until) < clock_timestamp() + interval '81 seconds' from leases) as is_noted
-       from lanes where lease_token is not null`,
-    ),
-  ).toEqual([{ is_lane: true, is_noted: true }]);
 });
 
 describe('the signal of a relay', () => {

@@ -3,8 +3,7 @@ import { describe, expect } from 'vitest';
 import type { ClaimedLane } from '../../lib/bus/deliveries/claim.ts';
 import { errorGroupOf } from '../../lib/bus/deliveries/error-group.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
-import { settlementValues } from '../../lib/bus/deliveries/settle.ts';
-import type { LaneOutcome, UnfinishedAttempt } from '../../lib/bus/deliveries/settle.ts';
+import type { ExceptionalDelivery, LaneOutcome, UnfinishedAttempt } from '../../lib/bus/deliveries/settle.ts';
 import { subscriptionsOf } from '../../lib/bus/deliveries/subscription.ts';
 import { takeTurn } from '../../lib/bus/deliveries/turn.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
@@ -24,8 +23,7 @@ import {
   START,
   emitAlone,
 } from '../support/bus.ts';
-import { deliveriesOf, deliveryIdsOf, leasedLanes, dueTimesOf } from '../support/records.ts';
-import { changeDeliveries } from '../support/scenes.ts';
+import { deliveriesOf, dueTimesOf, leasedLanes } from '../support/records.ts';
 import type { Bus } from '../support/bus.ts';
 import { outcomeOf } from '../support/lane.ts';
 import { refuse } from '../support/ledger.ts';
@@ -37,17 +35,17 @@ const leased = (bus: Bus) => leasedLanes(bus.db);
 const delivered = (count: number) => Array.from({ length: count }, () => ['delivered', 1, null]);
 
 interface FoundTurn {
-  readonly claimed: object | null;
+  readonly claimed: readonly object[];
   readonly settled: object | null;
 }
 const isTurn = (text: string) => /postbud_turn_\d/.test(text);
 /** Whether a turn did so, by its answer. */
 const hasDone =
-  (did: keyof FoundTurn) =>
+  (did: (turn: FoundTurn) => boolean) =>
   (text: string, [row]: readonly unknown[]) =>
-    isTurn(text) && (row as { answer: FoundTurn }).answer[did] !== null;
-const hasClaimed = hasDone('claimed');
-const hasSettled = hasDone('settled');
+    isTurn(text) && did((row as { answer: FoundTurn }).answer);
+const hasClaimed = hasDone(({ claimed }) => claimed.length > 0);
+const hasSettled = hasDone(({ settled }) => settled !== null);
 
 /** Gives another key of the same shared lane. */
 async function besides(bus: Bus, key: string): Promise<string> {
@@ -85,7 +83,7 @@ describe('a relay that lost the answer of the database', () => {
     const stop = new AbortController();
     let isBack = false;
     loseAnswers({
-      before: (text) => stop.signal.aborted && !isBack && /lanes|postbud_turn/.test(text),
+      before: (text) => stop.signal.aborted && !isBack && /postbud_(release_lost|turn)/.test(text),
       after: (...answered) => {
         if (stop.signal.aborted || !hasClaimed(...answered)) return false;
         stop.abort();
@@ -158,29 +156,22 @@ describe('a relay that lost the answer of the database', () => {
     expect(await attemptsOf(bus)).toEqual(delivered(2));
   });
 
-  test('to a settlement that moved a key to a lane of its own records what becomes of the key', async ({
+  test('to a settlement that left a long handler behind records what becomes of its key', async ({
     bus,
     handed,
     ledger,
   }) => {
     await emitPayments(bus.db, 1, 2, { orderingKey: 'slow' });
-    await emitPayments(bus.db, 3, 3, { orderingKey: 'quick' });
+    await emitPayments(bus.db, 3, 3, { orderingKey: await besides(bus, 'slow') });
     const held = gate();
     let losses = 0;
-    const isMoved = async () => losses === 1 && (await dueTimesOf(bus.db)).some(({ key }) => key !== '');
-    // The shared lane is let go, and the slow key has one of its own.
-    loseAnswers({
-      after: (text, found) => {
-        if (losses > 0 || !hasSettled(text, found)) return false;
-        const { settled } = (found[0] as { answer: { settled: { leftFor: unknown } } }).answer;
-        return settled.leftFor !== null && (losses += 1) === 1;
-      },
-    });
+    loseAnswers({ after: (...answered) => hasSettled(...answered) && (losses += 1) === 1 });
     const relaying = drain(bus.db, [ledger((number) => (number === 1 ? held.opened : undefined))]);
-    await expect.poll(isMoved).toBe(true);
+    await expect.poll(() => losses > 1).toBe(true);
     held.open();
     expect(await relaying).toMatchObject({ failed: 0, leasesLost: 0 });
     expect(handed.toSorted((one, other) => one - other)).toEqual([1, 2, 3]);
+    expect(handed.indexOf(1)).toBeLessThan(handed.indexOf(2));
     expect(await attemptsOf(bus)).toEqual(delivered(3));
     expect(await leased(bus)).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);
@@ -190,13 +181,7 @@ describe('a relay that lost the answer of the database', () => {
     await emitPayments(bus.db, 1, 1, { orderingKey: 'fails' });
     await emitPayments(bus.db, 2, 41, { orderingKey: await besides(bus, 'fails') });
     let losses = 0;
-    loseAnswers({
-      after: (text, found) => {
-        if (losses > 0 || !hasSettled(text, found)) return false;
-        const { settled } = (found[0] as { answer: { settled: { failed: number } } }).answer;
-        return settled.failed === 1 && (losses += 1) === 1;
-      },
-    });
+    loseAnswers({ after: (...answered) => losses === 0 && hasSettled(...answered) && (losses += 1) === 1 });
     await drain(bus.db, [
       ledger(async (number) => {
         if (number === 1) throw new Error('down');
@@ -208,7 +193,7 @@ describe('a relay that lost the answer of the database', () => {
     const failing = deliveries.find(({ state }) => state === 'failing')!;
     expect(failing.attempts).toBe(1);
     expect(failing.log).toHaveLength(1);
-    const due = (await dueTimesOf(bus.db)).filter(({ key }) => key !== '');
+    const due = await dueTimesOf(bus.db, 'ledger');
     expect(due.map(({ at }) => at)).toEqual([failing.nextAttemptAt]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
@@ -267,7 +252,7 @@ describe('a relay that lost the answer of the database', () => {
     const held = gate();
     loseAnswers({
       before: (text) => {
-        if (!text.includes('postbud_tidy_1') || (losses += 1) > 1) return false;
+        if (!text.includes('postbud_release_timers_1') || (losses += 1) > 1) return false;
         held.open();
         return true;
       },
@@ -291,198 +276,164 @@ describe('a settlement that is repeated, because its answer was lost,', () => {
   const turn = (bus: Bus, attached: AttachedSubscriber, at: number, outcomes: readonly LaneOutcome[] = []) =>
     takeTurn(bus.db, {
       outcomes,
+      continued: [],
+      behind: null,
+      topics: [],
       subscriptions: subscriptionsOf([attached]),
       maxLanes: 10,
       maxDeliveries: 100,
-      maxFannedOut: 100,
+      maxEvents: 100,
       isLooking: true,
       awaited: [],
+      clockMs: at,
       now: new Date(at).toISOString(),
     });
-  const failed = (position: number, atMs: number, more: Partial<UnfinishedAttempt>): UnfinishedAttempt => ({
-    position,
-    atMs,
-    durationMs: 1,
-    replays: 0,
-    isLapse: false,
-    outcome: 'failed',
-    nextAttemptAtMs: atMs + MINUTE,
-    kind: 'timeout',
-    message: 'no answer',
-    answer: null,
-    errorGroup: null,
-    halts: false,
-    presence: 'absent',
-    isProbe: false,
-    ...more,
-  });
-  const deliveredAll = ({ deliveries }: ClaimedLane) =>
-    deliveries.map(({ position }) => {
-      return { position, atMs: START, durationMs: 1, replays: 0, recordedAtMs: START };
-    });
-  /** Makes the outcome of a lane whose head stays, from a lane as it was claimed. */
-  const outcomeAt = ({ id, home, token, head }: ClaimedLane, more: Partial<LaneOutcome>) =>
-    outcomeOf({ id, token }, { home, from: head, to: head, ...more });
-
-  test.for([1, 20])(
-    'records no attempt from before a replay, of %i deliveries, unless its release does not say which those are',
-    async (count, { bus, ledger }) => {
-      await emitPayments(bus.db, 1, count);
-      const attached = ledger();
-      await drain(bus.db, [attached]);
-      const everything = { topic: 'payment.captured', since: '1h', include: 'all' } as const;
-      await replay(bus.db, everything, 'kari', new Date(START));
-      const [lane] = (await turn(bus, attached, START)).lanes;
-      const outcome = outcomeAt(lane!, { keepUntilMs: 0, delivered: deliveredAll(lane!) });
-      const values = settlementValues([outcome]);
-      const settle = `select postbud_settle_alone_3($1::postbud_outcome_2[], $2::bigint[], $3::bigint[], $4::text[],
-        $5::float8[], $6::int[], $7::jsonb, $8::jsonb) as settled`;
-      expect(await rows(bus.db, settle, values)).toEqual([{ settled: 0 }]);
-      const [duration] = values[5]!.slice(1, -1).split(',');
-      const older = values.with(5, `{${duration}}`);
-      expect(await rows(bus.db, settle, older)).toEqual([{ settled: count }]);
+  /** The first delivery of a lane, of which an attempt did not deliver. */
+  const unfinished = (
+    { deliveries: [first] }: ClaimedLane,
+    kind: 'failed' | 'waited' | 'dead',
+    more: Partial<UnfinishedAttempt> = {},
+  ): ExceptionalDelivery => ({
+    position: first!.position,
+    kind,
+    replays: first!.isException ? first!.replays : null,
+    attempt: {
+      position: first!.position,
+      atMs: START,
+      durationMs: 1,
+      replays: first!.replays,
+      isLapse: false,
+      outcome: kind === 'waited' ? 'waited' : 'failed',
+      nextAttemptAtMs: START + MINUTE,
+      kind: 'timeout',
+      message: 'no answer',
+      answer: null,
+      errorGroup: null,
+      halts: false,
+      isAbsent: null,
+      ...more,
     },
-  );
+  });
+  /** The outcome of a lane of which all was delivered that was claimed. */
+  const all = (lane: ClaimedLane, more: Partial<LaneOutcome> = {}) =>
+    outcomeOf(lane, {
+      head: lane.deliveries.at(-1)!.position,
+      first: lane.deliveries[0]!.position,
+      delivered: lane.deliveries.map(({ position }) => {
+        return { position, atMs: START, durationMs: 1, replays: 0, recordedAtMs: START };
+      }),
+      ...more,
+    });
+  /** The whole of what became of events. */
+  const dump = async (bus: Bus) =>
+    await rows(
+      bus.db,
+      'select journal::text as row from journal union all select exceptions::text from exceptions order by row',
+    );
 
   test.for([
-    ['one that it delivered, where an event of another topic came before it,', 1, 1, true, false],
-    ['the second that it delivered', 2, 1, false, false],
-    ['the last of many that it delivered, one after the other,', 20, 19, false, false],
-    ['the dead letter that it recorded', 2, 1, false, true],
-  ] as const)(
-    'leaves the head before what was replayed since: %s',
-    async ([, count, replays, isBehindAnother, isDead], { bus, ledger }) => {
-      const attached = ledger();
-      await emitPayments(bus.db, 1, 1);
-      await drain(bus.db, [attached]);
-      if (isBehindAnother) await emitAlone(bus.db, 'payment.failed', payloadOf('payment.failed'));
-      await emitPayments(bus.db, 2, count + 1);
-      await drain(bus.db, []);
-      const [lane] = (await turn(bus, attached, START)).lanes;
-      const { newest, deliveries } = lane!;
-      const delivered = deliveredAll(lane!).slice(0, isDead ? -1 : count);
-      const unfinished = deliveries.slice(delivered.length).map(({ position }) =>
-        failed(position, START, {
-          nextAttemptAtMs: null,
-          errorGroup: errorGroupOf('payment.captured', 'ledger', 'refused', 'no'),
-        }),
-      );
-      const outcome = outcomeAt(lane!, { to: newest, keepUntilMs: START + MINUTE, delivered, unfinished });
-      await turn(bus, attached, START, [outcome]);
-      const ids = (await deliveryIdsOf(bus.db)).slice(1);
-      for (const id of ids.slice(-replays).toReversed())
-        await replay(bus.db, { deliveryIds: [id], include: 'all' }, 'kari', new Date(START + SECOND));
-      const head = 'select head::int from lanes where lease_token is not null';
-      expect(await rows(bus.db, head)).toEqual([{ head: lane!.head }]);
-      await turn(bus, attached, START, [outcome]);
-      const last = outcomeAt(lane!, { from: newest, to: newest });
-      const { lanes } = await turn(bus, attached, START, [last]);
-      const claimed = [...lanes, ...(await turn(bus, attached, START)).lanes];
-      expect(claimed.flatMap((found) => found.deliveries.map(({ position }) => position))).toEqual(
-        deliveries.slice(-replays).map(({ position }) => position),
-      );
-      expect(await contradictions(bus.db)).toEqual([]);
-    },
-  );
-
-  test('leaves no head of a lane that it lets go before what it has recorded', async ({ bus }) => {
-    await emitPayments(bus.db, 1, 2);
-    await emitAlone(bus.db, 'payment.refunded', payloadOf('payment.refunded'));
+    ['one that it delivered', 1, false],
+    ['many that it delivered', 20, false],
+    ['the dead letter that it recorded', 1, true],
+  ] as const)('leaves alone what was replayed since: %s', async ([, count, isDead], { bus, ledger }) => {
+    await emitPayments(bus.db, 1, count);
     await drain(bus.db, []);
-    const attached = subscriber('ledger', {
-      'payment.captured': () => undefined,
-      'payment.refunded': () => undefined,
+    const attached = ledger();
+    const [lane] = (await turn(bus, attached, START)).lanes;
+    const keepMs = MINUTE;
+    const dead = unfinished(lane!, 'dead', {
+      nextAttemptAtMs: null,
+      errorGroup: errorGroupOf('payment.captured', 'ledger', 'refused', 'no'),
     });
-    const { lanes } = await turn(bus, attached, START);
-    const [captured, refunded] = lanes.toSorted((one, other) => other.newest - one.newest).toReversed();
-    const kept = deliveredAll(captured!);
-    const outcomes = [
-      outcomeAt(captured!, {
-        to: captured!.newest,
-        keepUntilMs: START + MINUTE,
-        // As if the second had been replayed since.
-        delivered: kept.with(1, { ...kept[1]!, replays: 1 }),
-      }),
-      outcomeAt(refunded!, { to: refunded!.newest, delivered: deliveredAll(refunded!) }),
-    ];
-    const { settled, lanes: claimed } = await turn(bus, attached, START, outcomes);
-    expect(settled).toMatchObject({ delivered: 2 });
-    expect([...claimed, ...(await turn(bus, attached, START)).lanes]).toEqual([]);
-    const known = `select topic, head::int from lanes where subscriber = 'ledger' order by topic`;
-    expect(await rows(bus.db, known)).toEqual([
-      { topic: 'payment.captured', head: captured!.head },
-      { topic: 'payment.refunded', head: refunded!.newest },
-    ]);
+    const outcome = isDead
+      ? outcomeOf(lane!, { head: dead.position, exceptional: [dead], keepMs })
+      : all(lane!, { keepMs });
+    await turn(bus, attached, START, [outcome]);
+    const everything = { topic: 'payment.captured', since: '1h', include: 'all' } as const;
+    expect(await replay(bus.db, everything, 'kari', new Date(START + SECOND))).toMatchObject({
+      replayed: count,
+    });
+    const before = await dump(bus);
+    const { settled } = await turn(bus, attached, START, [outcome]);
+    expect(settled!.repeated.has(lane!.lane)).toBe(true);
+    expect(await dump(bus)).toEqual(before);
+    const last = outcomeOf({ ...lane!, number: lane!.number + 1 }, { head: outcome.head });
+    const { lanes } = await turn(bus, attached, START + 2 * SECOND, [last]);
+    expect(lanes.flatMap(({ deliveries }) => deliveries.map(({ position }) => position))).toEqual(
+      lane!.deliveries.map(({ position }) => position),
+    );
     expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('charges a commit that stayed unanswered once', async ({ bus, ledger }) => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, []);
+    const attached = ledger();
+    const [lane] = (await turn(bus, attached, START)).lanes;
+    const outcome = outcomeOf(lane!, {
+      head: lane!.deliveries[0]!.position,
+      exceptional: [unfinished(lane!, 'failed')],
+      isDoubtful: true,
+    });
+    expect((await turn(bus, attached, START, [outcome])).settled!.held.size).toBe(1);
+    const before = await dump(bus);
+    expect((await turn(bus, attached, START, [outcome])).settled!.repeated.size).toBe(1);
+    expect(await dump(bus)).toEqual(before);
+    expect(await deliveriesOf(bus.db, 'ledger')).toMatchObject([{ state: 'failing', attempts: 1 }]);
   });
 
   test('leaves a key alone that other relays have handed over since', async ({ bus, ledger }) => {
     await emitPayments(bus.db, 1, 1, { orderingKey: 'waits' });
-    await emitPayments(bus.db, 2, 2, { orderingKey: await besides(bus, 'waits') });
     await drain(bus.db, []);
     const attached = ledger();
-    const waited = (lane: ClaimedLane, atMs: number) => [
-      failed(lane.deliveries[0]!.position, atMs, {
-        outcome: 'waited',
-        nextAttemptAtMs: atMs + SECOND,
-        presence: null,
-      }),
-    ];
-    const [shared] = (await turn(bus, attached, START)).lanes;
-    const outcome = outcomeAt(shared!, { keepUntilMs: START + MINUTE, unfinished: waited(shared!, START) });
-    expect(await turn(bus, attached, START, [outcome])).toMatchObject({ settled: { waited: 1 }, lanes: [] });
-
-    let at = START + SECOND;
-    const [second] = (await turn(bus, attached, at)).lanes;
-    const again = outcomeAt(second!, { retryAtMs: at + SECOND, unfinished: waited(second!, at) });
-    expect(await turn(bus, attached, at, [again])).toMatchObject({ settled: { waited: 1 }, lanes: [] });
-
-    at += SECOND;
-    expect((await turn(bus, attached, at)).lanes).toHaveLength(1);
-    const known = `select deliveries::text as row from deliveries
-      union all select lanes::text from lanes where home_id is not null order by row`;
-    const before = await rows(bus.db, known);
-    expect(await turn(bus, attached, at, [outcome])).toMatchObject({ settled: { waited: 0 }, lanes: [] });
-    expect((await turn(bus, attached, at)).lanes).toEqual([]);
-    expect(await rows(bus.db, known)).toEqual(before);
-    // An erasure has rewritten the log meanwhile, so that it records the wait once more.
-    await changeDeliveries(bus.db, `attempt_log = replace(attempt_log::text, 'no answer', 'erased')::jsonb`);
-    expect(await turn(bus, attached, at, [outcome])).toMatchObject({ settled: { waited: 1 }, lanes: [] });
-    expect((await turn(bus, attached, at)).lanes).toEqual([]);
+    const wait = (lane: ClaimedLane, at: number) =>
+      outcomeOf(lane, {
+        head: lane.deliveries[0]!.position,
+        exceptional: [unfinished(lane, 'waited', { atMs: at, nextAttemptAtMs: at + SECOND })],
+      });
+    const [first] = (await turn(bus, attached, START)).lanes;
+    const outcome = wait(first!, START);
+    expect((await turn(bus, attached, START, [outcome])).settled!.held.size).toBe(1);
+    const [second] = (await turn(bus, attached, START + SECOND)).lanes;
+    await turn(bus, attached, START + SECOND, [wait(second!, START + SECOND)]);
+    expect((await turn(bus, attached, START + 2 * SECOND)).lanes).toHaveLength(1);
+    const before = await dump(bus);
+    const { settled, lanes } = await turn(bus, attached, START + 2 * SECOND, [outcome]);
+    expect([settled!.held.size, lanes]).toEqual([0, []]);
+    expect(await dump(bus)).toEqual(before);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('counts an absence once', async ({ bus, ledger }) => {
+  test('charges an attempt that found nobody once, and opens no outage', async ({ bus, ledger }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, []);
     const attached = ledger(undefined, { outage: 'wait' });
     const [lane] = (await turn(bus, attached, START)).lanes;
-    const unfinished = [failed(lane!.deliveries[0]!.position, START, {})];
-    const outcome = outcomeAt(lane!, { keepUntilMs: START + MINUTE, waits: true, unfinished });
+    const outcome = outcomeOf(lane!, {
+      head: lane!.deliveries[0]!.position,
+      exceptional: [unfinished(lane!, 'failed', { isAbsent: true })],
+      keepMs: MINUTE,
+    });
     for (let time = 1; time <= 3; time += 1) await turn(bus, attached, START, [outcome]);
-    expect(await rows(bus.db, 'select failures from absences')).toEqual([{ failures: 1 }]);
+    expect(await deliveriesOf(bus.db, 'ledger')).toMatchObject([{ state: 'failing', attempts: 1 }]);
     expect(await rows(bus.db, 'select from outages')).toEqual([]);
   });
 
-  test.for([1, 20])(
-    'ends no outage that began since, when it delivered %i',
-    async (count, { bus, ledger }) => {
-      await emitPayments(bus.db, 1, count);
-      await emitPayments(bus.db, count + 1, count + 1, { orderingKey: 'a key' });
-      await drain(bus.db, []);
-      const attached = ledger(undefined, { outage: 'wait' });
-      const { lanes } = await turn(bus, attached, START);
-      const ofTopic = lanes.find(({ isShared }) => !isShared)!;
-      const ofKeys = lanes.find(({ isShared }) => isShared)!;
-      const kept = { keepUntilMs: START + MINUTE, waits: true };
-      const outcome = outcomeAt(ofTopic, { ...kept, delivered: deliveredAll(ofTopic) });
-      await turn(bus, attached, START, [outcome]);
-      const unfinished = [failed(ofKeys.deliveries[0]!.position, START, {})];
-      await turn(bus, attached, START, [outcomeAt(ofKeys, { ...kept, unfinished })]);
-      await turn(bus, attached, START, [outcome]);
-      expect(await rows(bus.db, 'select failures from absences')).toEqual([{ failures: 1 }]);
-    },
-  );
+  test('ends no outage that began since', async ({ bus, ledger }) => {
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, []);
+    const attached = ledger(undefined, { outage: 'wait' });
+    const [lane] = (await turn(bus, attached, START)).lanes;
+    const outcome = all(lane!, { keepMs: MINUTE });
+    await turn(bus, attached, START, [outcome]);
+    await rows(
+      bus.db,
+      `insert into outages (subscriber, kind, message, opened_at, next_probe_at)
+       values ('ledger', 'timeout', 'no answer', now(), now())`,
+    );
+    await turn(bus, attached, START, [outcome]);
+    expect(await rows(bus.db, 'select from outages')).toHaveLength(1);
+  });
 });
 
 describe('a commit of transactional handlers that is not answered', () => {

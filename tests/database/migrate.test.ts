@@ -92,6 +92,9 @@ test('a database of release 1.0 becomes what a new one is, whatever functions it
     const { entries, ...others } = JSON.parse(text) as typeof journal;
     return JSON.stringify({ ...others, entries: entries.slice(0, 1) });
   });
+  // Views read the tables as they are created, and those of that release are others.
+  for (const view of ['deliveries', 'lane_heads', 'lane_outcomes', 'subscription_counts', 'topic_counts'])
+    await first.delete(`functions/${view}.sql`);
   await first.migrate(db);
   await rows(db, 'drop function postbud_slot');
   await rows(db, `create function postbud_turn_3(tokens uuid[]) returns void language sql as ''`);
@@ -150,7 +153,7 @@ test('a transaction that writes to a table with triggers holds up no migration t
   bus,
 }) => {
   const producer = await openTransaction(bus.url);
-  await producer.client.query('lock table awaiting_fan_out, timers in row exclusive mode');
+  await producer.client.query('lock table awaiting, timers in row exclusive mode');
   await migrate(bus.db);
   await producer.commit();
 });

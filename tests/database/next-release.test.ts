@@ -29,12 +29,12 @@ test('changed tables become a migration, both releases deliver from one database
     const two = await next.emit('payment.failed', 2);
     await drain(present);
     expect(handed).toEqual([`next ${one}`, `present ${two}`]);
-    await folder.delete('functions/postbud_turn_4.sql');
+    await folder.delete('functions/postbud_turn_5.sql');
     await folder.migrate(bus.db);
     const three = await next.emit('payment.failed', 3);
     await drain(next);
     expect(handed.at(-1)).toBe(`next ${three}`);
-    await expect(drain(present)).rejects.toThrow('postbud_turn_4');
+    await expect(drain(present)).rejects.toThrow('postbud_turn_5');
   } finally {
     for (const release of releases) await release.close();
   }

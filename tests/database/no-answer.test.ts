@@ -58,12 +58,16 @@ describe.for(Object.entries(drivers))('a connection of %s that no longer answers
   };
   const nothing = {
     outcomes: [],
+    continued: [],
+    behind: null,
+    topics: [],
     subscriptions: new Map(),
     maxLanes: 1,
     maxDeliveries: 1,
+    maxEvents: 1,
     isLooking: true,
     awaited: [],
-    maxFannedOut: 1,
+    clockMs: 0,
     now: null,
   };
   const select = { text: 'select 1 as one', values: [] };
@@ -79,7 +83,7 @@ describe.for(Object.entries(drivers))('a connection of %s that no longer answers
       limitMs: TURN_LIMIT_MS,
       error: { code: 'no_answer', message: 'the database had not answered after 15 s' },
     });
-    expect(await takeTurn(db, nothing)).toMatchObject({ fannedOut: 0 });
+    expect(await takeTurn(db, nothing)).toMatchObject({ placed: 0 });
   });
 
   test.for([

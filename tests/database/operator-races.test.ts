@@ -1,13 +1,11 @@
 import pg from 'pg';
 import { afterAll, describe, expect, onTestFinished } from 'vitest';
 
-import { dismissOne } from '../../lib/bus/deliveries/operations/dismiss.ts';
 import { pause, resume } from '../../lib/bus/deliveries/operations/pause.ts';
 import type { ReplayRequest } from '../../lib/bus/deliveries/operations/replay-matching.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
-import { publishLimits } from '../../lib/bus/deliveries/limits.ts';
 import { NotActedOn } from '../../lib/bus/deliveries/refusals.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
@@ -17,7 +15,7 @@ import type { Connection, Database } from '../../lib/platform/db/connect.ts';
 import { DAY, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { START, contradictions, drain, drainLive, emitPayments, gate, rows } from '../support/bus.ts';
-import { deliveriesOf, RECORDS, leasedLanes } from '../support/records.ts';
+import { deliveriesOf, RECORDS } from '../support/records.ts';
 import { lockLanes } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { refuse } from '../support/ledger.ts';
@@ -53,24 +51,15 @@ const ask = (bus: Bus, request: Partial<ReplayRequest> = {}, db: Database = bus.
 
 /** Runs what an operator does in a transaction that is committed when the test says so: an operator who is slow. */
 async function slowOperator(bus: Bus) {
-  const client = await ownShard(bus);
+  const client = new pg.Client(bus.url);
+  await client.connect();
+  onTestFinished(() => client.end());
   await client.query('begin');
   const commit = async () => {
     await client.query('commit');
   };
   const transaction = async (body: (tx: unknown) => Promise<unknown>) => await body(client);
   return { client, db: { $client: client, transaction } as unknown as Database, commit };
-}
-
-/** Connects by a process whose counts are in a shard of their own: what it has open holds up no relay. */
-async function ownShard(bus: Bus): Promise<pg.Client> {
-  const client = new pg.Client(bus.url);
-  await client.connect();
-  onTestFinished(() => client.end());
-  const { rows: found } = await client.query(
-    'select from pg_stat_activity where pid <> pg_backend_pid() and pid % 64 = pg_backend_pid() % 64',
-  );
-  return found.length === 0 ? client : await ownShard(bus);
 }
 
 /** Resolves when so many statements wait for a lock that another one holds. */
@@ -170,51 +159,6 @@ describe('a replay while a relay has the lane in hand', () => {
     await drain(bus.db, [ledger((number) => handed.push(number))]);
     expect(await contradictions(bus.db)).toEqual([]);
     expect(handed.toSorted()).toEqual([1, 2, 3]);
-  });
-});
-
-describe('a skip of a delivery whose key gets a lane of its own at that moment', () => {
-  test('leaves no lane to two relays: it holds that lane too', async ({ bus }) => {
-    const [other] = await rows<{ key: string }>(
-      bus.db,
-      `select 'other ' || number as key from generate_series(1, 100) as number
-       where postbud_slot('other ' || number) = postbud_slot('first') limit 1`,
-    );
-    await emitPayments(bus.db, 1, 1, { orderingKey: 'first' });
-    const [eventId] = await emitPayments(bus.db, 2, 3, { orderingKey: other!.key });
-    await publishLimits(bus.db, [
-      subscriber('ledger', { 'payment.captured': () => undefined }, { concurrency: 1 }),
-    ]);
-    await drainLive(bus.db, []);
-    const claiming = await slowOperator(bus);
-    await claiming.client.query(
-      `select from postbud_claim_limited_1(gen_random_uuid(), '{payment.captured ledger}', '{99}', '{45000}', '{f}',
-         8, 100, clock_timestamp(), null)`,
-    );
-    const operator = await slowOperator(bus);
-    // Before the operator's last step a turn claims the key's lane, unless somebody has locked it.
-    const claim = `
-      update lanes set lease_token = gen_random_uuid(), leased_until = now() + interval '1 minute',
-        due_at = now() + interval '1 minute'
-      where id in (select id from lanes where held_key = $1 for update skip locked)`;
-    const tx = {
-      query: async (text: string, values: unknown[]) => {
-        if (text.includes(`'skipped'`)) await rows(bus.db, claim, [other!.key]);
-        return await operator.client.query(text, values);
-      },
-    };
-    const db = {
-      $client: operator.client,
-      transaction: async (body: (on: unknown) => Promise<unknown>) => await body(tx),
-    } as unknown as Database;
-    const found = (await deliveriesOf(bus.db, 'ledger')).find((delivery) => delivery.eventId === eventId)!;
-    const skipped = skip(db, { deliveryId: found.id, by: 'kari', reason: 'hopeless' });
-    await waiting(bus, 1);
-    await claiming.commit();
-    await skipped;
-    await operator.commit();
-    expect((await leasedLanes(bus.db)).filter(({ until }) => until <= Date.now())).toEqual([]);
-    expect(await contradictions(bus.db)).toEqual([]);
   });
 });
 
@@ -327,42 +271,6 @@ describe('two operators at once', () => {
   });
 });
 
-describe('an operator’s action', () => {
-  const word = { by: 'ola', reason: 'handled by phone' };
-
-  // As a settlement does. Where their process ids have the same remainder, the two may have the same counters.
-  test.for([
-    ['replay', (bus: Bus, dead: string) => ask(bus, { deliveryIds: [dead] }, other.db)],
-    ['dismissal', (_: Bus, deliveryId: string) => dismissOne(other.db, { deliveryId, ...word })],
-    ['skip', (_: Bus, __: string, deliveryId: string) => skip(other.db, { deliveryId, ...word })],
-  ] as const)('locks error groups before counters: %s', async ([, act], { bus }) => {
-    await emitPayments(bus.db, 1, 3);
-    await drain(bus.db, [
-      ledger((number) => {
-        if (number === 1) refuse();
-        throw new Error('down');
-      }),
-    ]);
-    const [dead, failing, pending] = await letters(bus);
-    await skip(bus.db, { deliveryId: failing!.id, ...word });
-    const holder = await slowOperator(bus);
-    await holder.client.query('select from error_groups for update');
-    const acting = act(bus, dead!.id, pending!.id);
-    await waiting(bus, 1);
-    expect(
-      await rows(
-        bus.db,
-        `select relation::regclass::text from pg_locks join pg_stat_activity using (pid)
-         where datname = current_database() and wait_event_type = 'Lock'
-           and relation in ('backlog'::regclass, 'throughput'::regclass)`,
-      ),
-    ).toEqual([]);
-    await holder.commit();
-    await acting;
-    expect(await contradictions(bus.db)).toEqual([]);
-  });
-});
-
 describe('a delivery that is under way', () => {
   test('is neither skipped nor retried early, and a pause lets it end', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
@@ -402,34 +310,45 @@ interface Seen {
   readonly outcome: 'delivered' | 'failed';
 }
 
+/** Where its event stands among all: its key, and its number. */
+interface Place {
+  readonly key: string;
+  readonly number: number;
+}
+
+const placeOf = (number: number): Place => ({ key: number >= 6 && number <= 8 ? 'venue 1' : '', number });
+
 /** What handlers did, in the order in which they began. */
 class Witness {
-  readonly seen: Seen[] = [];
+  readonly seen: (Seen & Place)[] = [];
   readonly wrongs: string[] = [];
   readonly #running = new Set<string>();
 
-  /** Takes down a call, and lets nothing else of the lane run beside it. */
-  async during({ deliveryId, replayed }: DeliveryContext, handle: () => Promise<void>): Promise<void> {
-    const lane = deliveryId.split('-')[0]!;
-    if (this.#running.has(lane)) this.wrongs.push(`${deliveryId} began while its lane ran`);
-    this.#running.add(lane);
-    const index = this.seen.push({ deliveryId, replayed, outcome: 'failed' }) - 1;
+  /** Takes down a call, and lets nothing else of its key run beside it. */
+  async during(
+    { deliveryId, replayed }: DeliveryContext,
+    place: Place,
+    handle: () => Promise<void>,
+  ): Promise<void> {
+    const { key } = place;
+    if (this.#running.has(key)) this.wrongs.push(`${deliveryId} began while its key ran`);
+    this.#running.add(key);
+    const index = this.seen.push({ deliveryId, replayed, outcome: 'failed', ...place }) - 1;
     try {
       await handle();
-      this.seen[index] = { deliveryId, replayed, outcome: 'delivered' };
+      this.seen[index] = { deliveryId, replayed, outcome: 'delivered', ...place };
     } finally {
-      this.#running.delete(lane);
+      this.#running.delete(key);
     }
   }
 
-  /** Within a lane only what was put back comes after something newer. */
-  outOfPosition(): string[] {
+  /** Within a key only what was put back comes after something newer. */
+  outOfOrder(): string[] {
     const furthest = new Map<string, number>();
-    return this.seen.flatMap(({ deliveryId, replayed }) => {
-      const [lane = '', position = ''] = deliveryId.split('-');
-      const before = furthest.get(lane) ?? 0;
-      furthest.set(lane, Math.max(before, Number(position)));
-      return Number(position) < before && !replayed ? [deliveryId] : [];
+    return this.seen.flatMap(({ deliveryId, replayed, key, number }) => {
+      const before = furthest.get(key) ?? 0;
+      furthest.set(key, Math.max(before, number));
+      return number < before && !replayed ? [deliveryId] : [];
     });
   }
 
@@ -511,8 +430,8 @@ describe(`${ROUNDS} rounds of everything at once`, () => {
       for (let turn = 0; turn < turns; turn += 1) await rows(db, 'select 1');
     };
     const fickle = ledger(
-      (_, context) =>
-        witness.during(context, async () => {
+      (number, context) =>
+        witness.during(context, placeOf(number), async () => {
           await dawdle(bus.db);
           const luck = random();
           if (luck < 0.4) throw new PermanentError(`refused ${Math.floor(luck * 10)}`);
@@ -520,7 +439,10 @@ describe(`${ROUNDS} rounds of everything at once`, () => {
         }),
       transactional,
     );
-    const steady = ledger((_, context) => witness.during(context, async () => undefined), transactional);
+    const steady = ledger(
+      (number, context) => witness.during(context, placeOf(number), async () => undefined),
+      transactional,
+    );
     await emitPayments(bus.db, 1, 5);
     await emitPayments(bus.db, 6, 8, { orderingKey: 'venue 1' });
     const live = (subscribers: readonly AttachedSubscriber[], db: Database) => drainLive(db, subscribers);
@@ -564,7 +486,7 @@ describe(`${ROUNDS} rounds of everything at once`, () => {
     ['an ordinary handler', false],
     ['a transactional handler', true],
   ] as const)(
-    '%s is handed every delivery in position, and the history agrees with what it saw',
+    '%s is handed every delivery in order, and the history agrees with what it saw',
     async ([, transactional], { bus }) => {
       for (let seed = 1; seed <= ROUNDS / 2; seed += 1) {
         await bus.reset();
@@ -575,7 +497,7 @@ describe(`${ROUNDS} rounds of everything at once`, () => {
         expect(new Set(await statesOf(bus)), told).toEqual(new Set(['delivered']));
         expect(await deliveriesOf(bus.db, 'ledger'), told).toHaveLength(11);
         expect(witness.wrongs, told).toEqual([]);
-        expect(witness.outOfPosition(), told).toEqual([]);
+        expect(witness.outOfOrder(), told).toEqual([]);
         expect(await kept(bus), told).toEqual(witness.calls());
         expect(
           await rows(

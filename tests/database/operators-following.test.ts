@@ -281,7 +281,7 @@ describe('after what is settled at once, the page', () => {
     });
     expect(retired).toBe('?done=retire&done.subscriber=postcards');
     expect(await region(operators, retired)).toEqual({
-      says: 'Retired postcards. What waited for it is dismissed. See the retirement.',
+      says: 'Retired postcards. What waited for it is dismissed.',
       ...SETTLED,
     });
   });
@@ -290,7 +290,7 @@ describe('after what is settled at once, the page', () => {
 const NOBODY = '019a0000-0000-7000-8000-000000000009';
 
 test.for([
-  '?done=retry&done.deliveryId=999999999999999999-1',
+  '?done=retry&done.deliveryId=00000000-0000-7000-8000-000000000000.accounting',
   `?done=replay&done.replayId=${NOBODY}`,
   '?done=pause&done.subscriber=ledger&done.topic=nothing',
   '?done=resume&done.subscriber=nobody',

@@ -19,6 +19,7 @@ import type { Database } from '../../lib/platform/db/connect.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { START, drain, drainLive, emitPayments, numbers, rows } from '../support/bus.ts';
 import { deliveriesOf, deliveryIdsOf, statesOf } from '../support/records.ts';
+import { delayRetries } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { ledger, refuse } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
@@ -38,18 +39,20 @@ async function emitKeys(db: Database, from: number, to: number): Promise<void> {
     await emitPayments(db, number, number, { orderingKey: `booking ${number}` });
 }
 
-/** Three keys fail, and open an outage; two more have not been tried. */
+/** Three keys fail, and again after a minute, which opens an outage; two more have not been tried. */
 async function down(bus: Bus, attached: AttachedSubscriber = waiting()): Promise<void> {
   await emitKeys(bus.db, 1, 3);
   await drain(bus.db, [attached]);
+  await drain(bus.db, [attached], { now: START + MINUTE });
   await emitKeys(bus.db, 4, 5);
-  await drain(bus.db, [attached]);
+  await drain(bus.db, [attached], { now: START + MINUTE });
 }
 
 /** The same by the database's own clock, as operators see it. */
 async function downNow(bus: Bus, attached: AttachedSubscriber = waiting()): Promise<void> {
   await emitKeys(bus.db, 1, 5);
   await drainLive(bus.db, [attached]);
+  await delayRetries(bus.db, '-1 hour');
   await drainLive(bus.db, [attached]);
 }
 
@@ -79,10 +82,12 @@ const incidents = async (operators: Operators) =>
 describe('the incident of an outage', () => {
   test('is one for all lanes of the subscriber, opens with it and closes with it', async ({ bus }) => {
     await down(bus);
-    expect(await watched(bus.db, after(SECOND))).toEqual([
+    expect(await watched(bus.db, after(MINUTE + SECOND))).toEqual([
       { topic: '', kind: 'unreachable', state: 'happening', revision: 1, lanes: 5, waiting: 5 },
     ]);
-    expect(await watched(bus.db, after(2 * SECOND))).toMatchObject([{ state: 'happening', revision: 1 }]);
+    expect(await watched(bus.db, after(MINUTE + 2 * SECOND))).toMatchObject([
+      { state: 'happening', revision: 1 },
+    ]);
     await drain(bus.db, [waiting(() => undefined)], { now: START + 2 * MINUTE });
     expect(await watched(bus.db, after(2 * MINUTE))).toMatchObject([
       { topic: '', state: 'closed', revision: 2 },
@@ -99,9 +104,9 @@ describe('the incident of an outage', () => {
       { topic: 'payment.captured', kind: 'unreachable', state: 'happening', revision: 1, lanes: 2 },
     ]);
     await emitKeys(bus.db, 3, 4);
-    await drain(bus.db, [attached]);
+    await drain(bus.db, [attached], { now: START + MINUTE });
     await emitKeys(bus.db, 9, 9);
-    expect(await watched(bus.db, after(MINUTE))).toMatchObject([
+    expect(await watched(bus.db, after(2 * MINUTE))).toMatchObject([
       // Told as opened, and as an outage now, and not as over.
       { topic: '', state: 'happening', revision: 2, lanes: 4 },
     ]);
@@ -109,11 +114,11 @@ describe('the incident of an outage', () => {
 
   test('is not followed by others for lanes that have not been tried since', async ({ bus }) => {
     await down(bus);
-    await watched(bus.db, after(SECOND));
+    await watched(bus.db, after(MINUTE + SECOND));
     // Recovered, and its row is gone, but its lanes have not had their turn.
     await rows(bus.db, 'delete from outages');
-    expect(await watched(bus.db, after(MINUTE))).toMatchObject([{ topic: '', state: 'closed' }]);
-    expect(await watched(bus.db, after(2 * MINUTE))).toHaveLength(1);
+    expect(await watched(bus.db, after(2 * MINUTE))).toMatchObject([{ topic: '', state: 'closed' }]);
+    expect(await watched(bus.db, after(2 * MINUTE + SECOND))).toHaveLength(1);
     // One that fails again then is another story.
     const again = ledger(() => nobody());
     await drain(bus.db, [again], { now: START + 3 * MINUTE });
@@ -176,14 +181,14 @@ describe('the incident of an outage', () => {
 describe('the views of a subscriber that does not answer', () => {
   test('say so, and count nothing as due or late', async ({ bus }) => {
     await down(bus);
-    const now = after(40 * SECOND);
+    const now = after(MINUTE + 40 * SECOND);
     const view = await readOverview(bus.db, [waiting()], now);
     const captured = view.topics.find(({ topic }) => topic === 'payment.captured')!;
     const one = captured.subscribers.find(({ subscriber }) => subscriber === 'ledger')!;
     expect(one).toMatchObject({
       outage: { kind: 'unreachable', probes: 0 },
-      pending: 5,
-      failing: 0,
+      pending: 2,
+      failing: 3,
       oldestDueAgeSeconds: null,
     });
     expect(one.nextRetryAt).toBe(one.outage!.nextProbeAt);
@@ -201,16 +206,17 @@ describe('the views of a subscriber that does not answer', () => {
     const attached = [waiting((number) => nobody(number === 9 ? 'http_500' : 'unreachable'))];
     await emitKeys(bus.db, 9, 9);
     await drain(bus.db, attached);
+    await delayRetries(bus.db, '45 seconds');
     await emitKeys(bus.db, 1, 3);
     await drain(bus.db, attached);
     await drain(bus.db, attached, { now: START + MINUTE });
     const now = after(90 * SECOND);
-    const probe = after(6 * MINUTE).toISOString();
+    const probe = after(2 * MINUTE).toISOString();
     const view = await readTopic(bus.db, attached, 'payment.captured', now);
     expect(view.topic.nextRetryAt).toBe(probe);
     expect(view.heldLanes.map(({ nextAttemptAt }) => nextAttemptAt)).toEqual([probe]);
     expect(await readDeadLetters(bus.db, { limit: 1 }, now)).toMatchObject({
-      failing: 1,
+      failing: 4,
       nextRetryAt: probe,
     });
     const probed = view.heldLanes[0]!;
@@ -224,8 +230,8 @@ describe('the views of a subscriber that does not answer', () => {
 
   test('are metered: that it is silent, for how long, and how often it was probed', async ({ bus }) => {
     await down(bus);
-    await drain(bus.db, [waiting()], { now: START + MINUTE + SECOND });
-    const metrics = await readMetrics(bus.db, [waiting()], after(3 * MINUTE));
+    await drain(bus.db, [waiting()], { now: START + 2 * MINUTE + SECOND });
+    const metrics = await readMetrics(bus.db, [waiting()], after(4 * MINUTE));
     expect(metrics).toContain('postbud_subscriber_outage{subscriber="ledger"} 1\n');
     expect(metrics).toContain('postbud_subscriber_outage{subscriber="accounting"} 0\n');
     expect(metrics).toMatch(/postbud_subscriber_outage_seconds\{subscriber="ledger"\} 1[78]\d/);
@@ -284,14 +290,17 @@ describe('an operator', () => {
   test('probes where every lane waits for a later retry, and uses up no attempt', async ({ bus }) => {
     await emitKeys(bus.db, 1, 3);
     await drain(bus.db, [waiting()]);
+    await drain(bus.db, [waiting()], { now: START + MINUTE });
+    await delayRetries(bus.db, '1 hour');
     const handed: number[] = [];
     const attached = waiting((number) => (handed.push(number), nobody()));
-    await drain(bus.db, [attached], { now: START + 10 * SECOND });
+    const now = after(MINUTE + 10 * SECOND);
+    await drain(bus.db, [attached], { now: now.getTime() });
     expect(handed).toEqual([]);
-    expect(await probe(bus.db, { subscriber: 'ledger', by: 'kari', now: after(10 * SECOND) })).toBe(true);
-    await drain(bus.db, [attached], { now: START + 10 * SECOND });
+    expect(await probe(bus.db, { subscriber: 'ledger', by: 'kari', now })).toBe(true);
+    await drain(bus.db, [attached], { now: now.getTime() });
     expect(handed).toHaveLength(1);
-    expect((await deliveriesOf(bus.db, 'ledger')).map(({ attempts }) => attempts)).toEqual([0, 0, 0]);
+    expect((await deliveriesOf(bus.db, 'ledger')).map(({ attempts }) => attempts)).toEqual([1, 1, 1]);
   });
 
   test('makes the probe due by retrying a delivery that waits for it, due or not', async ({ bus }) => {
@@ -300,7 +309,7 @@ describe('an operator', () => {
     const handed: number[] = [];
     const attached = waiting((number) => (handed.push(number), nobody()));
     for (const [index, deliveryId] of [ids[0]!, ids[4]!].entries()) {
-      const now = after((10 + index) * SECOND);
+      const now = after(MINUTE + (10 + index) * SECOND);
       await retryNow(bus.db, { deliveryId, by: 'kari', now });
       await drain(bus.db, [attached], { now: now.getTime() });
       expect(handed).toHaveLength(index + 1);
@@ -361,7 +370,7 @@ describe('an alert', () => {
       [expect.stringMatching(/^Blocked since .*: payment.captured to ledger$/), expect.any(String)],
     ]);
     await emitKeys(bus.db, 3, 5);
-    await drain(bus.db, [waiting()]);
+    await drain(bus.db, [waiting()], { now: START + MINUTE });
     expect(await told(bus.db, after(2 * MINUTE))).toEqual([
       [
         expect.stringMatching(/^No answer since 4 May 12:00 CEST: ledger$/),
@@ -391,7 +400,7 @@ describe('an alert', () => {
       'timeout',
     ]);
     await emitKeys(bus.db, 3, 4);
-    await drain(bus.db, [attached]);
+    await drain(bus.db, [attached], { now: START + MINUTE });
     await watchIncidents(bus.db, after(2 * MINUTE));
     const [outage, ...others] = await claim(bus.db, after(2 * MINUTE));
     expect(outage).toMatchObject({ topic: '', group: '', state: 'happening', change: 'changed', next: null });

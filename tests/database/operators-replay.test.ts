@@ -206,7 +206,9 @@ describe('a preview', () => {
         ),
       },
     ]);
-    const unknown = await operators.ask('/replay', { json: { deliveryIds: ['9999-1'] } });
+    const unknown = await operators.ask('/replay', {
+      json: { deliveryIds: ['00000000-0000-7000-8000-000000000000.ledger'] },
+    });
     expect(unknown.json).toMatchObject({ matched: 0, why: 'The selected deliveries are not dead-lettered.' });
   });
 
@@ -262,7 +264,11 @@ describe('a replay', () => {
     const view = await previewReplay(bus.db, [], replayRequest.parse({ deliveryIds: chosen }));
     expect(view).toMatchObject({ topic: null, matched: 2 });
     expect(view.subscriptions.map(({ topic }) => topic)).toEqual(['invoice.paid', 'payment.captured']);
-    const done = await replay(bus.db, { deliveryIds: [...chosen, chosen[0]!, '77-77'] }, 'kari');
+    const done = await replay(
+      bus.db,
+      { deliveryIds: [...chosen, chosen[0]!, '00000000-0000-7000-8000-000000000000.ledger'] },
+      'kari',
+    );
     expect(done).toMatchObject({ topic: null, since: null, matched: 2, replayed: 2 });
     expect(await letters(bus)).toEqual([all[1]]);
     expect(await contradictions(bus.db)).toEqual([]);
@@ -532,14 +538,17 @@ describe('a request', () => {
       replayForm.parse({
         topic: '',
         since: ' ',
-        deliveryIds: '1-2,3-4',
+        deliveryIds: '00000000-0000-7000-8000-000000000000.ledger,00000000-0000-7000-8000-000000000000.audit',
         expectedCount: '2',
         limit: '7',
         dryRun: 'true',
         reason: '',
       }),
     ).toEqual({
-      deliveryIds: ['1-2', '3-4'],
+      deliveryIds: [
+        '00000000-0000-7000-8000-000000000000.ledger',
+        '00000000-0000-7000-8000-000000000000.audit',
+      ],
       expectedCount: 2,
       limit: 7,
       dryRun: true,
@@ -550,8 +559,11 @@ describe('a request', () => {
   test.each([
     ['expectedCount', 'many'],
     ['limit', '1.5'],
-    ['deliveryIds', '1-2,,3-4'],
-    ['deliveryIds', '1-2;3-4'],
+    [
+      'deliveryIds',
+      '00000000-0000-7000-8000-000000000000.ledger,,00000000-0000-7000-8000-000000000000.audit',
+    ],
+    ['deliveryIds', '00000000-0000-7000-8000-000000000000.ledger;00000000-0000-7000-8000-000000000000.audit'],
     ['dryRun', 'yes'],
   ])('of a form with %s of %j is refused', (name, text) => {
     const parsed = replayForm.safeParse({ topic: 'payment.captured', since: '1h', [name]: text });

@@ -42,12 +42,12 @@ describe('the relay, when transactions overlap and commit out of order (rule 3),
       await emit(tx, 'payment.failed', payloadOf('payment.failed', { reason: 'a' }));
     });
 
-    expect(await drain(bus.db, attached)).toMatchObject({ fannedOut: 1, delivered: 1 });
+    expect(await drain(bus.db, attached)).toMatchObject({ placed: 1, delivered: 1 });
     expect(handed).toEqual([]);
     expect(failures).toEqual(['a']);
 
     await second.commit();
-    expect(await drain(bus.db, attached)).toMatchObject({ fannedOut: 2, delivered: 2 });
+    expect(await drain(bus.db, attached)).toMatchObject({ placed: 2, delivered: 2 });
     expect(handed).toEqual([1, 2]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
@@ -174,7 +174,7 @@ describe('the relay, when transactions overlap and commit out of order (rule 3),
     expect(handed[0]).toBe(1);
   });
 
-  test('keeps creation order beyond the limit of one fan-out', async ({ bus, handed, ledger }) => {
+  test('keeps creation order beyond the limit of one turn', async ({ bus, handed, ledger }) => {
     await storeBacklog(bus.db, 'payment.captured', 7000);
     await drain(bus.db, [ledger()]);
     expect(handed).toEqual(Array.from({ length: 7000 }, (_, index) => index + 1));
@@ -185,7 +185,7 @@ describe('the relay, when transactions overlap and commit out of order (rule 3),
     const others = await Promise.all([1, 2, 3].map(() => connect(bus.url)));
     const reports = await Promise.all([bus, ...others].map(({ db }) => drain(db, [ledger()])));
     await Promise.all(others.map(({ close }) => close()));
-    expect(reports.reduce((sum, { fannedOut }) => sum + fannedOut, 0)).toBe(2000);
+    expect(reports.reduce((sum, { placed }) => sum + placed, 0)).toBe(2000);
     await drain(bus.db, [ledger()]);
     expect(handed).toEqual(Array.from({ length: 2000 }, (_, index) => index + 1));
     expect(await contradictions(bus.db)).toEqual([]);
@@ -210,7 +210,7 @@ describe('a producer’s transaction that is prepared and left', () => {
     await open.client.end();
     await bus.db.transaction((tx) => emit(tx, 'payment.failed', payloadOf('payment.failed')));
 
-    expect(await drain(bus.db, [ledger()])).toMatchObject({ fannedOut: 1 });
+    expect(await drain(bus.db, [ledger()])).toMatchObject({ placed: 1 });
     expect(handed).toEqual([]);
     await rows(bus.db, end('commit', name));
     await drain(bus.db, [ledger()]);
@@ -218,7 +218,7 @@ describe('a producer’s transaction that is prepared and left', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('does not keep its topic waiting once others like it follow one another without a gap', async ({
+  test('keeps its topic in order while others like it follow one another without a gap', async ({
     bus,
     handed,
     ledger,
@@ -230,21 +230,16 @@ describe('a producer’s transaction that is prepared and left', () => {
       await open.client.query(`prepare transaction '${prefix}_${number}'`);
       await open.client.end();
     };
-    const open = await openTransaction(bus.url);
-    await open.emit('payment.captured', payment(1));
-    await drain(bus.db, [ledger()]);
-    await prepare(2);
-    await open.commit();
+    await prepare(1);
     // At each look another one is prepared that was not there at the look before.
-    for (let number = 3; number <= 6; number += 1) {
+    for (let number = 2; number <= 4; number += 1) {
       await drain(bus.db, [ledger()]);
       await prepare(number);
       await rows(bus.db, end('commit', `${prefix}_${number - 1}`));
     }
-    expect(handed.length).toBeGreaterThan(0);
-    await rows(bus.db, end('rollback', `${prefix}_6`));
+    await rows(bus.db, end('rollback', `${prefix}_4`));
     await drain(bus.db, [ledger()]);
-    expect(handed).toEqual([1, 2, 3, 4, 5]);
+    expect(handed).toEqual([1, 2, 3]);
   });
 });
 
@@ -256,9 +251,9 @@ describe('a turn and a settlement outside of READ COMMITTED', () => {
       const { client, rollback } = await openTransaction(bus.url);
       await client.query(`set transaction isolation level ${isolation}`);
       await client.query('savepoint before');
-      const turn = `select postbud_turn_4(null, null, null, null, null, null, null, null, null, gen_random_uuid(), '', '{}',
-      '{}', '{}', 1, 1, true, 1, false, null, null)`;
-      const settlement = `select postbud_settle_alone_3('{}', '{}', '{}', '{}', '{}', '{}', null, null)`;
+      const turn = `select postbud_turn_5(null, null, gen_random_uuid(), '{}', '{}', '', '{}', '{}', '{}',
+        '{"lanes": 1, "deliveries": 1, "events": 1, "looks": true}', null, null)`;
+      const settlement = `select postbud_settle_alone_4('[]', null, null)`;
       for (const statement of [turn, settlement]) {
         await expect(client.query(statement)).rejects.toMatchObject({
           code: 'PB003',

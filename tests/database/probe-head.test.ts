@@ -140,8 +140,8 @@ describe('a probe of the delivery that holds a lane', () => {
     const first = await held(bus);
     await rows(
       bus.db,
-      `insert into outages (subscriber, kind, message, opened_at, began_at, next_probe_at)
-       values ('ledger', 'unreachable', '', now(), now(), now())`,
+      `insert into outages (subscriber, kind, message, opened_at, next_probe_at)
+       values ('ledger', 'unreachable', '', now(), now())`,
     );
     await expect(probe(bus.db, first)).rejects.toThrow(/does not answer.*Probe ledger instead\./);
   });

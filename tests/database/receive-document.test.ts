@@ -73,7 +73,7 @@ describe('the receivers of docs/elsewhere.md', () => {
         const ledger = remoteSubscriber({ name: 'ledger', url, secret: SECRET, isBatch: true, topics });
         expect(await drainLive(bus.db, [ledger])).toMatchObject({ delivered: 20, failed: 0 });
         // As if the answers had been lost.
-        await undeliver(bus.db, `subscriber = 'ledger'`, new Date());
+        await undeliver(bus.db, `subscriber = 'ledger'`);
         expect(await drainLive(bus.db, [ledger])).toMatchObject({ delivered: 20, failed: 0 });
         const { rows: entries } = await own.pool.query<{ amount_minor: number }>(
           'select amount_minor from entries',

@@ -92,10 +92,6 @@ describe('a handler that refuses replays (rule 15)', () => {
     const handed: number[] = [];
     const attached = [mailer(handed, { isTaking: false })];
     await drainLive(bus.db, attached);
-    await rows(
-      bus.db,
-      `with gone as (update error_groups set dead_lettered = 0) update events set dead_lettered = 0`,
-    );
     const dismissed = 'dismissed_at = now(), dead_lettered_at = null, error_group = null';
     await changeDeliveries(bus.db, dismissed, `state = 'dead_lettered'`);
     const request = { topic: 'payment.captured', since: '1h', include: 'dismissed' } as const;

@@ -104,10 +104,10 @@ describe.for(surroundings)('%s', ([, url, statements, told]) => {
     output,
   }) => {
     const db = await opened(await url(), ...statements);
-    const failed = db.transaction((tx) => run(tx, { text: 'select open from events', values: [] }));
+    const failed = db.transaction((tx) => run(tx, { text: 'select subscribers from events', values: [] }));
     await expect(failed).rejects.toThrow(InvalidConfiguration);
     await expect(failed).rejects.toThrow(told);
-    await expect(db.select({ open: events.open }).from(events)).rejects.toThrow(told);
+    await expect(db.select({ subscribers: events.subscribers }).from(events)).rejects.toThrow(told);
     const { fetch } = guardedEndpoint({ methods: ['GET'], handle: () => failed as never });
     const answer = await fetch(new Request('http://localhost/'));
     expect([answer.status, await answer.json()]).toMatchObject([503, { code: 'misconfigured' }]);

@@ -64,7 +64,7 @@ test('a relay process delivers what SQL has emitted without a kick, and SIGTERM 
     { state: 'delivered', attempts: 1 },
   ]);
   // Nothing is left to do, for a relay of the cron either.
-  expect(await drain(db, [])).toMatchObject({ fannedOut: 0, delivered: 0 });
+  expect(await drain(db, [])).toMatchObject({ placed: 0, delivered: 0 });
 });
 
 test('a relay process counts what it does, writes lines, and performs the duties of the cron', async () => {
@@ -79,7 +79,7 @@ test('a relay process counts what it does, writes lines, and performs the duties
   await emitBySql(1);
   await expect
     .poll(async () => await (await fetch(`${relay.url}/metrics`)).text())
-    .toMatch(/^postbud_relay_process_events_fanned_out_total [1-9]/m);
+    .toMatch(/^postbud_relay_process_events_placed_total [1-9]/m);
   await expect.poll(async () => await rows(db, 'select from subscriber_limits')).toEqual([]);
   expect((await fetch(`${relay.url}/elsewhere`)).status).toBe(404);
   const { output } = await relay.stop();
@@ -91,7 +91,7 @@ test('a relay process counts what it does, writes lines, and performs the duties
 
 test.for([
   ['once a minute', [], ['GET']],
-  ['only while the database answers its turns', ['alter function postbud_turn_4 rename to lost'], []],
+  ['only while the database answers its turns', ['alter function postbud_turn_5 rename to lost'], []],
 ] as const)('a relay process calls the watcher outside %s', async ([, statements, beats]) => {
   const { db, receiver, variables } = await opened();
   receiver.behave = answer(204);

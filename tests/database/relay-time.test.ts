@@ -187,11 +187,14 @@ describe('a kick', () => {
       expect(errors).toEqual([]);
       expect(lived).toHaveLength(50);
       expect(Math.max(...lived)).toBeLessThanOrEqual(20 * SECOND);
-      expect(handed.map(({ payment }) => payment)).toEqual(numbers(handed.length));
-      if (!lanes) return;
-      // Nothing waits for another lane's handler, nor for a kick of another function to end.
-      expect(handed).toHaveLength(50);
-      for (const { payment, at } of handed) expect(at - emittedAt[payment - 1]!).toBeLessThan(SECOND);
+      if (!lanes) {
+        expect(handed.map(({ payment }) => payment)).toEqual(numbers(handed.length));
+        return;
+      }
+      // No kick is left to the cron. A key waits for another's handler at most, where that runs in the same lane, in a relay
+      // that looks for nothing more.
+      expect(handed.map(({ payment }) => payment).sort((one, other) => one - other)).toEqual(numbers(50));
+      for (const { payment, at } of handed) expect(at - emittedAt[payment - 1]!).toBeLessThan(9 * SECOND);
     },
   );
 
@@ -259,8 +262,8 @@ describe('a relay whose host lives so long', () => {
   it('leaves a lane whose handler does not fit alone, without an attempt, a lease or another look', async () => {
     await time.through(emitPayments(time.db, 1, 2));
     const report = await drain([slow(0, { timeoutMs: 10 * SECOND })], 10 * SECOND - 1);
-    expect(report).toMatchObject({ fannedOut: 2, delivered: 0, failed: 0, waited: 0 });
-    // The first look is in the instant of the commit, the second fans out and finds nothing that it may begin.
+    expect(report).toMatchObject({ placed: 2, delivered: 0, failed: 0, waited: 0 });
+    // The first look is in the instant of the commit, the second places them and finds nothing that it may begin.
     expect(report.ticks).toBe(2);
     expect(await attemptsOf('ledger')).toEqual(['pending 0', 'pending 0']);
     expect(await leased()).toEqual([]);
@@ -323,7 +326,7 @@ describe('a relay whose host lives so long', () => {
     await time.through(emitPayments(time.db, 1, 2));
     expect(await drain([own], MINUTE)).toMatchObject({ delivered: 2, failed: 0 });
     const found = await time.through(
-      rows<{ xmin: string }>(time.db, `select distinct xmin from deliveries where state = 'delivered'`),
+      rows<{ xmin: string }>(time.db, 'select distinct xmin from journal where delivered > 0'),
     );
     expect(found).toHaveLength(1);
   });

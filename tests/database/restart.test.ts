@@ -1,21 +1,15 @@
 import { expect } from 'vitest';
 
-import { publishLimits } from '../../lib/bus/deliveries/limits.ts';
 import { subscriptionsOf } from '../../lib/bus/deliveries/subscription.ts';
-import { tidy } from '../../lib/bus/deliveries/tidy.ts';
 import { takeTurn } from '../../lib/bus/deliveries/turn.ts';
 import { keepRelaying } from '../../lib/bus/relay/keep-relaying.ts';
 import { relay } from '../../lib/bus/relay/relay.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
-import type {
-  AttachedSubscriber,
-  BusEvent,
-  SubscriberOptions,
-} from '../../lib/bus/subscribers/subscriber.ts';
+import type { AttachedSubscriber, BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { run } from '../../lib/platform/db/statement.ts';
-import { SECOND, sleep } from '../../lib/platform/time.ts';
+import { MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import {
   contradictions,
   emitPayments,
@@ -28,6 +22,7 @@ import {
 } from '../support/bus.ts';
 import { deliveriesOf, RECORDS, leasedLanes } from '../support/records.ts';
 import { outcomeOf } from '../support/lane.ts';
+import { holdLanes } from '../support/scenes.ts';
 import { ledger } from '../support/ledger.ts';
 import { test as base } from '../support/output-test.ts';
 import { createDatabase, startPostgres } from '../support/postgres.ts';
@@ -172,36 +167,6 @@ async function delayWriting(db: Database): Promise<void> {
   await rows(db, 'select pg_reload_conf()');
 }
 
-test('a crash right after the lanes of a dead relay were made due does not leave them to it', async ({
-  server,
-}) => {
-  const { db, close } = await connect(await createDatabase(server.url));
-  await delayWriting(db);
-  await emitAlone(db, 'payment.captured', payloadOf('payment.captured'));
-  await relay({ db, subscribers: [subscriber('audit', {})], until: Date.now() + SECOND });
-  await rows(
-    db,
-    `with lane as (
-       update lanes set lease_token = gen_random_uuid(), due_at = null, leased_until = clock_timestamp() + interval '1 second'
-       where subscriber = 'ledger' returning id, leased_until
-     )
-     insert into leases select leased_until, array[id] from lane`,
-  );
-  const due = `select from lanes where subscriber = 'ledger' and due_at is not null`;
-  await expect
-    .poll(async () => {
-      await tidy(db, null);
-      return await rows(db, due);
-    })
-    .toHaveLength(1);
-  await server.restart('immediate', 0);
-  await expect.poll(() => rows(db, 'select 1').catch(() => [])).toHaveLength(1);
-  // This process does not rescue it a second time.
-  await tidy(db, null);
-  expect(await rows(db, due)).toHaveLength(1);
-  await close();
-});
-
 test('a crash right after a relay has claimed the lane of a dead one does not leave it to that', async ({
   server,
 }) => {
@@ -212,67 +177,38 @@ test('a crash right after a relay has claimed the lane of a dead one does not le
     await takeTurn(db, { ...TURN, subscriptions: subscriptionsOf(subscribers) });
   await emitPayments(db, 1, 1);
   await turn([subscriber('audit', {})]);
-  await rows(
-    db,
-    `with lane as (
-       update lanes set lease_token = gen_random_uuid(), due_at = null, leased_until = clock_timestamp() - interval '1 minute'
-       where subscriber = 'ledger' returning id, leased_until
-     )
-     insert into leases select leased_until, array[id] from lane`,
-  );
+  await holdLanes(db, { subscriber: 'ledger', until: new Date(Date.now() - MINUTE) });
   await emitPayments(db, 2, 2);
   await delayWriting(db);
   const { lanes } = await turn(attached);
   expect(lanes).toMatchObject([{ lapsedAtMs: expect.any(Number) as number }]);
-  await tidy(db, null);
-  expect(await rows(db, 'select from leases where until < clock_timestamp()')).toEqual([]);
   await server.restart('immediate', 0);
   await expect.poll(() => rows(db, 'select 1').catch(() => [])).toHaveLength(1);
-  const { id, token, head } = lanes[0]!;
-  await settle(db, [outcomeOf({ id, token }, { from: head, to: head })]);
-  // To more lanes than a turn claims without looking.
+  await settle(db, [outcomeOf(lanes[0]!)]);
   for (const key of numbers(1, 8)) await emitPayments(db, 2 + key, 2 + key, { orderingKey: `key ${key}` });
-  await relay({ db, subscribers: attached, until: Date.now() + 10 * SECOND });
+  // The first is charged with the death, whoever finds it.
+  for (const later of [0, 10 * MINUTE])
+    await relay({
+      db,
+      subscribers: attached,
+      until: Date.now() + 10 * SECOND,
+      now: Date.now() + MINUTE + later,
+    });
   expect(handed.toSorted((one, other) => one - other)).toEqual(numbers(1, 10));
   await close();
 });
 
-test.for<[of: string, limits: SubscriberOptions]>([
-  ['places', { concurrency: 1 }],
-  ['rate', { rate: '1/m' }],
-])(
-  'a crash takes back nothing of the %s that handlers under way have used',
-  async ([, limits], { server }) => {
-    const { db, close } = await connect(await createDatabase(server.url));
-    const attached = [ledger(() => undefined, limits)];
-    const claimed = async () => {
-      const { lanes } = await takeTurn(db, {
-        ...TURN,
-        subscriptions: subscriptionsOf(attached),
-        isLooking: true,
-      });
-      return lanes.length;
-    };
-    await publishLimits(db, attached);
-    for (const key of ['venue 1', 'venue 2']) await emitPayments(db, 1, 1, { orderingKey: key });
-    // Positions are reserved by a commit that waits for the disk.
-    await relay({ db, subscribers: [subscriber('audit', {})], until: Date.now() + SECOND });
-    await delayWriting(db);
-    expect(await claimed()).toBe(1);
-    await server.restart('immediate', 0);
-    await expect.poll(() => rows(db, 'select 1').catch(() => [])).toHaveLength(1);
-    expect(await claimed()).toBe(0);
-    await close();
-  },
-);
-
 const TURN = {
   outcomes: [],
+  continued: [],
+  behind: null,
+  topics: [],
   maxLanes: 10,
   maxDeliveries: 100,
-  maxFannedOut: 100,
-  isLooking: false,
+  maxEvents: 100,
+  isLooking: true,
   awaited: [],
+  clockMs: 0,
   now: null,
 } as const;
 

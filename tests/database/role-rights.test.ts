@@ -328,22 +328,6 @@ describe('a role that was granted what relays do', () => {
       await expect(as(roles.functions, statement), statement).rejects.toMatchObject({ code: '42501' });
   });
 
-  test('delivers on after a restart of the server, which leaves positions out', async ({
-    bus,
-    roles,
-    ledger,
-    handed,
-  }) => {
-    await emitPayments(bus.db, 1, 1);
-    await onConnectionsOf(roles.functions.url, async (db) => await drainLive(db, [ledger()]));
-    await rows(bus.db, `update reserved_positions set server = 'an earlier life'`);
-    await onConnectionsOf(roles.functions.url, async (db) => {
-      await emitPayments(db, 2, 2);
-      await drainLive(db, [ledger()]);
-    });
-    expect(handed).toEqual([1, 2]);
-  });
-
   test('backfills', async ({ bus, roles, ledger, handed }) => {
     await storedWithoutLedger(bus.db, 1, 2);
     await onConnectionsOf(roles.functions.url, async (db) => {
@@ -380,7 +364,7 @@ test('a relay whose role may not see how far events are numbered delivers them a
   const handed: string[] = [];
   const ledger = subscriber('ledger', { 'payment.captured': ({ id }) => void handed.push(id) });
   const { user } = new pg.Client(roles.functions.url);
-  await rows(bus.db, `revoke all on sequence awaiting_fan_out_number_seq from ${user}`);
+  await rows(bus.db, `revoke all on sequence awaiting_number_seq from ${user}`);
   const ids = await emitPayments(bus.db, 1, 2);
   await onConnectionsOf(roles.functions.url, async (db) => await drainLive(db, [ledger]));
   await migrate(bus.db);
@@ -415,7 +399,7 @@ describe('a role that was granted to read', () => {
     const [id] = await emitPayments(bus.db, 1, 1);
     await drainLive(bus.db, [ledger()]);
     await onConnectionsOf(roles.oncall.url, async (db) => {
-      const family = await readFamily(db, { eventId: id!, correlationId: null, position: 1 });
+      const family = await readFamily(db, { eventId: id!, correlationId: null, seq: 1 });
       expect(family).toMatchObject({ causes: [], effects: [] });
     });
   });
@@ -484,11 +468,11 @@ describe('npm run grant', () => {
     bus,
   }) => {
     const role = await createRole(bus.url, 'earlier');
-    await rows(bus.db, `grant insert on events, awaiting_fan_out to ${role.name}`);
+    await rows(bus.db, `grant insert on events, awaiting to ${role.name}`);
     const { output } = await grant(bus.url, '--role', role.name, '--producer', 'tenants');
-    expect(output).toContain(`revoke all on awaiting_fan_out, events from "${role.name}"`);
+    expect(output).toContain(`revoke all on awaiting, events from "${role.name}"`);
     expect((await grant(bus.url)).output).toMatch(
-      new RegExp(`${role.name} +write to awaiting_fan_out, events +granted by hand`),
+      new RegExp(`${role.name} +write to awaiting, events +granted by hand`),
     );
     await as(role, 'select postbud_emit($1, $2)', ['payment.captured', payment(1)]);
     await role.drop();
@@ -506,9 +490,9 @@ describe('an instant that JavaScript has no date for', () => {
       await expect(rows(bus.db, 'update events set created_at = $1', [instant])).rejects.toMatchObject(
         OUT_OF_RANGE,
       );
-      await expect(
-        rows(bus.db, 'update awaiting_fan_out set created_at = $1', [instant]),
-      ).rejects.toMatchObject(OUT_OF_RANGE);
+      await expect(rows(bus.db, 'update awaiting set created_at = $1', [instant])).rejects.toMatchObject(
+        OUT_OF_RANGE,
+      );
     },
   );
 });

@@ -448,7 +448,7 @@ describe('an unattached subscriber (rule 9)', () => {
   }) => {
     const bookings = subscriber('bookings', { 'payment.captured': () => undefined });
     await emitPayments(bus.db, 1, 3);
-    expect(await drain(bus.db, [bookings])).toMatchObject({ fannedOut: 3, delivered: 3 });
+    expect(await drain(bus.db, [bookings])).toMatchObject({ placed: 3, delivered: 3 });
     await emitPayments(bus.db, 4, 4);
     await drain(bus.db, [bookings], { now: START + 30 * DAY });
     const waiting = await deliveriesOf(bus.db, 'ledger');
@@ -464,7 +464,7 @@ describe('an unattached subscriber (rule 9)', () => {
   }) => {
     const elsewhere = subscriber('ledger', { 'payment.refunded': () => undefined });
     await emitPayments(bus.db, 1, 1);
-    expect(await drain(bus.db, [elsewhere])).toMatchObject({ fannedOut: 1, delivered: 0 });
+    expect(await drain(bus.db, [elsewhere])).toMatchObject({ placed: 1, delivered: 0 });
     expect(await drain(bus.db, [ledger()])).toMatchObject({ delivered: 1 });
   });
 

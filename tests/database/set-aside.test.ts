@@ -109,7 +109,7 @@ describe('a row that the bus set aside', () => {
     expect(entries[0]!.text).toContain('npx postbud set-aside');
   });
 
-  test('whose event exists is delivered in its place, if nothing newer was fanned out', async ({
+  test('whose event exists is delivered in its place, if nothing newer has its place', async ({
     bus,
     handed,
     ledger: own,
@@ -119,7 +119,7 @@ describe('a row that the bus set aside', () => {
     const [, second] = await emitPayments(bus.db, 1, 2);
     await spoilMarker(bus.db, second!);
     await drainLive(bus.db, [own()]);
-    expect(await promises(bus)).toContain('every event waits for fan-out or is fanned out');
+    expect(await promises(bus)).toContain('every event has one place in the order, or awaits it');
     const [row] = await rows<{ id: string }>(bus.db, 'select id::text from set_aside');
     expect(await repair(bus.db, { id: row!.id, ...HOW })).toMatchObject({
       outcome: 'in_its_place',
@@ -132,7 +132,7 @@ describe('a row that the bus set aside', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('whose event exists is delivered as if recorded now, if something newer was fanned out', async ({
+  test('whose event exists is delivered as if recorded now, if something newer has its place', async ({
     bus,
     handed,
     ledger: own,
@@ -151,7 +151,7 @@ describe('a row that the bus set aside', () => {
   });
 });
 
-describe('an event that was never fanned out', () => {
+describe('an event that never got its place', () => {
   test('is given its marker by its id, once, and no other event is', async ({ bus, handed, ledger: own }) => {
     const [first] = await emitPayments(bus.db, 1, 2);
     await deleteMarker(bus.db, first);

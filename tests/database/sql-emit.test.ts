@@ -65,12 +65,12 @@ describe('an event emitted by SQL', () => {
            'row', to_jsonb(events) - array['id', 'seq', 'created_at', 'correlation_id'],
            'starts its own correlation', correlation_id = events.id::text,
            'version of its id', substr(events.id::text, 15, 1),
-           'marker', to_jsonb(marker) - array['event_id', 'seq', 'created_at', 'payload_bytes', 'number'],
+           'marker', to_jsonb(marker) - array['event_id', 'seq', 'created_at', 'bytes', 'number'],
            'marker has its place', marker.created_at = events.created_at and marker.seq = events.seq,
            'its id says when', abs(extract(epoch from events.created_at)
              - ('x' || substr(replace(events.id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) < 60)
          order by events.seq) as twins
-       from events join awaiting_fan_out as marker on event_id = events.id
+       from events join awaiting as marker on event_id = events.id
        group by events.topic`,
     );
     expect(stored).toHaveLength(topics().length);

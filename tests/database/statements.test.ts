@@ -77,18 +77,18 @@ describe('the statements that a relay sends', () => {
 
   test('are few for one event', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
-    // Look and fan out; claim and settle; look and find nothing.
+    // Look and place; claim and settle; look and find nothing.
     expect(await statementsDuring(() => drain(bus.db, [ledger()]))).toBeLessThanOrEqual(5);
   });
 
   test('read no more of a backlog than is delivered of it', async () => {
     const url = await createDatabase(inject('postgresUrl'));
-    const read = () => rowsRead(url, 'deliveries');
+    const read = () => rowsRead(url, 'log');
     await onConnectionsOf(url, async (db) => {
       // Autovacuum's reads are counted too. Also where it is off for a table, it reads each new range of a BRIN index to
       // summarize it. And after a vacuum in the middle, rows move to other pages, where each is read once more.
-      await rows(db, 'alter table deliveries set (autovacuum_enabled = false)');
-      await rows(db, 'alter index deliveries_event set (autosummarize = off)');
+      await rows(db, 'alter table log set (autovacuum_enabled = false)');
+      await rows(db, 'alter index log_event set (autosummarize = off)');
       await storeBacklog(db, 'payment.captured', 9000);
       await drain(db, []);
       await rows(db, 'analyze');
@@ -97,7 +97,7 @@ describe('the statements that a relay sends', () => {
     await onConnectionsOf(url, async (db) => {
       expect(await drain(db, [ledger()])).toMatchObject({ delivered: 9000 });
     });
-    // Each is read when it is claimed and when it is settled; what a slow machine leaves of a claim is claimed once more.
+    // Each is read when it is claimed; what a slow machine leaves of a claim is claimed once more.
     expect((await read()) - before).toBeLessThan(9000 * 2.5);
   });
 
@@ -115,7 +115,7 @@ describe('the statements that a relay sends', () => {
     const { delivered, ticks } = await drain(bus.db, [subscribed]);
     expect(delivered).toBe(8);
     expect(handed).toEqual(handed.toSorted((a, b) => a - b));
-    // One to fan out, three for 48 MB, one that finds nothing.
+    // One to place, three for 48 MB, one that finds nothing.
     expect(ticks).toBeGreaterThanOrEqual(4);
   });
 });

@@ -282,7 +282,7 @@ describe('once a minute the cron', () => {
     expect((await ageOf(bus)).at(-1)).toEqual(['payment.captured', 40 * SECOND]);
   });
 
-  test('counts events that wait for fan-out, and a replayed delivery from its replay on', async ({
+  test('counts events that await their places, and a replayed delivery from its replay on', async ({
     bus,
     ledger,
   }) => {
@@ -301,7 +301,7 @@ describe('once a minute the cron', () => {
     expect((await ageOf(bus)).at(-1)).toEqual(['payment.captured', MINUTE]);
   });
 
-  test('finds what waits longest among more keys in trouble than it looks into, whenever its next attempt is', async ({
+  test('finds what waits longest among more failing keys than it looks into, whenever its next attempt is', async ({
     bus,
   }) => {
     for (const key of numbers(1, 130)) await emitPayments(bus.db, key, key, { orderingKey: `key ${key}` });

@@ -203,7 +203,7 @@ test('one trace leads from a caller’s span through the request and the event t
     parentSpanId: byLedger!.spanId,
   });
   expect(relayed.traceId).not.toBe(CALLER.trace);
-  expect(relayed.attributes).toMatchObject({ 'postbud.relay.fanned_out': 2, 'postbud.relay.delivered': 2 });
+  expect(relayed.attributes).toMatchObject({ 'postbud.relay.placed': 2, 'postbud.relay.delivered': 2 });
 });
 
 test('a webhook’s event is part of its provider’s trace, and a duplicate records none', async ({ bus }) => {

@@ -63,13 +63,13 @@ describe('a timer', () => {
       orderingKey: 'bkg_1',
       causationId: 'a request',
     });
-    expect(await drain(bus.db, [ledger()], later(HOUR / 2))).toMatchObject({ fannedOut: 0 });
-    expect(await drain(bus.db, [ledger()], later(2 * HOUR))).toMatchObject({ fannedOut: 1, delivered: 1 });
+    expect(await drain(bus.db, [ledger()], later(HOUR / 2))).toMatchObject({ placed: 0 });
+    expect(await drain(bus.db, [ledger()], later(2 * HOUR))).toMatchObject({ placed: 1, delivered: 1 });
     expect(handed).toEqual([1]);
     expect(await pending(bus.db)).toEqual([]);
     const [event] = await rows(
       bus.db,
-      `select id::text, ordering_key, causation_id, correlation_id, producer, open,
+      `select id::text, ordering_key, causation_id, correlation_id, producer,
          created_at < clock_timestamp() as "happened at its release", due_at > clock_timestamp() as "was due later"
        from events`,
     );
@@ -82,7 +82,7 @@ describe('a timer', () => {
       'happened at its release': true,
       'was due later': true,
     });
-    expect(await drain(bus.db, [ledger()], later(3 * HOUR))).toMatchObject({ fannedOut: 0 });
+    expect(await drain(bus.db, [ledger()], later(3 * HOUR))).toMatchObject({ placed: 0 });
     expect(await contradictions(bus.db)).toEqual([]);
   });
 

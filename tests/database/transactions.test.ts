@@ -171,6 +171,24 @@ describe('a transactional delivery (rule 7)', () => {
     await expect.poll(open).toEqual([]);
   });
 
+  test.for([0, 10, 100])(
+    'has failed where its handler returns because its time limit has passed, %i microtasks later',
+    async (turns, { bus }) => {
+      await emitPayments(bus.db, 1, 1);
+      const stopping = writing(
+        async (_, { signal }) => {
+          await new Promise((resolve) => signal.addEventListener('abort', resolve));
+          for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
+        },
+        { timeoutMs: 50 },
+      );
+      expect(await drain(bus.db, [stopping])).toMatchObject({ delivered: 0, failed: 1 });
+      expect(await effects(bus)).toEqual([]);
+      expect(await deliveriesOf(bus.db, 'ledger')).toMatchObject([{ state: 'failing', attempts: 1 }]);
+      expect(await contradictions(bus.db)).toEqual([]);
+    },
+  );
+
   test('waits for a connection when there are more lanes than connections', async ({ bus }) => {
     for (let number = 1; number <= 40; number += 1)
       await emitPayments(bus.db, number, number, { orderingKey: `${number}` });

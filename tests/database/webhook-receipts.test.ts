@@ -102,7 +102,7 @@ describe('a webhook whose twin is in an open transaction', () => {
 });
 
 describe('the emitter lock of the topic', () => {
-  test('is not taken by a duplicate, which therefore never holds back fan-out', async () => {
+  test('is not taken by a duplicate, which therefore never holds back the topic', async () => {
     await receive();
     const holder = await session();
     await holder.query('begin');
@@ -129,14 +129,14 @@ describe('the emitter lock of the topic', () => {
 });
 
 describe('an accepted webhook', () => {
-  test('becomes one event with its marker, so that fan-out finds it', async () => {
+  test('becomes one event with its marker, so that a relay gives it a place', async () => {
     await receive();
     const { rows } = await admin.query(
       `select topic, marker.event_id = event.id as is_its, marker.created_at = event.created_at as same_time,
-         marker.open, state::text
-       from events event join awaiting_fan_out marker using (topic, seq)`,
+         marker.subscribers = event.subscribers as same_subscribers
+       from events event join awaiting marker using (topic, seq)`,
     );
-    expect(rows).toEqual([{ topic: TOPIC, is_its: true, same_time: true, open: 1, state: 'pending' }]);
+    expect(rows).toEqual([{ topic: TOPIC, is_its: true, same_time: true, same_subscribers: true }]);
   });
 
   test('leaves the session as it was', async () => {
@@ -147,7 +147,7 @@ describe('an accepted webhook', () => {
 });
 
 describe('a webhook whose statement fails', () => {
-  test.each(['events', 'awaiting_fan_out'])(
+  test.each(['events', 'awaiting'])(
     'at %s leaves no receipt, and is accepted once the cause is fixed',
     async (table) => {
       await admin.query(`create or replace function refuse_insert() returns trigger language plpgsql

@@ -66,9 +66,9 @@ describe('webhook.rejections.surged', () => {
     // Yesterday's own surge is not what is asked about.
     await rows(
       bus.db,
-      `insert into events (id, topic, payload, version, producer, open, ordering_key, dedupe_key, created_at,
+      `insert into events (id, topic, payload, version, producer, ordering_key, dedupe_key, created_at,
         correlation_id, subscribers)
-      select gen_random_uuid(), 'webhook.rejections.surged', '{}', 1, 'http', 0, '',
+      select gen_random_uuid(), 'webhook.rejections.surged', '{}', 1, 'http', '',
         concat_ws(' ', 'cardpayments', 'signature_mismatch', '${dayBefore(1)}', 20), now(), '', '{}'`,
     );
     for (const [index, count] of before.entries()) await refuse(bus, count, { day: dayBefore(index + 1) });

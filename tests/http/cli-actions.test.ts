@@ -79,7 +79,7 @@ describe('retry', () => {
       1,
       'An earlier delivery in this lane is unfinished. Reload to see which delivery holds the lane.\nnpx postbud why <id> says what it waits for.',
     ]);
-    expect((await postbud('retry 999999-1')).code).toBe(1);
+    expect((await postbud('retry 00000000-0000-7000-8000-000000000000.ledger')).code).toBe(1);
   });
 });
 

@@ -36,7 +36,7 @@ test('an operator finds why a payment did not reach the ledger, sets it right an
   const why = await postbud(`why ${missed!.id}`);
   expect(why.out.split('\n')[0]).toContain('Not delivered to ledger');
   expect(why.out).toContain('licence expired');
-  const [, lane] = /npx postbud retry (\d+-\d+)/.exec(why.out) ?? [];
+  const [, lane] = /npx postbud retry ([\da-f-]{36}\.\w+)/.exec(why.out) ?? [];
 
   const retried = await postbud(`retry ${lane} --reason renewed --wait`);
   expect([retried.code, retried.out]).toEqual([0, expect.stringContaining('✓ Delivered at ')]);

@@ -5,6 +5,7 @@ import { deliveryIdsOf, statesOf } from '../support/records.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/cli-test.ts';
 import { ledger, refuse } from '../support/ledger.ts';
+import { delayRetries } from '../support/scenes.ts';
 
 const words = (text: string) => text.replaceAll(/\s+/g, ' ');
 
@@ -31,6 +32,9 @@ const waiting = (isThere: boolean) =>
 async function down(bus: Bus): Promise<void> {
   for (const number of numbers(1, 5))
     await emitPayments(bus.db, number, number, { orderingKey: `booking ${number}` });
+  await drainLive(bus.db, [waiting(false)]);
+  // That nobody is there is known once a delivery finds nobody again.
+  await delayRetries(bus.db, '-1 hour');
   await drainLive(bus.db, [waiting(false)]);
 }
 

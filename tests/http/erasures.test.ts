@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto';
+
 import { describe, expect } from 'vitest';
 import type { z } from 'zod';
 
@@ -182,7 +184,7 @@ describe('the reason of an action', () => {
   }) => {
     const { event, delivery, incident } = await ofKari(bus);
     const since = '1h';
-    const others = Array.from({ length: 999 }, (_, index) => `999999999999999999-${index + 1}`);
+    const others = Array.from({ length: 999 }, () => `${randomUUID()}.ledger`);
     const actions: readonly (readonly [path: string, body: object, field?: string])[] = [
       [`/events/${event}/reveal`, {}],
       [`/dead-letters/${delivery}/reveal`, {}],

@@ -1075,7 +1075,7 @@ describe('a mail provider that is away for ten minutes, during which fifty visit
         numbers.toSorted((one, other) => one - other),
       ),
       lastMinute: mailedAt.at(-1)! / 60,
-      dead: (await rows(bus.db, 'select from events where dead_lettered > 0')).length,
+      dead: await countDeliveries(bus.db, "state = 'dead_lettered'"),
       incidents: (await rows(bus.db, 'select from incidents')).length,
       minutesOfIncident,
     };

@@ -506,7 +506,7 @@ describe('the local server with a database of its own', () => {
       { timeout: 15_000 },
     );
     expect(await rows(db, 'select mailed_at from notifications where mailed_at is not null')).toEqual([]);
-    expect(await rows(db, 'select from journal')).toEqual([]);
+    expect(await rows(db, 'select from stand_in_events')).toEqual([]);
     const daily = `select subscriber from ${RECORDS}
       where topic = 'cron.daily.06_00' and state <> 'pending' and subscriber <> 'audit'`;
     expect(await rows(db, daily)).toEqual([]);

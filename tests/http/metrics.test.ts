@@ -119,7 +119,7 @@ describe('the metrics', () => {
       samples.get(`postbud_deliveries{${LEDGER},state="${state}"}`),
     );
     expect(states).toEqual([2, 1, 2]);
-    expect(samples.get('postbud_events_awaiting_fan_out{topic="payment.captured"}')).toBe(1);
+    expect(samples.get('postbud_events_awaiting_place{topic="payment.captured"}')).toBe(1);
     expect(samples.get(`postbud_lanes_blocked{${LEDGER}}`)).toBe(1);
   });
 

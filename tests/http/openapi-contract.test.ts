@@ -27,6 +27,7 @@ import type { LocalServer } from '../support/local-server.ts';
 import { operatorToken } from '../support/operator-token.ts';
 import { PATIENTLY } from '../support/patience.ts';
 import { createDatabase } from '../support/postgres.ts';
+import { leaveSubscription } from '../support/scenes.ts';
 
 /** As strangers have it: what runs is asked for its own, and must have the one that is kept. */
 const openApi = document as unknown as OpenApiDocument;
@@ -114,10 +115,7 @@ async function makeTrouble({ db }: Connection): Promise<void> {
   }
   await emitAlone(db, 'booking.reminder.due', payloadOf('booking.reminder.due', {}), { at: '24h' });
   // Subscribers of an earlier release.
-  await rows(
-    db,
-    `insert into lanes (topic, subscriber, ordering_key, tail) values ('payment.captured', 'postcards', '', 0)`,
-  );
+  await leaveSubscription(db, 'postcard.sent', 'postcards', 1);
   await rows(
     db,
     `insert into pauses (subscriber, topic, paused_at, paused_by, reason)

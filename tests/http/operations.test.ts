@@ -1,9 +1,7 @@
 import { describe, expect } from 'vitest';
 
 import { SMOKE_TEST } from '../../lib/bus/catalog/smoke-test.ts';
-import { attach } from '../../lib/bus/subscribers/subscriber.ts';
-import { emitToBooks } from '../support/books.ts';
-import { drain, rows } from '../support/bus.ts';
+import { rows } from '../support/bus.ts';
 import { test } from '../support/cli-test.ts';
 import { BROWSER } from '../support/operator-test.ts';
 
@@ -16,93 +14,6 @@ const wordsOf = (text: string) =>
     .replaceAll(/<[^>]+>/g, ' ')
     .replaceAll(/\s+/g, ' ')
     .replaceAll(/ (?=[.,:])/g, '');
-
-describe('renames and retirements', () => {
-  test('are listed with who, when, why and what moved, each with a page, a row of a file and a line of the terminal', async ({
-    bus,
-    operators,
-    postbud,
-  }) => {
-    expect((await postbud('operations renames')).out).toBe('None so far.');
-    await emitToBooks(bus.db, 1, 2);
-    await drain(bus.db, [attach('audit', {})]);
-    await postbud('rename books ledger --reason renamed --yes');
-    await emitToBooks(bus.db, 3, 5);
-    await drain(bus.db, [attach('audit', {})]);
-    await postbud('retire books --reason history --yes');
-
-    const { json } = await operators.ask('/renames');
-    const both = { topic: 'payment.captured', subscriber: 'books', endedAt: expect.any(String) };
-    expect(json['items']).toMatchObject([
-      { ...both, action: 'retire', renamedTo: null, reason: 'history', moved: null, dismissed: 3 },
-      {
-        ...both,
-        action: 'rename',
-        renamedTo: 'ledger',
-        reason: 'renamed',
-        matched: 2,
-        moved: 2,
-        dismissed: 0,
-      },
-    ]);
-    const [retired, renamed] = (json['items'] as { renameId: string }[]).map(({ renameId }) => renameId);
-    const older = await operators.ask(`/renames?limit=1&cursor=${retired}`);
-    expect([older.json['items'], older.json['nextCursor']]).toEqual([
-      [expect.objectContaining({ renameId: renamed })],
-      null,
-    ]);
-    const ofHeir = await operators.ask('/renames?subscriber=ledger&format=csv');
-    expect(ofHeir.text.split('\r\n').slice(0, -1)).toEqual([
-      expect.stringMatching(/^renameId,action,topic,subscriber,renamedTo,/),
-      expect.stringMatching(new RegExp(`^${renamed},rename,payment.captured,books,ledger,`)),
-    ]);
-
-    const page = async (path: string) => wordsOf((await operators.ask(path, { accept: BROWSER })).text);
-    expect(await page('/renames')).toMatch(
-      /books renamed to ledger on payment.captured kari\S* renamed 2 0 ended/,
-    );
-    expect(await page(`/renames/${renamed}`)).toMatch(
-      /Rename of books .*Renamed: 2 deliveries moved. Nothing is left under books. .*Moved 2 /,
-    );
-    expect(await page(`/renames/${retired}`)).toMatch(
-      /Retirement of books .*Retired: 3 dismissed. Nothing is left under books. .*Retirement id /,
-    );
-    expect(await page('/replays')).toContain('to books, now ledger, progress');
-    expect((await operators.ask(`/renames/${ID}`)).json).toMatchObject({
-      detail:
-        'Unknown rename. Copy its id from the list of renames and retirements: /platform/event-bus/renames.',
-    });
-
-    const { out } = await postbud('operations renames');
-    expect(out.split('\n').slice(0, 2)).toEqual([
-      expect.stringMatching(
-        /retirement {2}books retired on payment.captured: – moved, 3 dismissed; ended \S+ {2}by kari\S+: history /,
-      ),
-      expect.stringMatching(new RegExp(`2 moved, 0 dismissed; ended .*: renamed {2}${renamed}$`)),
-    ]);
-  });
-
-  test('say while one is under way how far it is, and why it can’t be stopped', async ({
-    bus,
-    operators,
-  }) => {
-    await rows(
-      bus.db,
-      `with act as (
-         insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
-         values ('${ID}', now(), 'kari', 'rename', 'payment.captured', 'books', 'renamed')
-       )
-       insert into backfills (id, topic, subscriber, renamed_from, since, requested_at, requested_by, matched, written,
-         front, until, next_at)
-       values ('${ID}', 'payment.captured', 'ledger', 'books', now(), now(), 'kari', 5, 2, 0, 0, now())`,
-    );
-    const { text } = await operators.ask(`/renames/${ID}`, { accept: BROWSER });
-    expect(wordsOf(text)).toContain('Under way: 2 of 5 moved.');
-    expect(wordsOf(text)).toContain('To stop it It can’t be stopped: half of a lane');
-    const listed = await operators.ask('/renames', { accept: BROWSER });
-    expect(wordsOf(listed.text)).toContain('2 0 under way');
-  });
-});
 
 describe('smoke tests', () => {
   test('are listed with what arrived, also once what did not was dismissed', async ({
@@ -126,18 +37,23 @@ describe('smoke tests', () => {
              '${JSON.stringify([sent, failed])}', now()),
            ('${ID.replace(/1$/, '2')}', now(), 'kari', null, '{audit}', '[]', null)
        ), event as (
-         insert into events (id, topic, payload, version, created_at, producer, subscribers, open)
-         values ('${ID}', '${SMOKE_TEST.topic}', '{}', 1, now(), 'system', '{audit,ledger}', 0)
+         insert into events (id, topic, payload, version, created_at, producer, subscribers, ordering_key, correlation_id)
+         values ('${ID}', '${SMOKE_TEST.topic}', '{}', 1, now(), 'system', '{audit,ledger}', '', '')
+       ), stream as (
+         insert into streams (topic, slot) values ('${SMOKE_TEST.topic}', 0) returning id
+       ), audience as (
+         insert into audiences select id, 1, '{audit,ledger}' from stream
+       ), place as (
+         insert into log (stream, position, event_id, bytes, version, ordering_key)
+         select id, 1, '${ID}', 2, 1, '' from stream
        ), lane as (
-         insert into lanes (topic, subscriber, slot, head, tail)
-         values ('${SMOKE_TEST.topic}', 'audit', 0, 1, 1), ('${SMOKE_TEST.topic}', 'ledger', 0, 1, 1)
-         returning id, subscriber
+         insert into lanes (stream, topic, slot, subscriber)
+         select id, '${SMOKE_TEST.topic}', 0, unnest('{audit,ledger}'::text[]) from stream returning id, subscriber
+       ), passed as (
+         insert into journal (lane, number, head, at) select id, 0, 1, now() from lane
        )
-       insert into deliveries (lane_id, position, event_id, payload_bytes, state, delivered_at, dismissed_at)
-       select id, 1, '${ID}', 2,
-         (case subscriber when 'audit' then 'delivered' else 'dead_lettered' end)::delivery_state,
-         case subscriber when 'audit' then now() end, case subscriber when 'ledger' then now() end
-       from lane`,
+       insert into exceptions (lane, position, event_id, ordering_key, state, is_open, dismissed_at)
+       select id, 1, '${ID}', '', 'dead_lettered', false, now() from lane where subscriber = 'ledger'`,
     );
     expect((await operators.ask('/smoke-tests')).json['items']).toMatchObject([
       { origin: null, subscribers: 1, arrived: 0, webhooks: 0, accepted: 0, endedAt: null },
@@ -191,7 +107,7 @@ describe('npx postbud operations', () => {
   });
 
   test('names the kinds for a missing and for a misspelt one', async ({ postbud }) => {
-    expect((await postbud('operations')).err).toContain('replays, backfills, renames, erasures, smoke-tests');
-    expect((await postbud('operations rename')).err).toContain("Did you mean 'renames'?");
+    expect((await postbud('operations')).err).toContain('replays, backfills, erasures, smoke-tests');
+    expect((await postbud('operations replay')).err).toContain("Did you mean 'replays'?");
   });
 });

@@ -11,7 +11,6 @@ import { storedWithoutLedger } from '../support/backfills.ts';
 import { contradictions, drainLive, emitPayments, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { countDeliveries, deliveryIdsOf } from '../support/records.ts';
-import { changeDeliveries, deleteDeliveries } from '../support/scenes.ts';
 import { ledger as makeLedger, refuse } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
@@ -171,29 +170,6 @@ describe('a backfill that can’t be', () => {
     expect((await operators.ask(`/backfill${QUERY}`)).json['underWay']).toBe(id);
     const words = await wordsAt(operators, `/backfill${QUERY}`);
     expect(words).toContain('A backfill is under way');
-  });
-
-  test('is refused while the subscriber takes over from its former name, which nobody can stop here', async ({
-    bus,
-    operators,
-  }) => {
-    await storedWithoutLedger(bus.db, 1, 2);
-    const id = '019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21';
-    await rows(
-      bus.db,
-      `insert into backfills (id, topic, subscriber, since, renamed_from, requested_at, requested_by, matched, front, until,
-         next_at)
-       select $1::uuid, 'payment.captured', 'ledger', now(), 'books', now(), 'kari', 2, 0, 0, now()`,
-      [id],
-    );
-    const detail = expect.stringContaining('ledger takes over the deliveries of its former name');
-    expect(await operators.ask('/backfill', { json: good })).toMatchObject({
-      status: 409,
-      json: { code: 'backfill_under_way', detail },
-    });
-    expect((await operators.ask(`/backfills/${id}/stop`, { json: { reason: 'x' } })).status).toBe(404);
-    expect((await operators.ask('/backfills')).json['items']).toEqual([]);
-    expect(await rows(bus.db, 'select from backfills where ended_at is null')).toHaveLength(1);
   });
 });
 
@@ -471,18 +447,13 @@ describe('the doctor', () => {
     expect((await examine(bus.db)).findings).toEqual([]);
   });
 
-  test('finds the event that a backfill lost: without its delivery, or not even addressed', async ({
-    bus,
-    operators,
-  }) => {
+  test('finds the event that a backfill lost', async ({ bus, operators }) => {
     const [first, second, third] = await storedWithoutLedger(bus.db, 1, 3);
     await operators.ask('/backfill', { json: good });
-    await deleteDeliveries(bus.db, 'backfilled and event_id = any ($1::uuid[])', [`{${first},${second}}`]);
-    await rows(
-      bus.db,
-      `update events set subscribers = array_remove(subscribers, 'ledger'), open = open - 1 where id = $1::uuid`,
-      [second],
-    );
+    await rows(bus.db, 'delete from exceptions where backfilled and event_id = any ($1::uuid[])', [
+      `{${first},${second}}`,
+    ]);
+    await rows(bus.db, 'update exceptions set due_at = clock_timestamp()');
     const found = (await examine(bus.db)).findings.map(({ promise, examples }) => [
       promise,
       examples.toSorted(),
@@ -490,10 +461,6 @@ describe('the doctor', () => {
     expect(found).toContainEqual([
       'every event that a backfill reached has its delivery',
       [first, second].toSorted(),
-    ]);
-    expect(found).toContainEqual([
-      'every event has a delivery for each subscriber it was emitted for',
-      [first],
     ]);
     expect(JSON.stringify(found)).not.toContain(third);
   });
@@ -504,8 +471,13 @@ describe('the doctor', () => {
     await operators.ask('/backfill', { json: good });
     await drainLive(bus.db, [makeLedger()]);
     expect((await examine(bus.db)).findings).toEqual([]);
-    const early = 'attempted_at = (select begun_at from backfills)';
-    await changeDeliveries(bus.db, early, `subscriber = 'ledger' and not backfilled`);
+    // As if the newer one had been made before.
+    await rows(bus.db, `update backfills set begun_at = begun_at - interval '1 hour'`);
+    await rows(
+      bus.db,
+      `update journal set at = (select begun_at + interval '1 minute' from backfills)
+       where took_ms is not null and lane in (select id from lanes where subscriber = 'ledger')`,
+    );
     expect((await examine(bus.db)).findings).toMatchObject([
       { promise: 'no attempt began before the deliveries ahead in its lane ended', count: 1 },
     ]);

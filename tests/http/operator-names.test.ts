@@ -301,8 +301,8 @@ async function placesOfActs(bus: Bus, operators: Operators): Promise<string[]> {
        insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
        values (gen_random_uuid(), now(), $1, 'stop_backfill', 'payment.captured', 'ledger', 'slow')
      )
-     insert into backfills (id, topic, subscriber, since, requested_at, requested_by, reason, matched, front, until, next_at, ended_at)
-     values (gen_random_uuid(), 'payment.captured', 'ledger', now(), now(), $1, 'new', 5, 0, 0, now(), now())
+     insert into backfills (id, topic, subscriber, since, requested_at, requested_by, reason, matched, next_at, ended_at)
+     values (gen_random_uuid(), 'payment.captured', 'ledger', now(), now(), $1, 'new', 5, now(), now())
      returning id::text`,
     [ID],
   );
@@ -338,7 +338,6 @@ async function placesOfActs(bus: Bus, operators: Operators): Promise<string[]> {
     `/backfills/${backfill!.id}`,
     '/smoke-tests',
     `/smoke/${smokeTestId}`,
-    '/renames',
     '/erasures',
     `/erasures/${erasureId}`,
   ];

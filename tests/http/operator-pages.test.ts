@@ -254,7 +254,9 @@ describe('a problem', () => {
     const headers = { ...OWN_PAGE, ...(await cookie()) };
     const { status, text } = await ask(consoleOf(), `${HOME}?done=retry&done.deliveryId=all`, { headers });
     expect(status).toBe(400);
-    expect(text).toContain('<code>done.deliveryId</code>: expected a delivery id, such as 12-345');
+    expect(text).toContain(
+      '<code>done.deliveryId</code>: expected a delivery id, such as 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting',
+    );
   });
 
   test('an error of ours is answered 500 without its message', async ({ log }) => {

@@ -87,8 +87,8 @@ describe('a limiter whose Redis misbehaves', () => {
         return start(body, ms);
       });
       expect((await limited(rest).fetch(call())).status).toBe(200);
-      // It answered when the first of its limits had run out.
-      expect(warnings()).toHaveLength(1);
+      // It answered when the first of its limits had run out; the other may have, at the same moment.
+      expect(warnings().length).toBeGreaterThan(0);
       expect(Math.min(...limits)).toBe(800);
     },
   );

@@ -7,7 +7,7 @@ import { journalFor } from '../../lib/components/journal.ts';
 import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
 import { drainLive, emitPayments, numbers, rows } from '../support/bus.ts';
 import { deliveryIdsOf } from '../support/records.ts';
-import { renameLanes } from '../support/scenes.ts';
+import { delayRetries, renameLanes } from '../support/scenes.ts';
 import { ledger } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
@@ -164,7 +164,7 @@ describe('the list of subscribers', () => {
     expect((await operators.ask('/subscribers/postcards')).status).toBe(404);
   });
 
-  test('counts events that are not fanned out yet as pending', async ({ bus, operators }) => {
+  test('counts events that wait for their places as pending', async ({ bus, operators }) => {
     await emitPayments(bus.db, 1, 3);
     expect(await ledgerOf(operators)).toMatchObject({ pending: 3, state: 'delivering' });
   });
@@ -200,6 +200,8 @@ describe('the state of a subscriber', () => {
     const unreachable = () => {
       throw Object.assign(new Error('nobody is there'), { code: 'unreachable' });
     };
+    await drainLive(bus.db, [ledger(unreachable, { outage: 'wait' })]);
+    await delayRetries(bus.db, '-1 hour');
     await drainLive(bus.db, [ledger(unreachable, { outage: 'wait' })]);
     expect(await ledgerOf(operators)).toMatchObject({
       state: 'outage',

@@ -87,7 +87,7 @@ describe('an operator', () => {
     expect(again.out.replaceAll(/\s+/g, ' ')).toContain(released);
     await drain(bus.db, [], HOURS_48);
     expect(await rows(bus.db, 'select id::text from events')).toEqual([{ id }]);
-    expect(await followed()).toContain('Its event is fanned out.');
+    expect(await followed()).toContain('Its event has its place.');
   });
 });
 

@@ -65,7 +65,6 @@ describe.each(schemes)('a webhook under %s', (scheme) => {
     expect(event).toMatchObject({
       topic: 'webhook.cardpayments.received',
       producer: 'http',
-      open: 1,
       payload: {
         eventId: json.eventId,
         eventType: expect.any(String),

@@ -1,9 +1,9 @@
-import { conclude } from './runs.ts';
-import { abandon, inStrand, laneOf } from './lanes.ts';
+import { abandon } from './placing.ts';
 import { end } from './producers.ts';
 import { copyTables, instantsOf } from './state.ts';
-import type { Lane, State, Tables } from './state.ts';
+import type { State } from './state.ts';
 import type { Step, StepName } from './steps.ts';
+import { isAtWork, noteFailure } from './turns.ts';
 import { mayHappen, newRelay, spend } from './world.ts';
 import type { World } from './world.ts';
 
@@ -12,29 +12,30 @@ export function* faultSteps(state: State, world: World): Generator<Step> {
   const step = (name: StepName, who = 0, what = 0) => ({ name, who, what });
   for (const [who, relay] of state.relays.entries()) {
     if (relay.isStopped) yield step('wake', who);
-    else if (mayHappen(state, 'stop') && relay.runs.length > 0) yield step('stop', who);
-    const isAtWork = relay.phase !== 'idle' || relay.runs.length > 0;
-    if (mayHappen(state, 'kill') && isAtWork) yield step('kill', who);
+    else if (mayHappen(state, 'stop') && relay.run) yield step('stop', who);
+    const isBusy = relay.phase !== 'idle' || relay.run !== null || relay.lost > 0;
+    if (mayHappen(state, 'kill') && isBusy) yield step('kill', who);
   }
-  for (const [index, lane] of state.db.lanes.entries()) {
-    if (lane.token > 0 && lane.due === 'no' && mayEnd(state, lane, world))
-      yield step('lease ends', lane.token - 1, index);
-    if (lane.due === 'later') yield step('due', 0, index);
-  }
+  const { lane, exceptions } = state.db;
+  if (lane.isLeased && !lane.isOver && mayEnd(state, world)) yield step('lease ends');
+  if (exceptions.some(({ waits }) => waits)) yield step('due');
   if (instantsOf(state).some((at) => at > state.now)) yield step('time passes');
   if (mayHappen(state, 'step back')) for (let at = 0; at < state.now; at += 1) yield step('step back', 0, at);
   if (mayHappen(state, 'crash')) {
     yield step('crash');
     if (state.disk) yield step('crash and lose');
   }
-  if (mayHappen(state, 'restart')) yield step('restart');
 }
 
 /** A lease outlasts the handlers under it, so it ends only where its relay is dead or stopped, or does not know of it. */
-function mayEnd(state: State, { home, key, token }: Lane, { mistake }: World): boolean {
-  const { isStopped, runs } = state.relays[token - 1]!;
-  const run = runs.find((one) => one.home === home && one.key === key);
-  return !run || isStopped || (mistake === 'lease-shorter-than-limit' && run.ends.includes('running'));
+function mayEnd({ relays, db }: State, { mistake }: World): boolean {
+  return relays.every(({ run, isStopped, ...relay }) => {
+    if (!run || isStopped) return true;
+    if (mistake === 'lease-shorter-than-limit') return true;
+    // While its database does not answer, it gives up when its lease is over.
+    const isHolder = run.token === db.lane.token && !run.isRepeated;
+    return !isHolder && !isAtWork({ run, isStopped, ...relay });
+  });
 }
 
 export function takeFault(state: State, { name, who, what }: Step, world: World): void {
@@ -53,14 +54,14 @@ export function takeFault(state: State, { name, who, what }: Step, world: World)
       state.relays[who] = newRelay();
       break;
     case 'lease ends':
-      endLease(state, state.db.lanes[what]!, world);
+      endLease(state);
       break;
-    case 'due': {
-      const lane = state.db.lanes[what]!;
-      lane.due = 'now';
-      for (const one of state.db.deliveries) if (inStrand(one, lane.home, lane.key, world)) one.waits = false;
+    case 'due':
+      for (const one of state.db.exceptions) {
+        one.waits = false;
+        if (one.due === 'later') one.due = 'now';
+      }
       break;
-    }
     case 'time passes':
       state.now = Math.min(...instantsOf(state).filter((at) => at > state.now)) + 0.5;
       break;
@@ -69,45 +70,50 @@ export function takeFault(state: State, { name, who, what }: Step, world: World)
       state.now = what + 0.5;
       state.era += 1;
       break;
-    case 'crash':
-    case 'crash and lose':
+    default:
       spend(state, 'crash');
       if (name === 'crash and lose') state.db = copyTables(state.disk!);
-      restart(state);
-      break;
-    default:
-      spend(state, 'restart');
-      restart(state);
+      restart(state, world);
   }
 }
 
-/** Its relay can't begin anything more under it. */
-function endLease(state: State, lane: Lane, world: World): void {
-  lane.due = 'now';
-  // It waits for the disk: `postbud_tidy_1`.
-  state.disk = null;
-  const { isStopped, runs } = state.relays[lane.token - 1]!;
-  const run = runs.find(({ home, key }) => home === lane.home && key === lane.key);
-  if (!run) return;
-  run.isOver = true;
-  run.isExcused = isStopped;
-  conclude(run, world);
+/** Its relay begins nothing more under it. */
+function endLease(state: State): void {
+  const { lane } = state.db;
+  lane.isOver = true;
+  for (const relay of state.relays) {
+    const { run, isStopped } = relay;
+    if (!run || run.token !== lane.token) continue;
+    if (run.isRepeated && !isStopped) {
+      relay.run = null;
+      relay.isRepeating = false;
+      continue;
+    }
+    run.isOver = true;
+    run.isExcused = isStopped;
+  }
 }
 
 /** Ends all transactions but prepared ones. Relays go on with what they have in their hands. */
-function restart(state: State): void {
+function restart(state: State, { scope: { isTransactional } }: World): void {
   state.disk = null;
   state.life += 1;
   for (const producer of state.producers) {
     const isOpen = producer.phase !== 'idle' && producer.phase !== 'prepared';
     if (isOpen) end(state, producer, 'gone');
   }
+  const { lane } = state.db;
   for (const [who, relay] of state.relays.entries()) {
+    if (relay.phase !== 'idle') noteFailure(relay);
     abandon(state, who);
-    for (const run of relay.runs) if (!isHeld(state.db, run, who)) run.isExcused = true;
+    const { run } = relay;
+    // Its transaction ended with the server.
+    if (run && isTransactional)
+      for (const one of run.hand)
+        if (one.state === 'running') {
+          one.state = 'left';
+          run.isCut = true;
+        }
+    if (run && (run.token !== lane.token || run.number !== lane.number)) run.isExcused = true;
   }
-}
-
-function isHeld(db: Tables, { home, key }: Pick<Lane, 'home' | 'key'>, who: number): boolean {
-  return laneOf(db, home, key)?.token === who + 1;
 }

@@ -1,115 +1,85 @@
-import { settleAlone, settleFailure } from './lanes.ts';
-import { conclude, failed, handable } from './runs.ts';
-import type { Run, State } from './state.ts';
+import { settle } from './lane.ts';
+import { deliver, fail, handable, take } from './progress.ts';
+import type { InHand, Run, State } from './state.ts';
 import type { Step, StepName } from './steps.ts';
-import { mayHappen, spend } from './world.ts';
+import { keepDisk, mayHappen, spend } from './world.ts';
 import type { World } from './world.ts';
 
-/** What handlers may do next, in a relay's hands. `what` is ten times the run's place among the relay's, and the delivery's. */
-export function* handlerSteps(state: State, who: number, world: World): Generator<Step> {
-  for (const [index, run] of state.relays[who]!.runs.entries()) {
-    const step = (name: StepName, place: number) => ({ name, who, what: index * 10 + place });
-    for (const place of handable(run, world)) yield step('hand', place);
-    const running = run.ends.flatMap((end, place) => (end === 'running' ? [place] : []));
-    // Those of one transaction, or of one batch, end together.
-    const ends = world.scope.handler === 'plain' ? running : running.slice(0, 1);
-    for (const place of ends) {
-      yield step('ok', place);
-      if (mayHappen(state, 'throw')) {
-        yield step('throw', place);
-        if (running.length > 1 && world.scope.handler === 'transactional') yield step('throw second', place);
-        if (running.length > 1 && world.scope.handler === 'batch') yield step('take one', place);
-      }
-      if (
-        mayHappen(state, 'throw for good') &&
-        (running.length === 1 || world.scope.handler === 'transactional')
-      )
-        yield step('throw for good', place);
+/** What handlers may do next, in a relay's hands. `what` is the delivery's place in them. */
+export function* handlerSteps(state: State, who: number, { scope }: World): Generator<Step> {
+  const run = state.relays[who]!.run!;
+  const mayBegin = new Set(handable(run));
+  for (const [what, one] of run.hand.entries()) {
+    const step = (name: StepName) => ({ name, who, what });
+    if (mayBegin.has(one)) {
+      // A transaction's settlement has to come behind what is on its way.
+      if (!scope.isTransactional || !run.outcome) yield step('hand');
+      if (mayHappen(state, 'cut')) yield step('cut');
     }
+    if (one.state !== 'running') continue;
+    yield step('ok');
+    if (mayHappen(state, 'throw')) yield step('throw');
+    if (mayHappen(state, 'throw for good')) yield step('throw for good');
+    if (scope.isTransactional && mayHappen(state, 'commit lost'))
+      yield* [step('commit lost'), step('commit fails')];
   }
 }
 
-export function takeHandlerStep(state: State, step: Step, world: World): void {
-  const { name, who, what } = step;
+export function takeHandlerStep(state: State, { name, who, what }: Step, world: World): void {
   const relay = state.relays[who]!;
-  const run = relay.runs[Math.floor(what / 10)]!;
-  const place = what % 10;
-  if (name === 'hand') hand(state, run, place, world);
-  else if (name === 'ok') succeed(state, who, run, world);
-  else fall(state, run, place, name, world);
-  conclude(run, world);
-}
-
-function hand(state: State, run: Run, place: number, world: World): void {
-  const { scope, mistake } = world;
-  const last = scope.handler === 'plain' || place <= run.aloneTo ? place : run.ends.length - 1;
-  for (let index = place; index <= last; index += 1) {
-    if (run.ends[index] !== '') break;
-    const event = run.events[index]!;
-    const position = run.positions[index]!;
-    const delivery = state.db.deliveries.find((one) => one.home === run.home && one.position === position);
-    const isAlone = scope.handler === 'batch' && (delivery?.attempts ?? 0) > 0;
-    if (isAlone && index > place) break;
-    const refuses =
-      scope.refusesReplays && (delivery?.replays ?? 0) > 0 && mistake !== 'refused-replay-handed-over';
-    const seen = state.seen[run.home]![event]!;
-    if (refuses) {
-      run.ends[index] = 'dead';
-      seen.threw += 1;
-      seen.hasEnded = true;
-      continue;
+  const run = relay.run!;
+  const one = run.hand[what]!;
+  const seen = state.seen[one.event]!;
+  switch (name) {
+    case 'hand':
+      one.state = 'running';
+      seen.hasBegun = true;
+      if (run.isOfBackfill && !one.isException && !state.seen[0]!.hasEnded) state.broken = 'backfill';
+      break;
+    case 'cut':
+      spend(state, 'cut');
+      run.isCut = true;
+      break;
+    case 'ok':
+      if (world.scope.isTransactional) {
+        if (commit(state, run, one, world)) run.number += 1;
+        // Another relay has the lane: all is rolled back.
+        else relay.run = null;
+      } else {
+        seen.hasReturned = seen.hasEnded = true;
+        deliver(run, one);
+      }
+      break;
+    case 'throw':
+    case 'throw for good':
+      spend(state, name);
+      seen.blamed += 1;
+      fail(state, run, one, world, name === 'throw for good');
+      break;
+    default: {
+      // Its answer is lost: the relay does not know whether it was made.
+      spend(state, 'commit lost');
+      const before = run.hand.map((other) => ({ ...other }));
+      const { head, exceptional, blocked, carefulTo } = run;
+      if (name === 'commit lost') commit(state, run, one, world);
+      Object.assign(run, { head, exceptional, blocked, carefulTo, hand: before });
+      before[what]!.state = 'left';
+      Object.assign(run, { isDoubtful: true, isCut: true, carefulTo: one.position });
     }
-    run.ends[index] = 'running';
-    // The others of a transaction, or of a batch, have their turn when it has got so far.
-    if (index === place) seen.hasBegun = true;
-    if (state.named[position] === -1) state.named[position] = event;
-    if (isAlone) break;
   }
 }
 
-function succeed(state: State, who: number, run: Run, world: World): void {
-  const places = run.ends.flatMap((end, place) => (end === 'running' ? [place] : []));
-  const { handler } = world.scope;
-  const ended = handler === 'plain' ? places.slice(0, 1) : places;
-  if (handler === 'transactional' && !settleAlone(state, who, run, places, world)) {
-    // Another relay has the lane: all is rolled back.
-    for (const place of places) run.ends[place] = '';
-    run.isDone = run.isOver = true;
-    return;
-  }
-  for (const place of ended) {
-    if (handler !== 'transactional') run.ends[place] = 'delivered';
-    const seen = state.seen[run.home]![run.events[place]!]!;
-    seen.returned += 1;
-    seen.hasBegun = seen.hasEnded = true;
-  }
-}
-
-function fall(state: State, run: Run, place: number, name: StepName, world: World): void {
-  const { scope, mistake } = world;
-  spend(state, name === 'throw for good' ? name : 'throw');
-  const running = run.ends.flatMap((end, index) => (end === 'running' ? [index] : []));
-  const seenOf = (at: number) => state.seen[run.home]![run.events[at]!]!;
-  const thrower = name === 'throw second' || name === 'take one' ? running[1]! : place;
-  seenOf(thrower).threw += 1;
-  if (scope.handler === 'plain') return failed(state, run, place, world, name === 'throw for good');
-  for (const index of running) run.ends[index] = '';
-  if (scope.handler === 'batch') {
-    if (name === 'take one') {
-      run.ends[place] = 'delivered';
-      Object.assign(seenOf(place), { returned: seenOf(place).returned + 1, hasEnded: true });
-    }
-    if (mistake === 'batch-settled-past-its-failure')
-      for (const index of running) if (index !== thrower) run.ends[index] = 'delivered';
-    return failed(state, run, thrower, world, name === 'throw for good');
-  }
-  if (thrower !== place) {
-    if (mistake === 'innocent-burnt-by-shared-commit') return failed(state, run, place, world);
-    run.aloneTo = thrower;
-    return;
-  }
-  failed(state, run, place, world, name === 'throw for good');
-  if (mistake !== 'failure-in-handler-transaction') return;
-  seenOf(place).effects += 1;
-  settleFailure(state, run, place);
+/** Commits a handler's effects together with what the run has recorded. @returns whether it held the lane. */
+function commit(state: State, run: Run, one: InHand, world: World): boolean {
+  keepDisk(state);
+  const seen = state.seen[one.event]!;
+  if (world.mistake === 'effects-outside-of-the-transaction') seen.effects += 1;
+  deliver(run, one);
+  const settled = settle(state, run, take(run, false, world), world);
+  if (settled !== 'held') return false;
+  if (world.mistake !== 'effects-outside-of-the-transaction') seen.effects += 1;
+  seen.hasReturned = seen.hasEnded = true;
+  // It waits for the disk, and with it all that was written before.
+  state.disk = null;
+  return true;
 }

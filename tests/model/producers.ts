@@ -93,13 +93,10 @@ export function end(state: State, producer: Producer, fate: 'committed' | 'gone'
   });
 }
 
-/** The transactions that hold the topic's lock. One has the number of its event as its name, and another one after a restart. */
-export function holdersOf(state: State, { mistake }: World): { name: number; began: number }[] {
+/** When the transactions that hold the topic's lock began; 0 of a prepared one, of which nobody knows. */
+export function holdersOf({ producers }: State, { mistake }: World): number[] {
   if (mistake === 'sql-emit-without-lock') return [];
-  return state.producers.flatMap(({ phase, event, began }) => {
-    if (phase === 'idle' || phase === 'begun') return [];
-    // Of a prepared transaction nobody knows when it began.
-    if (phase === 'prepared') return [{ name: state.life > 1 ? -1 - event : event + 1, began: 0 }];
-    return [{ name: event + 1, began }];
-  });
+  return producers.flatMap(({ phase, began }) =>
+    phase === 'idle' || phase === 'begun' ? [] : [phase === 'prepared' ? 0 : began],
+  );
 }

@@ -1,7 +1,6 @@
 import { parseArgs } from 'node:util';
 
 import { MISTAKES, OUTSIDE } from './mistakes.ts';
-import { playOnPostgres } from './postgres/command.ts';
 import { SCOPES, scopeNamed } from './scopes.ts';
 import { search } from './search.ts';
 import type { Search } from './search.ts';
@@ -19,29 +18,13 @@ Searches every interleaving of a small bus, in a model, for one that breaks a pr
   --mistake NAME   build a mistake into the bus, and print the shortest schedule that breaks a promise; "all": a
                    table of all of them:
                    ${names(MISTAKES)}
-  --most N         give up after so many states (default: 20,000,000)
-
-npm run model -- --postgres [--server URL] [--sample N] [--seed N] [--mistake NAME|all]
-
-Plays schedules on a real Postgres, with the functions and the relay of the bus, and compares it with the model after each
-step: all steps of the smallest scopes, schedules of larger ones by chance, and those that mistakes are found by, which a
-bus with the same mistake must take and the bus as it is must not.
-
-  --server URL     of a superuser on a server to use, which is not made to crash (default: starts the one that
-                   comes with the tests)
-  --sample N       so many schedules of each larger scope (default: 100)
-  --seed N         of these (default: a random one)
-  --mistake NAME   only the schedule that this mistake is found by; "all": those of all of them`;
+  --most N         give up after so many states (default: 20,000,000)`;
 
 const { values } = parseArgs({
   options: {
     scope: { type: 'string' },
     mistake: { type: 'string' },
     most: { type: 'string' },
-    postgres: { type: 'boolean' },
-    server: { type: 'string' },
-    sample: { type: 'string' },
-    seed: { type: 'string' },
     help: { type: 'boolean' },
   },
 });
@@ -103,22 +86,17 @@ function searchMistakes(): boolean {
   return areFound;
 }
 
-async function main(): Promise<number> {
-  const numbers = [values.most, values.sample, values.seed];
-  if (values.help || !numbers.every((value) => value === undefined || /^\d+$/.test(value))) {
+function main(): number {
+  if (values.help || (values.most !== undefined && !/^\d+$/.test(values.most))) {
     console.log(USAGE);
     return values.help ? 0 : 2;
   }
-  if (!values.postgres) return (values.mistake === undefined ? searchScopes() : searchMistakes()) ? 0 : 1;
-  const seed = Number(values.seed ?? Math.trunc(Math.random() * 1_000_000_000));
-  const sample = Number(values.sample ?? 100);
-  const { server: serverUrl = null, mistake = null } = values;
-  return (await playOnPostgres({ serverUrl, sample, seed, mistake })) ? 0 : 1;
+  return (values.mistake === undefined ? searchScopes() : searchMistakes()) ? 0 : 1;
 }
 
-// Before the exit: the database server's own clean-up would otherwise end the process with 0.
-const code = await main().catch((error: unknown) => {
+try {
+  process.exitCode = main();
+} catch (error) {
   console.error(error instanceof Error ? error.message : error);
-  return 2;
-});
-process.exit(code);
+  process.exitCode = 2;
+}

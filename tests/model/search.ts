@@ -98,9 +98,7 @@ class Parts {
       events: this.#one('events', state.events),
       producers: this.#one('producers', state.producers),
       relays: state.relays.map((relay) => this.#one('relay', relay)),
-      timers: this.#one('timers', state.timers),
       seen: this.#one('seen', state.seen),
-      named: this.#one('named', state.named),
       left: this.#one('left', state.left),
     };
   }

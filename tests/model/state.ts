@@ -1,4 +1,9 @@
-/** The bus and its surroundings at one moment. Positions and numbers are drawn from 1. */
+import type { Rule } from '../chaos/promises/promises.ts';
+
+/**
+ * The bus and its surroundings at one moment: one stream and one lane, of which all others are copies. A stream's positions begin
+ * at 1, and so do the numbers of markers.
+ */
 export interface State {
   /** The database's clock. Only the order of instants counts, so they are ranks: 1, 2, 3 and so on, over the whole state. */
   now: number;
@@ -6,64 +11,68 @@ export interface State {
   era: number;
   /** How often the server was started. */
   life: number;
-  /** What is committed. */
+  /** The committed rows. */
   db: Tables;
-  /** What a crash leaves if nothing more is flushed; null: all of it. */
+  /** The rows that a crash leaves if nothing more is flushed; null: all of them. */
   disk: Tables | null;
-  /** The relay that has the fan-out lock; -1: nobody. */
-  fanOutLock: number;
+  /** The relay that has the topic's placing lock; -1: nobody. */
+  placer: number;
   events: Event[];
   producers: Producer[];
   relays: Relay[];
-  timers: Timer[];
-  /** By subscriber and event: what promises need to know of the past. */
-  seen: Seen[][];
-  /** By position: the event that it was handed over as, or -1. */
-  named: number[];
-  /** A relay has changed a lane that it did not hold. */
-  usurped: boolean;
+  /** By event: what promises need to know of the past. */
+  seen: Seen[];
+  /** A promise that the last step broke, where only the step shows it. */
+  broken: Rule | null;
   /** How many more of each fault, and of each action of an operator, there can be. */
   left: Record<string, number>;
 }
 
-/** The tables of the bus, as far as the model has them. A sequence is among them: it is lost with the disk, not by a rollback. */
+/** The tables of the bus, as far as the model has them. */
 export interface Tables {
-  markers: { event: number; number: number }[];
-  deliveries: Delivery[];
-  lanes: Lane[];
-  halts: { home: number; position: number }[];
+  /** The sequence of their numbers: no rollback takes it back. */
   lastNumber: number;
-  lastPosition: number;
-  reserved: { until: number; life: number };
-  isPaused: boolean;
-  /** One of the first event for a subscriber that joined late; null: it has not begun, or is over. */
-  backfill: { front: number; isBegun: boolean } | null;
-}
-
-export interface Delivery {
-  home: number;
-  position: number;
-  event: number;
-  state: 'pending' | 'failing' | 'delivered' | 'dead' | 'dismissed';
-  attempts: number;
-  replays: number;
-  /** Whether its next attempt is not due yet. */
-  waits: boolean;
-  backfilled: boolean;
+  markers: { event: number; number: number }[];
+  /** The events in the order of their positions. */
+  log: number[];
+  /** The newest row of the lane's journal. */
+  lane: Lane;
+  /** Older rows of the journal, for which a relay asks whose settlement was not answered. */
+  journal: Pick<Lane, 'token' | 'number'>[];
+  exceptions: Exception[];
+  /** A backfill of the first event, for a subscriber that joined after it. */
+  backfill: 'none' | 'open' | 'begun';
 }
 
 export interface Lane {
-  /** The lane that its deliveries stand in; its own, unless it is the lane of a key in trouble. A subscriber's has its number. */
-  home: number;
-  /** 0: all keys. */
-  key: number;
   head: number;
-  tail: number;
-  /** Up to here deliveries are claimed one by one. */
-  carefulTo: number;
-  /** The relay that holds it and one; 0: nobody. */
+  /** Counted from the claim on: claims have new tokens, so token and number together name a row. */
+  number: number;
+  /** Of the claim; a settlement has that of its claim. 0: none. */
   token: number;
-  due: 'no' | 'now' | 'later' | 'at its front';
+  isLeased: boolean;
+  /** Whether the lease has run out. */
+  isOver: boolean;
+  /** The first delivery that its relay may have begun, and the last; 0: none. */
+  first: number;
+  claimedTo: number;
+  /** Up to here deliveries are handed over one at a time. */
+  carefulTo: number;
+}
+
+export interface Exception {
+  position: number;
+  event: number;
+  state: 'pending' | 'failing' | 'delivered' | 'dead' | 'dismissed';
+  isOpen: boolean;
+  /** Whether a relay has it in hand while its lane goes on. */
+  isHeld: boolean;
+  /** Whether its next attempt is not due yet. */
+  waits: boolean;
+  /** When a relay has to look at its key; of the first open one of each key. */
+  due: 'no' | 'later' | 'now';
+  attempts: number;
+  replays: number;
 }
 
 interface Event {
@@ -85,82 +94,94 @@ export interface Producer {
   left: number;
 }
 
-interface Timer {
-  state: 'none' | 'set' | 'released' | 'cancelled';
-  isDue: boolean;
-  /** The producer's transaction that is about to cancel it, or the relay's that is about to release it. */
-  heldBy: 'nobody' | 'producer' | 'relay';
-}
-
-/** What a process has learned from its fan-outs; see `postbud_fan_out_3`. */
-export interface Memory {
-  life: number;
-  from: number;
-  reserved: number;
-  pin: Pin | null;
-}
-
-export interface Pin {
-  at: number;
-  from: number;
-  upto: number;
-  /** The transactions to wait for; see `nameOf`. */
-  names: number[];
-}
-
 export interface Relay {
-  phase: 'idle' | 'waits' | 'clock' | 'locks' | 'clock again' | 'picks' | 'place' | 'finish';
+  phase: 'idle' | 'number' | 'clock' | 'try' | 'holders' | 'late' | 'picks' | 'place' | 'finish';
   isStopped: boolean;
-  memory: Memory;
-  /** By which a turn decides that is not in READ COMMITTED, or that looked before it waited. */
-  snapshot: Tables | null;
-  at: number;
+  /** Up to when all is placed, as its process knows, and in which life of the server. */
+  memory: { life: number; bound: number };
+  /** Of the turn: the bound from which it reads, the last number, and until when the order is certain. */
+  bound: number;
   numberNow: number;
-  /** Who held the topic's lock; null: it took that lock for a moment, so nobody did. */
-  holders: { name: number; began: number }[] | null;
-  /** What the turn has fanned out, and not committed yet. */
+  certain: number;
+  /** What the turn has placed, and not committed yet; and the bound that its process learns with the commit. */
   placed: { event: number; position: number }[];
-  /** What its process will have learned, and what is reserved, once it commits. */
-  next: Memory | null;
-  reserving: Tables['reserved'] | null;
-  runs: Run[];
+  nextBound: number;
+  /** Whether its last turn failed, so that this one only settles. */
+  isRepeating: boolean;
+  /** The token of a turn whose answer was lost; 0: none. */
+  lost: number;
+  run: Run | null;
 }
 
-/** A claimed lane in a relay's hands. */
+/** A claimed lane in a relay's hands: `lib/bus/relay/progress.ts`. */
 export interface Run {
-  home: number;
-  key: number;
+  token: number;
+  /** Of the journal's newest row, as the relay knows it. */
+  number: number;
   head: number;
-  newest: number;
-  isWhole: boolean;
-  positions: number[];
-  events: number[];
-  keys: number[];
-  /** What became of each. */
-  ends: ('' | 'running' | 'delivered' | 'committed' | 'failed' | 'dead' | 'early')[];
-  /** Up to this place each has a transaction of its own. */
-  aloneTo: number;
+  /** The exceptions, then the deliveries of the log, each in order. */
+  hand: InHand[];
+  /** Keys of which it hands over nothing more; and those whose deliveries in the log wait behind an exception. */
+  blocked: number[];
+  openKeys: number[];
+  /** What it has recorded for exceptions, and no turn has taken. */
+  exceptional: Exceptional[];
+  /** Up to here deliveries are to be handed over one at a time. */
   carefulTo: number;
-  isDone: boolean;
-  /** Whether its outcomes are on their way in a turn. */
-  isGathered: boolean;
-  /** Whether its lease is over; and whether nobody is to blame: its relay was stopped, or a crash has taken back the claim. */
+  /** Whether it begins no further handler: its time is up. */
+  isCut: boolean;
+  /** Whether its lease is over, as it knows. */
   isOver: boolean;
+  /** Whether nobody is to blame for that: its relay was stopped, or a crash took back the claim. */
   isExcused: boolean;
-  /** Whether it was claimed when relays had let go for a backfill. */
+  /** Whether it is unknown if its last commit was made. */
+  isDoubtful: boolean;
+  /** Whether it was claimed while a backfill was under way. */
   isOfBackfill: boolean;
+  /** What a turn is to settle; and whether a turn failed that may have settled it. */
+  outcome: Outcome | null;
+  isRepeated: boolean;
+}
+
+export interface InHand {
+  position: number;
+  event: number;
+  key: number;
+  isException: boolean;
+  state: 'open' | 'running' | 'delivered' | 'recorded' | 'left';
+  /** Whether its row says that the relay has it in hand. */
+  isHeld: boolean;
+  /** Whether it may not begin: a dead letter that halts its key, or not due yet. */
+  isBarred: boolean;
+  attempts: number;
+  replays: number;
+}
+
+export interface Exceptional {
+  position: number;
+  kind: 'delivered' | 'failed' | 'dead' | 'parked' | 'running';
+  /** What it was claimed with; -1: it had no row. */
+  replays: number;
+}
+
+export interface Outcome {
+  number: number;
+  head: number;
+  exceptional: Exceptional[];
+  isKept: boolean;
+  first: number;
+  carefulTo: number;
+  isDoubtful: boolean;
 }
 
 interface Seen {
   hasBegun: boolean;
   hasEnded: boolean;
-  /** How often its handler returned, threw, and was charged with its relay's death. */
-  returned: number;
-  threw: number;
-  lapses: number;
-  /** What a transactional handler has written, as far as it is committed; and how often it was marked delivered. */
+  hasReturned: boolean;
+  /** How often its handler threw, or its relay died. */
+  blamed: number;
+  /** How often a transactional handler has taken effect. */
   effects: number;
-  times: number;
 }
 
 /** Copies a state, for a step to change. */
@@ -168,17 +189,16 @@ export function copy(state: State): State {
   return {
     ...state,
     db: copyTables(state.db),
+    disk: state.disk && { ...state.disk },
     events: state.events.map((one) => ({ ...one })),
     producers: state.producers.map((one) => ({ ...one })),
+    // The other lists are replaced, never changed.
     relays: state.relays.map((one) => ({
       ...one,
-      // The other lists are replaced, never changed.
       memory: { ...one.memory },
-      runs: one.runs.map((run) => ({ ...run, ends: [...run.ends] })),
+      run: one.run && { ...one.run, hand: one.run.hand.map((delivery) => ({ ...delivery })) },
     })),
-    timers: state.timers.map((one) => ({ ...one })),
-    seen: state.seen.map((ofOne) => ofOne.map((one) => ({ ...one }))),
-    named: [...state.named],
+    seen: state.seen.map((one) => ({ ...one })),
     left: { ...state.left },
   };
 }
@@ -187,10 +207,10 @@ export function copyTables(tables: Tables): Tables {
   return {
     ...tables,
     markers: [...tables.markers],
-    deliveries: tables.deliveries.map((one) => ({ ...one })),
-    lanes: tables.lanes.map((one) => ({ ...one })),
-    halts: [...tables.halts],
-    backfill: tables.backfill && { ...tables.backfill },
+    log: [...tables.log],
+    lane: { ...tables.lane },
+    journal: [...tables.journal],
+    exceptions: tables.exceptions.map((one) => ({ ...one })),
   };
 }
 
@@ -207,28 +227,49 @@ export function encode(value: unknown): string {
 
 /** One character for each word that states have. */
 const WORDS =
-  'pending|failing|delivered|dead|dismissed|no|now|later|at its front|none|open|committed|gone|idle|begun|locked|stamped|' +
-  'inserted|prepared|waits|clock|locks|clock again|picks|place|finish||running|failed|early|set|released|cancelled|' +
-  'nobody|producer|relay';
+  'pending|failing|delivered|dead|dismissed|no|now|later|none|open|committed|gone|idle|begun|locked|stamped|inserted|' +
+  'prepared|number|clock|try|holders|late|picks|place|finish|running|recorded|left|failed|parked';
 
 const SHORT = new Map(WORDS.split('|').map((word, index) => [word, String.fromCharCode(180 + index)]));
 
-/** Renames instants by their ranks. 0 is none. */
-export function rankInstants(state: State): void {
-  const found = instantsOf(state);
-  const sorted = [...new Set(found)].filter((at) => at > 0).toSorted((one, other) => one - other);
-  if (sorted.every((at, index) => at === index + 1)) return;
-  const rank = (at: number) => sorted.indexOf(at) + 1;
-  const ranked = (pin: Pin | null) => pin && { ...pin, at: rank(pin.at) };
-  state.now = rank(state.now);
-  for (const event of state.events) event.created = rank(event.created);
-  for (const producer of state.producers) producer.began = rank(producer.began);
-  for (const relay of state.relays) {
-    relay.at = rank(relay.at);
-    relay.memory.pin = ranked(relay.memory.pin);
-    if (relay.next) relay.next = { ...relay.next, pin: ranked(relay.next.pin) };
-    relay.holders &&= relay.holders.map((holder) => ({ ...holder, began: rank(holder.began) }));
+/** Renames instants and tokens by their ranks, and forgets what nobody asks for any more. 0 is none. */
+export function normalise(state: State): void {
+  const { events, producers, relays } = state;
+  const awaited = new Set(
+    relays.flatMap(({ run }) => (run?.outcome ? [`${run.token} ${run.outcome.number + 1}`] : [])),
+  );
+  const tables = state.disk ? [state.db, state.disk] : [state.db];
+  for (const of of tables)
+    of.journal = of.journal.filter(({ token, number }) => awaited.has(`${token} ${number}`));
+  const instants = ranksOf(instantsOf(state));
+  if (instants) {
+    state.now = instants.get(state.now)!;
+    for (const event of events) event.created = instants.get(event.created)!;
+    for (const producer of producers) producer.began = instants.get(producer.began)!;
+    for (const relay of relays) {
+      relay.memory.bound = instants.get(relay.memory.bound)!;
+      relay.bound = instants.get(relay.bound)!;
+      relay.certain = instants.get(relay.certain)!;
+      relay.nextBound = instants.get(relay.nextBound)!;
+    }
   }
+  const tokens = ranksOf(tokensOf(state));
+  if (!tokens) return;
+  const named = <Row extends { token: number }>(row: Row): Row => ({ ...row, token: tokens.get(row.token)! });
+  for (const of of tables) {
+    of.lane = named(of.lane);
+    of.journal = of.journal.map(named);
+  }
+  for (const relay of relays) {
+    relay.lost = tokens.get(relay.lost)!;
+    if (relay.run) relay.run = named(relay.run);
+  }
+}
+
+/** @returns null where each has its rank as its name already. */
+function ranksOf(found: readonly number[]): Map<number, number> | null {
+  const sorted = [...new Set([0, ...found])].toSorted((one, other) => one - other);
+  return sorted.every((one, rank) => one === rank) ? null : new Map(sorted.map((one, rank) => [one, rank]));
 }
 
 /** All that was read from the clock and counts still, and the clock. */
@@ -236,10 +277,15 @@ export function instantsOf({ now, events, producers, relays }: State): number[] 
   const found = [now];
   for (const { created } of events) found.push(created);
   for (const { began } of producers) found.push(began);
-  for (const { at, memory, next, holders } of relays) {
-    found.push(at, memory.pin?.at ?? 0, next?.pin?.at ?? 0);
-    for (const { began } of holders ?? []) found.push(began);
-  }
+  for (const { memory, bound, certain, nextBound } of relays)
+    found.push(memory.bound, bound, certain, nextBound);
+  return found;
+}
+
+export function tokensOf({ db, disk, relays }: State): number[] {
+  const found = relays.flatMap(({ lost, run }) => [lost, run?.token ?? 0]);
+  for (const of of disk ? [db, disk] : [db])
+    found.push(of.lane.token, ...of.journal.map(({ token }) => token));
   return found;
 }
 
@@ -250,22 +296,7 @@ export function instantsOf({ now, events, producers, relays }: State): number[] 
 export function keyOf(state: State): string {
   if (state.relays.length !== 2) return encode(state);
   const [one, other] = state.relays.map((relay) => encode(relay));
-  if (one! < other!) return encode(state);
-  if (one! > other!) return encode(swapped(state));
-  const [own, as] = [encode(state), encode(swapped(state))];
-  return own < as ? own : as;
-}
-
-function swapped(state: State): State {
-  const tables = (of: Tables) => ({
-    ...of,
-    lanes: of.lanes.map((lane) => (lane.token === 0 ? lane : { ...lane, token: 3 - lane.token })),
-  });
-  return {
-    ...state,
-    db: tables(state.db),
-    disk: state.disk && tables(state.disk),
-    fanOutLock: state.fanOutLock < 0 ? -1 : 1 - state.fanOutLock,
-    relays: state.relays.toReversed(),
-  };
+  if (one! <= other!) return encode(state);
+  const placer = state.placer < 0 ? -1 : 1 - state.placer;
+  return encode({ ...state, placer, relays: state.relays.toReversed() });
 }

@@ -1,8 +1,8 @@
 import { PROMISES, RULES } from '../chaos/promises/promises.ts';
-import { OF_HANDLERS, take } from './next.ts';
+import { take } from './next.ts';
 import type { Search } from './search.ts';
 import type { State } from './state.ts';
-import { STEPS } from './steps.ts';
+import { OF_HANDLERS, STEPS } from './steps.ts';
 import type { Step } from './steps.ts';
 import { initialState } from './world.ts';
 import type { World } from './world.ts';
@@ -24,22 +24,17 @@ export function inWords({ rule, schedule }: NonNullable<Search['fall']>, world: 
 }
 
 /** Says what a step does, in the state before it. Events are A, B, C and so on. */
-export function sentenceOf({ name, who, what }: Step, state: State): string {
+function sentenceOf({ name, who, what }: Step, state: State): string {
   const [kind, does] = STEPS[name];
   switch (kind) {
     case 'producer':
       return `producer ${who + 1} ${does} (${letter(state.producers[who]!.event)})`;
     case 'relay': {
-      const run = state.relays[who]!.runs[Math.floor(what / 10)];
-      const event = OF_HANDLERS.has(name) ? run?.events[what % 10] : undefined;
-      return `relay ${who + 1} ${does}${event === undefined ? '' : ` (${letter(event)})`}`;
+      const event = OF_HANDLERS.has(name) ? state.relays[who]!.run!.hand[what]!.event : null;
+      return `relay ${who + 1} ${does}${event === null ? '' : ` (${letter(event)})`}`;
     }
-    case 'lane':
-      return `lane ${what + 1}${does}`;
-    case 'timer':
-      return `timer ${who + 1} ${does}`;
     case 'operator':
-      return `an operator ${does}${does.endsWith(' at') ? ` position ${state.db.deliveries[what]!.position}` : ''}`;
+      return `an operator ${does}${what > 0 ? ` (${letter(state.db.log[what - 1]!)})` : ''}`;
     default:
       return `the ${kind} ${does}`;
   }

@@ -1,6 +1,6 @@
 import type { MistakeName } from './mistakes.ts';
 import { copyTables, instantsOf } from './state.ts';
-import type { State } from './state.ts';
+import type { Exception, Relay, State } from './state.ts';
 
 /** The bounds within which all interleavings are searched. */
 export interface Scope {
@@ -9,24 +9,18 @@ export interface Scope {
   readonly holds: string;
   /** How many transactions each has, one after the other, of one event each. */
   readonly producers: readonly number[];
-  /** How many events are fanned out already when it begins; they come before those of producers. */
-  readonly fannedOut: number;
+  /** How many events have their places already when it begins; they come before those of producers. */
+  readonly placed: number;
   readonly relays: number;
-  readonly subscribers: number;
   /** Whether relays claim lanes and hand events over. Without it a scope is about the order alone. */
   readonly handsOver: boolean;
-  readonly handler: 'plain' | 'transactional' | 'batch';
+  readonly isTransactional: boolean;
   /** The ordering key of each event, 1 or 2, in a lane that both share; empty: no event has one. */
   readonly keys: readonly number[];
   readonly maxAttempts: number;
-  /** How many deliveries of a lane a claim takes. */
+  /** How many deliveries a claim takes. */
   readonly maxDeliveries: number;
-  readonly maxLanes: number;
   readonly haltsAtDeadLetter: boolean;
-  readonly refusesReplays: boolean;
-  /** Whether the first relay is of an older release, which lists one subscriber less and cannot read the last event. */
-  readonly hasOldRelease: boolean;
-  readonly timers: number;
   /** Whether the subscriber joined after the first event, which it gets by a backfill. */
   readonly joinsLate: boolean;
   /** How many of each fault, and of each action of operators, there can be; none of those that are not named. */
@@ -40,95 +34,96 @@ export interface World {
 }
 
 export function initialState({ scope }: World): State {
-  const { producers, fannedOut, relays, subscribers, timers, joinsLate } = scope;
+  const { producers, placed, relays, joinsLate } = scope;
   const sumOf = (counts: readonly number[]) => counts.reduce((sum, count) => sum + count, 0);
-  const events = fannedOut + sumOf(producers) + timers;
   const list = <Item>(length: number, item: (index: number) => Item) =>
     Array.from({ length }, (_, index) => item(index));
+  const events = placed + sumOf(producers);
+  const head = joinsLate ? 1 : 0;
   return {
-    now: fannedOut + 1,
+    now: placed + 1,
     era: 0,
     life: 1,
     db: {
-      markers: [],
-      deliveries: list(subscribers, (home) =>
-        list(joinsLate ? fannedOut - 1 : fannedOut, (index) => (joinsLate ? index + 1 : index)).map(
-          (event) => ({
-            home,
-            position: event + 1,
-            event,
-            state: 'pending' as const,
-            attempts: 0,
-            replays: 0,
-            waits: false,
-            backfilled: false,
-          }),
-        ),
-      ).flat(),
-      lanes: list(subscribers, (home) => ({
-        home,
-        key: 0,
-        head: 0,
-        tail: fannedOut,
-        carefulTo: 0,
-        token: 0,
-        due: fannedOut > 0 ? ('now' as const) : ('no' as const),
-      })),
-      halts: [],
       lastNumber: 0,
-      lastPosition: fannedOut,
-      reserved: { until: fannedOut, life: 1 },
-      isPaused: false,
-      backfill: null,
+      markers: [],
+      log: list(placed, (event) => event),
+      lane: {
+        head,
+        number: 0,
+        token: 0,
+        isLeased: false,
+        isOver: false,
+        first: 0,
+        claimedTo: 0,
+        carefulTo: 0,
+      },
+      journal: [],
+      exceptions: [],
+      backfill: 'none',
     },
     disk: null,
-    fanOutLock: -1,
+    placer: -1,
     events: list(events, (event) => ({
-      created: event < fannedOut ? event + 1 : 0,
+      created: event < placed ? event + 1 : 0,
       era: 0,
-      fate: event < fannedOut ? ('committed' as const) : ('none' as const),
+      fate: event < placed ? ('committed' as const) : ('none' as const),
     })),
     producers: producers.map((left, who) => ({
       phase: 'idle' as const,
       began: 0,
-      event: fannedOut + sumOf(producers.slice(0, who)),
+      event: placed + sumOf(producers.slice(0, who)),
       number: 0,
       left,
     })),
     relays: list(relays, () => newRelay()),
-    timers: list(timers, () => ({ state: 'none' as const, isDue: false, heldBy: 'nobody' as const })),
-    seen: list(subscribers, () =>
-      list(events, () => ({
-        hasBegun: false,
-        hasEnded: false,
-        returned: 0,
-        threw: 0,
-        lapses: 0,
-        effects: 0,
-        times: 0,
-      })),
-    ),
-    named: list(events + 6, () => -1),
-    usurped: false,
+    seen: list(events, () => ({
+      hasBegun: false,
+      hasEnded: false,
+      hasReturned: false,
+      blamed: 0,
+      effects: 0,
+    })),
+    broken: null,
     left: { ...scope.faults },
   };
 }
 
 /** A process that has just begun. */
-export function newRelay(): State['relays'][number] {
+export function newRelay(): Relay {
   return {
     phase: 'idle',
     isStopped: false,
-    memory: { life: 0, from: 0, reserved: 0, pin: null },
-    snapshot: null,
-    at: 0,
+    memory: { life: 0, bound: 0 },
+    bound: 0,
     numberNow: 0,
-    holders: null,
+    certain: 0,
     placed: [],
-    next: null,
-    reserving: null,
-    runs: [],
+    nextBound: 0,
+    isRepeating: false,
+    lost: 0,
+    run: null,
   };
+}
+
+/** A delivery that gets a row of its own. */
+export function newException(position: number, event: number): Exception {
+  return {
+    position,
+    event,
+    state: 'pending',
+    isOpen: true,
+    isHeld: false,
+    waits: false,
+    due: 'no',
+    attempts: 0,
+    replays: 0,
+  };
+}
+
+/** The key of an event; 0 in a stream without keys. */
+export function keyOfEvent(event: number, { scope }: World): number {
+  return scope.keys[event] ?? 0;
 }
 
 /** Whether one more of a kind can happen. */

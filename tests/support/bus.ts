@@ -91,19 +91,24 @@ export async function settle(db: Database, outcomes: readonly LaneOutcome[]): Pr
   return settled!;
 }
 
-/** Fans out what no open transaction holds back. */
-export async function fanOut(db: Database): Promise<void> {
-  await takeTurn(db, { ...IDLE, maxLanes: 1, maxFannedOut: 1000 });
+/** Gives places to the events that no open transaction holds back. */
+export async function placeEvents(db: Database): Promise<void> {
+  await takeTurn(db, { ...IDLE, isLooking: true, topics: [], maxEvents: 1000 });
 }
 
-const IDLE = {
+/** A turn that does nothing. */
+export const IDLE = {
   outcomes: [],
+  continued: [],
+  behind: null,
+  topics: null,
   subscriptions: new Map(),
   maxLanes: 0,
   maxDeliveries: 0,
-  maxFannedOut: 0,
+  maxEvents: 0,
   isLooking: false,
   awaited: [],
+  clockMs: 0,
   now: null,
 };
 
@@ -159,25 +164,18 @@ export async function emitPayments(
   });
 }
 
-/**
- * Writes payments numbered from 1 as `emit` does, but all in one statement: for a large backlog.
- *
- * @param lanes how many ordering keys they take turns in; 0 for none.
- */
 export async function storeBacklog(db: Database, topic: TopicName, count: number, lanes = 0): Promise<void> {
   await rows(
     db,
     `with event as (
-       insert into events (id, topic, payload, version, producer, open, subscribers, ordering_key, correlation_id,
-         created_at)
+       insert into events (id, topic, payload, version, producer, subscribers, ordering_key, correlation_id, created_at)
        select gen_random_uuid(), $1::text, $2::text::jsonb || jsonb_build_object('amountMinor', number), 1, 'payments',
-         cardinality($3::text[]), $3::text[], case when $5::int = 0 then '' else 'key ' || number % $5::int end, '', clock_timestamp()
+         $3::text[], case when $5::int = 0 then '' else 'key ' || number % $5::int end, '', clock_timestamp()
        from generate_series(1, $4::int) as number
        returning *
      )
-     insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, subscribers, payload_bytes)
-     select topic, created_at, seq, id, ordering_key, open, subscribers, octet_length(payload::text)
-     from event`,
+     insert into awaiting (topic, created_at, seq, event_id, ordering_key, version, subscribers, bytes)
+     select topic, created_at, seq, id, ordering_key, version, subscribers, octet_length(payload::text) from event`,
     [topic, JSON.stringify(catalog[topic].example), [...catalog[topic].subscribers], count, lanes],
   );
 }
@@ -213,9 +211,14 @@ export async function openTransaction(url: string): Promise<OpenTransaction> {
   };
 }
 
-/** The states of the events, oldest first. */
+/** The worst of the states of each event's deliveries, oldest first. */
 export async function eventStates(db: Database): Promise<string[]> {
-  const found = await rows<{ state: string }>(db, 'select state::text from events order by created_at, seq');
+  const found = await rows<{ state: string }>(
+    db,
+    `select coalesce((select max(case when dismissed_at is null then state else 'delivered' end)::text from deliveries where event_id = events.id),
+       case when exists (select from awaiting where event_id = events.id) and subscribers <> '{}' then 'pending' else 'delivered' end) as state
+     from events order by created_at, seq`,
+  );
   return found.map(({ state }) => state);
 }
 
@@ -230,80 +233,35 @@ export async function idsInOrder(db: Database, topic: TopicName, orderingKey = '
 }
 
 /**
- * Looks for broken invariants: events without their deliveries, deliveries without their event, counters or states
- * that disagree with the deliveries, deliveries that their lane has passed or sleeps on.
+ * Looks for broken invariants.
  *
  * @returns one line for each; none when the invariants hold.
  */
 export async function contradictions(db: Database): Promise<string[]> {
   const found = await rows<{ what: string }>(
     db,
-    `with truth as (
-       select event_id, count(*) as total, count(*) filter (where state in ('pending', 'failing')) as open,
-         count(*) filter (where state = 'failing') as failing,
-         count(*) filter (where state = 'dead_lettered' and dismissed_at is null) as dead_lettered,
-         max(case when dismissed_at is null then state else 'delivered' end) as worst,
-         array_agg(subscriber order by subscriber) as subscribers
-       from deliveries left join lanes on lanes.id = lane_id group by event_id
+    `select 'hole in stream ' || stream || ' at ' || position + 1 as what
+     from (select stream, position, lead(position) over (partition by stream order by position) as next from log) as place
+     -- Behind the heads of all lanes events are pruned.
+     where next <> position + 1 and exists (select from lane_heads where lane_heads.stream = place.stream and head < next - 1)
+     union all
+     select 'event without a place ' || id from events
+     where not exists (select from log where event_id = id) and not exists (select from awaiting where event_id = id)
+     union all
+     select 'place without an event ' || event_id from log where event_id is not null and not exists (select from events where id = event_id)
+     union all
+     select 'exception beyond the head of lane ' || lane from exceptions
+     where position > (select head from journal where journal.lane = exceptions.lane order by head desc, number desc limit 1)
+     union all
+     select 'nobody looks at ' || lane || ' ' || ordering_key from exceptions as first
+     where is_open and not is_held and due_at is null and state in ('pending', 'failing') and not exists (
+       select from exceptions as earlier
+       where earlier.lane = first.lane and earlier.ordering_key = first.ordering_key and earlier.is_open and earlier.position < first.position
      )
-     select 'awaits fan-out and has deliveries, or neither: ' || events.id as what from events
-       left join truth on truth.event_id = events.id
-       left join awaiting_fan_out as marker on marker.event_id = events.id
-       where (truth.event_id is null) = (marker.event_id is null)
      union all
-     select 'not one delivery for each of its subscribers: ' || events.id from events
-       join truth on truth.event_id = events.id
-       where truth.subscribers
-         is distinct from (select array_agg(name order by name) from unnest(events.subscribers) as name)
-     union all
-     select 'counters: ' || events.id from events join truth on truth.event_id = events.id
-       where (events.open, events.failing, events.dead_lettered) <> (truth.open, truth.failing, truth.dead_lettered)
-     union all
-     select 'state: ' || events.id from events join truth on truth.event_id = events.id where events.state <> worst
-     union all
-     select 'delivery without event: ' || event_id from deliveries where event_id not in (select id from events)
-     union all
-     select 'delivery without lane: ' || event_id from deliveries where lane_id not in (select id from lanes)
-     union all
-     select 'passed over: ' || event_id || ' of ' || home.subscriber from deliveries join lanes as home on home.id = lane_id
-       left join lanes as own on own.home_id = home.id and own.held_key = lane_key
-       where state in ('pending', 'failing') and position <= coalesce(own.head, home.head)
-     union all
-     select 'its lane sleeps: ' || event_id || ' of ' || home.subscriber from deliveries
-       join lanes as home on home.id = lane_id
-       left join lanes as own on own.home_id = home.id and own.held_key = lane_key
-       where state in ('pending', 'failing') and case when own.id is null then home.due_at is null and home.lease_token is null
-         else own.due_at is null and own.lease_token is null end
-     union all
-     select 'a lane of its own without anything in it: ' || held_key || ' of ' || subscriber from lanes
-       where home_id is not null and lease_token is null and not exists (
-         select from deliveries where lane_id = home_id and lane_key = held_key and state in ('pending', 'failing')
-       ) and due_at is distinct from 'infinity'
-     union all
-     select 'waits for nothing: the lane ' || id || ' of ' || subscriber from lanes
-       where due_at = 'infinity' and not coalesce(
-         postbud_front_1(topic, subscriber, coalesce(home_id, id), nullif(held_key, '')) <= head, false)
-     union all
-     select concat('backlog: ', to_json(counted), ' but ', to_json(kept)) from (
-       select topic, subscriber, count(*) filter (where state = 'pending') as pending,
-         count(*) filter (where state = 'failing') as failing,
-         count(*) filter (where state = 'dead_lettered' and dismissed_at is null) as dead_lettered
-       from deliveries join lanes on lanes.id = lane_id group by topic, subscriber
-       union all
-       select topic, '', count(*) filter (where state = 'pending'), count(*) filter (where state = 'failing'),
-         count(*) filter (where state = 'dead_lettered')
-       from events where id in (select event_id from deliveries) group by topic
-     ) as counted full join (
-       select topic, subscriber, sum(pending) as pending, sum(failing) as failing, sum(dead_lettered) as dead_lettered
-       from backlog group by topic, subscriber
-     ) as kept using (topic, subscriber)
-       where (coalesce(counted.pending, 0), coalesce(counted.failing, 0), coalesce(counted.dead_lettered, 0))
-         is distinct from (kept.pending, kept.failing, kept.dead_lettered)
-     union all
-     select concat('error group: ', to_json(counted), ' but ', to_json(kept)) from (
-       select error_group as key, count(*) as dead_lettered from deliveries where error_group is not null group by 1
-     ) as counted full join error_groups as kept using (key)
-       where coalesce(counted.dead_lettered, 0) is distinct from kept.dead_lettered`,
+     select 'out of order in stream ' || log.stream || ' at ' || log.position from log join events on id = event_id
+       join log as next on next.stream = log.stream and next.position = log.position + 1 join events as later on later.id = next.event_id
+     where (later.created_at, later.seq) < (events.created_at, events.seq)`,
   );
   return found.map(({ what }) => what);
 }

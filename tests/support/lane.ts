@@ -1,10 +1,9 @@
 import type { ClaimedDelivery, ClaimedLane } from '../../lib/bus/deliveries/claim.ts';
-import type { LaneOutcome } from '../../lib/bus/deliveries/settle.ts';
+import type { LaneOutcome, UnfinishedAttempt } from '../../lib/bus/deliveries/settle.ts';
 import { subscriptionsOf } from '../../lib/bus/deliveries/subscription.ts';
 import { LaneRun } from '../../lib/bus/relay/lane-run.ts';
 import { RelayTime } from '../../lib/bus/relay/relay-time.ts';
-import type { RunOptions } from '../../lib/bus/relay/run-state.ts';
-import { Absences } from '../../lib/bus/relay/presence.ts';
+import type { Clocks, RunOptions } from '../../lib/bus/relay/run-state.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/bus/subscribers/subscriber.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 
@@ -19,26 +18,23 @@ export function laneOf(
 ): ClaimedLane {
   const [subscription] = subscriptionsOf([subscriber]).values();
   return {
-    id: '1',
-    home: '1',
-    isShared: true,
+    lane: 1,
+    number: 1,
     token: '00000000-0000-4000-8000-000000000000',
     subscription: subscription!,
+    isKeyed: true,
+    handlers: 64,
     head: 0,
-    newest: laid.length,
-    lapsedAtMs: null,
-    lapsedVersion: null,
-    isWhole: true,
-    leavesOut: false,
-    lacksEvent: false,
-    isProbe: false,
-    unreadable: [],
     deliveries: deliveriesAt(1, laid),
+    openKeys: new Set(),
+    isContinued: false,
+    lapsedAtMs: null,
+    claimedTo: laid.length,
     ...lane,
   };
 }
 
-export function deliveriesAt(first: number, laid: readonly Laid[]): ClaimedDelivery[] {
+function deliveriesAt(first: number, laid: readonly Laid[]): ClaimedDelivery[] {
   return laid.map((one, index) => {
     const { key, version = 1, ...more } = typeof one === 'string' ? { key: one } : one;
     const position = first + index;
@@ -51,6 +47,8 @@ export function deliveriesAt(first: number, laid: readonly Laid[]): ClaimedDeliv
     } as BusEvent;
     return {
       position,
+      isException: false,
+      isHalted: false,
       attempts: 0,
       replays: 0,
       backfilled: false,
@@ -62,23 +60,22 @@ export function deliveriesAt(first: number, laid: readonly Laid[]): ClaimedDeliv
   });
 }
 
-/** Makes the outcome of a claimed lane. Without `more`, nothing of it was handed over. */
+/** Makes the outcome of a claimed lane, which is let go. Without `more`, nothing of it was handed over. */
 export const outcomeOf = (
-  lane: Pick<LaneOutcome, 'id' | 'token'>,
+  { lane, number, token, head }: Pick<LaneOutcome, 'lane' | 'number' | 'token' | 'head'>,
   more: Partial<LaneOutcome> = {},
 ): LaneOutcome => ({
-  home: lane.id,
-  from: 0,
-  to: 0,
-  retryAtMs: null,
-  keepUntilMs: null,
-  carefulTo: null,
-  neededVersion: null,
-  waits: false,
+  lane,
+  number,
+  token,
+  head,
+  first: null,
   delivered: [],
-  unfinished: [],
-  leaving: [],
-  ...lane,
+  exceptional: [],
+  keepMs: null,
+  nextClaimed: null,
+  carefulTo: null,
+  isDoubtful: false,
   ...more,
 });
 
@@ -87,21 +84,40 @@ export const options = (more: Partial<RunOptions> = {}): RunOptions => ({
   db: undefined as unknown as Database,
   time: new RelayTime({ until: Infinity }),
   countCommitted: () => undefined,
-  clock: () => 0,
-  leaseClock: () => 0,
+  owe: () => undefined,
   isOver: () => false,
-  absences: new Absences(),
   ...more,
 });
 
+/** Clocks that a test sets. @param now epoch milliseconds. */
+export const clocksAt = (now: () => number): Clocks => ({ clock: now, leaseClock: now });
+
 /** Runs a lane to its end. @returns its outcome; null when the lane was lost. */
-export async function runLane(lane: ClaimedLane, more?: Partial<RunOptions>): Promise<LaneOutcome | null> {
-  const given = options(more);
-  const run = new LaneRun(lane, given.leaseClock(), given);
-  run.start();
+export async function runLane(
+  lane: ClaimedLane,
+  more?: Partial<RunOptions>,
+  nowMs = 0,
+): Promise<LaneOutcome | null> {
+  const run = new LaneRun(
+    lane,
+    nowMs,
+    clocksAt(() => nowMs),
+    options(more),
+  );
   await run.pauses();
   return run.yieldOutcome(false);
 }
 
-export const positionsOf = (attempts: readonly { readonly position: number }[]) =>
-  attempts.map(({ position }) => position).toSorted((one, other) => one - other);
+/** The positions that an outcome says were delivered, in order. */
+export const deliveredIn = ({ delivered, exceptional }: LaneOutcome): number[] =>
+  [...delivered, ...exceptional.filter(({ kind }) => kind === 'delivered')]
+    .flatMap((one) => (one === null ? [] : [one.position]))
+    .toSorted((one, other) => one - other);
+
+/** The attempts of an outcome that did not deliver. */
+export const unfinishedIn = ({ exceptional }: LaneOutcome): UnfinishedAttempt[] =>
+  exceptional.flatMap(({ attempt }) => (attempt && 'outcome' in attempt ? [attempt] : []));
+
+/** The positions that an outcome turns into exceptions which wait behind another one of their key. */
+export const parkedIn = ({ exceptional }: LaneOutcome): number[] =>
+  exceptional.flatMap(({ kind, position }) => (kind === 'parked' ? [position] : []));

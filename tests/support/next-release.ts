@@ -72,16 +72,16 @@ export class SchemaFolder {
 export const NEXT_TURN: readonly Change[] = [
   {
     file: 'lib/bus/deliveries/turn.ts',
-    from: 'const TURN = `select postbud_turn_4(',
-    to: 'const TURN = `select postbud_turn_5(false, ',
+    from: 'const TURN = `select postbud_turn_5(',
+    to: 'const TURN = `select postbud_turn_6(false, ',
   },
 ];
 
 /** Makes the database that of the next release. @returns the statements of its migration. */
 export async function migrateToNextRelease(db: Database, folder: SchemaFolder): Promise<readonly string[]> {
-  const turn = await readFile(join(folder.path, 'functions/postbud_turn_4.sql'), 'utf8');
-  await folder.edit('functions/postbud_turn_5.sql', () =>
-    turn.replace('function postbud_turn_4(', 'function postbud_turn_5(\n  is_tried boolean,'),
+  const turn = await readFile(join(folder.path, 'functions/postbud_turn_5.sql'), 'utf8');
+  await folder.edit('functions/postbud_turn_6.sql', () =>
+    turn.replace('function postbud_turn_5(', 'function postbud_turn_6(\n  is_tried boolean,'),
   );
   await folder.edit('schema.ts', (text) =>
     text.replace("pgTable('last_pass', {", "pgTable('last_pass', {\n  note: text('note'),"),

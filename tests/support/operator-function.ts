@@ -15,7 +15,6 @@ import type { Badges } from '../../lib/console/kit/navigation.ts';
 import type { Bus, Route } from '../../lib/console/kit/route.ts';
 import { laneRoutes } from '../../lib/console/lanes/routes.ts';
 import { overviewRoutes } from '../../lib/console/overview/routes.ts';
-import { renameRoutes } from '../../lib/console/renames/routes.ts';
 import { logRoutes, replayRoutes } from '../../lib/console/replays/routes.ts';
 import { setAsideRoutes } from '../../lib/console/set-aside/routes.ts';
 import { smokeRoutes } from '../../lib/console/smoke/routes.ts';
@@ -48,7 +47,6 @@ export const operatorRoutes: readonly Route[] = [
   ...catalogRoutes,
   ...logRoutes,
   ...backfillRoutes,
-  ...renameRoutes,
   ...erasureRoutes,
   ...doctorRoutes,
   ...webhookRoutes,

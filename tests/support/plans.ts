@@ -129,5 +129,5 @@ function scannedBy(node: PlanNode): string[] {
 
 /** Each statement by its beginning, which tells it from all others. */
 function nameOf(text: string): string {
-  return text.replaceAll(/\s+/g, ' ').trim().slice(0, 250);
+  return text.replaceAll(/\s+/g, ' ').trim().slice(0, 600);
 }

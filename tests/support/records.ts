@@ -2,19 +2,6 @@ import type { PastAttempt } from '../../drizzle/schema.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { driverOf, run } from '../../lib/platform/db/statement.ts';
 
-/**
- * One record for each event and subscriber, as a relation for a test's own statement:
- * `select attempts from ${RECORDS} where subscriber = 'ledger'`. Tests read deliveries here and nowhere else, so that they
- * need not know which tables a record is made of.
- */
-export const RECORDS = `(
-  select lane_id || '-' || position as id, event_id, topic, subscriber,
-    coalesce(lane_key, lanes.ordering_key) as ordering_key, position, state, attempts, attempted_at, duration_ms,
-    next_attempt_at, delivered_at, dead_lettered_at, dismissed_at, replayed_at, replays, backfilled, error_group,
-    attempt_log
-  from deliveries left join lanes on lanes.id = lane_id
-) as record`;
-
 export interface StoredDelivery {
   /** As operators name it. */
   readonly id: string;
@@ -31,6 +18,28 @@ export interface StoredDelivery {
   readonly deadLetteredAt: number | null;
   readonly log: readonly PastAttempt[] | null;
 }
+
+export interface LeasedLane {
+  readonly topic: string;
+  readonly subscriber: string;
+  /** Epoch milliseconds. */
+  readonly until: number;
+}
+
+export interface Due {
+  readonly subscriber: string;
+  /** Empty where it is the lane's, not that of a key which waits apart. */
+  readonly key: string;
+  /** Epoch milliseconds. */
+  readonly at: number;
+}
+
+/**
+ * One record for each event and subscriber, as a relation for a test's own statement:
+ * `select attempts from ${RECORDS} where subscriber = 'ledger'`. Tests read deliveries here and nowhere else, so that they
+ * need not know which tables a record is made of.
+ */
+export const RECORDS = `(select event_id || '.' || subscriber as id, * from deliveries) as record`;
 
 /** The deliveries in the order of their lanes. @param subscriber all subscribers' when left out. */
 export async function deliveriesOf(db: Database, subscriber?: string): Promise<StoredDelivery[]> {
@@ -74,7 +83,7 @@ export async function countDeliveries(
 }
 
 /** The events that wait for their place, as a relation for a test's own statement. */
-export const AWAITING_PLACE = '(select event_id, topic, created_at, seq from awaiting_fan_out) as awaiting';
+export const AWAITING_PLACE = '(select event_id, topic, created_at, seq from awaiting) as awaiting';
 
 /** The ids of the events that wait for their place, in the order of their creation. */
 export async function awaitingPlace(db: Database): Promise<string[]> {
@@ -90,7 +99,7 @@ export async function deadLettersOf(db: Database, condition = 'true'): Promise<s
   const letters = await read<{ id: string }>(
     db,
     `select id from ${RECORDS} where state = 'dead_lettered' and ${condition}
-     order by dead_lettered_at desc, split_part(id, '-', 1)::bigint desc, position desc`,
+     order by dead_lettered_at desc, lane desc, position desc`,
   );
   return letters.map(({ id }) => id);
 }
@@ -99,42 +108,35 @@ export async function deadLettersOf(db: Database, condition = 'true'): Promise<s
 export async function haltsOf(db: Database): Promise<string[]> {
   const halts = await read<{ id: string }>(
     db,
-    `select lane_id || '-' || position as id from halts order by halted_at desc, lane_id desc, position desc`,
+    `select id from ${RECORDS} where state = 'dead_lettered' and is_open order by dead_lettered_at desc, lane desc, position desc`,
   );
   return halts.map(({ id }) => id);
 }
 
-export interface LeasedLane {
-  readonly topic: string;
-  readonly subscriber: string;
-  /** Epoch milliseconds. */
-  readonly until: number;
-}
+/** The lanes with the newest row of their journals. */
+const NEWEST = `(
+  select lanes.topic, lanes.subscriber, newest.* from lanes, lateral (
+    select * from journal where lane = lanes.id order by head desc, number desc limit 1
+  ) as newest
+) as lane`;
 
 /** The lanes that relays hold, also those whose lease is over and that nobody has claimed since. */
 export async function leasedLanes(db: Database, subscriber?: string): Promise<LeasedLane[]> {
   return await read<LeasedLane>(
     db,
-    `select topic, subscriber, (extract(epoch from coalesce(due_at, leased_until)) * 1000)::float8 as until
-     from lanes where lease_token is not null and ($1::text is null or subscriber = $1) order by topic, subscriber`,
+    `select topic, subscriber, (extract(epoch from leased_until) * 1000)::float8 as until
+     from ${NEWEST} where leased_until is not null and ($1::text is null or subscriber = $1) order by topic, subscriber`,
     [subscriber ?? null],
   );
-}
-
-export interface Due {
-  readonly subscriber: string;
-  /** Empty where it is the lane's, not that of a key which waits apart. */
-  readonly key: string;
-  /** Epoch milliseconds. */
-  readonly at: number;
 }
 
 /** When a relay next has to look at lanes, and at keys that wait apart. @param subscriber all subscribers' when left out. */
 export async function dueTimesOf(db: Database, subscriber?: string): Promise<Due[]> {
   return await read<Due>(
     db,
-    `select subscriber, held_key as key, (extract(epoch from due_at) * 1000)::float8 as at
-     from lanes where due_at is not null and ($1::text is null or subscriber = $1) order by subscriber, held_key`,
+    `select subscriber, ordering_key as key, (extract(epoch from due_at) * 1000)::float8 as at
+     from exceptions join lanes on lanes.id = lane
+     where due_at is not null and ($1::text is null or subscriber = $1) order by subscriber, ordering_key`,
     [subscriber ?? null],
   );
 }

@@ -33,7 +33,8 @@ export async function simulateTime(): Promise<SimulatedTime> {
   const query = client.query.bind(client);
   client.query = async (text, values) => {
     // A turn that takes no lanes only settles.
-    if (text.includes('postbud_turn') && values[14] !== 0) ticks.push(now());
+    if (text.includes('postbud_turn') && (JSON.parse(values[9] as string) as { lanes: number }).lanes !== 0)
+      ticks.push(now());
     return await query(text, values);
   };
   return {
@@ -42,7 +43,7 @@ export async function simulateTime(): Promise<SimulatedTime> {
     now,
     ticks,
     async begin() {
-      await forgetEvents(db, 'throughput', 'error_groups');
+      await forgetEvents(db, 'throughput_minutes', 'error_groups');
       vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout', 'performance'], now: Date.now() });
       beganAt = Date.now();
       ticks.length = 0;

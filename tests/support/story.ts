@@ -43,22 +43,16 @@ export class Story {
     return this;
   }
 
-  /** Somebody writes lane 1, or another one, which is `KEY`'s own; what is not given stays as it is. */
+  /** Somebody writes to the journal of lane 1; what is not given stays as it is. */
   lane(at: number, by: string, version: Partial<LaneVersion>): this {
-    const { id = '1' } = version;
-    const isOfKey = id !== '1';
-    const before = this.#lanes.findLast((lane) => lane.id === id) ?? {
-      id,
+    const before = this.#lanes.at(-1) ?? {
+      id: '1',
       topic: 'payment.captured',
       subscriber: 'ledger',
       head: 0,
-      tail: 2,
-      carefulTo: 0,
+      carefulTo: null,
       dueAt: 0,
       token: null,
-      homeId: isOfKey ? '1' : null,
-      heldKey: isOfKey ? KEY : '',
-      isGone: false,
     };
     this.#lanes.push({ ...before, ...version, at, by });
     return this;
@@ -67,6 +61,7 @@ export class Story {
   /** Somebody writes a delivery; what is not given stays as it is. */
   delivery(at: number, by: string, position: number, version: Partial<DeliveryVersion> = {}): this {
     const before = this.#deliveries.findLast((delivery) => delivery.position === position) ?? {
+      transaction: '',
       laneId: '1',
       laneKey: null,
       position,
@@ -81,7 +76,7 @@ export class Story {
       nextAttemptAt: null,
       log: [],
     };
-    this.#deliveries.push({ ...before, ...version, at, by });
+    this.#deliveries.push({ ...before, ...version, at, by, transaction: String(at) });
     return this;
   }
 
@@ -106,8 +101,6 @@ export class Story {
       tag,
       eventId,
       subscriber: 'ledger',
-      laneId: '1',
-      position,
       release: 'present',
       version: 1,
       attempt: 1,

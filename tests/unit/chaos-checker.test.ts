@@ -5,14 +5,14 @@ import { describe, expect, test } from 'vitest';
 
 import { ROOT, withChanges } from '../chaos/build.ts';
 import { BACK, CRASHES, GONE, KILLED, KNOWING, WOKEN } from '../chaos/history.ts';
-import type { DeliveryVersion, History, Start, SubscriberLimits, TimerVersion } from '../chaos/history.ts';
+import type { DeliveryVersion, History, SubscriberLimits, TimerVersion } from '../chaos/history.ts';
 import { MUTATIONS } from '../chaos/mutations.ts';
 import { SURROUNDED_MUTATIONS } from '../chaos/surroundings/mutations.ts';
 import { A, B, KEY, Story } from '../support/story.ts';
 
 const ok = (t: number) => ({ end: 'ok', t }) as const;
 
-/** Fanned out, and the lane claimed at 100 until 20,300. */
+/** Placed, and the lane claimed at 100 until 20,300. */
 const claimed = () =>
   new Story()
     .lane(50, 'relay-1', {})
@@ -99,8 +99,8 @@ describe('the checker of the chaos runs', () => {
       ).toEqual([]);
     });
 
-    test('the checker condemns an event that was never fanned out, and a subscriber that was left out', () => {
-      expect(good().ends({ markers: 1 }).broken).toEqual(['outcome: 1 events still wait for fan-out']);
+    test('the checker condemns an event that never had its place, and a subscriber that was left out', () => {
+      expect(good().ends({ markers: 1 }).broken).toEqual(['outcome: 1 events still wait for their places']);
       expect(good().ends({ releases: to(['ledger', 'audit']) }).broken).toEqual([
         'outcome: there is no delivery to audit',
         'outcome: there is no delivery to audit',
@@ -246,11 +246,6 @@ describe('the checker of the chaos runs', () => {
         'holder: relay-2 changed the lane of ledger, which relay-1 held',
       ]);
     });
-
-    test('the checker lets any relay lengthen a lane', () => {
-      const story = half().lane(125, 'relay-2', { tail: 3 }).call(126, 'relay-1', 2, ok(130));
-      expect(settled(story, 140, 'relay-1').broken).toEqual([]);
-    });
   });
 
   describe('promise 2, of keys that share a lane', () => {
@@ -260,23 +255,6 @@ describe('the checker of the chaos runs', () => {
         .delivery(50, 'relay-1', 1, { laneKey: first })
         .delivery(50, 'relay-1', 2, { laneKey: second })
         .lane(100, 'relay-1', { token: 'one', dueAt: 20_300 });
-    /** The first event has failed: its key has a lane of its own, and the shared one is free. */
-    const inTrouble = (second: string) =>
-      shared(KEY, second)
-        .call(110, 'relay-1', 1, { end: 'threw', t: 120 })
-        .lane(130, 'relay-1', { id: '2', dueAt: 60_120 })
-        .lane(130, 'relay-1', { token: null, dueAt: null, head: 2 });
-    /** Its retry succeeds, and what is behind it follows. */
-    const through = (story: Story, by: string) =>
-      story
-        .lane(60_200, by, { id: '2', token: 'two', dueAt: 80_400 })
-        .call(60_210, by, 1, ok(60_215), { attempt: 2 })
-        .call(60_216, by, 2, ok(60_220))
-        .lane(60_230, by, { id: '2', ...FREE })
-        .lane(60_230, by, { id: '2', isGone: true })
-        .delivery(60_230, by, 1, DELIVERED)
-        .delivery(60_230, by, 2, DELIVERED);
-
     test('the checker lets different keys run side by side and pass each other, and no key overtake itself', () => {
       const sideBySide = (second: string) =>
         settled(
@@ -291,54 +269,6 @@ describe('the checker of the chaos runs', () => {
           'overlap: relay-1 called ledger with event 2 while relay-1 was at event 1',
         ]),
       );
-    });
-
-    test('the checker lets any relay claim the lane of a key in trouble', () => {
-      expect(through(inTrouble(KEY), 'relay-2').broken).toEqual([]);
-    });
-
-    test('the checker condemns a call from the shared lane while its key has a lane of its own', () => {
-      const story = inTrouble('another key')
-        .lane(140, 'relay-2', { token: 'three', dueAt: 20_340 })
-        .call(150, 'relay-2', 1, ok(160), { attempt: 2 });
-      expect(story.broken).toContain('holder: relay-2 called ledger without a claim');
-    });
-
-    test('the checker condemns a call under a claim of the shared lane from before its key left it', () => {
-      const story = through(
-        inTrouble(KEY).lane(60_210, 'relay-2', { token: 'three', dueAt: 80_410 }),
-        'relay-1',
-      ).call(60_240, 'relay-2', 1, ok(60_250), { attempt: 3 });
-      expect(story.broken).toContain('holder: relay-2 called ledger without a claim');
-    });
-
-    test('the checker lets a key take its lease along, and condemns a relay that takes it over too early', () => {
-      const leaves = () =>
-        shared(KEY, 'another key')
-          .call(110, 'relay-1', 1, null)
-          .lane(220, 'relay-1', { id: '2', token: 'one', dueAt: 20_420 })
-          .lane(220, 'relay-1', { token: null, dueAt: null, head: 2 });
-      const kept = leaves()
-        .call(230, 'relay-1', 2, ok(240))
-        .broken.filter((what) => what.startsWith('holder'));
-      // The shared lane was let go, and nobody has claimed it since.
-      expect(kept).toEqual(['holder: relay-1 called ledger with event 2 after its lease was over']);
-      const taken = leaves().lane(250, 'relay-2', { id: '2', token: 'two', dueAt: 20_450 });
-      expect(taken.broken).toEqual(
-        expect.arrayContaining([
-          'holder: relay-2 took the lane of ledger that relay-1 held for another 20170 ms',
-          'lease: relay-2 took the lane 140 ms after relay-1 called ledger with event 1, which has 200 ms',
-        ]),
-      );
-    });
-
-    test('the checker condemns a relay that splits or deletes a lane that it does not hold', () => {
-      const given = shared(KEY, KEY).lane(110, 'relay-2', { id: '2', dueAt: 60_000 });
-      expect(given.broken).toContain(
-        'holder: relay-2 gave a key of ledger a lane of its own, out of one that relay-1 held',
-      );
-      const deleted = inTrouble(KEY).lane(140, 'relay-2', { id: '2', isGone: true });
-      expect(deleted.broken).toContain('holder: relay-2 deleted a lane of ledger');
     });
   });
 
@@ -469,18 +399,10 @@ describe('the checker of the chaos runs', () => {
       ]);
     });
 
-    test('the checker condemns an orphan, and a second delivery to the same subscriber', () => {
-      const story = good()
-        .delivery(150, 'relay-1', 3, { ...DELIVERED, eventId: A })
-        .ends({
-          events: good().history.events.slice(1),
-          emits: [],
-        });
-      expect(story.broken).toEqual(
-        expect.arrayContaining([
-          'consistency: there is a delivery to ledger of an event that is not there',
-          'consistency: it has two deliveries to ledger, 1-1 and 1-3',
-        ]),
+    test('the checker condemns an orphan', () => {
+      const story = good().ends({ events: good().history.events.slice(1), emits: [] });
+      expect(story.broken).toContain(
+        'consistency: there is a delivery to ledger of an event that is not there',
       );
     });
 
@@ -499,8 +421,7 @@ describe('the checker of the chaos runs', () => {
         .delivery(210, 'operator', 1, { ...DELIVERED, ...more })
         .broken.filter((what) => what.startsWith('history'));
 
-    test('the checker condemns a replay that loses its event or its history', () => {
-      expect(broken({ ...back, eventId: B })).toContain('history: another event has taken its position');
+    test('the checker condemns a replay that loses its history', () => {
       expect(broken(back, { log: [] })).toContain('history: entries of its history are gone');
       expect(broken({ ...back, log: [] })).toContain(
         'history: it was replayed 1 times, and its history has 0 replays',
@@ -516,15 +437,16 @@ describe('the checker of the chaos runs', () => {
     });
 
     test('the checker condemns a call whose delivery is not there, unless a crash of the database took it back', () => {
-      const story = () => good().call(150, 'relay-1', 3, ok(160));
-      const gone = 'history: ledger was handed event 3 as 1-3, which is not there';
+      const C = '01900000-0000-7000-8000-00000000000c';
+      const story = () => good().call(150, 'relay-1', 3, ok(160), { eventId: C });
+      const gone = `history: ledger was handed event 3 as ${C}.ledger, which is not there`;
       expect(story().broken).toContain(gone);
       expect(story().fault(155, CRASHES).fault(300, BACK).broken).not.toContain(gone);
       expect(story().fault(9155, CRASHES).fault(9300, BACK).broken).toContain(gone);
     });
 
     test('the checker holds a call whose delivery a crash took back to the order of its event', () => {
-      const before = new Story().call(20, 'relay-1', 12, ok(25), { eventId: B, tag: 'event 2' });
+      const before = new Story().call(20, 'relay-1', 2, ok(25));
       const story = before
         .fault(30, CRASHES)
         .fault(40, BACK)
@@ -537,27 +459,6 @@ describe('the checker of the chaos runs', () => {
       expect(settled(story, 140, 'relay-1').broken).toEqual([
         'order: ledger was handed event 2 before the event ahead of it was settled',
       ]);
-    });
-
-    test('the checker condemns an id that names two events, also when a crash took back the first', () => {
-      const other = { eventId: A, tag: 'event 1', laneId: '7' };
-      const twice = (start: Partial<Start>) =>
-        good()
-          .call(20, 'relay-1', 9, { end: 'ok', t: 25 }, other)
-          .fault(30, CRASHES)
-          .fault(40, BACK)
-          .call(45, 'relay-1', 9, { end: 'ok', t: 48 }, { ...other, ...start }).broken;
-      expect(twice({})).toEqual([]);
-      expect(twice({ eventId: B, tag: 'event 2' })).toContain(
-        'identity: ledger was handed event 2 as 7-9, and another event has that id or its position',
-      );
-      expect(twice({ subscriber: 'audit' })).toContain(
-        'identity: audit was handed event 1 as 7-9, and another subscriber has that id or its position',
-      );
-      const stored = good().call(150, 'relay-1', 2, ok(160), { eventId: A, tag: 'event 1' });
-      expect(stored.broken).toContain(
-        'identity: ledger was handed event 1 as 1-2, and another event has that id or its position',
-      );
     });
 
     test('the checker condemns an end state that is undone without a replay', () => {
@@ -593,7 +494,7 @@ describe('the checker of the chaos runs', () => {
     });
   });
 
-  describe('promise 14, no replayed delivery reaches a handler that refuses replays', () => {
+  describe('promise 13, no replayed delivery reaches a handler that refuses replays', () => {
     const onceReplayed = (by: string) =>
       good()
         .delivery(200, 'operator', 1, {
@@ -634,7 +535,7 @@ describe('the checker of the chaos runs', () => {
     });
   });
 
-  describe('promise 15, timers', () => {
+  describe('promise 14, timers', () => {
     const AT = Date.parse('2031-05-04T10:00:00Z');
     const set = (id: string, dueAt: number, timerKey: string | null = null): TimerVersion => ({
       at: 0,
@@ -718,7 +619,7 @@ describe('the checker of the chaos runs', () => {
     });
   });
 
-  describe('promise 16, limits of subscribers', () => {
+  describe('promise 15, limits of subscribers', () => {
     const limitedTo = (story: Story, limits: Partial<SubscriberLimits>) =>
       story.ends({ subscribers: [{ ...good().history.subscribers[0]!, ...limits }] }).broken;
 

@@ -213,6 +213,24 @@ describe('a table', () => {
     ]);
   });
 
+  test('an id that a table has no room for stands below its row, whole', () => {
+    const long = [
+      { title: 'delivery', isBelow: true },
+      { title: 'topic' },
+      { title: 'error', isFlexible: true },
+    ];
+    const id = '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.ledger';
+    const letters = [[id, 'payment.captured', 'the subscriber answered 500']];
+    expect(table(pane(52), long, letters).split('\n')).toEqual([
+      'topic             error',
+      'payment.captured  the subscriber answered 500',
+      `  ${id}`,
+    ]);
+    expect(table(pane(null), long, letters).split('\n')[1]).toBe(
+      `${id}  payment.captured  the subscriber answered 500`,
+    );
+  });
+
   test('a table with wide characters fits the terminal', () => {
     const cells = [
       ['通知.設定.更新.設定.更新.設定', '7', '👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧 asked why 漢字漢字漢字漢字漢字漢字漢字', ''],
@@ -282,6 +300,9 @@ test('times are in the zone of the terminal, with the day where it is another', 
   expect(timeText('2026-10-21T12:00:00.000Z', '2026-11-21T12:00:00.000Z')).toBe('21 Oct 2026 14:00');
 });
 
+/** The id of a delivery. */
+const DELIVERY = '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.ledger';
+
 describe('the command line', () => {
   async function said(...args: string[]) {
     const [out, err] = [[] as string[], [] as string[]];
@@ -349,9 +370,9 @@ describe('the command line', () => {
     [['completion', 'bsh'], "Unknown shell 'bsh'. Did you mean 'bash'?"],
     [['why', ''], 'An argument is empty.'],
     [['subscriber', ' '], 'An argument is empty.'],
-    [['replay', '--delivery', '1-2', '--delivery', '13', '--yes'], "'13' is not a delivery id."],
+    [['replay', '--delivery', DELIVERY, '--delivery', '13', '--yes'], "'13' is not a delivery id."],
     [['replay', 'payment.captured', '--since', '24h', '--subscriber', '', '--yes'], '--subscriber is empty'],
-    [['dead-letters', '1-2', '--topic', 'x'], '--topic filters the list'],
+    [['dead-letters', DELIVERY, '--topic', 'x'], '--topic filters the list'],
     [['dead-letters', '--reveal', 'because'], '--reveal needs a delivery id'],
   ])('the arguments %j end with 2 and the reason', async (args, words) => {
     vi.stubEnv('POSTBUD_TOKEN', 'a.token.of-the-tests');

@@ -41,8 +41,6 @@ import { topicView } from '../../lib/console/lanes/read.ts';
 import { overviewPage } from '../../lib/console/overview/page.ts';
 import { overview } from '../../lib/console/overview/read.ts';
 import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/console/overview/read.ts';
-import { renamedPage, renamesPage } from '../../lib/console/renames/pages.ts';
-import { renameList, renameProgress } from '../../lib/console/renames/read.ts';
 import { logPage } from '../../lib/console/replays/log-page.ts';
 import { replayPage } from '../../lib/console/replays/page.ts';
 import { previewPage } from '../../lib/console/replays/preview-page.ts';
@@ -153,8 +151,6 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
     preview: previewPage({ ...view(replayPreview), request }, context),
     events: eventsPage(view(eventList), context, [{ topic: text, subscribers: [text] }]),
     doctor: doctorPage(view(examination), context),
-    renames: renamesPage(view(renameList), context),
-    rename: renamedPage(view(renameProgress), context),
     smokeTests: smokeTestsPage(view(smokeTestList), context),
     smokeTest: smokePage(view(smokeTest), context),
     log: logPage({ ...view(operatorLog), replays: [replay] }, context),
@@ -200,7 +196,7 @@ function topicOf(topic: string, fields: Partial<TopicOverview> = {}): TopicOverv
     inCatalog: true,
     oldestDueAgeSeconds: null,
     nextRetryAt: null,
-    awaitingFanOut: 0,
+    awaitingPlace: 0,
     heldBackSince: null,
     heldBackBy: null,
     hours: HOURS,
@@ -238,7 +234,6 @@ function quietOverview(topics: TopicOverview[] = [topicOf('payment.captured')]):
       deliveredLast24h: 1012,
       replaysLast24h: { delivered: 12, deadLettered: 0 },
       deliveredShareLast24h: 1000 / 1001,
-      firstAttemptLast24h: 991,
     },
     hours: HOURS,
     incidents: [],
@@ -340,6 +335,8 @@ function preview(fields: Partial<ReplayPreview> = {}): ReplayPreview {
     topic: 'payment.captured',
     matched: 1204,
     isAll: false,
+    dismissed: 0,
+    unmatched: [],
     error: null,
     createdFrom: null,
     createdTo: null,

@@ -8,12 +8,12 @@ import { Problem } from '../../lib/platform/http/problem.ts';
 const urlOf = (path: string) => new URL(path, 'http://localhost');
 
 describe('the address of a page that follows an action', () => {
-  const renamed = { subscriber: 'postcards', to: 'notifications', topic: 'payment.captured' };
-  const path = followedPath('/events?topic=user.signed_up', 'rename', renamed);
+  const paused = { subscriber: 'postcards', topic: 'payment.captured' };
+  const path = followedPath('/events?topic=user.signed_up', 'pause', paused);
 
   test('names the action and what it acted on in one parameter each, beside those of the page', () => {
     expect(path).toBe(
-      '/events?topic=user.signed_up&done=rename&done.subscriber=postcards&done.to=notifications&done.topic=payment.captured',
+      '/events?topic=user.signed_up&done=pause&done.subscriber=postcards&done.topic=payment.captured',
     );
   });
 
@@ -35,10 +35,16 @@ describe('the address of a page that follows an action', () => {
   });
 
   test.each([
-    ['?done=retry&done.deliveryId=all', 'done.deliveryId: expected a delivery id, such as 12-345'],
+    [
+      '?done=retry&done.deliveryId=all',
+      'done.deliveryId: expected a delivery id, such as 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting',
+    ],
     ['?done=skip', 'done.deliveryId: expected a string, got nothing'],
     ['?done=replay&done.replayId=all', 'done.replayId: expected the id of a replay'],
-    ['?done=dismiss&done.deliveryId=1-2&done.lane=x', 'done.lane: expected released, got "x"'],
+    [
+      '?done=dismiss&done.deliveryId=019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.ledger&done.lane=x',
+      'done.lane: expected released, got "x"',
+    ],
     [
       '?done=pause&done.subscriber=ledger/*',
       'done.subscriber: expected the name of a subscriber, for example ledger',

@@ -41,7 +41,7 @@ describe('the table of the demo’s traffic', () => {
     expect(lines[1]).toContain('webhook.identityprovider.received  notifications');
     const states = lines.map((line) => line.slice(lines[0]!.indexOf('state'))).join(' ');
     expect(states).toContain('! failing: the subscriber answered 500; next retry in 59 s');
-    expect(states.replaceAll(/ +/g, ' ')).toContain('pending: not fanned out yet');
+    expect(states.replaceAll(/ +/g, ' ')).toContain('pending: awaits its place');
   });
 
   test('has one line for each delivery, and its attempts, where there is room', () => {

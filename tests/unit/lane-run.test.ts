@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 import { LaneRun } from '../../lib/bus/relay/lane-run.ts';
 import { RelayTime } from '../../lib/bus/relay/relay-time.ts';
@@ -7,7 +7,9 @@ import { attach, attachBatches } from '../../lib/bus/subscribers/subscriber.ts';
 import type { BatchContext, BusEvent, DeliveryContext } from '../../lib/bus/subscribers/subscriber.ts';
 import { MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { gate } from '../support/bus.ts';
-import { deliveriesAt, laneOf, options, positionsOf, runLane } from '../support/lane.ts';
+import { clocksAt, deliveredIn, laneOf, options, parkedIn, runLane, unfinishedIn } from '../support/lane.ts';
+
+const still = clocksAt(() => 0);
 
 type Handle = (position: number, context: DeliveryContext) => unknown;
 
@@ -44,48 +46,37 @@ describe('a lane', () => {
       called.push(`event ${position} at ${now / SECOND} s`);
       await new Promise<void>((resolve) => (finish = resolve));
     });
-    const lane = laneOf(slow, ['', ''], { isShared: false });
+    const lane = laneOf(slow, ['', ''], { isKeyed: false });
     const { leaseMs } = lane.subscription;
-    const run = new LaneRun(lane, 0, options({ clock: () => now, leaseClock: () => now }));
-    run.start();
+    const run = new LaneRun(
+      lane,
+      0,
+      clocksAt(() => now),
+      options(),
+    );
     await sleep(1);
     // The first handler takes so long that too little of the lease is left for another.
     now = leaseMs - 11 * SECOND;
     finish();
     await sleep(1);
     const asked = run.yieldOutcome(false);
-    expect(asked).toMatchObject({ to: 1, keepUntilMs: now + leaseMs });
+    expect(asked).toMatchObject({ head: 1, keepMs: leaseMs });
+    const until = now + leaseMs;
     // Made in time, but known only when the new lease is over as well: another relay may have the lane.
     now += leaseMs + SECOND;
-    run.keep(asked!.keepUntilMs, () => undefined);
+    run.keep(2, until);
     await sleep(1);
     expect(called).toEqual(['event 1 at 0 s']);
     // Asks again; and nobody has taken it.
     const again = run.yieldOutcome(false);
-    expect(again).toMatchObject({ keepUntilMs: now + leaseMs });
-    run.keep(again!.keepUntilMs, () => undefined);
+    expect(again).toMatchObject({ number: 2, keepMs: leaseMs });
+    run.keep(3, now + leaseMs);
     await sleep(1);
     expect(called).toEqual(['event 1 at 0 s', `event 2 at ${now / SECOND} s`]);
   });
-
-  it('a lane run does nothing before it is started', async () => {
-    const { handed, noted } = noting();
-    const run = new LaneRun(laneOf(noted, ['a']), 0, options());
-    await sleep(1);
-    expect(handed).toEqual([]);
-    run.start();
-    expect(handed).toEqual([1]);
-  });
-
-  it('deliveries keep the ids of the lane that they were fanned out to', async () => {
-    const ids: string[] = [];
-    const seen = ledger((_, { deliveryId }) => void ids.push(deliveryId));
-    await runLane(laneOf(seen, ['a', 'b'], { id: '17', home: '4' }));
-    expect(ids).toEqual(['4-1', '4-2']);
-  });
 });
 
-describe('in a shared lane', () => {
+describe('in a lane with keys', () => {
   it('handlers of different keys run side by side, 32 at most, and each key is in order', async () => {
     const open = new Map<number, () => void>();
     const begun: number[] = [];
@@ -107,7 +98,7 @@ describe('in a shared lane', () => {
       await sleep(1);
     }
     for (const resolve of open.values()) resolve();
-    expect(await running).toMatchObject({ to: 80, retryAtMs: null, unfinished: [] });
+    expect(await running).toMatchObject({ head: 80, exceptional: [] });
     for (let key = 1; key <= 40; key += 1) expect(begun.indexOf(key)).toBeLessThan(begun.indexOf(key + 40));
   });
 
@@ -124,78 +115,92 @@ describe('in a shared lane', () => {
     const { handed, noted } = noting((position) => (position === 2 ? act() : undefined));
     const outcome = await runLane(laneOf(noted, ['a', 'b', 'b', 'a', 'b']));
     expect(handed).toEqual([1, 2, 4]);
-    expect(outcome).toMatchObject({ from: 0, to: 5, retryAtMs: null, carefulTo: null });
-    expect(positionsOf(outcome!.delivered)).toEqual([1, 4]);
-    expect(outcome!.unfinished).toMatchObject([{ position: 2, nextAttemptAtMs: waitMs }]);
+    expect(outcome).toMatchObject({ head: 5, keepMs: null, carefulTo: null });
+    expect(deliveredIn(outcome!)).toEqual([1, 4]);
+    expect(unfinishedIn(outcome!)).toMatchObject([{ position: 2, nextAttemptAtMs: waitMs }]);
+    expect(parkedIn(outcome!)).toEqual([3, 5]);
   });
 
-  it('a dead letter lets its key go on in a shared lane', async () => {
+  it('a dead letter lets its key go on', async () => {
     const { handed, noted } = noting((position) => {
       if (position === 1) throw new PermanentError('never');
     });
     const outcome = await runLane(laneOf(noted, ['a', 'a', 'b']));
     expect(handed).toEqual([1, 2, 3]);
-    expect(outcome).toMatchObject({ to: 3, unfinished: [{ position: 1, nextAttemptAtMs: null }] });
+    expect(outcome).toMatchObject({ head: 3, exceptional: [{ kind: 'dead', position: 1 }] });
   });
 
   it('a key that is early stops until then', async () => {
     const { handed, noted } = noting();
-    const lane = laneOf(noted, ['a', { key: 'b', nextAttemptAtMs: 5 * SECOND }, 'b', 'a']);
-    const outcome = await runLane(lane);
-    expect(handed).toEqual([1, 4]);
-    expect(outcome).toMatchObject({ to: 1, retryAtMs: 5 * SECOND, unfinished: [] });
-    expect(positionsOf(outcome!.delivered)).toEqual([1, 4]);
+    const early = { key: 'b', isException: true, nextAttemptAtMs: 5 * SECOND };
+    const outcome = await runLane(laneOf(noted, [early, 'a', 'b', 'a'], { head: 1 }));
+    expect(handed).toEqual([2, 4]);
+    expect(outcome).toMatchObject({ head: 4, exceptional: [{ kind: 'parked', position: 3 }] });
+    expect(deliveredIn(outcome!)).toEqual([2, 4]);
   });
 
-  it('the head waits for a running handler, and deliveries beyond it are settled', async () => {
+  it('a key that an exception holds back which is not due is parked', async () => {
+    const { handed, noted } = noting();
+    const outcome = await runLane(laneOf(noted, ['a', 'b', 'a'], { openKeys: new Set(['b']) }));
+    expect(handed).toEqual([1, 3]);
+    expect(outcome).toMatchObject({ head: 3, exceptional: [{ kind: 'parked', position: 2 }] });
+  });
+
+  it('the head waits for a running handler, and what failed beyond it is settled', async () => {
     const slow = gate();
     const { noted } = noting((position) =>
       position === 2 ? slow.opened : position === 3 ? fail() : undefined,
     );
-    const run = new LaneRun(laneOf(noted, ['a', 'slow', 'b', 'c', 'slow', 'b']), 0, options());
-    run.start();
+    const run = new LaneRun(laneOf(noted, ['a', 'slow', 'b', 'c', 'slow', 'b']), 0, still, options());
     await sleep(1);
     const partial = run.yieldOutcome(true)!;
-    expect(partial).toMatchObject({ from: 0, to: 1, unfinished: [{ position: 3 }] });
-    expect(positionsOf(partial.delivered)).toEqual([1, 4]);
+    expect(partial).toMatchObject({ head: 1, exceptional: [{ kind: 'failed', position: 3 }] });
+    expect(deliveredIn(partial)).toEqual([1]);
     expect(run.yieldOutcome(true)).toBeNull();
     slow.open();
     await run.pauses();
     const rest = run.yieldOutcome(false)!;
-    expect(rest).toMatchObject({ from: 1, to: 6, keepUntilMs: null, unfinished: [] });
-    expect(positionsOf(rest.delivered)).toEqual([2, 5]);
+    expect(rest).toMatchObject({ head: 6, keepMs: null });
+    expect(deliveredIn(rest)).toEqual([2, 4, 5]);
+    expect(parkedIn(rest)).toEqual([6]);
+  });
+
+  it('a handler that runs for long is left behind with its key, and the head passes both', async () => {
+    const slow = gate();
+    const now = performance.now.bind(performance);
+    const { noted } = noting((position) => (position === 1 ? slow.opened : undefined));
+    const lane = laneOf(noted, ['slow', 'b', 'slow']);
+    const run = new LaneRun(lane, 0, still, options());
+    await sleep(1);
+    expect(run.yieldOutcome(false)).toBeNull();
+    vi.spyOn(performance, 'now').mockImplementation(() => now() + 200);
+    const outcome = run.yieldOutcome(false)!;
+    expect(outcome).toMatchObject({ head: 3, keepMs: lane.subscription.leaseMs, nextClaimed: 1 });
+    expect(outcome.exceptional.map(({ kind, position }) => `${kind} ${position}`)).toEqual([
+      'running 1',
+      'parked 3',
+    ]);
+    expect(run.mayGoOn).toBe(true);
+    slow.open();
+    await run.pauses();
+    expect(run.yieldOutcome(false)).toMatchObject({
+      head: 3,
+      keepMs: null,
+      exceptional: [{ kind: 'delivered', position: 1 }],
+    });
   });
 
   it('no handler is begun once time is up', async () => {
     const { handed, noted } = noting();
     const outcome = await runLane(laneOf(noted, ['a', 'b', 'c', 'a']), { isOver: () => handed.length === 2 });
     expect(handed).toEqual([1, 2]);
-    expect(outcome).toMatchObject({ to: 2, retryAtMs: null });
-  });
-
-  it('only the keys whose handlers still run leave once time is up', async () => {
-    const held = gate();
-    let isOver = false;
-    const { noted } = noting(async (position) => {
-      if (position === 2) fail();
-      if (position === 3) await held.opened;
-    });
-    const run = new LaneRun(laneOf(noted, ['a', 'b', 'c']), 0, options({ isOver: () => isOver }));
-    run.start();
-    await sleep(1);
-    isOver = true;
-    const outcome = run.yieldOutcome(false)!;
-    expect(outcome.leaving).toMatchObject([{ key: 'c', position: 3 }]);
-    expect(positionsOf(outcome.delivered)).toEqual([1]);
-    expect(positionsOf(outcome.unfinished)).toEqual([2]);
-    held.open();
+    expect(outcome).toMatchObject({ head: 2, exceptional: [] });
   });
 
   it('nothing is begun or settled once another relay has the lane', async () => {
     const held = gate();
     const { handed, noted } = noting(() => held.opened);
-    const run = new LaneRun(laneOf(noted, ['a', 'b', 'a', 'b']), 0, options());
-    run.start();
+    const run = new LaneRun(laneOf(noted, ['a', 'b', 'a', 'b']), 0, still, options());
     await sleep(1);
     run.lose();
     held.open();
@@ -211,41 +216,30 @@ describe('in a shared lane', () => {
     const run = new LaneRun(
       laneOf(noted, ['a', 'b', 'a', 'b']),
       0,
-      options({ clock: () => now, leaseClock: () => now }),
+      clocksAt(() => now),
+      options(),
     );
-    run.start();
     now = 15 * SECOND;
     held.open();
     await run.pauses();
     await sleep(1);
     expect(handed).toEqual([1, 2]);
     const asked = run.yieldOutcome(false)!;
-    expect(asked).toMatchObject({ to: 2, keepUntilMs: 45 * SECOND });
-    run.keep(asked.keepUntilMs, () => undefined);
+    expect(asked).toMatchObject({ head: 2, keepMs: 30 * SECOND });
+    run.keep(2, now + 30 * SECOND);
     await run.pauses();
     expect(handed).toEqual([1, 2, 3, 4]);
-    expect(run.yieldOutcome(false)).toMatchObject({ from: 2, to: 4, keepUntilMs: null });
+    expect(run.yieldOutcome(false)).toMatchObject({ head: 4, keepMs: null });
   });
 
   it('the first delivery of a dead relay has failed, and the others go one by one', async () => {
     const { handed, noted } = noting();
-    const outcome = await runLane(laneOf(noted, ['a', 'b', 'a', 'c'], { lapsedAtMs: 0 }));
+    const outcome = await runLane(laneOf(noted, ['a'], { lapsedAtMs: 0, claimedTo: 4 }));
     expect(handed).toEqual([]);
-    expect(outcome).toMatchObject({ to: 1, carefulTo: 4, retryAtMs: null, delivered: [] });
-    expect(outcome!.unfinished).toMatchObject([
+    expect(outcome).toMatchObject({ head: 1, carefulTo: 4, delivered: [] });
+    expect(unfinishedIn(outcome!)).toMatchObject([
       { position: 1, kind: 'lease_expired', nextAttemptAtMs: MINUTE },
     ]);
-  });
-
-  it('a delivery of a newer version waits for a newer release', async () => {
-    const { handed, noted } = noting((position) => (position === 1 ? fail() : undefined));
-    const unreadable = deliveriesAt(3, [
-      { key: 'a', version: 2 },
-      { key: 'c', version: 3 },
-    ]);
-    const outcome = await runLane(laneOf(noted, ['a', 'b'], { unreadable, isWhole: false, newest: 4 }));
-    expect(handed).toEqual([1, 2]);
-    expect(outcome).toMatchObject({ to: 3, neededVersion: 3 });
   });
 });
 
@@ -271,7 +265,7 @@ describe('a batch', () => {
     );
     expect(handed.map(({ length }) => length)).toEqual([100, 50]);
     expect(handed.flat()).toEqual(Array.from({ length: 150 }, (_, index) => index + 1));
-    expect(outcome).toMatchObject({ to: 150, unfinished: [] });
+    expect(outcome).toMatchObject({ head: 150, exceptional: [] });
   });
 
   it('a batch reports each of its deliveries', async () => {
@@ -279,11 +273,11 @@ describe('a batch', () => {
     const { noted } = inBatches((_, { deliveries, attemptedAt, signal }) => {
       seen.push(deliveries, attemptedAt, signal.aborted);
     });
-    await runLane(laneOf(noted, ['a', { key: 'b', attempts: 1, replays: 1 }], { home: '4' }));
+    await runLane(laneOf(noted, ['a', { key: 'b', attempts: 1, replays: 1 }]));
     expect(seen).toEqual([
       [
-        { deliveryId: '4-1', attempt: 1, replayed: false },
-        { deliveryId: '4-2', attempt: 2, replayed: true },
+        { deliveryId: 'event 1.ledger', attempt: 1, replayed: false },
+        { deliveryId: 'event 2.ledger', attempt: 2, replayed: true },
       ],
       new Date(0),
       false,
@@ -292,23 +286,30 @@ describe('a batch', () => {
 
   it('a batch is taken as far as its handler says, and the next one has failed', async () => {
     const { handed, noted } = inBatches(() => (handed.length === 1 ? 2 : undefined));
-    const outcome = await runLane(laneOf(noted, ['', '', '', ''], { isShared: false }));
+    const outcome = await runLane(laneOf(noted, ['', '', '', ''], { isKeyed: false }));
     expect(handed).toEqual([[1, 2, 3, 4]]);
-    expect(outcome).toMatchObject({ to: 2, retryAtMs: MINUTE });
-    expect(positionsOf(outcome!.delivered)).toEqual([1, 2]);
-    expect(outcome!.unfinished).toMatchObject([
-      { position: 3, kind: 'not_taken', message: 'the handler took 2 of 4 events' },
+    expect(outcome).toMatchObject({ head: 3 });
+    expect(deliveredIn(outcome!)).toEqual([1, 2]);
+    expect(unfinishedIn(outcome!)).toMatchObject([
+      {
+        position: 3,
+        kind: 'not_taken',
+        message: 'the handler took 2 of 4 events',
+        nextAttemptAtMs: MINUTE,
+      },
     ]);
   });
 
-  it('the other keys of a shared lane go on behind an event that was not taken', async () => {
+  it('the other keys go on behind an event that was not taken', async () => {
     const { handed, noted } = inBatches(() => (handed.length === 1 ? 1 : undefined));
     const outcome = await runLane(laneOf(noted, ['a', 'b', 'a', 'b', 'c']));
     expect(handed).toEqual([
       [1, 2, 3, 4, 5],
       [3, 5],
     ]);
-    expect(outcome).toMatchObject({ to: 5, retryAtMs: null, unfinished: [{ position: 2 }] });
+    expect(outcome).toMatchObject({ head: 5 });
+    expect(unfinishedIn(outcome!)).toMatchObject([{ position: 2 }]);
+    expect(parkedIn(outcome!)).toEqual([4]);
   });
 
   it.each([
@@ -336,9 +337,10 @@ describe('a batch', () => {
   ])('a batch whose handler throws or returns %s its first', async (_, act, expected) => {
     for (const later of [act, async () => act()]) {
       const { handed, noted } = inBatches(later);
-      const outcome = await runLane(laneOf(noted, ['', '', ''], { isShared: false }));
+      const outcome = await runLane(laneOf(noted, ['', '', ''], { isKeyed: false }));
       expect(handed).toEqual([[1, 2, 3]]);
-      expect(outcome).toMatchObject({ to: 0, delivered: [], unfinished: [{ position: 1, ...expected }] });
+      expect(outcome).toMatchObject({ head: 1, delivered: [] });
+      expect(unfinishedIn(outcome!)).toMatchObject([{ position: 1, ...expected }]);
     }
   });
 
@@ -346,18 +348,18 @@ describe('a batch', () => {
     const { handed, noted } = inBatches(() => {
       if (handed.length === 1) throw new PermanentError('never');
     });
-    const outcome = await runLane(laneOf(noted, ['', '', ''], { isShared: false }));
+    const outcome = await runLane(laneOf(noted, ['', '', ''], { isKeyed: false }));
     expect(handed).toEqual([
       [1, 2, 3],
       [2, 3],
     ]);
-    expect(outcome).toMatchObject({ to: 3, unfinished: [{ position: 1, nextAttemptAtMs: null }] });
+    expect(outcome).toMatchObject({ head: 3, exceptional: [{ kind: 'dead', position: 1 }] });
   });
 
   it('a batch that overruns its time limit fails its first', async () => {
     const never = { ...inBatches(() => new Promise(() => undefined)).noted, timeoutMs: 10 };
-    const outcome = await runLane(laneOf(never, ['', ''], { isShared: false }));
-    expect(outcome).toMatchObject({ to: 0, unfinished: [{ position: 1, kind: 'timeout' }] });
+    const outcome = await runLane(laneOf(never, ['', ''], { isKeyed: false }));
+    expect(unfinishedIn(outcome!)).toMatchObject([{ position: 1, kind: 'timeout' }]);
   });
 
   it.each([
@@ -365,22 +367,30 @@ describe('a batch', () => {
     ['has its last attempt', 2, 1],
   ])('an event that %s has a batch of its own', async (_, maxAttempts, attempts) => {
     const { handed, noted } = inBatches(undefined, { maxAttempts });
-    await runLane(laneOf(noted, [{ key: 'a', attempts }, 'b', 'c', { key: 'd', attempts }, 'e']));
-    expect(handed).toEqual([[1], [2, 3], [4], [5]]);
+    const failed = { attempts, isException: true };
+    const laid = [{ key: 'a', ...failed }, { key: 'd', ...failed }, 'b', 'c', 'e'];
+    await runLane(laneOf(noted, laid, { head: 2 }));
+    expect(handed).toEqual([[1], [2], [3, 4, 5]]);
   });
 
   it('a batch may begin with an event that failed once', async () => {
     const { handed, noted } = inBatches();
-    await runLane(laneOf(noted, [{ key: 'a', attempts: 1 }, 'b']));
+    await runLane(laneOf(noted, [{ key: 'a', attempts: 1, isException: true }, 'b'], { head: 1 }));
     expect(handed).toEqual([[1, 2]]);
   });
 
   it('a batch ends before an event that is early', async () => {
     const { handed, noted } = inBatches();
-    const early = { key: 'b', nextAttemptAtMs: SECOND };
-    const outcome = await runLane(laneOf(noted, ['a', early, 'c', 'b']));
+    const laid = [{ key: 'a' }, { key: 'b', nextAttemptAtMs: SECOND }, { key: 'c' }];
+    const outcome = await runLane(
+      laneOf(
+        noted,
+        laid.map((one) => ({ ...one, isException: true })),
+        { head: 3 },
+      ),
+    );
     expect(handed).toEqual([[1], [3]]);
-    expect(outcome).toMatchObject({ to: 1, retryAtMs: SECOND });
+    expect(deliveredIn(outcome!)).toEqual([1, 3]);
   });
 
   it('a batch cut off by the end of its relay counts as not tried', async () => {
@@ -392,6 +402,6 @@ describe('a batch', () => {
     const outcome = await runLane(laneOf(noted, ['a', 'b']), {
       time: new RelayTime({ until: Infinity, signal: stop.signal }),
     });
-    expect(outcome).toMatchObject({ to: 0, delivered: [], unfinished: [] });
+    expect(outcome).toMatchObject({ head: 0, delivered: [], exceptional: [] });
   });
 });

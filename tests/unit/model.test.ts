@@ -9,16 +9,13 @@ import { inWords } from '../model/words.ts';
 /** Found in seconds; `npm run model -- --mistake all` has the others. */
 const SLOW: ReadonlySet<string> = new Set([
   'fence-clock-after-locks',
-  'late-lifts-the-bound',
-  'fan-out-without-lock',
-  'fan-out-by-own-catalog',
-  'positions-not-reserved',
-  'old-snapshot-after-a-wait',
-  'memory-kept-over-a-crash',
+  'place-without-lock',
+  'continued-with-news',
+  'lease-longer-by-a-repetition',
 ]);
 
 describe('the model of the bus', () => {
-  test.each(['smallest', 'batches', 'halted-keys', 'keys-one-by-one', 'refusals', 'timers'])(
+  test.each(['smallest', 'prepared', 'crash', 'backfill', 'backfill-of-keys'])(
     'in the bounds "%s" no interleaving breaks a promise',
     (name) => {
       const world = { scope: scopeNamed(name), mistake: null };
@@ -39,10 +36,10 @@ describe('the model of the bus', () => {
   test('a schedule that breaks a promise is the shortest, in words', () => {
     const world = { scope: scopeNamed('leases'), mistake: 'lease-shorter-than-limit' } as const;
     expect(inWords(search(world).fall!, world).split('\n').slice(2)).toEqual([
-      '   1  relay 1 begins a turn, looks for markers, and asks for the fan-out lock',
-      '   2  relay 1 settles what its handlers did, claims what is due, and commits',
+      '   1  relay 1 begins a turn, and gathers what its handlers did',
+      '   2  relay 1 settles, claims what is due, and commits',
       '   3  relay 1 calls the handler (A)',
-      '   4  relay 1 has its lease run out, and another relay makes the lane due',
+      '   4  the lease of the lane runs out',
       '      Here the promise is broken.',
     ]);
   });

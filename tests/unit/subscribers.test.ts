@@ -379,7 +379,10 @@ describe('the journal', () => {
     await bus.replay('payment.captured', { include: 'all' });
     expect(await bus.drain()).toMatchObject({ delivered: 4, deadLettered: 0 });
     expect(
-      await rows(bus.db, 'select event_id::text as id, subscriber, topic from journal order by subscriber'),
+      await rows(
+        bus.db,
+        'select event_id::text as id, subscriber, topic from stand_in_events order by subscriber',
+      ),
     ).toEqual(
       ['accounting', 'bookings', 'ledger'].map((subscriber) => ({
         id,

@@ -9,7 +9,6 @@ import { doctorRoutes } from '../../../lib/console/doctor/routes.ts';
 import { erasureRoutes } from '../../../lib/console/erasures/routes.ts';
 import { incidentRoutes } from '../../../lib/console/incidents/routes.ts';
 import { laneRoutes } from '../../../lib/console/lanes/routes.ts';
-import { renameRoutes } from '../../../lib/console/renames/routes.ts';
 import { logRoutes } from '../../../lib/console/replays/routes.ts';
 import { setAsideRoutes } from '../../../lib/console/set-aside/routes.ts';
 import { smokeRoutes } from '../../../lib/console/smoke/routes.ts';
@@ -28,7 +27,6 @@ export default operators(
     ...catalogRoutes,
     ...logRoutes,
     ...backfillRoutes,
-    ...renameRoutes,
     ...erasureRoutes,
     ...doctorRoutes,
     ...webhookRoutes,

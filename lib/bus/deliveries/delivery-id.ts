@@ -1,6 +1,13 @@
-import type { ClaimedDelivery, ClaimedLane } from './claim.ts';
+/** A delivery's id: the event's, a dot, and the subscriber. It says what it is, and no crash gives it to another. */
+export function deliveryIdOf(eventId: string, subscriber: string): string {
+  return `${eventId}.${subscriber}`;
+}
 
-/** A delivery's id. It keeps the lane that it was fanned out to, even when its key has moved to another lane. */
-export function deliveryIdOf({ home }: ClaimedLane, { position }: ClaimedDelivery): string {
-  return `${home}-${position}`;
+/** Its form. */
+export const DELIVERY_ID = /^([\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12})\.([a-z][a-z\d-]*)$/;
+
+/** @returns null for what is no delivery's id. */
+export function readDeliveryId(id: string): { readonly eventId: string; readonly subscriber: string } | null {
+  const found = DELIVERY_ID.exec(id);
+  return found && { eventId: found[1]!, subscriber: found[2]! };
 }

@@ -53,10 +53,4 @@ export async function releaseLostClaims(db: Database, now: string | null): Promi
   if (known.tokens.size === tokens.length) known.lookAt = performance.now() + LOOK_EVERY_MS;
 }
 
-// The lanes in the order of lib/bus/deliveries/locks.ts, and checked again once they are locked.
-const RELEASE = `
-  with lost as materialized (
-    select id from lanes where lease_token = any ($1::text::uuid[]) order by id for update
-  )
-  update lanes set lease_token = null, due_at = coalesce($2::text::timestamptz, clock_timestamp())
-  from lost where lanes.id = lost.id`;
+const RELEASE = 'select postbud_release_lost_1($1::uuid[], coalesce($2::timestamptz, clock_timestamp()))';

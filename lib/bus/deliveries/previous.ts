@@ -17,32 +17,57 @@ export interface PreviousDelivery {
  */
 export async function previousOf(
   db: Database,
-  { home, id, isShared, deliveries }: ClaimedLane,
+  { lane, isKeyed, deliveries }: ClaimedLane,
 ): Promise<ReadonlyMap<number, PreviousDelivery>> {
-  const hasKeys = isShared || id !== home;
-  const asked = deliveries.map(({ position, event }) => ({ position, key: event.orderingKey }));
+  const asked = deliveries.map(({ position, event }) => ({ position, key: event?.orderingKey }));
   const found = await run<PreviousDelivery & { readonly of: number }>(driverOf(db), {
-    ...(hasKeys ? { name: 'previous_of_keys', text: OF_KEYS } : { name: 'previous', text: OF_LANE }),
-    values: [home, JSON.stringify(asked)],
+    ...(isKeyed ? { name: 'previous_of_keys', text: OF_KEYS } : { name: 'previous', text: OF_LANE }),
+    values: [lane, JSON.stringify(asked)],
     limitMs: TURN_LIMIT_MS,
   });
   return new Map(found.map(({ of, ...previous }) => [of, previous]));
 }
 
-const previous = (asked: string, ofKey: string, inOrder: string) => `
-  select asked.position::float8 as of, previous.position::float8 as position, event_id::text as "eventId",
-    state = 'dead_lettered' as "isDead"
-  from json_to_recordset($2::text::json) as asked(${asked}), lateral (
-    select deliveries.position, event_id, state from deliveries
-    where lane_id = $1::text::bigint ${ofKey} and deliveries.position < asked.position
-    order by ${inOrder} limit 1
-  ) as previous`;
+/**
+ * The limits keep the planner from reading whole tables.
+ *
+ * @param previous SQL that finds `position` and `event_id`.
+ */
+const statement = (previous: string) => `
+  select asked.position::float8 as of, previous.position::float8 as position, event_id::text as "eventId", coalesce((
+      select state = 'dead_lettered' from exceptions where lane = lanes.id and exceptions.position = previous.position limit 1
+    ), false) as "isDead"
+  from json_to_recordset($2::text::json) as asked(position bigint, key text) join lanes on lanes.id = $1::int, lateral (
+    ${previous}
+  ) as previous
+  -- The newest place of a stream stays when its event is pruned.
+  where event_id is not null`;
 
-const OF_LANE = previous('position bigint', '', 'lane_id desc, deliveries.position desc');
+// The newest before it that was for the subscriber: in the last range of places which were, or one that has a row.
+const OF_LANE = statement(`
+    select log.position, event_id from log
+    where log.stream = lanes.stream and log.position = greatest((
+      select least(asked.position, (
+          select position from audiences as next
+          where next.stream = audience.stream and next.position > audience.position order by position limit 1
+        )) - 1
+      from audiences as audience
+      where audience.stream = lanes.stream and audience.position < asked.position and lanes.subscriber = any (subscribers)
+      order by audience.stream desc, audience.position desc limit 1
+    ), (
+      select position from exceptions where lane = lanes.id and exceptions.position < asked.position
+      order by lane desc, position desc limit 1
+    )) limit 1`);
 
 // Ordered as the index of keys has them: that of the primary key would read those of all other keys.
-const OF_KEYS = previous(
-  'position bigint, key text',
-  'and lane_key = key',
-  'lane_id desc, lane_key desc, deliveries.position desc',
-);
+const OF_KEYS = statement(`
+    select log.position, event_id from log
+    where log.stream = lanes.stream and log.ordering_key = key and log.ordering_key <> '' and log.position < asked.position
+      and (
+        lanes.subscriber = any ((
+          select subscribers from audiences
+          where audiences.stream = log.stream and audiences.position <= log.position order by audiences.position desc limit 1
+        )::text[])
+        or exists (select from exceptions where lane = lanes.id and exceptions.position = log.position)
+      )
+    order by log.stream desc, log.ordering_key desc, log.position desc limit 1`);

@@ -26,7 +26,7 @@ type Code =
   | 'no_such_subscription'
   | 'replay_refused'
   | 'still_listed'
-  | 'duplicates';
+  | 'name_taken';
 
 const REASONS: Readonly<Partial<Record<Code, string>>> = {
   not_found: 'Unknown delivery.',

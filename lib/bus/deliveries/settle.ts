@@ -1,52 +1,52 @@
-import type { Transaction } from '../../platform/db/connect.ts';
 import { TransactionCommand } from '../../platform/gate.ts';
+import type { Transaction } from '../../platform/db/connect.ts';
 import { run } from '../../platform/db/statement.ts';
 import type { ErrorGroup } from './error-group.ts';
 
-/** A lane's outcomes, and what becomes of the lane. All times are epoch milliseconds of the database's clock. */
+/** What a relay has done with a lane, and what becomes of the lane. All times are epoch milliseconds of the database's clock. */
 export interface LaneOutcome {
-  readonly id: string;
-  /** The lane that holds its deliveries. */
-  readonly home: string;
+  readonly lane: number;
+  /** Number of the journal's newest row, as the relay knows it. */
+  readonly number: number;
   readonly token: string;
-  /** The lane's head when this relay last read or wrote it. */
-  readonly from: number;
-  /** The lane's new head: all deliveries up to here are settled. */
-  readonly to: number;
-  /** When the delivery at the head is due for a retry; null when it does not wait for one. */
-  readonly retryAtMs: number | null;
-  /** How long the relay keeps the lane; null to release it. */
-  readonly keepUntilMs: number | null;
-  /** Up to this position the next claims take deliveries one by one; null to leave that unchanged. */
+  /** All deliveries up to here are dealt with, or are exceptions. */
+  readonly head: number;
+  /** The position of the first delivery of `delivered`. */
+  readonly first: number | null;
+  /** One for each position from `first` on; null for exceptions, and for events that are for others. */
+  readonly delivered: readonly (DeliveredAttempt | null)[];
+  readonly exceptional: readonly ExceptionalDelivery[];
+  /** For how long the relay keeps the lane; null to let it go. */
+  readonly keepMs: number | null;
+  /** While it is kept: the first delivery that the relay may have begun, or begins next. */
+  readonly nextClaimed: number | null;
+  /** Up to here deliveries are handed over one at a time; null to leave that unchanged. */
   readonly carefulTo: number | null;
-  /** The payload version of the next delivery, if it needs a newer release; null when this one can read it. */
-  readonly neededVersion: number | null;
-  /** Whether the subscription waits while its subscriber does not answer. */
-  readonly waits: boolean;
-  readonly delivered: readonly DeliveredAttempt[];
-  readonly unfinished: readonly UnfinishedAttempt[];
-  /** Keys that leave a shared lane, each with all that waits behind it. */
-  readonly leaving: readonly LeavingKey[];
-}
-
-/** A key that leaves a shared lane: its handler takes long, or it needs a newer release. */
-export interface LeavingKey {
-  readonly key: string;
-  /** Position of its first delivery that is not settled. */
-  readonly position: number;
-  /** How long the relay keeps the key's own lane, with the same token; null when it does not keep it. */
-  readonly keepUntilMs: number | null;
-  readonly neededVersion: number | null;
+  /** Whether it is unknown if the lane's last commit was made. */
+  readonly isDoubtful: boolean;
 }
 
 export interface DeliveredAttempt {
   readonly position: number;
   readonly atMs: number;
   readonly durationMs: number;
-  /** When the event was recorded; null of a backfill or a rename, of which the time since then says nothing. */
+  /** When the event was recorded; null of a backfill, of which the time since then says nothing. */
   readonly recordedAtMs: number | null;
-  /** How often operators had replayed it at its claim. One more by now: an earlier call has settled the attempt. */
+  /** How often operators had replayed it. */
   readonly replays: number;
+}
+
+/** A delivery that gets a row of its own, or whose row changes. */
+export interface ExceptionalDelivery {
+  readonly position: number;
+  /**
+   * `waited`: the attempt does not count, because its handler asked to wait. `parked`: it waits behind an open one of its key.
+   * `running`: its handler runs for long, and the lane goes on meanwhile.
+   */
+  readonly kind: 'delivered' | 'failed' | 'dead' | 'waited' | 'parked' | 'running';
+  readonly attempt?: UnfinishedAttempt | DeliveredAttempt;
+  /** How often operators had replayed it when it was claimed; null where it had no row. */
+  readonly replays: number | null;
 }
 
 /** An attempt that did not deliver. */
@@ -57,7 +57,6 @@ export interface UnfinishedAttempt {
   readonly replays: number;
   /** Whether it is charged with the death of its relay: how long its handler ran is unknown. */
   readonly isLapse: boolean;
-  /** `waited`: the handler asked to wait, which does not count as an attempt. */
   readonly outcome: 'failed' | 'waited';
   /** Null after the last attempt: the delivery is a dead letter. */
   readonly nextAttemptAtMs: number | null;
@@ -70,70 +69,27 @@ export interface UnfinishedAttempt {
   readonly errorGroup: ErrorGroup | null;
   /** Whether the delivery is a dead letter that halts its lane, or its key. */
   readonly halts: boolean;
-  /** Whether somebody was there; null where the attempt does not say, or nobody asks. */
-  readonly presence: Presence | null;
-  readonly isProbe: boolean;
+  /** Whether nobody was there; null where the attempt does not say. */
+  readonly isAbsent: boolean | null;
 }
-
-export type Presence = 'absent' | 'present';
 
 export interface Settled {
-  readonly delivered: number;
-  readonly failed: number;
-  readonly waited: number;
-  readonly deadLettered: number;
   /** The lanes that this relay still held. Nothing of the others was changed. */
-  readonly held: ReadonlySet<string>;
-  /** Those of them whose leases had ended: another claim may have counted on their places among the subscriber's limits. */
-  readonly lapsed: ReadonlySet<string>;
-  /** The new lane of each key that left and is kept, by `<shared lane> <key>`; also if it left in an earlier call. */
-  readonly leftFor: ReadonlyMap<string, string>;
+  readonly held: ReadonlySet<number>;
+  /** Those that an earlier turn had settled alike, whose answer was lost. */
+  readonly repeated: ReadonlySet<number>;
+  /** Those of `held` whose leases had ended: another claim may have counted on their places among the subscriber's limits. */
+  readonly lapsed: ReadonlySet<number>;
 }
 
-/** The answer of `postbud_settle_3`. */
-export type FoundSettled = Omit<Settled, 'held' | 'lapsed' | 'leftFor'> & {
-  readonly held: readonly number[];
-  readonly lapsed: readonly number[];
-  readonly leftFor:
-    | readonly { readonly id: number; readonly home_id: number; readonly held_key: string }[]
-    | null;
-};
-
-export function readSettled({ held, lapsed, leftFor, ...counts }: FoundSettled): Settled {
-  return {
-    ...counts,
-    held: new Set(held.map(String)),
-    lapsed: new Set(lapsed.map(String)),
-    leftFor: new Map(leftFor?.map(({ id, home_id, held_key }) => [`${home_id} ${held_key}`, String(id)])),
-  };
-}
-
-/**
- * Writes outcomes as the first eight parameters of `postbud_settle_3`; the first is null when there are none.
- *
- * The function skips a lane whose token is no longer the relay's, with all its outcomes. A second settlement of the same
- * outcomes changes nothing, so it may be repeated when the connection broke.
- */
-export function settlementValues(lanes: readonly LaneOutcome[]): (string | null)[] {
-  const delivered = lanes.flatMap((lane) => stretchesOf(lane));
-  const unfinished = lanes.flatMap((lane) => lane.unfinished.map((attempt) => unfinishedRow(lane, attempt)));
-  const leaving = lanes.flatMap((lane) =>
-    lane.leaving.map(({ key, position, keepUntilMs, neededVersion }) => {
-      return { lane: lane.id, key, position, keep_until: keepUntilMs, waits_for_version: neededVersion };
-    }),
+/** Writes outcomes as the first two parameters of `postbud_settle_4`; null where there are none. */
+export function settlementValues(outcomes: readonly LaneOutcome[], nowMs: number): (string | null)[] {
+  const exceptional = outcomes.flatMap((outcome) =>
+    outcome.exceptional.map((one) => rowOf(outcome.lane, one)),
   );
   return [
-    lanes.length > 0 ? arrayLiteral(lanes.map(outcomeLiteral)) : null,
-    arrayLiteral(delivered.map(({ lane }) => lane.id)),
-    arrayLiteral(delivered.map(({ lane }) => lane.home)),
-    arrayLiteral(delivered.map(({ positions }) => `"${arrayLiteral(positions)}"`)),
-    arrayLiteral(delivered.map(({ atMs }) => atMs)),
-    arrayLiteral([
-      ...delivered.map(({ durationMs }) => durationMs),
-      ...delivered.map(({ replays }) => replays),
-    ]),
-    unfinished.length > 0 ? JSON.stringify(unfinished) : null,
-    leaving.length > 0 ? JSON.stringify(leaving) : null,
+    outcomes.length > 0 ? JSON.stringify(outcomes.map((outcome) => outcomeRow(outcome, nowMs))) : null,
+    exceptional.length > 0 ? JSON.stringify(exceptional) : null,
   ];
 }
 
@@ -148,58 +104,89 @@ export class LeaseLost extends Error {
 }
 
 /**
- * Settles deliveries as delivered inside their handlers' transaction, and keeps the lane.
+ * Settles inside the transaction of handlers, and keeps the lane.
  *
  * @param tx a transaction of `transactOnce`.
- * @param to the lane's new head.
  * @throws LeaseLost when another relay has the lane; TransactionCommand when it is no longer the transaction that was begun,
  *   because a handler ended that. It must then be rolled back.
  */
 export async function settleInTransaction(
   tx: Transaction,
-  lane: Pick<LaneOutcome, 'id' | 'home' | 'token' | 'from' | 'waits'>,
-  to: number,
-  delivered: readonly DeliveredAttempt[],
+  outcome: LaneOutcome,
+  nowMs: number,
+  now: string | null,
 ): Promise<void> {
-  const { id, home, token, from, waits } = lane;
-  // Zero leaves the lease as it is.
-  const kept = { retryAtMs: null, keepUntilMs: 0, carefulTo: null, neededVersion: null, leaving: [] };
-  const [row] = await run<{ settled: number | null }>(tx, {
+  const [row] = await run<{ settled: boolean | null }>(tx, {
     name: 'settle',
     text: SETTLE,
-    values: settlementValues([{ id, home, token, from, to, waits, ...kept, delivered, unfinished: [] }]),
+    values: [...settlementValues([outcome], nowMs), now],
   });
   if (row?.settled === null) throw new TransactionCommand('a handler has ended its transaction');
-  if (row?.settled !== delivered.length) throw new LeaseLost();
+  if (row?.settled !== true) throw new LeaseLost();
 }
 
 // In another transaction than that of `transactOnce`, or in none, nothing is settled.
 const SETTLE = `select case when current_setting('transaction_deferrable')::boolean then
-  postbud_settle_alone_3($1::postbud_outcome_2[], $2::bigint[], $3::bigint[], $4::text[], $5::float8[], $6::int[],
-    $7::jsonb, $8::jsonb) end as settled`;
+  postbud_settle_alone_4($1::json, $2::jsonb, $3::timestamptz) end as settled`;
 
-/** Deliveries of a lane with the same times, to the millisecond, and as many replays. The database updates them together. */
-interface Stretch {
-  readonly lane: LaneOutcome;
-  readonly positions: number[];
-  readonly atMs: number;
-  readonly durationMs: number;
-  readonly replays: number;
+function outcomeRow(outcome: LaneOutcome, clockMs: number) {
+  const { lane, number, token, head, first, delivered, exceptional, keepMs, nextClaimed } = outcome;
+  const count = (kind: ExceptionalDelivery['kind']) => exceptional.filter((one) => one.kind === kind).length;
+  const deliveredCount = delivered.filter((one) => one !== null).length + count('delivered');
+  // The clock was read from the last turn's answer, and that of a run from an earlier one's, which may have come in less time.
+  const nowMs = delivered.reduce(
+    (latest, one) => Math.max(latest, one ? one.atMs + one.durationMs : 0),
+    clockMs,
+  );
+  const isAnswered = exceptional.some(
+    ({ attempt }) => attempt && 'isAbsent' in attempt && attempt.isAbsent === false,
+  );
+  return {
+    lane,
+    number,
+    token,
+    head,
+    ...(deliveredCount > count('delivered') && {
+      first,
+      took_ms: delivered.map((one) => one && inWholeMs(one).durationMs),
+      ago_ms: delivered.map((one) => one && Math.round(nowMs - one.atMs - one.durationMs)),
+      // The turn may wait for locks before it reads its clock.
+      sent_at: instant(nowMs),
+    }),
+    keep_ms: keepMs,
+    next_claimed: nextClaimed,
+    careful_to: outcome.carefulTo,
+    delivered: deliveredCount,
+    failed: count('failed') + count('dead'),
+    dead_lettered: count('dead'),
+    is_answered: isAnswered || deliveredCount > 0,
+    is_doubtful: outcome.isDoubtful,
+  };
 }
 
-function stretchesOf(lane: LaneOutcome): Stretch[] {
-  const found: Stretch[] = [];
-  let last: Stretch | undefined;
-  for (const attempt of lane.delivered) {
-    const { atMs, durationMs } = inWholeMs(attempt);
-    const { replays } = attempt;
-    if (last?.atMs !== atMs || last.durationMs !== durationMs || last.replays !== replays) {
-      last = { lane, positions: [], atMs, durationMs, replays };
-      found.push(last);
-    }
-    last.positions.push(attempt.position);
-  }
-  return found;
+function rowOf(lane: number, { position, kind, attempt, replays }: ExceptionalDelivery) {
+  if (!attempt) return { lane, position, kind, replays };
+  const { atMs, durationMs } = inWholeMs(attempt);
+  const at = instant(atMs);
+  const row = { lane, position, kind, replays, at, duration_ms: durationMs };
+  if (!('outcome' in attempt)) return row;
+  const { outcome, nextAttemptAtMs, message, answer, errorGroup, halts, isAbsent } = attempt;
+  return {
+    ...row,
+    next_attempt_at: instant(nextAttemptAtMs),
+    error_group: kind === 'dead' ? errorGroup : null,
+    halts,
+    is_absent: isAbsent,
+    entry: {
+      at,
+      durationMs,
+      outcome,
+      kind: attempt.kind,
+      message,
+      ...(answer !== null && { answer }),
+      ...(errorGroup !== null && { group: errorGroup.key }),
+    },
+  };
 }
 
 /** Rounds an attempt's start and duration so that no attempt begins before the end of the one before it. */
@@ -209,48 +196,6 @@ function inWholeMs({ atMs, durationMs }: { readonly atMs: number; readonly durat
   return { atMs: endMs - wholeMs, durationMs: wholeMs };
 }
 
-/** Writes a row of `postbud_outcome_2` as a Postgres literal. Numbers and ids need no quotes inside. */
-function outcomeLiteral(lane: LaneOutcome): string {
-  const { id, home, token, from, to, retryAtMs, keepUntilMs, carefulTo, neededVersion, waits } = lane;
-  const fields = [id, home, token, from, to, retryAtMs, keepUntilMs, carefulTo, neededVersion, waits];
-  return `"(${fields.map((field) => field ?? '').join(',')})"`;
-}
-
-function unfinishedRow({ id, home }: LaneOutcome, attempt: UnfinishedAttempt) {
-  const { position, replays, outcome, nextAttemptAtMs, kind, message, answer, errorGroup } = attempt;
-  const { halts, presence, isProbe } = attempt;
-  const { atMs, durationMs } = inWholeMs(attempt);
-  const at = instant(atMs);
-  return {
-    lane: id,
-    home,
-    position,
-    replays,
-    at,
-    duration_ms: durationMs,
-    burnt: outcome === 'failed' ? 1 : 0,
-    next_attempt_at: instant(nextAttemptAtMs),
-    error_group: nextAttemptAtMs === null ? errorGroup : null,
-    halts,
-    presence,
-    is_probe: isProbe,
-    entry: {
-      at,
-      durationMs,
-      outcome,
-      kind,
-      message,
-      ...(answer !== null && { answer }),
-      ...(errorGroup !== null && { group: errorGroup.key }),
-    },
-  };
-}
-
 function instant(ms: number | null): string | null {
   return ms === null ? null : new Date(ms).toISOString();
-}
-
-/** Writes a Postgres array of numbers, because the drivers convert JavaScript arrays differently. */
-function arrayLiteral(values: readonly (string | number)[]): string {
-  return `{${values.join(',')}}`;
 }

@@ -5,31 +5,37 @@ import { isInDoubt } from '../../platform/db/in-doubt.ts';
 import { driverOf, run, TURN_LIMIT_MS } from '../../platform/db/statement.ts';
 import { logError } from '../../platform/log.ts';
 import { onceFor } from '../../platform/once-for.ts';
+import type { Subscription } from './subscription.ts';
+import { boundsOf } from './bounds.ts';
+import type { Known } from './bounds.ts';
 import { readClaim } from './claim.ts';
 import type { ClaimedLane, FoundClaim } from './claim.ts';
 import { noteLostClaim } from './lost-claims.ts';
-import { readSettled, settlementValues } from './settle.ts';
-import type { FoundSettled, LaneOutcome, Settled } from './settle.ts';
-import type { Subscription } from './subscription.ts';
+import { settlementValues } from './settle.ts';
+import type { LaneOutcome, Settled } from './settle.ts';
 
 export interface TurnOptions {
-  /** Outcomes to settle, after the fan-out and before lanes are claimed. */
+  /** Outcomes to settle, after events got their places and before lanes are claimed. */
   readonly outcomes: readonly LaneOutcome[];
-  /** Whose lanes to claim, in this order. */
+  /** Lanes that this relay holds and that may go on, while handlers of them run. */
+  readonly continued: readonly Pick<LaneOutcome, 'lane' | 'token'>[];
+  /** See `Turn`, of the one before; null for a relay that does not wait for others. */
+  readonly behind: readonly number[] | null;
+  /** The topics to which events were emitted; null to settle only. */
+  readonly topics: readonly string[] | null;
+  /** Whose lanes to claim. */
   readonly subscriptions: ReadonlyMap<string, Subscription>;
-  /** 0 to settle only. */
   readonly maxLanes: number;
   /** Over all lanes. */
   readonly maxDeliveries: number;
-  /** How many events to fan out at most. */
-  readonly maxFannedOut: number;
-  /** Whether to look for all due lanes even when this turn's fan-out brings some. */
+  /** How many events of a topic get their places at most. */
+  readonly maxEvents: number;
+  /** Whether to look at all topics, and for all due lanes. */
   readonly isLooking: boolean;
-  /**
-   * Backends of this process that have emitted and whose commits have just been sent. Where nothing is settled, the turn waits
-   * in the database for those that are still open, a few milliseconds at most.
-   */
+  /** Backends of this process whose commits have just been sent; see `EarlyLook`. */
   readonly awaited: readonly number[];
+  /** The relay's reading of the database's clock, in epoch milliseconds. */
+  readonly clockMs: number;
   /** Overrides the database's clock in tests; ISO 8601. */
   readonly now: string | null;
 }
@@ -38,64 +44,83 @@ export interface TurnOptions {
 export interface Turn {
   /** The database's clock (or its override) that the leases count from, in epoch milliseconds. */
   readonly nowMs: number;
-  /** The same when the lanes were leased, after everything that was settled in them before. */
+  /** The same at the end of the turn. */
   readonly clockMs: number;
   /** Null when there was nothing to settle. */
   readonly settled: Settled | null;
-  /** Number of events. */
-  readonly fannedOut: number;
-  /** Whether events still wait for fan-out: for a producer's transaction, for another relay, or for the next turn. */
+  /** Events that got their places. */
+  readonly placed: number;
+  /** Whether events wait for their places: for a producer's transaction, or for the next turn. */
   readonly isAwaited: boolean;
-  /** Whether the `awaited` transactions had all ended when it looked: their commits need no turn of their own. */
+  /** Whether the `awaited` transactions had all ended when it looked. */
   readonly isMet: boolean;
-  /** When the latest of the outages that are over ended; null where none is, or it did not look. See `endOutages`. */
-  readonly recoveredAtMs: number | null;
   /** Whether the clock was ahead and is back; see `takeBackTimes`. */
   readonly isClockBack: boolean;
-  /** Whether it looked at all due lanes and found some, so that there may be more. */
-  readonly hasFoundDue: boolean;
+  /** Whether it looked at all due lanes and there may be more. */
+  readonly hasMore: boolean;
   /** When the rate of a subscriber, for which deliveries wait, allows the next one; null where none does. */
   readonly limitedInMs: number | null;
   readonly lanes: readonly ClaimedLane[];
+  /** Lanes that other relays hold, in which events wait that no claim of theirs includes. */
+  readonly behind: readonly number[];
 }
 
 /**
- * Takes one turn of a relay in one round trip: fans out the events whose place in the order is certain, settles
- * outcomes, leases due lanes that no relay holds, and reads their next deliveries. An idle turn is one statement too.
+ * Takes one turn of a relay in one round trip: gives events their places, settles outcomes, leases lanes that have more to hand
+ * over, and reads their next deliveries.
  *
- * The statement calls `postbud_turn_4` (drizzle/functions). Its name has a version, so that releases which share a database
- * each call their own. A lane whose lease ran out is due like any other, because its relay died.
+ * The statement calls `postbud_turn_5` (drizzle/functions). Its name has a version, so that releases which share a database each
+ * call their own.
  *
  * @throws the driver's error. When it is unknown whether lanes were leased, `releaseLostClaims` will release them.
  */
 export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn> {
-  const { outcomes, subscriptions, maxLanes, maxDeliveries, isLooking, maxFannedOut, awaited, now } = options;
+  const { outcomes, subscriptions, now } = options;
   const token = randomUUID();
+  const bounds = boundsOf(db);
+  const isWhole = options.isLooking && bounds.isWholeDue();
   const asked = ask(db, (isCareful) => [
-    ...settlementValues(outcomes),
-    memories.get(db) ?? null,
+    ...settlementValues(outcomes, options.clockMs),
     token,
+    options.topics && arrayText(options.topics.map((topic) => JSON.stringify(topic))),
+    bounds.textFor(options.isLooking ? null : options.topics),
     ...textsOf(subscriptions),
-    maxLanes,
-    maxDeliveries,
-    isLooking,
-    maxFannedOut,
-    isCareful,
-    awaited.length > 0 ? `{${awaited.join(',')}}` : null,
+    JSON.stringify({
+      lanes: options.maxLanes,
+      deliveries: options.maxDeliveries,
+      events: options.maxEvents,
+      server: bounds.server,
+      looks: options.isLooking,
+      isWhole,
+      isCareful,
+      continued: options.continued,
+      behind: options.behind,
+    }),
+    options.awaited.length > 0 ? arrayText(options.awaited) : null,
     now,
   ]);
   const answer = await asked.catch((error: unknown) => {
-    if (maxLanes > 0 && isInDoubt(error)) noteLostClaim(db, token);
+    if (options.maxLanes > 0 && isInDoubt(error)) noteLostClaim(db, token);
     throw error;
   });
-  const { now: nowMs, clock: clockMs, memory, settled, claimed, ...found } = answer;
-  if (memory !== null) memories.set(db, JSON.stringify(memory));
+  bounds.note(answer, isWhole);
+  const { settled, claimed } = answer;
   return {
-    ...found,
-    nowMs,
-    clockMs,
-    settled: settled && readSettled(settled),
-    lanes: claimed ? readClaim(claimed, token, subscriptions) : [],
+    nowMs: answer.now,
+    clockMs: answer.clock,
+    settled: settled && {
+      held: new Set(settled.held),
+      repeated: new Set(settled.repeated),
+      lapsed: new Set(settled.lapsed),
+    },
+    placed: answer.placed,
+    isAwaited: answer.isAwaited,
+    isMet: answer.isMet,
+    isClockBack: answer.isClockBack,
+    hasMore: answer.hasMore,
+    limitedInMs: answer.limitedInMs,
+    behind: answer.behind,
+    lanes: claimed.flatMap((one) => readClaim(one, token, subscriptions)),
   };
 }
 
@@ -118,7 +143,7 @@ async function ask(db: Database, valuesOf: (isCareful: boolean) => unknown[]): P
     return await turn(false);
   } catch (error) {
     if (!isOfRow(error)) throw error;
-    logError('a turn of the relay failed; events are fanned out one by one', error);
+    logError('a turn of the relay failed; events are placed one by one', error);
     return await turn(true);
   }
 }
@@ -130,31 +155,21 @@ function isOfRow(error: unknown): boolean {
   return typeof code === 'string' && /^(22|23|54)/.test(code);
 }
 
-/** The answer of `postbud_turn_4`: one JSON value, which all drivers parse alike. Times are epoch milliseconds. */
-interface TurnAnswer extends Omit<Turn, 'nowMs' | 'clockMs' | 'settled' | 'lanes'> {
+/** The answer of `postbud_turn_5`: one JSON value, which all drivers parse alike. Times are epoch milliseconds. */
+interface TurnAnswer
+  extends
+    Known,
+    Pick<Turn, 'placed' | 'isAwaited' | 'isMet' | 'isClockBack' | 'hasMore' | 'limitedInMs' | 'behind'> {
   readonly now: number;
   readonly clock: number;
-  /** Null when it is as before. */
-  readonly memory: object | null;
-  readonly settled: FoundSettled | null;
-  readonly claimed: FoundClaim | null;
+  readonly settled: Readonly<Record<keyof Settled, readonly number[]>> | null;
+  readonly claimed: readonly FoundClaim[];
 }
 
-const TURN = `select postbud_turn_4($1::postbud_outcome_2[], $2::bigint[], $3::bigint[], $4::text[], $5::float8[],
-  $6::int[], $7::jsonb, $8::jsonb, $9::jsonb, $10::uuid, $11::text, $12::text, $13::text, $14::text, $15::int,
-  $16::int, $17::boolean, $18::int, $19::boolean, $20::int[], $21::timestamptz) as answer`;
+const TURN = `select postbud_turn_5($1::json, $2::jsonb, $3::uuid, $4::text[], $5::jsonb, $6::text, $7::text, $8::text, $9::text,
+  $10::json, $11::int[], $12::timestamptz) as answer`;
 
-/**
- * What each turn in a database leaves for the next one: how far all is fanned out, and the quiet fence, which says which
- * transactions had to end before their topics' events may be. It is kept longer than a relay lives, because transactions may
- * be longer than that. See `postbud_fan_out_3`.
- *
- * Turns of one process run side by side, and their answers may arrive out of order: an older memory is as true, and has the
- * next turn read a little more.
- */
-const memories = new WeakMap<Database, string>();
-
-/** Writes subscriptions as `postbud_turn_4` takes them, once for each map. */
+/** Writes subscriptions as `postbud_turn_5` takes them, once for each map. */
 const textsOf = onceFor((subscriptions: TurnOptions['subscriptions']): readonly string[] => {
   const all = [...subscriptions.values()];
   return [

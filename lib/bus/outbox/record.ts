@@ -140,7 +140,7 @@ interface Recording {
  *
  * The first half of the quiet fence: the emitter lock comes first and is shared, then the timestamp is read, both in this
  * statement. It is never before the transaction began, even when the clock has stepped back. The lock goes with the
- * transaction, once its rows can be seen. The other half is `postbud_fan_out_3` (drizzle/functions).
+ * transaction, once its rows can be seen. The other half is `postbud_place_3` (drizzle/functions).
  *
  * @returns a function of the event and the values of the caller's parameters.
  */
@@ -162,18 +162,18 @@ export function recordingStatement({
         case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end ${lock} ${from}
     ),
     event as (
-      insert into events (id, topic, payload, version, producer, subscribers, open, ordering_key, dedupe_key,
-        correlation_id, causation_id, traceparent, created_at)
+      insert into events (id, topic, payload, version, producer, subscribers, ordering_key, dedupe_key, correlation_id,
+        causation_id, traceparent, created_at)
       select ${at(1)}::uuid, ${at(2)}::text, ${at(3)}::text::jsonb, ${at(4)}::smallint, ${at(5)}::text,
-        ${at(11)}::text::text[], cardinality(${at(11)}::text::text[]), ${at(6)}::text, ${at(7)}::text, ${at(8)}::text,
+        ${at(11)}::text::text[], ${at(6)}::text, ${at(7)}::text, ${at(8)}::text,
         ${at(9)}::text, ${at(10)}::text, greatest(clock_timestamp(), now())
       from emitter_lock
       on conflict (topic, dedupe_key) where dedupe_key is not null do nothing
-      returning id, topic, created_at, seq, ordering_key, open, subscribers
+      returning id, topic, created_at, seq, ordering_key, version, subscribers
     ),
     marker as (
-      insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes, subscribers)
-      select topic, created_at, seq, id, ordering_key, open, octet_length(${at(3)}::text), subscribers from event
+      insert into awaiting (topic, created_at, seq, event_id, ordering_key, version, bytes, subscribers)
+      select topic, created_at, seq, id, ordering_key, version, octet_length(${at(3)}::text), subscribers from event
     )
     ${select}`;
   return (event: OutboxEvent, values: readonly unknown[] = []): Statement => {

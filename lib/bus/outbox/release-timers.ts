@@ -30,7 +30,7 @@ const owed = new WeakSet<Database>();
  * timers that are not due cost a turn nothing.
  *
  * @param now overrides the database's clock in tests; ISO 8601. For each new one it looks at once.
- * @returns how many events there are to be fanned out.
+ * @returns how many events there are to be placed.
  */
 export async function releaseTimers(db: Database, now: string | null): Promise<number> {
   const before = known.get(db);

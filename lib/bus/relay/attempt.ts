@@ -2,29 +2,29 @@ import { personalTexts } from '../catalog/personal-data.ts';
 import { maskPersonalData } from '../../platform/masking/personal.ts';
 import { isTraced, observeAttempt } from '../../platform/telemetry/delivery.ts';
 import type { AttemptEnd, ObservedAttempt } from '../../platform/telemetry/delivery.ts';
-import type { ClaimedDelivery } from '../deliveries/claim.ts';
 import { deliveryIdOf } from '../deliveries/delivery-id.ts';
 import { errorGroupOf } from '../deliveries/error-group.ts';
 import type { ErrorGroup } from '../deliveries/error-group.ts';
-import type { DeliveredAttempt } from '../deliveries/settle.ts';
-import { waitAfter } from '../subscribers/backoff.ts';
-import type { DeliveryContext } from '../subscribers/subscriber.ts';
+import { ABSENT_KINDS } from '../deliveries/outage.ts';
 import { CommitUnknown, EVENT_MISSING, LEASE_EXPIRED, failureOf } from './failure.ts';
 import type { AttemptFailure } from './failure.ts';
-import { PROBE_WAIT_MS, presenceOf } from './presence.ts';
+import { waitAfter } from '../subscribers/backoff.ts';
+import type { BusEvent, DeliveryContext } from '../subscribers/subscriber.ts';
+import type { DeliveredAttempt } from '../deliveries/settle.ts';
+import type { InHand } from './progress.ts';
 import type { RunState } from './run-state.ts';
 
 /** Gives null where nothing is logged or traced, because there are tens of thousands of attempts a second. */
-function observe({ lane, options }: RunState, delivery: ClaimedDelivery): ObservedAttempt | null {
+function observe({ lane, options }: RunState, { delivery }: InHand): ObservedAttempt | null {
   const { lines } = options;
   const { attempts, event } = delivery;
-  if (!lines && !isTraced(event)) return null;
+  if (!event || (!lines && !isTraced(event))) return null;
   const { topic, subscriber } = lane.subscription;
   const named = {
     topic,
     subscriber: subscriber.name,
     eventId: event.id,
-    deliveryId: deliveryIdOf(lane, delivery),
+    deliveryId: deliveryIdOf(event.id, subscriber.name),
     attempt: attempts + 1,
     traceparent: event.traceparent,
   };
@@ -33,47 +33,42 @@ function observe({ lane, options }: RunState, delivery: ClaimedDelivery): Observ
 
 /** One attempt of a delivery, from its begin until its outcome is recorded. */
 export class Attempt {
-  readonly delivery: ClaimedDelivery;
+  readonly one: InHand;
   /** When it began, by the database's clock, in epoch milliseconds. */
   readonly atMs: number;
   /** How long its handler took; set once a transactional handler has ended. */
   durationMs = 0;
-  /** Where its outcome is recorded: elsewhere once its key has left the lane. */
-  #state: RunState;
-  #place: number;
+  readonly #state: RunState;
   readonly #observed: ObservedAttempt | null;
 
-  /** @param place of the delivery among the claimed ones. */
-  constructor(state: RunState, place: number, atMs = state.options.clock()) {
-    this.delivery = state.progress.claimed[place]!;
+  constructor(state: RunState, one: InHand, atMs = state.clocks.clock()) {
+    this.one = one;
     this.atMs = atMs;
     this.#state = state;
-    this.#place = place;
-    this.#observed = observe(state, this.delivery);
+    this.#observed = observe(state, one);
   }
 
-  get place(): number {
-    return this.#place;
+  /** The event that is handed over; a delivery without one fails before. */
+  get event(): BusEvent {
+    return this.one.delivery.event!;
   }
 
   get elapsedMs(): number {
-    return this.#state.options.clock() - this.atMs;
+    return this.#state.clocks.clock() - this.atMs;
   }
 
-  /** Moves the attempt to another lane, whose only claimed delivery it is; the outcome is recorded there. */
-  moveTo(state: RunState): void {
-    this.#state = state;
-    this.#place = 0;
+  get deliveryId(): string {
+    return deliveryIdOf(this.event.id, this.#state.lane.subscription.subscriber.name);
   }
 
   /** The context of a handler that takes one event. */
   contextWith(limit: { readonly signal: AbortSignal }): DeliveryContext {
-    const { delivery, atMs } = this;
+    const { one, atMs } = this;
     return {
-      deliveryId: deliveryIdOf(this.#state.lane, delivery),
-      attempt: delivery.attempts + 1,
+      deliveryId: this.deliveryId,
+      attempt: one.delivery.attempts + 1,
       attemptedAt: new Date(atMs),
-      replayed: delivery.replays > 0,
+      replayed: one.delivery.replays > 0,
       get signal() {
         return limit.signal;
       },
@@ -87,31 +82,36 @@ export class Attempt {
 
   /** Records a delivery, for the loop to settle. */
   deliver(durationMs = this.elapsedMs): void {
-    this.#state.noteAnswer();
-    this.#state.progress.deliver(this.#place, this.delivered(durationMs));
+    this.#state.progress.deliver(this.one, this.delivered(durationMs));
     this.end('delivered', durationMs);
   }
 
   /** The attempt as one that delivered. */
   delivered(durationMs = this.durationMs): DeliveredAttempt {
-    const { position, replays, backfilled, event } = this.delivery;
-    const recordedAtMs = backfilled ? null : event.createdAt.getTime();
+    const { position, replays, backfilled, event } = this.one.delivery;
+    const recordedAtMs = backfilled ? null : event!.createdAt.getTime();
     return { position, atMs: this.atMs, durationMs, replays, recordedAtMs };
   }
 
   /** Records the error that a handler threw or its commit met, and when the next attempt is due, if there is one. */
   fail(error: unknown): void {
     const isDoubtful = error instanceof CommitUnknown;
-    this.#record(failureOf(isDoubtful ? error.cause : error), this.elapsedMs, isDoubtful);
+    this.#record(failureOf(isDoubtful ? error.cause : error), this.elapsedMs);
   }
 
   /** Records a failure that no handler has told: of a relay that died, or an event that is missing. */
   failBy(failure: AttemptFailure): void {
-    this.#record(failure, 0, false);
+    this.#record(failure, 0);
   }
 
   /** Ends the attempt without an outcome: it does not count. */
   drop(): void {
+    this.#state.progress.leave(this.one);
+    this.forget();
+  }
+
+  /** Leaves no line and no span of it, because it is begun again. */
+  forget(): void {
     this.#observed?.end(null);
   }
 
@@ -120,29 +120,24 @@ export class Attempt {
     this.#observed?.end({ outcome, durationMs, kind });
   }
 
-  #record(failure: AttemptFailure, durationMs: number, isDoubtful: boolean): void {
-    const { delivery, atMs } = this;
-    const { lane, options } = this.#state;
+  #record(failure: AttemptFailure, durationMs: number): void {
+    const { one, atMs } = this;
+    const { delivery } = one;
+    const { lane, clocks, progress } = this.#state;
     const { kind, message } = failure;
-    const { name, afterDeadLetter, maxAttempts, outage } = lane.subscription.subscriber;
-    const presence = outage === 'wait' ? presenceOf(failure) : null;
-    // Nobody was there: that is not the event's fault.
-    const waitMs = lane.isProbe && presence === 'absent' ? PROBE_WAIT_MS : failure.waitMs;
-    const keptAtMs = waitMs === null ? delivery.keptAttemptAtMs : null;
-    const outcome = waitMs === null && keptAtMs === null ? 'failed' : 'waited';
-    if (presence === 'absent') options.absences.note(name, kind);
-    else if (presence === 'present') this.#state.noteAnswer();
+    const { afterDeadLetter, maxAttempts, outage, transactional } = lane.subscription.subscriber;
+    const keptAtMs = failure.waitMs === null ? delivery.keptAttemptAtMs : null;
+    const outcome = failure.waitMs === null && keptAtMs === null ? 'failed' : 'waited';
     // A subscriber may ask to wait every second for a day, and each wait is logged: one answer says why.
     const isSaid = outcome === 'failed' || keptAtMs !== null || delivery.nextAttemptAtMs === null;
-    const answer = isSaid ? failure.answer : null;
     const backoffMs = failure.isPermanent ? null : waitAfter(delivery.attempts + 1, maxAttempts);
-    const delayMs = waitMs ?? backoffMs;
+    const delayMs = failure.waitMs ?? backoffMs;
     // A relay that died stopped trying when its lease ran out.
-    const endedAtMs = failure === LEASE_EXPIRED ? atMs : options.clock();
+    const endedAtMs = failure === LEASE_EXPIRED ? atMs : clocks.clock();
     const nextAttemptAtMs = keptAtMs ?? (delayMs === null ? null : endedAtMs + delayMs);
     const errorGroup = outcome === 'failed' ? this.#errorGroup(failure) : null;
-    this.#state.progress.fail(
-      this.#place,
+    progress.fail(
+      one,
       {
         position: delivery.position,
         atMs,
@@ -153,14 +148,14 @@ export class Attempt {
         nextAttemptAtMs,
         kind,
         message,
-        answer,
+        answer: isSaid ? failure.answer : null,
         errorGroup,
         // Nothing depends on an event that does not exist.
         halts: nextAttemptAtMs === null && afterDeadLetter === 'halt' && failure !== EVENT_MISSING,
-        presence,
-        isProbe: lane.isProbe,
+        isAbsent: outage === 'wait' && outcome === 'failed' ? isAbsence(failure) : null,
       },
-      isDoubtful,
+      // The key's next transaction would commit before the dead letter is recorded.
+      transactional,
     );
     this.end(nextAttemptAtMs === null ? 'dead_lettered' : outcome, durationMs, kind);
   }
@@ -168,10 +163,16 @@ export class Attempt {
   /** Every operator sees the groups, so they must contain nothing of the payload. */
   #errorGroup({ kind, message }: AttemptFailure): ErrorGroup {
     const { topic, subscriber } = this.#state.lane.subscription;
-    const { event } = this.delivery;
-    const known = personalTexts(topic, event.payload, event.version);
+    const { event } = this.one.delivery;
+    const known = event ? personalTexts(topic, event.payload, event.version) : [];
     // A kind is a code or a class, but a handler may throw anything under any name.
     const mask = (text: string) => maskPersonalData(text, known);
     return errorGroupOf(topic, subscriber.name, mask(kind), mask(message));
   }
+}
+
+/** Whether nobody was there. @returns null where the error does not tell: the relay died. */
+function isAbsence(failure: AttemptFailure): boolean | null {
+  if (failure === LEASE_EXPIRED || failure === EVENT_MISSING) return null;
+  return ABSENT_KINDS.includes(failure.kind);
 }

@@ -1,12 +1,12 @@
 import { isConflict, MOST_RUNS } from '../../platform/conflict.ts';
 import type { Transaction } from '../../platform/db/connect.ts';
 import { HandlerLimit, isPromise, withinLimit } from '../../platform/time-limit.ts';
-import type { ClaimedDelivery } from '../deliveries/claim.ts';
-import { deliveryIdOf } from '../deliveries/delivery-id.ts';
 import { NotDelivered } from '../subscribers/outcome.ts';
+import type { ClaimedDelivery } from '../deliveries/claim.ts';
 import type { BatchContext, BatchLimits, PreviousEvent } from '../subscribers/subscriber.ts';
 import { Attempt } from './attempt.ts';
-import { inOrder } from './in-order.ts';
+import { inOrder, mayBegin } from './in-order.ts';
+import type { InHand } from './progress.ts';
 import type { RunState } from './run-state.ts';
 import { endWithoutFailure, inTransaction } from './transaction.ts';
 
@@ -26,30 +26,28 @@ const ATTEMPTS_IN_COMPANY = 2;
  *
  * A handler says how many events it took, counted from the first. The first event that it did not take has failed; those
  * behind it are delivered again.
- *
- * @returns whether it went through all claimed deliveries.
  */
-export async function inBatches(state: RunState, limits: BatchLimits): Promise<boolean> {
-  return await inOrder(state, (first) => deliver(state, batchFrom(state, first, limits)));
+export async function inBatches(state: RunState, limits: BatchLimits): Promise<void> {
+  await inOrder(state, (first) => deliver(state, batchFrom(state, first, limits)));
 }
 
 /**
- * Lists the places of the next batch: as many as fit, of any key, up to a delivery that is not due or must be delivered
+ * Lists the deliveries of the next batch: as many as fit, of any key, up to a delivery that is not due or must be delivered
  * alone.
  */
-function batchFrom(state: RunState, first: number, { bytesOf, maxBytes }: BatchLimits): number[] {
+function batchFrom(state: RunState, first: number, { bytesOf, maxBytes }: BatchLimits): InHand[] {
   const { progress } = state;
-  const places: number[] = [];
+  const batch: InHand[] = [];
   let bytes = 0;
-  for (let place: number | null = first; place !== null; place = progress.next(place + 1)) {
-    const delivery = progress.claimed[place]!;
-    bytes += bytesOf(delivery.event);
-    const isAlone = goesAlone(state, delivery);
-    if (places.length > 0 && (isAlone || bytes > maxBytes || state.isEarly(delivery))) break;
-    places.push(place);
-    if (isAlone || places.length === BATCH_EVENTS) break;
+  for (let index: number | null = first; index !== null; index = progress.next(index + 1)) {
+    const one = progress.inHand[index]!;
+    bytes += bytesOf(one.delivery.event!);
+    const isAlone = goesAlone(state, one.delivery);
+    if (batch.length > 0 && (isAlone || bytes > maxBytes || !mayBegin(state, one))) break;
+    batch.push(one);
+    if (isAlone || batch.length === BATCH_EVENTS) break;
   }
-  return places;
+  return batch;
 }
 
 function goesAlone({ lane }: RunState, { attempts, replays, keptAttemptAtMs }: ClaimedDelivery): boolean {
@@ -60,25 +58,25 @@ function goesAlone({ lane }: RunState, { attempts, replays, keptAttemptAtMs }: C
 }
 
 /**
- * @param runs how often the handler was called with these places: a transaction of its own that met a conflict is no
+ * @param runs how often the handler was called with these deliveries: a transaction of its own that met a conflict is no
  *   attempt, and it is called again at once.
- * @returns the place after the last one that has an outcome; null when the lane must be released.
+ * @returns the index after the last one that has an outcome; null when the lane must be released.
  */
-async function deliver(state: RunState, places: readonly number[], runs = 1): Promise<number | null> {
-  const attempts = places.map((place) => new Attempt(state, place));
+async function deliver(state: RunState, batch: readonly InHand[], runs = 1): Promise<number | null> {
+  const attempts = batch.map((one) => new Attempt(state, one));
   const { transactional } = state.lane.subscription.subscriber;
   try {
     const taken = await (transactional ? takeInTransaction : take)(state, attempts);
     attempts[taken]?.fail(notTaken(taken, attempts.length));
-    return (attempts[taken] ?? attempts.at(-1)!).place + 1;
+    return state.progress.inHand.indexOf((attempts[taken] ?? attempts.at(-1)!).one) + 1;
   } catch (error) {
     if (endWithoutFailure(state, attempts, error)) return null;
     if (!transactional && runs < MOST_RUNS && isConflict(error)) {
-      for (const attempt of attempts) attempt.drop();
-      return state.hasTime() ? await deliver(state, places, runs + 1) : null;
+      for (const attempt of attempts) attempt.forget();
+      return state.hasTime() ? await deliver(state, batch, runs + 1) : null;
     }
     attempts[0]!.fail(error);
-    return attempts[0]!.place + 1;
+    return state.progress.inHand.indexOf(attempts[0]!.one) + 1;
   }
 }
 
@@ -121,8 +119,8 @@ function callHandler(
   const [first] = attempts;
   const context: BatchContext & { tx?: Transaction; previous?: readonly (PreviousEvent | null)[] } = {
     attemptedAt: new Date(first!.atMs),
-    deliveries: attempts.map(({ delivery }) => ({
-      deliveryId: deliveryIdOf(lane, delivery),
+    deliveries: attempts.map(({ deliveryId, one: { delivery } }) => ({
+      deliveryId,
       attempt: delivery.attempts + 1,
       replayed: delivery.replays > 0,
     })),
@@ -130,9 +128,9 @@ function callHandler(
       return limit.signal;
     },
     ...(tx && { tx }),
-    ...(state.previous && { previous: attempts.map(({ place }) => state.previousOf(place)) }),
+    ...(state.previous && { previous: attempts.map(({ one }) => state.previousOf(one)) }),
   };
-  const events = attempts.map(({ delivery }) => delivery.event);
+  const events = attempts.map(({ event }) => event);
   const hand = () => lane.subscription.handler(events, context);
   // Events that a whole batch causes do not belong to the trace of a single event.
   return attempts.length === 1 ? first!.within(hand) : hand();

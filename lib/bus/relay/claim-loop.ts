@@ -2,22 +2,19 @@ import { onAbort } from '../../platform/abort.ts';
 import { clockJumpsOf } from '../../platform/db/clock-jumps.ts';
 import { logError } from '../../platform/log.ts';
 import { SECOND, sleep } from '../../platform/time.ts';
-import type { ClaimedLane } from '../deliveries/claim.ts';
-import { endOutages } from '../deliveries/end-outages.ts';
-import { giveBack } from '../deliveries/give-back.ts';
-import { hasLostClaims, releaseLostClaims } from '../deliveries/lost-claims.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
-import { takeBackTimes } from '../deliveries/take-back-times.ts';
-import { tidy } from '../deliveries/tidy.ts';
-import { takeTurn } from '../deliveries/turn.ts';
-import type { Turn, TurnOptions } from '../deliveries/turn.ts';
-import { releaseTimers } from '../outbox/release-timers.ts';
 import type { EarlyLook } from './bell.ts';
 import { Pace } from './pace.ts';
 import { portionOf } from './portion.ts';
 import type { Portion } from './portion.ts';
-import { foundNobody, latestClockOf, Runs } from './runs.ts';
-import type { Clocks, Relaying, Yielded } from './runs.ts';
+import type { ClaimedLane } from '../deliveries/claim.ts';
+import { hasLostClaims, releaseLostClaims } from '../deliveries/lost-claims.ts';
+import { takeBackTimes } from '../deliveries/take-back-times.ts';
+import { takeTurn } from '../deliveries/turn.ts';
+import type { Turn, TurnOptions } from '../deliveries/turn.ts';
+import { releaseTimers } from '../outbox/release-timers.ts';
+import { latestClockOf, Runs } from './runs.ts';
+import type { Relaying } from './runs.ts';
 
 /** Outcomes of finished lanes wait at most this long, to be settled together with those of others. */
 const GATHER_MS = 25;
@@ -38,14 +35,14 @@ const UNHEARD = -1;
 /** A smaller step back of the database's clock keeps no lane waiting for long. */
 const STEP_MS = 10 * SECOND;
 
-/** Events that one turn fans out. */
-const MAX_FANNED_OUT = 3000;
+/** Events of a topic that get their places in one turn. */
+const MAX_PLACED = 3000;
 
 /**
  * One claim loop of a relay and the lanes it holds. It takes turns; each turn has five steps:
  *
  * 1. gather the outcomes that the runs of its lanes yield;
- * 2. in one round trip to the database: fan out new events, settle these outcomes, claim due lanes;
+ * 2. in one round trip to the database: give events their places, settle these outcomes, claim due lanes;
  * 3. confirm to the runs which of their outcomes were settled;
  * 4. deliver: begin a run for each claimed lane;
  * 5. wait until the runs pause, a commit makes deliveries due, or it is time to look again.
@@ -102,18 +99,15 @@ export class ClaimLoop {
 
   /** @returns whether there may be more to do. */
   async #takeTurn(): Promise<boolean> {
-    const { db, time, dueLooks } = this.#relaying;
     const isRepeated = this.isRepeating;
-    let turn: TimedTurn;
-    let found: number;
+    const { db, time, calls } = this.#relaying;
+    let turn: Turn;
+    let released = 0;
     try {
-      turn = await this.#settleFanOutAndClaim(!isRepeated);
-      this.#isBusy = this.#runs.deliver(turn);
+      turn = await this.#settlePlaceAndClaim(!isRepeated);
       await this.#takeBackTimes();
-      const rescued = await tidy(db, time.overriddenNow());
-      const released = await releaseTimers(db, time.overriddenNow());
-      found = rescued + released + (await this.#followOutages(turn));
-      if (found > released) dueLooks.owe();
+      released = await releaseTimers(db, time.overriddenNow());
+      if (released > 0) calls.owe();
     } catch (error) {
       await this.#outlast(error);
       return true;
@@ -121,48 +115,58 @@ export class ClaimLoop {
     this.isRepeating = false;
     if (isRepeated) return true;
     this.#failures = 0;
-    return (this.isAboutToLook = await this.#waitForMore(turn, found));
+    return (this.isAboutToLook = await this.#waitForMore(turn, released));
   }
 
-  /** @param isLooking whether it fans out and claims too. */
-  async #settleFanOutAndClaim(isLooking: boolean): Promise<TimedTurn> {
-    const { db, lines, time, report, onTurn, bell, looks } = this.#relaying;
+  /** @param isLooking whether it places and claims too. */
+  async #settlePlaceAndClaim(isLooking: boolean): Promise<Turn> {
+    const { db, lines, time, report, onTurn, bell } = this.#relaying;
     lines?.write();
     const now = time.overriddenNow();
     await releaseLostClaims(db, now);
-    const yielded = this.#runs.gather(this.#pace.settlesPartially(), this.#portion.maxSettled);
+    const yielded = this.#runs.gather(this.#pace.settlesPartially());
     const outcomes = yielded.map(({ outcome }) => outcome);
     const early = isLooking ? [...bell.early] : [];
     const claim = isLooking ? this.#nextClaim(early) : NO_CLAIM;
     const writtenByMs = latestClockOf(yielded);
     const sentAt = performance.now();
-    let taken: Turn;
+    let turn: Turn;
     try {
-      taken = await takeTurn(db, { ...claim, outcomes, now });
+      turn = await takeTurn(db, { ...claim, outcomes, clockMs: this.#clock(), now });
     } catch (error) {
       this.#isSmaller = this.#portion.shrinkAfter(error);
-      if (isLooking) looks.heard = UNHEARD;
+      if (isLooking) this.#giveBack(claim);
       for (const look of early) look.end(false);
       throw error;
     }
     const receivedAt = performance.now();
-    const { lanes, fannedOut, isAwaited } = taken;
     // Older open transactions may be before the events of the commits that it waited for.
-    const isMet = taken.isMet && (fannedOut > 0 || !isAwaited) && !looks.leavesOut;
+    const isMet = turn.isMet && (turn.placed > 0 || !turn.isAwaited);
     for (const look of early) look.end(isMet);
     this.#portion.grow();
-    report.fannedOut += fannedOut;
+    report.placed += turn.placed;
     onTurn?.(report);
-    this.#isClockBack ||= taken.isClockBack || (now === null && taken.nowMs < writtenByMs - STEP_MS);
-    this.#runs.confirm(yielded, taken.settled);
-    if (lanes.length > 0 || fannedOut > 0) this.#pace.foundWork();
-    if (taken.hasFoundDue) this.#relaying.dueLooks.owe();
-    if (taken.limitedInMs !== null) this.#runs.noteNext(taken.nowMs + taken.limitedInMs);
     // The database read its clock between the two, which are far apart if the turn had to wait for a connection.
-    const clock = time.clockFrom(taken.clockMs, receivedAt);
-    const leaseClock = time.clockFrom(taken.nowMs, sentAt);
-    if (now === null) clockJumpsOf(db).note({ clockMs: taken.clockMs, sentAt, receivedAt });
-    return { ...taken, lanes: this.#withoutJumps(lanes), yielded, clocks: { clock, leaseClock } };
+    const clock = time.clockFrom(turn.clockMs, receivedAt);
+    const leaseClock = time.clockFrom(turn.nowMs, sentAt);
+    this.#clock = clock;
+    if (now === null) clockJumpsOf(db).note({ clockMs: turn.clockMs, sentAt, receivedAt });
+    // What runs have written by a clock that was ahead is known by their own.
+    this.#isClockBack ||= turn.isClockBack || (now === null && turn.nowMs < writtenByMs - STEP_MS);
+    this.#runs.confirm(yielded, turn, leaseClock);
+    if (turn.hasMore) this.#relaying.calls.owe();
+    const hasFoundWork = turn.lanes.length > 0 || turn.placed > 0;
+    if (hasFoundWork) this.#pace.foundWork();
+    if (isLooking) this.#relaying.calls.noteTurn(claim.isLooking, hasFoundWork);
+    if (turn.isAwaited) this.#giveBack(claim);
+    this.#relaying.calls.awaitLanes(turn.behind);
+    if (turn.limitedInMs !== null) this.#runs.noteNext(turn.nowMs + turn.limitedInMs);
+    const { nowMs } = turn;
+    this.#isBusy = this.#runs.deliver(
+      { nowMs, lanes: this.#withoutJumps(turn.lanes) },
+      { clock, leaseClock },
+    );
+    return turn;
   }
 
   /** Those that were there when the clock stepped back, and those that runs of earlier claims have written since. */
@@ -170,6 +174,7 @@ export class ClaimLoop {
     if (!this.#isClockBack) return;
     await takeBackTimes(this.#relaying.db);
     this.#isClockBack = false;
+    this.#relaying.calls.owe();
   }
 
   /** A relay whose lease only a jump of the clock has ended did not die: nothing is charged for it. */
@@ -180,6 +185,17 @@ export class ClaimLoop {
     );
   }
 
+  /** The database's, as the last turn read it. */
+  #clock: () => number = () => Date.now();
+
+  /** Has the next turn ask for the same. */
+  #giveBack({ topics, isLooking, behind }: Claim): void {
+    const { calls } = this.#relaying;
+    if (behind) calls.awaitLanes(behind);
+    if (topics) calls.owe(topics);
+    if (isLooking) calls.owe();
+  }
+
   /**
    * After a failed turn, waits before the next one, which only settles: a second settlement of the same outcomes changes
    * nothing. So the outcomes are settled once the database answers, however the turn failed, and handlers that still run
@@ -187,8 +203,8 @@ export class ClaimLoop {
    *
    * A turn that took too long is followed at once by a smaller one.
    *
-   * @throws the error when no lane is in hand, and none may be leased without that any run knows of it; or when the
-   *   handlers' time is up.
+   * @throws the error when no lane is in hand, and none may be leased that no run knows of; or when the handlers' time is
+   *   up.
    */
   async #outlast(error: unknown): Promise<void> {
     const { db, time } = this.#relaying;
@@ -205,41 +221,15 @@ export class ClaimLoop {
     await sleep(Math.min(this.#failures * TRY_AGAIN_MS, TRY_AGAIN_LIMIT_MS));
   }
 
-  /**
-   * Gives back what an outage used up, once it is known and when it is over. If that fails, the cron does it within a minute:
-   * the outcomes of handlers that still run are not lost for it.
-   *
-   * @returns how many deliveries are due because a subscriber answers again.
-   */
-  async #followOutages({ yielded, recoveredAtMs }: TimedTurn): Promise<number> {
-    const { db, subscriptions, time, outageEnds } = this.#relaying;
-    const now = time.overriddenNow();
-    const isNobodyThere = yielded.some(({ outcome }) => foundNobody(outcome));
-    try {
-      const outages = isNobodyThere ? await giveBack(db, subscriptions, now) : null;
-      this.#runs.noteRetries(yielded, outages?.nextProbes);
-      if (!outageEnds.areDue(recoveredAtMs)) return 0;
-      const freed = await endOutages(db, subscriptions, now);
-      if (freed === null) outageEnds.leave(recoveredAtMs);
-      return freed ?? 0;
-    } catch (error) {
-      logError('what an outage used up was not given back yet', error);
-      return 0;
-    }
-  }
-
-  /**
-   * Waits for expected work.
-   *
-   * @param found deliveries that became due because a subscriber answers again or a relay died, and released timers.
-   * @returns false if none is expected.
-   */
-  async #waitForMore({ lanes, fannedOut, isAwaited }: Turn, found: number): Promise<boolean> {
-    const { bell, dueLooks, looks } = this.#relaying;
+  /** Waits for expected work. @param released timers that were due. @returns false if none is expected. */
+  async #waitForMore({ lanes, placed, isAwaited }: Turn, released: number): Promise<boolean> {
+    const { bell, calls, looks } = this.#relaying;
     if (lanes.length > 0) await this.#pause(GATHER_MS);
     else if (this.#runs.count > 0) await this.#pause(this.#pace.nextLookMs());
-    else if (found > 0 || (fannedOut > 0 && isAwaited) || this.#isCalled() || dueLooks.isOwed) return true;
+    else if (released > 0 || (placed > 0 && isAwaited) || this.#isCalled()) return true;
+    else if (calls.areBehind) await this.#pause(this.#pace.nextLookMs());
     else if (!isAwaited) {
+      if (calls.isOwed) return true;
       if (!looks.leavesOut) bell.answered = Math.max(bell.answered, this.#heard);
       return false;
     }
@@ -276,9 +266,8 @@ export class ClaimLoop {
 
   async #settle(): Promise<void> {
     try {
-      const turn = await this.#settleFanOutAndClaim(false);
+      await this.#settlePlaceAndClaim(false);
       await this.#takeBackTimes();
-      await this.#followOutages(turn);
     } catch (error) {
       await this.#outlast(error);
     }
@@ -286,17 +275,18 @@ export class ClaimLoop {
 
   /** @param early looks that it answers. */
   #nextClaim(early: readonly EarlyLook[]): Claim {
-    const { bell, looks } = this.#relaying;
+    const { bell, calls, looks } = this.#relaying;
     looks.heard = this.#heard = bell.rings;
     bell.early.clear();
     this.isAboutToLook = false;
     const { maxLanes, maxDeliveries } = this.#runs.room;
     return {
+      ...calls.take(),
+      continued: this.#runs.continued,
       maxLanes: this.#portion.of(maxLanes),
       maxDeliveries: this.#portion.of(maxDeliveries),
-      maxFannedOut: this.#portion.of(MAX_FANNED_OUT),
+      maxEvents: this.#portion.of(MAX_PLACED),
       subscriptions: this.#claimable(),
-      isLooking: this.#relaying.dueLooks.take(),
       awaited: early.map(({ backend }) => backend),
     };
   }
@@ -343,19 +333,19 @@ interface RelaysLoops {
 }
 
 /** How much a turn claims, and where. */
-type Claim = Omit<TurnOptions, 'outcomes' | 'now'>;
+type Claim = Omit<TurnOptions, 'outcomes' | 'now' | 'clockMs'>;
 
 const NO_CLAIM: Claim = {
   subscriptions: new Map(),
+  topics: null,
+  continued: [],
+  behind: null,
   maxLanes: 0,
   maxDeliveries: 0,
   isLooking: false,
   awaited: [],
-  maxFannedOut: 0,
+  maxEvents: 0,
 };
-
-/** A turn with what it settled, and the clocks that the runs of its lanes use. */
-type TimedTurn = Turn & { readonly yielded: readonly Yielded[]; readonly clocks: Clocks };
 
 /** Resolves when those have ended, which is no time at all. */
 const handlersThatWaitForNothing = () => new Promise<void>((resolve) => process.nextTick(resolve));

@@ -1,6 +1,6 @@
 import type { DueListener, SentCommit } from '../../platform/db/commits.ts';
 import { KICK_BUDGET_MS } from '../../platform/lifetime.ts';
-import { Bell, EarlyLook, bellOf } from './bell.ts';
+import { Bell, Calls, EarlyLook, bellOf } from './bell.ts';
 import { relay } from './relay.ts';
 import type { RelayOptions } from './relay.ts';
 
@@ -26,15 +26,15 @@ export interface KickOptions extends Pick<RelayOptions, 'db' | 'subscribers' | '
  * moment, until the commit is made. If it has found it so, the commit's answer is no kick any more.
  */
 export function createKick({ waitUntil, onError, handlersUntil, ...options }: KickOptions): DueListener {
-  const bell = new Bell();
+  const bell = new Bell(new Calls(false));
   const early = new WeakMap<SentCommit, EarlyLook>();
   /** The relay that looks for work; null when none does. */
   let looking: { readonly until: number; readonly ended: Promise<void> } | null = null;
 
   /** Rings, and runs a relay unless the one that looks for work answers, or a later kick covers this one. */
-  const answer = async () => {
+  const answer = async (topics?: Iterable<string>) => {
     const time = { until: Date.now() + KICK_BUDGET_MS, handlersUntil: handlersUntil?.() };
-    bell.ring();
+    bell.ring(topics);
     const { rings } = bell;
     if (looking) {
       const { until, ended } = looking;
@@ -58,29 +58,28 @@ export function createKick({ waitUntil, onError, handlersUntil, ...options }: Ki
     }
   };
 
-  const lookEarly = async (look: EarlyLook) => {
+  const lookEarly = async (look: EarlyLook, { topics }: SentCommit) => {
     bell.early.add(look);
-    await answer();
+    await answer(topics);
     // Unless a turn took it with it.
     bell.early.delete(look);
     look.end(false);
   };
 
-  const unlessMet = async (look: EarlyLook) => {
-    if (!(await look.isMet)) await answer();
+  const unlessMet = async (look: EarlyLook, { topics }: SentCommit) => {
+    if (!(await look.isMet)) await answer(topics);
   };
 
   const kick = (sent?: SentCommit) => {
-    bellOf(options.db).ring();
+    bellOf(options.db).ring(sent?.topics);
     const look = sent && early.get(sent);
-    // More may be due than what was emitted.
-    if (!look) bell.dueLooks.owe();
-    waitUntil(look ? unlessMet(look) : answer());
+    // Without its topics, more may be due than what was emitted.
+    waitUntil(look ? unlessMet(look, sent) : answer(sent?.topics));
   };
   const onSent = (sent: SentCommit) => {
     const look = new EarlyLook(sent.backend);
     early.set(sent, look);
-    waitUntil(lookEarly(look));
+    waitUntil(lookEarly(look, sent));
   };
   return Object.assign(kick, { onSent });
 }

@@ -1,60 +1,78 @@
+import { EVENT_MISSING, LEASE_EXPIRED } from './failure.ts';
 import type { ClaimedLane } from '../deliveries/claim.ts';
 import type { LaneOutcome } from '../deliveries/settle.ts';
 import { Attempt } from './attempt.ts';
 import { inBatches } from './batch.ts';
-import { EVENT_MISSING, LEASE_EXPIRED } from './failure.ts';
 import { oneByOne } from './one-by-one.ts';
 import { RunState } from './run-state.ts';
-import type { RunOptions } from './run-state.ts';
+import type { Clocks, RunOptions } from './run-state.ts';
 import { inSharedCommits } from './shared-commit.ts';
-
-/** A handler may keep the other keys of its lane waiting this long; then its key leaves for a lane of its own. */
-const LONG_MS = 100;
 
 /**
  * Delivers a lane's claimed deliveries, each key in order, until all are delivered or must wait.
  *
- * The run records outcomes as its handlers end, and yields them when its loop gathers: all of them when it is done, and
- * those so far when its lease must be extended. The loop settles them and answers with `keep` or `lose`.
+ * The run records outcomes as its handlers end, and yields them when its loop gathers: all of them when it is through, and
+ * those so far when its lease must be extended. Where handlers still run when it is through, the lane is kept, and may go on
+ * with a further claim. The loop settles the outcomes and answers with `keep` or `lose`.
  */
 export class LaneRun {
-  lane: ClaimedLane;
   readonly state: RunState;
-  #isDone = false;
+  /** Claims whose deliveries, or handlers, have not all ended. */
+  #underWay = 0;
   /** The error that ended the run, which is a bug in the relay. */
   error: unknown;
-  #successors: readonly LaneRun[] = [];
   #whenPaused: () => void = () => undefined;
 
-  constructor(lane: ClaimedLane, claimedAtMs: number, options: RunOptions) {
-    this.lane = lane;
-    this.state = new RunState(lane, claimedAtMs, options);
+  constructor(lane: ClaimedLane, claimedAtMs: number, clocks: Clocks, options: RunOptions) {
+    this.state = new RunState(lane, claimedAtMs, clocks, options);
     this.state.lease.whenAwaited = () => this.#whenPaused();
+    void this.#run();
   }
 
-  /** Begins the run. @param deliver the work of the run; by default, to deliver all that was claimed. */
-  start(deliver: () => Promise<unknown> = () => this.#deliver()): void {
-    void this.#run(deliver);
+  get lane(): ClaimedLane {
+    return this.state.lane;
   }
 
-  async #run(deliver: () => Promise<unknown>): Promise<void> {
+  /** Goes on with a further claim of its lane. */
+  goOn(lane: ClaimedLane, clocks: Clocks): void {
+    this.state.goOn(lane, clocks);
+    void this.#run();
+  }
+
+  async #run(): Promise<void> {
+    this.#underWay += 1;
     try {
-      await deliver();
+      await this.#deliver();
     } catch (error) {
       this.error = error;
     }
-    this.#isDone = true;
-    this.#whenPaused();
+    this.#underWay -= 1;
+    if (this.isOver) this.#whenPaused();
   }
 
-  /** Whether the run is done and another relay has the lane: it yields nothing more. */
+  /** Whether all that it claimed has ended. */
+  get isOver(): boolean {
+    return this.#underWay === 0;
+  }
+
+  /** Whether it has ended and another relay has the lane: it yields nothing more. */
   get isLost(): boolean {
-    return this.#isDone && this.state.lease.isLost;
+    return this.isOver && this.state.lease.isLost;
   }
 
-  /** Whether the run is done, or can't go on before its lease is extended. */
+  /** Whether it has ended, or can't go on before its lease is extended. */
   get isPaused(): boolean {
-    return this.#isDone || this.state.lease.isAwaited;
+    return this.isOver || this.state.lease.isAwaited;
+  }
+
+  /** Whether it may go on with a further claim, while handlers run for long. */
+  get mayGoOn(): boolean {
+    const { progress, lease, lane, options } = this.state;
+    // The places of a limited subscriber count until its handlers end.
+    const isLimited = lane.subscription.subscriber.limits !== null;
+    if (this.isOver || !lane.isKeyed || isLimited || lease.isLost || options.isOver()) return false;
+    // A claim would read again what is not settled.
+    return progress.isIdle && !progress.hasNews;
   }
 
   /** Resolves when the run is paused. Never rejects. */
@@ -64,36 +82,35 @@ export class LaneRun {
   }
 
   /**
-   * Yields the outcomes to settle now. With the last of them, a run releases its lane.
+   * Yields the outcomes to settle now. With the last of them, a run lets its lane go.
    *
    * @param partially whether an unfinished run yields its outcomes so far.
    * @returns null when there is nothing to settle, or another relay has the lane.
    */
   yieldOutcome(partially: boolean): LaneOutcome | null {
-    const { lease, progress } = this.state;
-    if (lease.isLost) return null;
-    if (this.#isHeldUp()) this.#leave();
-    const isDone = this.#isDone || this.state.isLeft;
-    if (!isDone && !lease.isAwaited && !lease.isEnding && !(partially && progress.hasNews)) return null;
-    const { id, home, token, subscription } = this.lane;
-    const waits = subscription.subscriber.outage === 'wait';
-    return { id, home, token, waits, keepUntilMs: isDone ? null : lease.untilMs, ...progress.take(isDone) };
+    const { lease, progress, lane, number, isDoubtful, isInTransaction } = this.state;
+    if (lease.isLost || isInTransaction) return null;
+    const isLast = this.isOver;
+    const isNews = progress.hasNews && (partially || progress.isIdle);
+    if (!isLast && !lease.isAwaited && !lease.isEnding && !isNews && !progress.isHeldUp) return null;
+    const carefulTo = progress.carefulTo;
+    progress.carefulTo = null;
+    return {
+      lane: lane.lane,
+      number,
+      token: lane.token,
+      ...progress.take(),
+      keepMs: isLast ? null : lane.subscription.leaseMs,
+      carefulTo,
+      isDoubtful,
+    };
   }
 
-  /**
-   * Tells the run that its outcome was settled.
-   *
-   * @param untilMs when its lease ends now; null when the lane was released.
-   * @param laneOf gives the lane of a key that has left.
-   * @returns the runs of keys that have left: they wait for the handlers that this one began.
-   */
-  keep(untilMs: number | null, laneOf: (key: string) => string | undefined): readonly LaneRun[] {
+  /** Tells the run that its outcome was settled, and when its lease ends now; null: as before. */
+  keep(number: number, untilMs: number | null): void {
+    this.state.number = number;
+    this.state.isDoubtful = false;
     if (untilMs !== null) this.state.lease.extend(untilMs);
-    return this.#successors.filter((successor) => {
-      const id = laneOf(successor.lane.deliveries[0]!.event.orderingKey);
-      successor.lane = { ...successor.lane, id: id ?? '' };
-      return id !== undefined;
-    });
   }
 
   /** Tells the run that another relay has the lane: it starts no further handler. */
@@ -102,76 +119,40 @@ export class LaneRun {
   }
 
   async #deliver(): Promise<void> {
-    const { progress } = this.state;
-    if (this.lane.lacksEvent) return new Attempt(this.state, 0).failBy(EVENT_MISSING);
-    if (this.#recordLapse()) return;
-    const { batch, transactional, place } = this.lane.subscription.subscriber;
-    if (place === 'elsewhere' && !(await this.state.readPrevious())) return;
-    if (batch) progress.isThrough = await inBatches(this.state, batch);
-    else progress.isThrough = await (transactional ? inSharedCommits : oneByOne)(this.state);
+    const { lane, state } = this;
+    const { progress } = state;
+    const lacking = progress.inHand.find(
+      ({ delivery, state: of }) => delivery.event === null && of === 'open',
+    );
+    if (lacking) {
+      new Attempt(state, lacking).failBy(EVENT_MISSING);
+      return;
+    }
+    if (lane.lapsedAtMs !== null) {
+      this.#recordLapse(lane.lapsedAtMs);
+      return;
+    }
+    const { batch, transactional, place } = lane.subscription.subscriber;
+    if (place === 'elsewhere' && !(await state.readPrevious())) return;
+    if (batch) await inBatches(state, batch);
+    else await (transactional ? inSharedCommits : oneByOne)(state);
   }
 
   /**
-   * Records that the relay before this one died while it held the lane.
-   *
-   * It certainly began the first open delivery, so that one has failed. Which of the others it began is unknown, so
-   * they are claimed one by one until they are settled. If deliveries may have shared a commit, none has failed,
-   * because it is unknown which of them killed the relay.
-   *
-   * @returns whether the run ends with it.
+   * Charges the first delivery that the relay before this one may have begun: it died, or lost its database. If deliveries may
+   * have shared a commit, none has failed, because it is unknown which of them killed the relay.
    */
-  #recordLapse(): boolean {
-    const { lapsedAtMs, lapsedVersion, leavesOut, subscription } = this.lane;
-    const { progress, isAborted } = this.state;
-    // This may be a delivery that this release can't read, if the relay that died could.
-    const first = progress.claimed[0];
-    const wasBegun = first && first.event.version <= (lapsedVersion ?? Infinity);
-    if (!wasBegun || lapsedAtMs === null || isAborted || this.state.isEarly(first)) return leavesOut;
-    progress.carefulTo = progress.claimed.at(-1)!.position;
+  #recordLapse(lapsedAtMs: number): void {
+    const { state, lane } = this;
+    const [first] = state.progress.inHand;
+    if (!first || state.isAborted || state.isEarly(first.delivery)) return;
+    const { claimedTo, subscription } = lane;
+    state.progress.carefulTo = claimedTo;
     const { transactional, sharesCommits, batch } = subscription.subscriber;
-    const mayHaveShared = transactional && sharesCommits && batch === null && progress.claimed.length > 1;
+    const mayHaveShared =
+      transactional && sharesCommits && batch === null && claimedTo !== first.delivery.position;
     // It counts from the moment at which that relay's lease ran out.
-    if (!mayHaveShared) new Attempt(this.state, 0, lapsedAtMs).failBy(LEASE_EXPIRED);
-    return true;
-  }
-
-  /** Whether keys of a shared lane wait for handlers of other keys: these take long, or the relay's time is up. */
-  #isHeldUp(): boolean {
-    const { underWay, options, isLeft } = this.state;
-    const { limits } = this.lane.subscription.subscriber;
-    // The place of the lane counts until its handler ends.
-    if (limits !== null && limits.concurrency !== null) return false;
-    if (!this.lane.isShared || this.#isDone || isLeft || underWay.size === 0) return false;
-    const longAgo = performance.now() - LONG_MS;
-    return options.isOver() || [...underWay.values()].some(({ beganAt }) => beganAt < longAgo);
-  }
-
-  /** Moves each key whose handler runs to a lane of its own, so that this lane can be released. */
-  #leave(): void {
-    const { lane } = this;
-    const { underWay, options, progress, lease } = this.state;
-    this.state.isLeft = true;
-    const keepUntilMs = lease.untilMs;
-    this.#successors = Array.from(underWay, ([attempt, { ended }]) => {
-      const { place } = attempt;
-      const delivery = progress.claimed[place]!;
-      progress.leave(place, { keepUntilMs, neededVersion: null });
-      const laneOfKey: ClaimedLane = {
-        ...lane,
-        isShared: false,
-        head: delivery.position - 1,
-        newest: delivery.position,
-        isWhole: false,
-        leavesOut: false,
-        lacksEvent: false,
-        lapsedAtMs: null,
-        deliveries: [delivery],
-        unreadable: [],
-      };
-      const run = new LaneRun(laneOfKey, keepUntilMs - lane.subscription.leaseMs, options);
-      attempt.moveTo(run.state);
-      run.start(() => ended);
-      return run;
-    });
+    if (!mayHaveShared) new Attempt(state, first, lapsedAtMs).failBy(LEASE_EXPIRED);
+    else state.progress.block(first);
   }
 }

@@ -33,7 +33,11 @@ export class Loops {
    * @throws the first error of a loop; the others have ended by then, because they have lanes in hand.
    */
   async run(): Promise<void> {
-    const forget = this.#relaying.bell.onRing(() => this.#hear());
+    const { bell, calls } = this.#relaying;
+    const forget = bell.onRing((topics) => {
+      calls.owe(topics);
+      this.#hear();
+    });
     const done = new Promise<void>((resolve) => (this.#whenDone = resolve));
     this.start();
     await done;

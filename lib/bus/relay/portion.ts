@@ -1,13 +1,12 @@
 import type { Database } from '../../platform/db/connect.ts';
 import { codeOf, log } from '../../platform/log.ts';
 import { onceFor } from '../../platform/once-for.ts';
-import type { LaneOutcome } from '../deliveries/settle.ts';
-
-/** Outcomes of deliveries that a turn settles, once turns have taken too long. Until then it settles all there are. */
-const MAX_SETTLED = 6000;
 
 /** How much larger each turn is than the one before it, after turns have become smaller. */
 const GROWTH = 1 + 1 / 32;
+
+/** A turn does no less than this share of the usual. */
+const SMALLEST_SHARE = 1 / 8192;
 
 /** SQLSTATE of a statement that was cancelled, as by `statement_timeout`. */
 const CANCELLED = '57014';
@@ -30,11 +29,6 @@ export class Portion {
     return Math.max(1, Math.floor(usual * this.#share));
   }
 
-  /** How many outcomes a turn may settle. */
-  get maxSettled(): number {
-    return this.#share === 1 ? Infinity : this.of(MAX_SETTLED);
-  }
-
   /**
    * Makes the next turns smaller if the error says that this one took too long.
    *
@@ -42,7 +36,7 @@ export class Portion {
    */
   shrinkAfter(error: unknown): boolean {
     const code = codeOf(error);
-    if (!TOO_LONG.has(code) || this.#share * MAX_SETTLED <= 1) return false;
+    if (!TOO_LONG.has(code) || this.#share <= SMALLEST_SHARE) return false;
     this.#share /= 2;
     if (this.#share < this.#smallestShare) {
       this.#smallestShare = this.#share;
@@ -58,32 +52,3 @@ export class Portion {
 }
 
 export const portionOf = onceFor<Database, Portion>(() => new Portion());
-
-/** Counts what settling an outcome takes. */
-export function sizeOf({ delivered, unfinished }: LaneOutcome): number {
-  return Math.max(1, delivered.length + unfinished.length);
-}
-
-/**
- * Splits an outcome that is too large for a turn. The lane is kept, and its head stays, until the rest is settled; what is
- * delivered comes first, so that no key leaves the lane while earlier deliveries of it are open.
- *
- * @param keepUntilMs when the lease of the first part ends.
- */
-export function split(
-  outcome: LaneOutcome,
-  most: number,
-  keepUntilMs: number,
-): { readonly part: LaneOutcome; readonly rest: LaneOutcome } {
-  const delivered = outcome.delivered.slice(0, most);
-  const unfinished = outcome.unfinished.slice(0, most - delivered.length);
-  const kept = { to: outcome.from, retryAtMs: null, keepUntilMs, carefulTo: null, neededVersion: null };
-  return {
-    part: { ...outcome, ...kept, delivered, unfinished, leaving: [] },
-    rest: {
-      ...outcome,
-      delivered: outcome.delivered.slice(delivered.length),
-      unfinished: outcome.unfinished.slice(unfinished.length),
-    },
-  };
-}

@@ -1,197 +1,266 @@
 import type { ClaimedDelivery, ClaimedLane } from '../deliveries/claim.ts';
-import type { DeliveredAttempt, LaneOutcome, LeavingKey, UnfinishedAttempt } from '../deliveries/settle.ts';
+import type {
+  DeliveredAttempt,
+  ExceptionalDelivery,
+  LaneOutcome,
+  UnfinishedAttempt,
+} from '../deliveries/settle.ts';
 
-/** The part of an outcome that a run has recorded and the relay has not settled. */
-export type Unsettled = Omit<LaneOutcome, 'id' | 'home' | 'token' | 'waits' | 'keepUntilMs'>;
+/** The part of an outcome that a run has recorded and no turn has settled. */
+export type Unsettled = Pick<LaneOutcome, 'head' | 'first' | 'delivered' | 'exceptional' | 'nextClaimed'>;
 
-/** Why a run delivers nothing more of a key. */
-type Block =
-  /** It waits here, and the lane's head can't pass it. */
-  | 'stays'
-  /** It moves to a lane of its own, with all that waits behind it, when the recorded outcomes are settled. */
-  | 'moves'
-  | 'moved';
+/** A handler may keep the other keys of its lane waiting this long; then its delivery becomes an exception. */
+const LONG_MS = 100;
 
-const OPEN = 0;
-/** The outcome is recorded here, and the relay has not taken it yet. */
-const RECORDED = 1;
-/** The outcome is in the database, or on its way there ahead of everything later. */
-const COMMITTED = 2;
+/** A claimed delivery that the run has in hand. */
+export interface InHand {
+  readonly delivery: ClaimedDelivery;
+  /** Whether it has a row of its own, so that the lane's head does not wait for it. */
+  isException: boolean;
+  /** `left`: its attempt ended without an outcome, or it was not begun: the next claim finds it again. */
+  state: 'open' | 'running' | 'delivered' | 'recorded' | 'left';
+  /** By `performance.now()`. */
+  beganAt: number;
+  attempt: DeliveredAttempt | null;
+  /** Whether its row says that the relay has it in hand. */
+  isHeld: boolean;
+}
 
 /**
- * A run's progress: which of the claimed deliveries are done, which keys stopped, and where the lane's head may stand.
+ * A run's progress: what became of the claimed deliveries, which keys stopped, and where the lane's head may stand.
  *
- * A delivery's place is its index among the claimed ones. A lane without ordering keys counts as one key.
+ * A lane without ordering keys counts as one key.
  */
 export class Progress {
-  /** The deliveries that this release can read, then those that it can't. */
-  readonly claimed: readonly ClaimedDelivery[];
-  /** Up to this position, the next claims take deliveries one by one. */
+  /** Up to this position deliveries are handed over one at a time. */
   carefulTo: number | null = null;
-  /** Whether the run went through all deliveries that this release can read. */
-  isThrough = false;
-  readonly #lane: ClaimedLane;
-  readonly #states: Uint8Array;
-  readonly #blocks = new Map<string, Block>();
-  /** Positions of the dead letters that the run has recorded. */
+  readonly #isKeyed: boolean;
+  /** The exceptions, then the deliveries of the log, each in order. */
+  #inHand: InHand[] = [];
+  /** Keys of which the run hands over nothing more. */
+  #blocked = new Set<string>();
+  /** Keys whose deliveries in the log wait behind an exception. */
+  #openKeys: ReadonlySet<string> = new Set();
+  /** Positions of the dead letters of this run. */
   readonly #givenUp = new Set<number>();
-  /** All places before this one are done. */
-  #place = 0;
-  #from: number;
-  #retryAtMs: number | null = null;
-  #delivered: DeliveredAttempt[] = [];
-  #unfinished: UnfinishedAttempt[] = [];
-  #leaving: LeavingKey[] = [];
+  #exceptional: ExceptionalDelivery[] = [];
+  #head: number;
+  /** The index of the first delivery of the log that the head has not passed. */
+  #next = 0;
 
   constructor(lane: ClaimedLane) {
-    const { deliveries, unreadable } = lane;
-    this.#lane = lane;
-    this.claimed = unreadable.length === 0 ? deliveries : [...deliveries, ...unreadable];
-    this.#states = new Uint8Array(this.claimed.length);
-    this.#from = lane.head;
+    this.#isKeyed = lane.isKeyed;
+    this.#head = lane.head;
+    this.add(lane);
   }
 
-  /** The lane's head as last written to the database. */
-  get from(): number {
-    return this.#from;
+  /** Which claim `inHand` is of. */
+  claims = 0;
+
+  /** Adds what was claimed, once all of the earlier claim has ended but for handlers that run for long. */
+  add({ deliveries, openKeys }: ClaimedLane): void {
+    const running = this.#inHand.filter(({ state }) => state === 'running');
+    this.#blocked = new Set(running.map((one) => this.keyOf(one)));
+    this.#openKeys = openKeys;
+    const added = deliveries
+      // A replay may have made due what stands behind a running one.
+      .filter((delivery) => !delivery.isException || !this.#blocked.has(this.#keyOf(delivery)))
+      .map((delivery): InHand => ({
+        delivery,
+        isException: delivery.isException,
+        state: 'open',
+        beganAt: 0,
+        attempt: null,
+        isHeld: false,
+      }));
+    this.#inHand = [...running, ...added];
+    this.#next = 0;
+    this.claims += 1;
   }
 
-  get hasNews(): boolean {
-    return this.#delivered.length > 0 || this.#unfinished.length > 0 || this.#leaving.length > 0;
+  get inHand(): readonly InHand[] {
+    return this.#inHand;
   }
 
-  /** Gives the first place, from this one on, whose key is not blocked; null when there is none. */
-  next(place: number): number | null {
-    const end = this.#lane.deliveries.length;
-    let next = place;
-    while (next < end && this.#blocks.size > 0 && this.#blocks.has(this.keyOf(next))) next += 1;
-    return next < end ? next : null;
+  /** Gives the first index, from this one on, of a delivery that may begin; null when there is none. */
+  next(index: number): number | null {
+    for (let next = index; next < this.#inHand.length; next += 1)
+      if (this.#mayBegin(this.#inHand[next]!)) return next;
+    return null;
   }
 
-  keyOf(place: number): string {
-    return this.#lane.isShared ? this.claimed[place]!.event.orderingKey : '';
+  keyOf({ delivery }: InHand): string {
+    return this.#keyOf(delivery);
+  }
+
+  /** Makes the key of a delivery wait: it is not due yet, halts it, or may not be followed yet. */
+  block(one: InHand): void {
+    this.#blocked.add(this.keyOf(one));
   }
 
   isBlocked(key: string): boolean {
-    return this.#blocks.has(key);
+    return this.#blocked.has(key);
+  }
+
+  begin(one: InHand): void {
+    one.state = 'running';
+    one.beganAt = performance.now();
+  }
+
+  /** Notes that an attempt ended without an outcome: it does not count. */
+  leave(one: InHand): void {
+    one.state = 'left';
+    this.block(one);
+    // Its row says that it is in hand.
+    if (one.isHeld) this.#record(one, 'waited');
+  }
+
+  deliver(one: InHand, attempt: DeliveredAttempt): void {
+    one.attempt = attempt;
+    one.state = 'delivered';
+    if (one.isException) this.#record(one, 'delivered', attempt);
+  }
+
+  /** Records an attempt that did not deliver. @param stops whether nothing more of its key is handed over in this run. */
+  fail(one: InHand, attempt: UnfinishedAttempt, stops: boolean): void {
+    const isDead = attempt.nextAttemptAtMs === null;
+    if (isDead) this.#givenUp.add(attempt.position);
+    this.#record(one, isDead ? 'dead' : attempt.outcome, attempt);
+    one.state = 'recorded';
+    if (!isDead || attempt.halts || stops) this.block(one);
   }
 
   isGivenUp(position: number): boolean {
     return this.#givenUp.has(position);
   }
 
-  /** Makes a key wait, because its delivery is not due yet. */
-  wait(place: number, untilMs: number): void {
-    this.#blocks.set(this.keyOf(place), 'stays');
-    this.#retryAtMs = Math.min(untilMs, this.#retryAtMs ?? Infinity);
+  /** Whether there is something to settle. */
+  get hasNews(): boolean {
+    if (this.#exceptional.length > 0) return true;
+    for (let next = this.#next; next < this.#inHand.length; next += 1) {
+      const one = this.#inHand[next]!;
+      if (!one.isException) return one.state === 'delivered';
+    }
+    return false;
   }
 
-  /** Moves the key of a shared lane to a lane of its own, from this place on; see `LeavingKey`. */
-  leave(place: number, how: Pick<LeavingKey, 'keepUntilMs' | 'neededVersion'>): void {
-    const key = this.keyOf(place);
-    this.#blocks.set(key, 'moves');
-    this.#leaving.push({ key, position: this.claimed[place]!.position, ...how });
+  /** Whether handlers run for long, whose deliveries are exceptions, and all else that it claimed has ended. */
+  get isIdle(): boolean {
+    let isRunning = false;
+    for (const one of this.#inHand) {
+      if (one.state === 'running' ? !one.isHeld : this.#mayBegin(one)) return false;
+      isRunning ||= one.state === 'running';
+    }
+    return isRunning;
   }
 
-  deliver(place: number, attempt: DeliveredAttempt): void {
-    this.#states[place] = RECORDED;
-    this.#delivered.push(attempt);
+  /** Whether a handler of a lane with keys runs so long that the others need not wait for it. */
+  get isHeldUp(): boolean {
+    return this.#isKeyed && this.#inHand.some((one) => !one.isHeld && this.#isLong(one));
   }
 
   /**
-   * Records an attempt that did not deliver.
-   *
-   * @param isDoubtful whether the delivery may have succeeded: its commit was not answered.
+   * Takes the recorded outcomes, for a turn to settle. In a lane with keys what runs for long becomes an exception, and so does
+   * what waits behind one.
    */
-  fail(place: number, attempt: UnfinishedAttempt, isDoubtful: boolean): void {
-    const { isShared, subscription } = this.#lane;
-    const key = this.keyOf(place);
-    this.#unfinished.push(attempt);
-    if (attempt.nextAttemptAtMs === null) {
-      this.#states[place] = RECORDED;
-      this.#givenUp.add(attempt.position);
-      // Its later events wait until an operator has dealt with it.
-      if (attempt.halts) this.#blocks.set(key, isShared ? 'moves' : 'stays');
-      // The key's next transaction would commit before the dead letter is recorded.
-      else if (subscription.subscriber.transactional) this.#blocks.set(key, 'stays');
-    } else if (isShared) this.#blocks.set(key, isDoubtful ? 'stays' : 'moves');
-    else this.wait(place, attempt.nextAttemptAtMs);
+  take(): Unsettled {
+    let first: number | null = null;
+    const delivered: (DeliveredAttempt | null)[] = [];
+    for (; this.#next < this.#inHand.length; this.#next += 1) {
+      const one = this.#inHand[this.#next]!;
+      const { position } = one.delivery;
+      if (one.isException) continue;
+      if (!this.#isPassed(one)) break;
+      if (one.state === 'delivered') {
+        first ??= position;
+        while (delivered.length < position - first) delivered.push(null);
+        delivered.push(one.attempt);
+      }
+      this.#head = position;
+    }
+    if (this.#isKeyed)
+      for (const one of this.#inHand)
+        if (one.isException && !one.isHeld && this.#isLong(one)) this.#hold(one);
+    const exceptional = this.#exceptional;
+    this.#exceptional = [];
+    return { head: this.#head, first, delivered, exceptional, nextClaimed: this.#nextClaimed() };
   }
 
-  /** Gives the head once these places are committed too: never past an outcome that the database does not have. */
-  headAfter(places: readonly number[]): number {
-    return this.#positionAt(this.#placeAfter(places));
-  }
-
-  /** Notes that these places are committed as delivered, with the head that `headAfter` gave. */
-  commit(places: readonly number[]): void {
-    for (const place of places) this.#states[place] = COMMITTED;
-    this.#place = this.#placeAfter([]);
-    this.#from = this.#positionAt(this.#place);
-  }
-
-  /** Takes the recorded outcomes, for the relay to settle. @param isDone whether the run is done. */
-  take(isDone: boolean): Unsettled {
-    while (this.#isPassed(this.#place)) this.#place += 1;
-    const to = this.#positionAt(this.#place);
-    const unsettled: Unsettled = {
-      from: this.#from,
-      to,
-      // A shared lane that the run did not go through has other keys to deliver.
-      retryAtMs: isDone && (this.isThrough || !this.#lane.isShared) ? this.#retryAtMs : null,
-      carefulTo: this.carefulTo,
-      neededVersion: isDone && this.isThrough ? this.#neededVersion() : null,
-      delivered: this.#delivered,
-      unfinished: this.#unfinished,
-      leaving: this.#leaving,
+  /**
+   * Takes the recorded outcomes as if these deliveries were delivered too, for the transaction that delivers them.
+   *
+   * @returns also a function that takes this back, where the transaction is rolled back.
+   */
+  takeWith(attempts: readonly { readonly one: InHand; readonly attempt: DeliveredAttempt }[]) {
+    const before = {
+      head: this.#head,
+      next: this.#next,
+      exceptional: [...this.#exceptional],
+      inHand: this.#inHand.map((one) => ({ one, was: { ...one } })),
     };
-    if (this.#unfinished.length > 0 || this.#leaving.length > 0) this.#commitUnfinished();
-    this.#from = to;
-    this.carefulTo = null;
-    this.#delivered = [];
-    this.#unfinished = [];
-    this.#leaving = [];
-    return unsettled;
+    for (const { one, attempt } of attempts) this.deliver(one, attempt);
+    const unsettled = this.take();
+    const undo = () => {
+      this.#head = before.head;
+      this.#next = before.next;
+      this.#exceptional = before.exceptional;
+      for (const { one, was } of before.inHand) Object.assign(one, was);
+    };
+    return { unsettled, undo };
   }
 
-  #isPassed(place: number): boolean {
-    if (place >= this.claimed.length) return false;
-    if (this.#states[place] !== OPEN) return true;
-    const block = this.#blocks.size > 0 ? this.#blocks.get(this.keyOf(place)) : undefined;
-    return block === 'moves' || block === 'moved';
+  #mayBegin(one: InHand): boolean {
+    const key = this.keyOf(one);
+    return one.state === 'open' && !this.#blocked.has(key) && (one.isException || !this.#openKeys.has(key));
   }
 
-  #placeAfter(places: readonly number[]): number {
-    const committing = new Set(places);
-    let place = this.#place;
-    while (
-      place < this.claimed.length &&
-      (committing.has(place) ||
-        this.#states[place] === COMMITTED ||
-        this.#blocks.get(this.keyOf(place)) === 'moved')
-    )
-      place += 1;
-    return place;
+  /** Whether the head may pass a delivery of the log. Where it has to wait, it gets a row of its own. */
+  #isPassed(one: InHand): boolean {
+    if (one.state === 'delivered' || one.state === 'recorded') return true;
+    if (!this.#isKeyed || one.state === 'left') return false;
+    if (one.state === 'running') {
+      if (!this.#isLong(one)) return false;
+      this.#hold(one);
+      return true;
+    }
+    if (this.#mayBegin(one)) return false;
+    this.#record(one, 'parked');
+    one.state = 'recorded';
+    return true;
   }
 
-  /** Gives the position up to which all deliveries are done, when all before this place are. */
-  #positionAt(place: number): number {
-    const last = place === 0 ? this.#from : this.claimed[place - 1]!.position;
-    if (place < this.claimed.length || !this.#lane.isWhole) return last;
-    // After the last claimed delivery there may be settled ones: a replay once moved the head back over them. The lane of
-    // a key does not know of its newest delivery.
-    return Math.max(this.#from, last, this.#lane.newest);
+  #isLong({ state, beganAt }: InHand): boolean {
+    return state === 'running' && performance.now() - beganAt > LONG_MS;
   }
 
-  /** Gives the version of the next delivery, if this release can't read it. */
-  #neededVersion(): number | null {
-    const isReadable = this.#place < this.#lane.deliveries.length;
-    return isReadable ? null : (this.claimed[this.#place]?.event.version ?? null);
+  #hold(one: InHand): void {
+    this.#record(one, 'running');
+    one.isException = true;
+    one.isHeld = true;
+    this.block(one);
   }
 
-  #commitUnfinished(): void {
-    for (const [key, block] of this.#blocks) if (block === 'moves') this.#blocks.set(key, 'moved');
-    for (const [place, state] of this.#states.entries())
-      if (state === RECORDED) this.#states[place] = COMMITTED;
+  #record(
+    one: InHand,
+    kind: ExceptionalDelivery['kind'],
+    attempt?: UnfinishedAttempt | DeliveredAttempt,
+  ): void {
+    const { position, isException, replays } = one.delivery;
+    this.#exceptional.push({
+      position,
+      kind,
+      replays: isException ? replays : null,
+      ...(attempt && { attempt }),
+    });
+  }
+
+  /** The first position of what the run has begun, or may begin. */
+  #nextClaimed(): number | null {
+    const ahead = this.#inHand.filter((one) => one.state === 'running' || this.#mayBegin(one));
+    return ahead.length === 0 ? null : Math.min(...ahead.map(({ delivery }) => delivery.position));
+  }
+
+  #keyOf({ event }: ClaimedDelivery): string {
+    return this.#isKeyed && event ? event.orderingKey : '';
   }
 }

@@ -4,10 +4,9 @@ import { inRelaySpan } from '../../platform/telemetry/relay.ts';
 import { publishNewLimits } from '../deliveries/limits.ts';
 import { subscriptionsOf } from '../deliveries/subscription.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
-import { DueLooks, OutageEnds, bellOf } from './bell.ts';
+import { bellOf, Calls } from './bell.ts';
 import type { Bell } from './bell.ts';
 import { Loops } from './loops.ts';
-import { Absences } from './presence.ts';
 import { RelayTime } from './relay-time.ts';
 import type { TimeOptions } from './relay-time.ts';
 import { emptyReport } from './report.ts';
@@ -51,11 +50,8 @@ async function drain(options: RelayOptions): Promise<RelayReport> {
     report: emptyReport(),
     lines: options.isLogged ? new LogBatch() : undefined,
     onTurn: options.onTurn,
-    absences: new Absences(),
     bell: options.bell ?? bellOf(options.db),
-    // The relays of a kick look now and then, any other one at once.
-    dueLooks: options.bell?.dueLooks ?? new DueLooks(),
-    outageEnds: options.bell?.outageEnds ?? new OutageEnds(),
+    calls: options.bell?.calls ?? new Calls(true),
     looks: { heard: 0, leavesOut: false },
   };
   await new Loops(relaying, options.onLooked).run();

@@ -3,7 +3,7 @@ export type RelayReport = ReturnType<typeof emptyReport>;
 
 export function emptyReport() {
   return {
-    fannedOut: 0,
+    placed: 0,
     delivered: 0,
     /** Failed attempts that will be retried. */
     failed: 0,
@@ -22,7 +22,7 @@ export function emptyReport() {
 /** Adds the reports of two relays that ran one after the other; the next retry is that of the later one. */
 export function addReports(earlier: RelayReport, later: RelayReport): RelayReport {
   return {
-    fannedOut: earlier.fannedOut + later.fannedOut,
+    placed: earlier.placed + later.placed,
     delivered: earlier.delivered + later.delivered,
     failed: earlier.failed + later.failed,
     waited: earlier.waited + later.waited,

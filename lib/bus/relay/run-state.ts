@@ -1,22 +1,34 @@
 import type { Database } from '../../platform/db/connect.ts';
 import type { LogBatch } from '../../platform/log.ts';
 import { SECOND } from '../../platform/time.ts';
+import type { Subscription } from '../deliveries/subscription.ts';
+import { Lease } from './lease.ts';
+import type { RelayTime } from './relay-time.ts';
 import type { ClaimedDelivery, ClaimedLane } from '../deliveries/claim.ts';
 import { previousOf } from '../deliveries/previous.ts';
 import type { PreviousDelivery } from '../deliveries/previous.ts';
 import type { DeliveredAttempt } from '../deliveries/settle.ts';
-import type { Subscription } from '../deliveries/subscription.ts';
-import type { AttachedSubscriber, PreviousEvent } from '../subscribers/subscriber.ts';
-import { Lease } from './lease.ts';
+import type { PreviousEvent } from '../subscribers/subscriber.ts';
 import { portionOf } from './portion.ts';
-import type { Absences } from './presence.ts';
 import { Progress } from './progress.ts';
-import type { RelayTime } from './relay-time.ts';
+import type { InHand } from './progress.ts';
 
 /** The options that all runs of a claim loop share. */
 export interface RunOptions {
   readonly db: Database;
   readonly time: RelayTime;
+  /** Whether to start no further handler. */
+  readonly isOver: () => boolean;
+  /** Counts deliveries that transactional handlers have settled. */
+  readonly countCommitted: (subscription: Subscription, delivered: readonly DeliveredAttempt[]) => void;
+  /** Has the next turn ask for the topics to which a handler's transaction has emitted; without them, for all. */
+  readonly owe: (topics?: Iterable<string>) => void;
+  /** Collects a line for each attempt, where the relay is logged. */
+  readonly lines?: LogBatch | undefined;
+}
+
+/** The database's clocks, as the runs of a turn's lanes read them. */
+export interface Clocks {
   /**
    * The database's clock in epoch milliseconds, or a little behind it, so that an attempt which begins after a claim is
    * recorded as begun after everything that was settled before the claim.
@@ -24,48 +36,68 @@ export interface RunOptions {
   readonly clock: () => number;
   /** The same, or a little ahead of it: a lease measured by it ends early, never late. */
   readonly leaseClock: () => number;
-  /** Whether to start no further handler. */
-  readonly isOver: () => boolean;
-  /** Counts deliveries that transactional handlers have settled. */
-  readonly countCommitted: (subscription: Subscription, delivered: readonly DeliveredAttempt[]) => void;
-  /** Of all loops of the relay. */
-  readonly absences: Absences;
-  /** Collects a line for each attempt, where the relay is logged. */
-  readonly lines?: LogBatch | undefined;
 }
 
 /** After this long a lane is released, so that one long backlog leaves room for the others. */
 const SLICE_MS = 5 * SECOND;
 
-/** An attempt whose handler runs. */
-interface Running {
-  readonly place: number;
-  moveTo(state: RunState): void;
-}
-
 /** A claimed lane during its run: its lease, its progress, and whether a further handler may start. */
 export class RunState {
-  readonly lane: ClaimedLane;
+  lane: ClaimedLane;
   readonly options: RunOptions;
   readonly lease: Lease;
   readonly progress: Progress;
-  /** The attempts whose handlers returned a promise, until their outcomes are recorded, when `ended` resolves. */
-  readonly underWay = new Map<Running, { readonly beganAt: number; readonly ended: Promise<unknown> }>();
+  clocks: Clocks;
   /** Whether the slice ended before the claimed deliveries did: the claim was too large for such slow handlers. */
   isCutShort = false;
-  /** Whether no further handler starts, because keys with running handlers have moved to lanes of their own. */
-  isLeft = false;
   /** Whether its lease had ended before it was extended, so that no further handler starts. */
   hasLapsed = false;
+  /** Number of the journal's newest row, as this relay knows it. */
+  number: number;
+  /** Whether it is unknown if the last commit of its handlers was made. */
+  isDoubtful = false;
+  /** Whether handlers run in a transaction, which settles them: no turn may settle anything of the lane meanwhile. */
+  isInTransaction = false;
   /** Read for components elsewhere only: handlers in process share the bus's database. By position. */
   previous: ReadonlyMap<number, PreviousDelivery> | null = null;
-  readonly #beganAt = performance.now();
+  /** Resolves when the outcome that a turn has taken is settled; null while none is on its way. */
+  #settled: Promise<void> | null = null;
+  #whenSettled: () => void = () => undefined;
+  #beganAt = performance.now();
 
-  constructor(lane: ClaimedLane, claimedAtMs: number, options: RunOptions) {
+  constructor(lane: ClaimedLane, claimedAtMs: number, clocks: Clocks, options: RunOptions) {
     this.lane = lane;
+    this.number = lane.number;
+    this.clocks = clocks;
     this.options = options;
-    this.lease = new Lease(claimedAtMs, lane.subscription.leaseMs, options.leaseClock, options.time.signal);
+    const { leaseMs } = lane.subscription;
+    this.lease = new Lease(claimedAtMs, leaseMs, () => this.clocks.leaseClock(), options.time.signal);
     this.progress = new Progress(lane);
+  }
+
+  /** Goes on with a further claim of the lane. */
+  goOn(lane: ClaimedLane, clocks: Clocks): void {
+    this.lane = lane;
+    this.number = lane.number;
+    this.clocks = clocks;
+    this.#beganAt = performance.now();
+    this.progress.add(lane);
+  }
+
+  /** Notes that an outcome is on its way: what a transaction settles has to come behind it in the journal. */
+  beginSettling(): void {
+    this.#settled = new Promise((resolve) => (this.#whenSettled = resolve));
+  }
+
+  endSettling(): void {
+    this.#settled = null;
+    this.#whenSettled();
+  }
+
+  /** Begins a time in which only transactions settle, once what is on its way is settled. */
+  async beginTransaction(): Promise<void> {
+    this.isInTransaction = true;
+    await this.#settled;
   }
 
   get isAborted(): boolean {
@@ -74,12 +106,7 @@ export class RunState {
 
   /** Whether a delivery's next attempt is not due yet. */
   isEarly({ nextAttemptAtMs }: ClaimedDelivery): boolean {
-    return nextAttemptAtMs !== null && nextAttemptAtMs > this.options.clock();
-  }
-
-  /** Whether this release can read a delivery's payload. */
-  isReadable({ event }: ClaimedDelivery): boolean {
-    return event.version <= this.lane.subscription.version;
+    return nextAttemptAtMs !== null && nextAttemptAtMs > this.clocks.clock();
   }
 
   /**
@@ -97,9 +124,9 @@ export class RunState {
     }
   }
 
-  /** Gives the event before a claimed one in its order. What this run gave up is not in the database yet. */
-  previousOf(place: number): PreviousEvent | null {
-    const previous = this.previous?.get(this.progress.claimed[place]!.position);
+  /** Gives the event before a claimed one in its order. What this run gave up may not be in the database yet. */
+  previousOf({ delivery }: InHand): PreviousEvent | null {
+    const previous = this.previous?.get(delivery.position);
     if (!previous) return null;
     const { eventId: id, isDead, position } = previous;
     return { id, wasSkipped: isDead || this.progress.isGivenUp(position) };
@@ -108,26 +135,11 @@ export class RunState {
   /** Whether there is time to start a handler. Once there is not, none starts for the rest of the run. */
   hasTime(): boolean {
     const { isOver, time } = this.options;
-    if (this.isLeft || this.hasLapsed || this.lease.isLost || this.isAborted || isOver() || this.#isSilent())
-      return false;
+    if (this.hasLapsed || this.lease.isLost || this.isAborted || isOver()) return false;
     if (performance.now() - this.#beganAt > SLICE_MS) {
       this.isCutShort = true;
       return false;
     }
-    return time.fits(this.#subscriber.timeoutMs);
-  }
-
-  noteAnswer(): void {
-    if (this.#subscriber.outage === 'wait') this.options.absences.forget(this.#subscriber.name);
-  }
-
-  /** Whether the subscriber seems not to be there, which a probe finds out. */
-  #isSilent(): boolean {
-    const { name, outage } = this.#subscriber;
-    return outage === 'wait' && !this.lane.isProbe && this.options.absences.areEnough(name);
-  }
-
-  get #subscriber(): AttachedSubscriber {
-    return this.lane.subscription.subscriber;
+    return time.fits(this.lane.subscription.subscriber.timeoutMs);
   }
 }

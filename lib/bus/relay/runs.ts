@@ -1,21 +1,22 @@
-import type { LaneOutcome, Settled } from '../deliveries/settle.ts';
-import type { Subscription } from '../deliveries/subscription.ts';
-import type { Turn } from '../deliveries/turn.ts';
-import type { Bell, DueLooks, OutageEnds } from './bell.ts';
-import { LaneRun } from './lane-run.ts';
-import { sizeOf, split } from './portion.ts';
+import type { Database } from '../../platform/db/connect.ts';
 import type { RelayReport } from './report.ts';
-import type { RunOptions } from './run-state.ts';
 import { noteSettled } from './settled.ts';
+import type { Subscription } from '../deliveries/subscription.ts';
+import type { LaneOutcome } from '../deliveries/settle.ts';
+import type { Turn } from '../deliveries/turn.ts';
+import type { Bell, Calls } from './bell.ts';
+import { LaneRun } from './lane-run.ts';
+import type { Clocks, RunOptions } from './run-state.ts';
 
 /** The state that all claim loops of one relay share. */
-export interface Relaying extends Pick<RunOptions, 'db' | 'time' | 'lines' | 'absences'> {
+export interface Relaying extends Pick<RunOptions, 'time' | 'lines'> {
+  readonly db: Database;
   readonly subscriptions: ReadonlyMap<string, Subscription>;
   readonly report: RelayReport;
   readonly onTurn: ((report: RelayReport) => void) | undefined;
   readonly bell: Bell;
-  readonly dueLooks: DueLooks;
-  readonly outageEnds: OutageEnds;
+  /** What the next turns are to ask for. */
+  readonly calls: Calls;
   readonly looks: {
     /** How often the bell had rung when a loop last sent a turn that looks, unless that failed. */
     heard: number;
@@ -24,15 +25,10 @@ export interface Relaying extends Pick<RunOptions, 'db' | 'time' | 'lines' | 'ab
   };
 }
 
-/** The database's clocks, as the runs of a turn's lanes read them. */
-export type Clocks = Pick<RunOptions, 'clock' | 'leaseClock'>;
-
 /** An outcome that a run has yielded, until the database has settled it. */
 export interface Yielded {
   readonly run: LaneRun;
   readonly outcome: LaneOutcome;
-  /** What is to be settled after it, where the whole would be too much for a turn. */
-  readonly rest: LaneOutcome | null;
   /** When the run's lease ends, by `performance.now()`: another relay may settle the lane's deliveries then. */
   readonly endsAt: number;
   /** Whether a turn failed that it was part of, and perhaps settled it all the same. */
@@ -42,10 +38,9 @@ export interface Yielded {
 /** The latest clock by which outcomes say until when lanes wait. A run goes by that of its claim. */
 export function latestClockOf(yielded: readonly Yielded[]): number {
   const waiting = yielded.filter(
-    ({ outcome: { keepUntilMs, unfinished, leaving } }) =>
-      keepUntilMs !== null || unfinished.length > 0 || leaving.length > 0,
+    ({ outcome: { keepMs, exceptional } }) => keepMs !== null || exceptional.length > 0,
   );
-  return Math.max(...waiting.map(({ run }) => run.state.options.clock()));
+  return Math.max(...waiting.map(({ run }) => run.state.clocks.clock()));
 }
 
 /** Lanes that one loop holds. Each costs a connection only while a transactional handler runs. */
@@ -58,7 +53,7 @@ const MIN_DELIVERIES = 64;
 /** The lanes that a claim loop holds, each with the run that delivers it. */
 export class Runs {
   readonly #relaying: Relaying;
-  readonly #runs = new Set<LaneRun>();
+  readonly #runs = new Map<number, LaneRun>();
   /** What was yielded and is not settled: a run yields nothing more before that. */
   readonly #unsettled = new Map<LaneRun, Yielded>();
   /** The error that ended a run, which is a bug in the relay. Its lane is left to its lease; the others go on. */
@@ -80,27 +75,34 @@ export class Runs {
     return { maxLanes: Math.max(1, MAX_LANES - this.#runs.size), maxDeliveries: this.#maxDeliveries };
   }
 
+  /** The lanes that may go on while their handlers run. */
+  get continued(): Pick<LaneOutcome, 'lane' | 'token'>[] {
+    return [...this.#runs.values()]
+      .filter((run) => run.mayGoOn && !this.#unsettled.has(run))
+      .map(({ lane: { lane, token } }) => ({ lane, token }));
+  }
+
   /**
-   * Begins a run for each claimed lane.
+   * Begins a run for each claimed lane, or lets its run go on.
    *
    * @returns whether the claim was large, so that more is probably due.
    */
-  deliver({ lanes, nowMs, clocks }: Pick<Turn, 'lanes' | 'nowMs'> & { readonly clocks: Clocks }): boolean {
-    if (lanes.length === 0) return false;
-    // A relay whose process was suspended may claim a lane that one of its runs still delivers: the lease ran out, and
-    // another relay may have held the lane meanwhile. A settlement takes one outcome of each lane.
-    const claimed = new Set(lanes.map(({ id }) => id));
-    for (const run of this.#runs) {
-      if (!claimed.has(run.lane.id)) continue;
-      run.lose();
-      this.#unsettled.delete(run);
-    }
-
-    const options = this.#runOptions(clocks);
+  deliver({ lanes, nowMs }: Pick<Turn, 'lanes' | 'nowMs'>, clocks: Clocks): boolean {
+    const options = this.#runOptions();
     for (const lane of lanes) {
-      const run = new LaneRun(lane, nowMs, options);
-      this.#runs.add(run);
-      run.start();
+      const known = this.#runs.get(lane.lane);
+      if (known && lane.isContinued) {
+        known.goOn(lane, clocks);
+        known.keep(lane.number, nowMs + lane.subscription.leaseMs);
+        continue;
+      }
+      // A relay whose process was suspended may claim a lane that one of its runs still delivers: the lease ran out, and
+      // another relay may have held the lane meanwhile.
+      if (known) {
+        known.lose();
+        this.#forget(known);
+      }
+      this.#runs.set(lane.lane, new LaneRun(lane, nowMs, clocks, options));
     }
     return lanes.reduce((count, { deliveries }) => count + deliveries.length, 0) * 2 > MAX_DELIVERIES;
   }
@@ -109,32 +111,33 @@ export class Runs {
    * Gathers the outcomes that are ready to be settled, with those that no turn has settled yet.
    *
    * @param partially whether to include those of unfinished runs.
-   * @param most deliveries in them; the others wait for the next turn.
    */
-  gather(partially: boolean, most: number): Yielded[] {
+  gather(partially: boolean): Yielded[] {
     this.#giveUpOverdue();
-    for (const run of this.#runs) {
+    for (const [lane, run] of this.#runs) {
       if (this.#unsettled.has(run)) continue;
       if (run.error !== undefined) {
         this.error ??= run.error;
-        this.#runs.delete(run);
+        this.#runs.delete(lane);
         continue;
       }
       const endsAt = performance.now() + run.state.lease.leftMs;
       const outcome = run.yieldOutcome(partially);
-      if (outcome) this.#unsettled.set(run, { run, outcome, rest: null, endsAt, isRepeated: false });
-      else if (run.isLost) this.#dropLost(run);
+      if (outcome) {
+        run.state.beginSettling();
+        this.#unsettled.set(run, { run, outcome, endsAt, isRepeated: false });
+      } else if (run.isLost) this.#dropLost(run);
     }
-    return firstOf(this.#unsettled.values(), most);
+    return [...this.#unsettled.values()];
   }
 
   /** Outcomes are repeated until their leases end: then other relays have the lanes. */
   #giveUpOverdue(): void {
-    for (const { run, outcome, endsAt, isRepeated } of this.#unsettled.values()) {
+    for (const { run, endsAt, isRepeated } of this.#unsettled.values()) {
       if (!isRepeated || performance.now() < endsAt) continue;
-      this.#unsettled.delete(run);
+      this.#forget(run);
       run.lose();
-      if (outcome.keepUntilMs === null) this.#dropLost(run);
+      if (run.isOver) this.#dropLost(run);
     }
   }
 
@@ -143,49 +146,56 @@ export class Runs {
     for (const yielded of this.#unsettled.values()) yielded.isRepeated = true;
   }
 
-  /** Tells the runs which of their outcomes were settled. Drops those that are done. */
-  confirm(yielded: readonly Yielded[], settled: Settled | null): void {
+  /**
+   * Tells the runs which of their outcomes were settled. Drops those that are done.
+   *
+   * @param leaseClock by which the leases that the turn extended are measured from now on.
+   */
+  confirm(
+    yielded: readonly Yielded[],
+    { settled, nowMs }: Pick<Turn, 'settled' | 'nowMs'>,
+    leaseClock: Clocks['leaseClock'],
+  ): void {
     if (!settled) return;
-    const { db, time, report, absences } = this.#relaying;
-    report.delivered += settled.delivered;
-    report.failed += settled.failed;
-    report.waited += settled.waited;
-    report.deadLettered += settled.deadLettered;
-    for (const { run, outcome, rest, isRepeated } of yielded) {
-      this.#unsettled.delete(run);
-      const isReleased = outcome.keepUntilMs === null;
-      if (settled.held.has(outcome.id)) {
-        noteSettled(db, run.lane.subscription, outcome, time.handlersLeftMs());
-        if (foundNobody(outcome)) absences.forget(run.lane.subscription.subscriber.name);
-        run.state.hasLapsed ||= settled.lapsed.has(outcome.id);
-        this.#keep(run, outcome, settled);
-        if (rest) {
-          const endsAt = performance.now() + run.state.lease.leftMs;
-          this.#unsettled.set(run, { run, outcome: rest, rest: null, endsAt, isRepeated: false });
+    for (const { run, outcome } of yielded) {
+      const { lane, number, keepMs } = outcome;
+      if (settled.held.has(lane) || settled.repeated.has(lane)) {
+        this.#count(run, outcome);
+        run.state.hasLapsed ||= settled.lapsed.has(lane);
+        if (keepMs === null) this.#drop(run);
+        else if (settled.held.has(lane)) {
+          run.state.clocks = { ...run.state.clocks, leaseClock };
+          run.keep(number + 1, nowMs + keepMs);
         }
-      } else if (isReleased && isRepeated) {
-        // Settled the first time, when the answer was lost.
-        this.#keep(run, outcome, settled);
+        // Its lease in the database counts from the earlier turn, which had settled it.
+        else run.keep(number + 1, null);
       } else {
         run.lose();
-        if (isReleased) this.#dropLost(run);
+        if (keepMs === null) this.#dropLost(run);
       }
-      if (isReleased) this.#adaptClaims(run.state.isCutShort);
+      if (keepMs === null) this.#adaptClaims(run.state.isCutShort);
+      // Now that the run knows its number, its next transaction may begin.
+      this.#forget(run);
     }
   }
 
-  /**
-   * Notes in the report when the next tries of settled outcomes are due.
-   *
-   * @param nextProbes of the subscribers in an outage: their lanes wait for these, whatever their deliveries are due.
-   */
-  noteRetries(yielded: readonly Yielded[], nextProbes?: ReadonlyMap<string, number>): void {
-    for (const { run, outcome } of yielded) {
-      const { retryAtMs, unfinished } = outcome;
-      const { name } = run.lane.subscription.subscriber;
-      const probeAt = foundNobody(outcome) ? nextProbes?.get(name) : undefined;
-      this.noteNext(probeAt ?? retryAtMs);
-      if (probeAt === undefined) for (const { nextAttemptAtMs } of unfinished) this.noteNext(nextAttemptAtMs);
+  #forget(run: LaneRun): void {
+    if (this.#unsettled.delete(run)) run.state.endSettling();
+  }
+
+  #count(run: LaneRun, { delivered, exceptional }: LaneOutcome): void {
+    const { db, time, report } = this.#relaying;
+    const attempts = exceptional.flatMap(({ attempt }) => attempt ?? []);
+    const made = [...delivered, ...attempts].flatMap((one) => (one && !('outcome' in one) ? [one] : []));
+    const unfinished = attempts.filter((one) => 'outcome' in one);
+    noteSettled(db, run.lane.subscription, { delivered: made, unfinished }, time.handlersLeftMs());
+    report.delivered += delivered.filter((one) => one !== null).length;
+    for (const { kind, attempt } of exceptional) {
+      if (kind === 'delivered') report.delivered += 1;
+      else if (kind === 'failed') report.failed += 1;
+      else if (kind === 'dead') report.deadLettered += 1;
+      else if (kind === 'waited' && attempt) report.waited += 1;
+      if (attempt && 'nextAttemptAtMs' in attempt) this.noteNext(attempt.nextAttemptAtMs);
     }
   }
 
@@ -195,30 +205,28 @@ export class Runs {
     if (atMs !== null) report.nextRetryAt = Math.min(atMs, report.nextRetryAt ?? Infinity);
   }
 
-  #keep(run: LaneRun, { id, keepUntilMs }: LaneOutcome, { leftFor }: Settled): void {
-    for (const successor of run.keep(keepUntilMs, (key) => leftFor.get(`${id} ${key}`)))
-      this.#runs.add(successor);
-    if (keepUntilMs === null) this.#runs.delete(run);
-  }
-
-  /** Whether there are runs, and each is done, or waits for a longer lease. */
+  /** Whether there are runs, and each waits for a settlement, or for handlers that run for long. */
   get arePaused(): boolean {
-    return this.#runs.size > 0 && [...this.#runs].every(({ isPaused }) => isPaused);
+    return this.#runs.size > 0 && [...this.#runs.values()].every(({ isPaused }) => isPaused);
   }
 
-  /** Whether one of the runs is done, or waits for a longer lease. */
+  /** Whether one of the runs has something to settle. */
   get isAnyPaused(): boolean {
-    return [...this.#runs].some(({ isPaused }) => isPaused);
+    return [...this.#runs.values()].some(({ isPaused }) => isPaused);
   }
 
-  /** Resolves when every run is done, or waits for a longer lease. */
+  /** Resolves when every run has something to settle. */
   async allPause(): Promise<void> {
-    await Promise.all(Array.from(this.#runs, (run) => run.pauses()));
+    await Promise.all(Array.from(this.#runs.values(), (run) => run.pauses()));
+  }
+
+  #drop(run: LaneRun): void {
+    if (this.#runs.get(run.lane.lane) === run) this.#runs.delete(run.lane.lane);
   }
 
   #dropLost(run: LaneRun): void {
     this.#relaying.report.leasesLost += 1;
-    this.#runs.delete(run);
+    this.#drop(run);
   }
 
   /** Claims fewer deliveries while handlers are slow: the slice would have no time for the others. */
@@ -227,39 +235,18 @@ export class Runs {
     this.#maxDeliveries = Math.trunc(Math.min(MAX_DELIVERIES, Math.max(MIN_DELIVERIES, claimable)));
   }
 
-  #runOptions(clocks: Clocks): RunOptions {
-    const { db, time, report } = this.#relaying;
+  #runOptions(): RunOptions {
+    const { db, time, lines, report, calls } = this.#relaying;
     return {
-      ...this.#relaying,
-      ...clocks,
+      db,
+      time,
+      lines,
       isOver: () => this.areEnding || time.isOver(),
+      owe: (topics) => calls.owe(topics),
       countCommitted: (subscription, delivered) => {
         report.delivered += delivered.length;
         noteSettled(db, subscription, { delivered, unfinished: [] }, time.handlersLeftMs());
       },
     };
   }
-}
-
-/** Takes the first outcomes, as many as a turn may settle; of the last of them perhaps a part. */
-function firstOf(unsettled: Iterable<Yielded>, most: number): Yielded[] {
-  const first: Yielded[] = [];
-  let left = most;
-  for (const yielded of unsettled) {
-    if (left <= 0) break;
-    const { run, outcome } = yielded;
-    const size = sizeOf(outcome);
-    if (size <= left) first.push(yielded);
-    else {
-      const { part, rest } = split(outcome, left, run.state.lease.untilMs);
-      first.push({ ...yielded, outcome: part, rest });
-    }
-    left -= size;
-  }
-  return first;
-}
-
-/** Whether an attempt of a subscriber that may be in an outage found nobody there. */
-export function foundNobody({ unfinished }: Pick<LaneOutcome, 'unfinished'>): boolean {
-  return unfinished.some(({ presence }) => presence === 'absent');
 }

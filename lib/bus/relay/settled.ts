@@ -1,9 +1,12 @@
 import type { Database } from '../../platform/db/connect.ts';
-import type { LaneOutcome } from '../deliveries/settle.ts';
+import type { DeliveredAttempt, UnfinishedAttempt } from '../deliveries/settle.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
 
 /** Attempts that the database has recorded. */
-type Attempts = Pick<LaneOutcome, 'delivered' | 'unfinished'>;
+interface Attempts {
+  readonly delivered: readonly DeliveredAttempt[];
+  readonly unfinished: readonly UnfinishedAttempt[];
+}
 
 /** Those of one subscription. */
 interface SettledAttempts extends Attempts {

@@ -1,5 +1,5 @@
 import { Attempt } from './attempt.ts';
-import { inOrder } from './in-order.ts';
+import { inOrder, mayBegin } from './in-order.ts';
 import type { RunState } from './run-state.ts';
 import { endWithoutFailure, inTransaction } from './transaction.ts';
 import type { HandlersTransaction } from './transaction.ts';
@@ -11,8 +11,8 @@ import type { HandlersTransaction } from './transaction.ts';
 const COMMIT_DELIVERIES = 32;
 
 /**
- * After this long no further delivery joins a commit. Until the commit, rows stay locked, and fan-out of the topics that
- * its handlers emit to has to wait.
+ * After this long no further delivery joins a commit. Until the commit, rows stay locked, and the events of the topics that
+ * its handlers emit to wait for their places.
  */
 const COMMIT_MS = 50;
 
@@ -22,14 +22,12 @@ const COMMIT_MS = 50;
  * When one of them fails, all are rolled back and do not count as attempts; they run again one by one, up to the one that
  * failed. There are no savepoints: each would cost a round trip, and past 64 in a transaction Postgres leaves its fast
  * path for subtransactions, for all sessions.
- *
- * @returns whether it went through all claimed deliveries.
  */
-export async function inSharedCommits(state: RunState): Promise<boolean> {
+export async function inSharedCommits(state: RunState): Promise<void> {
   const most = state.lane.subscription.subscriber.sharesCommits ? COMMIT_DELIVERIES : 1;
-  /** Up to this place each delivery has a transaction of its own. */
+  /** Up to this index each delivery has a transaction of its own. */
   let aloneTo = -1;
-  return await inOrder(state, async (first) => {
+  await inOrder(state, async (first) => {
     const attempts: Attempt[] = [];
     try {
       await inTransaction(state, async (transaction) => {
@@ -42,12 +40,12 @@ export async function inSharedCommits(state: RunState): Promise<boolean> {
       if (endWithoutFailure(state, attempts, error)) return null;
       if (attempts.length > 1) {
         // All were rolled back and count as no attempts, so they leave no line and no span.
-        aloneTo = attempts.at(-1)!.place;
+        aloneTo = indexOf(state, attempts);
         return first;
       }
       attempts[0]!.fail(error);
     }
-    return attempts.at(-1)!.place + 1;
+    return indexOf(state, attempts) + 1;
   });
 }
 
@@ -61,21 +59,26 @@ async function callHandlers(
 ): Promise<void> {
   const { lane, progress, lease } = state;
   const closesAt = performance.now() + COMMIT_MS;
-  const mayJoin = (place: number) =>
+  const mayJoin = (index: number) =>
     attempts.length < most &&
     performance.now() < closesAt &&
-    !state.isEarly(progress.claimed[place]!) &&
+    mayBegin(state, progress.inHand[index]!) &&
     !lease.isShort &&
     state.hasTime();
-  let place: number | null = first;
+  let index: number | null = first;
   do {
-    const attempt = new Attempt(state, place);
+    const attempt = new Attempt(state, progress.inHand[index]!);
     attempts.push(attempt);
     await hand((tx, limit) => {
       const context = Object.assign(attempt.contextWith(limit), { tx });
-      return attempt.within(() => lane.subscription.handler(attempt.delivery.event, context));
+      return attempt.within(() => lane.subscription.handler(attempt.event, context));
     });
     attempt.durationMs = attempt.elapsedMs;
-    place = progress.next(place + 1);
-  } while (place !== null && mayJoin(place));
+    index = progress.next(index + 1);
+  } while (index !== null && mayJoin(index));
+}
+
+/** @returns the index of the last delivery of these attempts. */
+function indexOf({ progress }: RunState, attempts: readonly Attempt[]): number {
+  return progress.inHand.indexOf(attempts.at(-1)!.one);
 }

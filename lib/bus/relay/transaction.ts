@@ -3,7 +3,8 @@ import type { LimitFunction } from 'p-limit';
 
 import { onAbort } from '../../platform/abort.ts';
 import { jitterMs, MOST_RUNS } from '../../platform/conflict.ts';
-import { transactOnce } from '../../platform/db/connect.ts';
+import { OpenTransaction } from '../../platform/db/commits.ts';
+import { track, transactOnce } from '../../platform/db/connect.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { TransactionCommand } from '../../platform/gate.ts';
 import { isInDoubt } from '../../platform/db/in-doubt.ts';
@@ -13,7 +14,6 @@ import { codeOf } from '../../platform/log.ts';
 import { onceFor } from '../../platform/once-for.ts';
 import { sleep } from '../../platform/time.ts';
 import { HandlerTimeout, HandlerLimit } from '../../platform/time-limit.ts';
-import { deliveryIdOf } from '../deliveries/delivery-id.ts';
 import { LeaseLost, settleInTransaction } from '../deliveries/settle.ts';
 import type { Attempt } from './attempt.ts';
 import { CommitUnknown } from './failure.ts';
@@ -53,14 +53,13 @@ class NotBegun extends Error {}
  * @throws NotBegun, LeaseLost or CommitUnknown, see `endWithoutFailure`; or the error of `handle`.
  */
 export async function inTransaction(state: RunState, handle: Handling): Promise<readonly Attempt[]> {
-  const { lane, progress, options } = state;
-  const attempts = await transact(state, handle);
-  state.noteAnswer();
-  progress.commit(attempts.map(({ place }) => place));
+  const { lane, options } = state;
+  await state.beginTransaction();
+  const attempts = await transact(state, handle).finally(() => (state.isInTransaction = false));
   const delivered = attempts.map((attempt) => attempt.delivered());
   options.countCommitted(lane.subscription, delivered);
   for (const attempt of attempts) {
-    doubtsOf(options.db).delete(deliveryIdOf(lane, attempt.delivery));
+    doubtsOf(options.db).delete(attempt.deliveryId);
     attempt.end('delivered', attempt.durationMs);
   }
   return attempts;
@@ -75,6 +74,8 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
   let limit: HandlerLimit | null = null;
   let timer: NodeJS.Timeout | undefined;
   let stage: 'waiting' | 'handling' | 'settling' | 'committing' = 'waiting';
+  let undo = () => {};
+  let open = new OpenTransaction();
   const cut = (reason: unknown) => {
     limit?.abort(reason);
     whole.abort(reason);
@@ -92,18 +93,22 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
       async (tx, lend) => {
         // The wait for a connection took as long as the transactions before this one did.
         if (!time.fits(timeoutMs)) throw new NotBegun('too little time is left');
+        open = new OpenTransaction();
         const attempts = await handle({
           async hand(call) {
+            whole.signal.throwIfAborted();
             const lent = lend();
             try {
-              return await call(lent.tx, limited());
+              return await call(track(lent.tx, open), limited());
             } finally {
               lent.end();
             }
           },
         });
+        // A handler that was cut off may return later: its attempt has failed, and nothing more is handed over.
+        whole.signal.throwIfAborted();
         stage = 'settling';
-        await settle(state, tx, attempts);
+        await settle(state, tx, attempts, (taken) => (undo = taken));
         stage = 'committing';
         return attempts;
       },
@@ -114,9 +119,14 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
     for (let runs = 1; ; runs += 1) {
       stage = 'waiting';
       try {
-        return await slotsOf(db)(run);
+        const attempts = await slotsOf(db)(run);
+        state.number += 1;
+        if (open.isDue) options.owe(open.hasOnlyEvents ? open.topics : undefined);
+        return attempts;
       } catch (error) {
         clearTimeout(timer);
+        undo();
+        undo = () => {};
         if (stage === 'waiting' || error instanceof TransactionNotBegun)
           throw new NotBegun('no transaction', { cause: error });
         const isLast = runs === MOST_RUNS || whole.signal.aborted || !mayRunAgain(error);
@@ -141,15 +151,30 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
 /** A handler has hidden the error of a statement. */
 const IN_FAILED_TRANSACTION = '25P02';
 
+/** @param onTaken is called with what takes back, in the run, what the transaction settles. */
 async function settle(
-  { lane, progress }: RunState,
+  state: RunState,
   tx: Transaction,
   attempts: readonly Attempt[],
+  onTaken: (undo: () => void) => void,
 ): Promise<void> {
-  const delivered = attempts.map((attempt) => attempt.delivered());
-  const to = progress.headAfter(attempts.map(({ place }) => place));
-  const waits = lane.subscription.subscriber.outage === 'wait';
-  await settleInTransaction(tx, { ...lane, from: progress.from, waits }, to, delivered);
+  const { lane, progress, lease, clocks, options } = state;
+  const { unsettled, undo } = progress.takeWith(
+    attempts.map((attempt) => ({ one: attempt.one, attempt: attempt.delivered() })),
+  );
+  onTaken(undo);
+  const outcome = {
+    ...unsettled,
+    lane: lane.lane,
+    number: state.number,
+    token: lane.token,
+    keepMs: lane.subscription.leaseMs,
+    carefulTo: null,
+    isDoubtful: false,
+  };
+  const untilMs = lease.untilMs;
+  await settleInTransaction(tx, outcome, clocks.clock(), options.time.overriddenNow());
+  lease.extend(untilMs);
 }
 
 /**
@@ -164,7 +189,7 @@ const UNCHARGED_DOUBTS = 2;
 /** @returns whether the delivery is not to be charged. */
 function isBlameless(state: RunState, attempt: Attempt): boolean {
   const known = doubtsOf(state.options.db);
-  const name = deliveryIdOf(state.lane, attempt.delivery);
+  const name = attempt.deliveryId;
   const count = (known.get(name) ?? 0) + 1;
   known.set(name, count);
   if (count > UNCHARGED_DOUBTS) known.delete(name);
@@ -179,6 +204,7 @@ function isBlameless(state: RunState, attempt: Attempt): boolean {
  */
 export function endWithoutFailure(state: RunState, attempts: readonly Attempt[], error: unknown): boolean {
   if (attempts.length === 0 || error instanceof NotBegun) return true;
+  if (error instanceof CommitUnknown) state.isDoubtful = true;
   if (error instanceof LeaseLost) {
     state.lease.lose();
     for (const attempt of attempts) attempt.end('lease_lost');
@@ -190,7 +216,7 @@ export function endWithoutFailure(state: RunState, attempts: readonly Attempt[],
   }
   if (error instanceof CommitUnknown && (attempts.length > 1 || isBlameless(state, attempts[0]!))) {
     // It is unknown whether they are delivered, which the next claim finds out, and which of them was at fault, if any.
-    state.progress.carefulTo = attempts.at(-1)!.delivery.position;
+    state.progress.carefulTo = attempts.at(-1)!.one.delivery.position;
     for (const attempt of attempts) attempt.drop();
     return true;
   }

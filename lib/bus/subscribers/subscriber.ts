@@ -89,8 +89,8 @@ export interface SubscriberOptions {
   readonly afterDeadLetter?: 'continue' | 'halt';
   /**
    * What happens when nobody is there (`unreachable`, `timeout`, `http_502`, `http_503`, `http_504`): each delivery fails
-   * and is retried by itself (`off`, the default in process), or, after three lanes or one lane three times, all wait
-   * without using up attempts while one probes (`wait`, the default for a component elsewhere).
+   * and is retried by itself (`off`, the default in process), or, once one finds nobody again and its subscriber has answered
+   * nobody between, all wait without using up attempts while one probes (`wait`, the default for a component elsewhere).
    */
   readonly outage?: 'wait' | 'off';
   /** Whether operators' replays reach the handlers (`run`, the default) or leave their deliveries out (`refuse`). */

@@ -152,7 +152,7 @@ const CLAIM = `
       'closedAt', extract(epoch from closed_at) * 1000, 'times', times, 'next', ${NEXT_INCIDENT}, 'blockedLanes', blocked_lanes,
       'haltedLanes', halted_lanes, 'nextProbeAt', (
         select extract(epoch from next_probe_at) * 1000 from outages
-        where incidents.topic = '' and outages.subscriber = incidents.subscriber and recovered_at is null
+        where incidents.topic = '' and outages.subscriber = incidents.subscriber
       ), 'waiting', waiting,
       'owed', owed, 'isAcknowledged', acknowledged_at is not null, 'wasAcknowledged', acknowledged_at is not null or exists (
         select from operator_actions where incident_id = incidents.id and action = 'acknowledge'

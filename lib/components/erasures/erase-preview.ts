@@ -28,9 +28,6 @@ export interface ErasurePreview {
   readonly isComplete: boolean;
 }
 
-/** Unfinished deliveries are looked up for this many events at most. */
-const MOST_PENDING = 2000;
-
 const MOST_LISTED = 1000;
 
 /**
@@ -55,14 +52,13 @@ export async function previewErasure(
   let names = askedNames(subjects);
   for (;;) {
     const before = names;
-    const hits: Pick<Hit, 'eventId' | 'topic' | 'open' | 'isTimer'>[] = [];
+    const hits: Pick<Hit, 'eventId' | 'topic' | 'isTimer'>[] = [];
     let searched = 0;
     let after: string | null = FIRST_ID;
     while (after !== null && Date.now() < until) {
       const found = await searchEvents(driver, { names, until: at, after, lastId: lastId ?? FIRST_ID });
       names = isExact ? withMarks(names, found.hits) : withNamesOf(names, found.hits);
-      for (const { eventId, topic, open, isTimer } of found.hits)
-        hits.push({ eventId, topic, open, isTimer });
+      for (const { eventId, topic, isTimer } of found.hits) hits.push({ eventId, topic, isTimer });
       searched += found.searched;
       after = found.last;
     }
@@ -71,13 +67,15 @@ export async function previewErasure(
       names = again;
       continue;
     }
-    const open = hits.filter((hit) => hit.open > 0).slice(0, MOST_PENDING);
     return {
       nowMs,
       names,
       topics: byTopic(hits),
       timers: hits.filter(({ isTimer }) => isTimer).length,
-      pending: await pendingOf(db, open),
+      pending: await pendingOf(
+        db,
+        hits.filter(({ isTimer }) => !isTimer),
+      ),
       eventIds: hits.slice(0, MOST_LISTED).map(({ eventId }) => eventId),
       searched,
       isComplete: after === null,
@@ -104,15 +102,21 @@ async function pendingOf(
   });
 }
 
-// Before fan-out there are no deliveries, but it is known whom the event is for.
+// Before its place there are no deliveries, but it is known whom the event is for.
 const PENDING = `
+  with hit as materialized (
+    select id::uuid from jsonb_array_elements_text($1::jsonb) as event(id)
+  )
   select topic, subscriber, count(*)::int as count from (
-    select lanes.topic, subscriber
-    from jsonb_array_elements_text($1::jsonb) as event(id), lateral (
-      select lane_id from deliveries where event_id = event.id::uuid and state in ('pending', 'failing') offset 0
-    ) as delivery join lanes on lanes.id = lane_id
+    select topic, subscriber from lanes join exceptions on lane = lanes.id
+    where is_open and state in ('pending', 'failing') and event_id in (select id from hit)
     union all
-    select awaiting_fan_out.topic, name from awaiting_fan_out, unnest(subscribers) as name
-    where event_id in (select id::uuid from jsonb_array_elements_text($1::jsonb) as event(id))
+    select topic, subscriber from lane_heads as lane join log on log.stream = lane.stream and position > head
+    where head < tail and event_id in (select id from hit) and subscriber = any ((
+      select subscribers from audiences
+      where audiences.stream = log.stream and audiences.position <= log.position order by audiences.position desc limit 1
+    )::text[])
+    union all
+    select topic, name from awaiting, unnest(subscribers) as name where event_id in (select id from hit)
   ) as unfinished
   group by 1, 2 order by 3 desc, 1, 2`;

@@ -31,8 +31,6 @@ export interface Searched {
 export interface Hit extends NamedEvent {
   readonly eventId: string;
   readonly topic: string;
-  /** Deliveries that are not finished. */
-  readonly open: number;
   readonly isTimer: boolean;
 }
 
@@ -50,10 +48,9 @@ export async function searchEvents(db: Executor, search: Search): Promise<Search
   const [row] = await run<{ found: FoundHits }>(db, { text: searchStatement(), values: valuesOf(search) });
   const { hits, searched, last } = row!.found;
   return {
-    hits: hits.map(({ id, topic, open, isTimer, fields }) => ({
+    hits: hits.map(({ id, topic, isTimer, fields }) => ({
       eventId: id,
       topic,
-      open,
       isTimer,
       fields: fields.map(([text, isPersonal, isOther]) => ({ text, isPersonal, isOther })),
     })),
@@ -68,7 +65,6 @@ interface FoundHits {
   readonly hits: readonly {
     readonly id: string;
     readonly topic: string;
-    readonly open: number;
     readonly isTimer: boolean;
     readonly fields: readonly (readonly [text: string, isPersonal: boolean, isOther: boolean])[];
   }[];
@@ -117,9 +113,9 @@ function searchStatement(): string {
     order by id limit ${SEARCHED_AT_ONCE}
   ),
   candidate as materialized (
-    select id, topic, payload, version, open, false as is_timer from chunk join events using (id) where may_hit
+    select id, topic, payload, version, false as is_timer from chunk join events using (id) where may_hit
     union all
-    select id, topic, payload, version, 0, true from chunk join timers using (id) where may_hit
+    select id, topic, payload, version, true from chunk join timers using (id) where may_hit
   ),
   naming as materialized (
     select topic, string_to_array(path, '.') as path, "isPersonal" as is_personal, "isOther" as is_other
@@ -143,7 +139,7 @@ function searchStatement(): string {
   )
   select json_build_object('searched', (select count(*) from chunk),
     'last', (select id from chunk order by id desc limit 1), 'hits', (
-      select coalesce(json_agg(json_build_object('id', id, 'topic', topic, 'open', open, 'isTimer', is_timer, 'fields', (
+      select coalesce(json_agg(json_build_object('id', id, 'topic', topic, 'isTimer', is_timer, 'fields', (
         select coalesce(json_agg(json_build_array(payload #>> path, is_personal, is_other)), '[]')
         from naming where naming.topic = candidate.topic and payload #>> path is not null
       )) order by id), '[]')

@@ -2,7 +2,7 @@ import { and, inArray, isNotNull, or, sql } from 'drizzle-orm';
 
 import { identitySubjects, notifications, operatorNames } from '../../../drizzle/schema.ts';
 import type { ErasedName } from '../../../drizzle/schema.ts';
-import { PRESENCE_LOCK, WATCH_LOCK } from '../../bus/deliveries/locks.ts';
+import { WATCH_LOCK } from '../../bus/deliveries/locks.ts';
 import type { Transaction } from '../../platform/db/connect.ts';
 import { run } from '../../platform/db/statement.ts';
 import { maskPersonalData } from '../../platform/masking/personal.ts';
@@ -86,12 +86,7 @@ const WORD = /^[a-z][a-z_.-]*$/;
 async function maskAll(tx: Transaction, known: readonly string[]): Promise<number> {
   let masked = 0;
   if (known.length === 0) return masked;
-  for (const place of PLACES) {
-    // In the order of locks.ts.
-    if (place.table === 'outages')
-      await run(tx, { text: `select pg_advisory_xact_lock(${PRESENCE_LOCK}, 0)`, values: [] });
-    masked += await maskIn(tx, place, known);
-  }
+  for (const place of PLACES) masked += await maskIn(tx, place, known);
   return masked;
 }
 

@@ -3,7 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 
 import { erasedEvents, erasures } from '../../../drizzle/schema.ts';
 import type { ErasedName } from '../../../drizzle/schema.ts';
-import { FAN_OUT_LOCK } from '../../bus/deliveries/locks.ts';
+import { PLACING_LOCK } from '../../bus/deliveries/locks.ts';
 import { EMITTER_LOCKS } from '../../bus/outbox/emitter-locks.ts';
 import { isAway } from '../../platform/db/away.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
@@ -194,8 +194,9 @@ async function erasing(tx: Transaction, erasure: Erasure): Promise<void> {
 /** Waits until no relay holds a lane that it claimed before the last event was overwritten. */
 async function settling(tx: Transaction, erasure: Erasure): Promise<void> {
   if (erasure.reached_id === FIRST_ID) {
-    // A turn that fans out an event and claims its delivery has both in one transaction, under this lock.
-    await run(tx, { text: `select pg_advisory_xact_lock(${FAN_OUT_LOCK}, 0)`, values: [] });
+    // A turn that gives an event its place and claims its delivery has both in one transaction, under these locks.
+    await run(tx, { text: LOCK_TOPICS, values: [erasure.id] });
+    await run(tx, { text: LOCK_LANES, values: [erasure.id] });
     await run(tx, { text: HOLD_LEASES, values: [erasure.id, LAST_ID] });
   } else await run(tx, { text: AWAIT_LEASES, values: [erasure.id, LOOK_EVERY_MS, FIRST_ID] });
 }
@@ -299,10 +300,18 @@ const BEGIN = `
   ) as found
   where id = $1::uuid`;
 
+const TOPICS = `
+  select topic from events join erased_events on event_id = events.id where erasure_id = $1::uuid`;
+
+const LOCK_TOPICS = `
+  select pg_advisory_xact_lock(${PLACING_LOCK}, lock)
+  from (select distinct hashtext(topic) as lock from (${TOPICS}) as named order by 1) as topics`;
+
+const LOCK_LANES = `select postbud_lock_lanes_2(array(select id from lanes where topic in (${TOPICS})))`;
+
 const HOLD_LEASES = `
   update erasures set reached_id = $2::uuid, next_at = clock_timestamp(), leases = array(
-    select distinct lease_token from lanes where lease_token is not null
-      and topic in (select topic from events join erased_events on event_id = events.id where erasure_id = $1::uuid)
+    select distinct token from lane_heads where leased_until is not null and topic in (${TOPICS})
   )
   where id = $1::uuid`;
 
@@ -312,8 +321,13 @@ const AWAIT_LEASES = `
     next_at = clock_timestamp() + case when is_held then $2::int else 0 end * interval '1 millisecond'
   from (
     select exists (
-      select from lanes join erasures on lease_token = any (leases)
-      where erasures.id = $1::uuid and coalesce(due_at, leased_until) > clock_timestamp() - interval '${GONE_AFTER_MINUTES} minutes'
+      select from lane_heads join erasures on token = any (leases)
+      where erasures.id = $1::uuid and leased_until > clock_timestamp() - interval '${GONE_AFTER_MINUTES} minutes'
+    ) or exists (
+      -- A handler may run on while its relay claims more.
+      select from lane_heads join exceptions on lane = lane_heads.id
+      where lane_heads.topic in (${TOPICS}) and leased_until > clock_timestamp() - interval '${GONE_AFTER_MINUTES} minutes'
+        and is_open and is_held and event_id in (select event_id from erased_events where erasure_id = $1::uuid)
     ) as is_held
   ) as found
   where id = $1::uuid`;

@@ -1,7 +1,7 @@
 import { hashOf } from './identifier.ts';
 
-// The index cuts the positions of events into ranges. A block has the identifiers of 1,024 positions in 16 rows, by the
-// first 4 bits of their hashes; 32 blocks in a row are merged into one of 32,768 positions in 2,048 rows, by the first 11
+// The index cuts the numbers of events (`seq`) into ranges. A block has the identifiers of 1,024 numbers in 16 rows, by the
+// first 4 bits of their hashes; 32 blocks in a row are merged into one of 32,768 numbers in 2,048 rows, by the first 11
 // bits. So a search reads one small row of each merged block, and of at most some dozens of others.
 
 export const BLOCK = 1024;
@@ -19,7 +19,7 @@ export function bucketOf(hash: number, size: number): number {
   return size === MERGED ? hash >>> (32 - MERGED_BITS) : FIRST_SMALL_BUCKET + (hash >>> (32 - BITS));
 }
 
-/** Where a block's hashes occur: the ordinals are positions in the block, from 0. */
+/** Where a block's hashes occur: the ordinals count the numbers of the block, from 0. */
 export type Postings = ReadonlyMap<number, readonly number[]>;
 
 /** A row of `identifiers`: the ordinals of `hashes[i]` end at `ends[i]`, and begin where those before it end. */
@@ -30,7 +30,7 @@ export interface BucketRow {
   readonly ordinals: readonly number[];
 }
 
-/** Collects the postings of a block. @param events in the order of their positions. */
+/** Collects the postings of a block. @param events in the order of their numbers. */
 export function postingsOf(
   events: Iterable<{ readonly ordinal: number; readonly identifiers: ReadonlySet<string> }>,
 ): Postings {
@@ -42,7 +42,7 @@ export function postingsOf(
   return postings;
 }
 
-/** Puts together the rows of consecutive blocks. @param blocks each with the ordinal of its first position. */
+/** Puts together the rows of consecutive blocks. @param blocks each with the ordinal of its first number. */
 export function mergedPostings(
   blocks: Iterable<{ readonly from: number; readonly rows: readonly BucketRow[] }>,
 ): Postings {

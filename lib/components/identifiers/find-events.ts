@@ -5,7 +5,7 @@ import { hashOf } from './identifier.ts';
 
 /** An event that the index gives for an identifier. */
 export interface FoundEvent {
-  readonly position: number;
+  readonly seq: number;
   /** Null for an event that has been pruned. */
   readonly eventId: string | null;
 }
@@ -14,7 +14,7 @@ export interface FoundEvent {
  * Finds the events that have an identifier, newest first. One in some millions is a false hit, since the index has
  * hashes: the caller looks at the event itself.
  *
- * @param below only events before this position.
+ * @param below only events with a lower `seq`.
  * @returns `limit` of them, or fewer where there are no more.
  */
 export async function findEvents(
@@ -32,26 +32,26 @@ export async function findEvents(
 // Most rows of a bucket don't have the hash, and only the others' ordinals are read: newest first, until there are enough.
 const FIND = `
   with matching as materialized (
-    select bucket, from_position, array_position(hashes, $1::int) as place
+    select bucket, from_seq, array_position(hashes, $1::int) as place
     from identifiers
-    where bucket = any (array[$2::int, $3::int]) and from_position < $4::float8::bigint and $1::int = any (hashes)
-    order by from_position desc
+    where bucket = any (array[$2::int, $3::int]) and from_seq < $4::float8::bigint and $1::int = any (hashes)
+    order by from_seq desc
   ),
   posting as materialized (
-    select posting.position
+    select posting.seq
     from matching, lateral (
-      select from_position + ordinal as position
+      select from_seq + ordinal as seq
       from identifiers,
         unnest(ordinals[coalesce(ends[matching.place - 1], 0) + 1 : ends[matching.place]]) as ordinal
-      where identifiers.bucket = matching.bucket and identifiers.from_position = matching.from_position
+      where identifiers.bucket = matching.bucket and identifiers.from_seq = matching.from_seq
       order by ordinal desc offset 0
     ) as posting
-    where posting.position < $4::float8::bigint
+    where posting.seq < $4::float8::bigint
     limit $5::int
   )
-  select posting.position::float8 as position, named.id::text as "eventId"
-  from posting left join event_blocks on from_position = posting.position - posting.position % ${BLOCK},
+  select posting.seq::float8 as seq, named.id::text as "eventId"
+  from posting left join event_blocks on from_seq = posting.seq - posting.seq % ${BLOCK},
     lateral (
-      select encode(substring(event_ids from (posting.position % ${BLOCK} * 16 + 1)::int for 16), 'hex')::uuid as id
+      select encode(substring(event_ids from (posting.seq % ${BLOCK} * 16 + 1)::int for 16), 'hex')::uuid as id
     ) as named
-  order by posting.position desc`;
+  order by posting.seq desc`;

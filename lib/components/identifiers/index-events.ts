@@ -1,4 +1,5 @@
-import { indexedPositions } from '../../../drizzle/schema.ts';
+import { indexedEvents } from '../../../drizzle/schema.ts';
+import { EMITTER_LOCKS } from '../../bus/outbox/emitter-locks.ts';
 import { transact } from '../../platform/db/connect.ts';
 import type { Database, Transaction } from '../../platform/db/connect.ts';
 import { limitStatements, run } from '../../platform/db/statement.ts';
@@ -17,7 +18,7 @@ export interface IndexOptions {
   readonly signal?: AbortSignal;
 }
 
-/** The positions whose events the index knows: from `from`, below `to`. */
+/** The numbers whose events the index knows: from `from`, below `to`. */
 interface Indexed {
   readonly from: number;
   readonly to: number;
@@ -26,50 +27,73 @@ interface Indexed {
 const STATEMENT_LIMIT_MS = 10 * SECOND;
 
 /**
- * Adds events to the index of identifiers: first those that were fanned out since the last time, then older ones, newest
+ * Adds events to the index of identifiers: first those that were recorded since the last time, then older ones, newest
  * first, until all are in it or the time is up.
  *
- * It follows positions, which fan-out gives in the order of its commits. So once the newest position is seen, all before
- * it are, and no event is missed, however late it was committed. Nothing waits for it: it locks only its own rows. Any
- * number may run at once; all but one do nothing.
+ * A number is drawn before its transaction commits, and a lower one may be committed later: the index waits until every
+ * transaction has ended that had emitted when a number was seen. So no event is missed, however late it was committed.
+ * Nothing waits for the index: it locks only its own rows. Any number may run at once; all but one do nothing.
  *
  * @returns the number of events that were added.
  * @throws the driver's error.
  */
 export async function indexEvents({ db, until, signal }: IndexOptions): Promise<number> {
   let total = 0;
+  let width = BACKWARDS;
   for (;;) {
     if (Date.now() >= until || signal?.aborted) return total;
-    const events = await transact(db, takeStep, signal ?? new AbortController().signal);
-    if (events === null) return total;
-    total += events;
+    const step = await transact(
+      db,
+      async (tx) => await takeStep(tx, width),
+      signal ?? new AbortController().signal,
+    );
+    if (step === null) return total;
+    total += step.events;
+    width = step.width;
   }
 }
 
-/** @returns the number of events added, which may be 0; null when there is nothing to do, or another process does it. */
-async function takeStep(tx: Transaction): Promise<number | null> {
+interface Step {
+  /** Events added, which may be none. */
+  readonly events: number;
+  /** How many older numbers the next step is to look at. */
+  readonly width: number;
+}
+
+/** @returns null when there is nothing to do, or another process does it. */
+async function takeStep(tx: Transaction, width: number): Promise<Step | null> {
   await limitStatements(tx, STATEMENT_LIMIT_MS);
   if (!(await holdIndex(tx))) return null;
   const [found] = await run<Found>(tx, { text: PROGRESS, values: [] });
-  const { newest, mergeable } = found!;
+  const { newest, rule, mergeable } = found!;
   if (newest === null) return null;
-  if (found!.rule !== null && found!.rule < RULE) {
+  if (rule !== null && rule < RULE) {
     await run(tx, { text: FORGET, values: [DELETED_AT_ONCE] });
-    return 0;
+    return { events: 0, width };
   }
   // A database with older events: the index begins with the newest, and works back.
   const indexed = { from: found!.from ?? startOf(newest), to: found!.to ?? startOf(newest) };
   if (mergeable !== null) {
     await merge(tx, mergeable);
-    return 0;
+    return { events: 0, width };
   }
-  const to = Math.min(startOf(newest + 1), indexed.to + BLOCK);
-  if (to > indexed.to) return await add(tx, { from: indexed.to, to }, { ...indexed, to });
-  if (indexed.from === 0) return null;
-  const [older] = await run<{ position: number | null }>(tx, { text: NEWEST_BELOW, values: [indexed.from] });
-  const end = older!.position === null ? 0 : startOf(older!.position) + BLOCK;
-  const from = Math.max(0, end - BACKWARDS);
-  return await add(tx, { from, to: end }, { ...indexed, from });
+  let certainTo = found!.certainTo ?? 0;
+  if ((startOf(certainTo) <= indexed.to && startOf(newest + 1) > indexed.to) || certainTo < indexed.from) {
+    const values = [newest + 1, indexed.from, indexed.to, RULE];
+    const [noted] = await run<{ certainTo: number }>(tx, { text: NOTE_EMITTING, values });
+    certainTo = noted!.certainTo;
+  }
+  const to = Math.min(startOf(certainTo), indexed.to + BLOCK);
+  if (to > indexed.to) return { events: await add(tx, { from: indexed.to, to }, { ...indexed, to }), width };
+  if (indexed.from === 0 || certainTo < indexed.from) return null;
+  const from = Math.max(0, indexed.from - width);
+  // Past a gap in the numbers, as a prune leaves one, by longer and longer steps; where it ends by shorter ones.
+  if (width > BACKWARDS) {
+    const [any] = await run<{ is_any: boolean }>(tx, { text: IS_ANY, values: [from, indexed.from] });
+    if (any!.is_any) return { events: 0, width: width / 2 };
+  }
+  const events = await add(tx, { from, to: indexed.from }, { ...indexed, from });
+  return { events, width: events === 0 ? width * 2 : BACKWARDS };
 }
 
 /**
@@ -92,10 +116,10 @@ const FORGET = `
       and ctid = any (array(select ctid from event_blocks limit $1::int))
     returning 1
   )
-  delete from indexed_positions
+  delete from indexed_events
   where not exists (select from identifiers) and not exists (select from event_blocks)`;
 
-/** Old events are in more lanes, so that several blocks at once are read faster. */
+/** Several blocks at once are read faster. */
 const BACKWARDS = 4 * BLOCK;
 
 interface Found {
@@ -103,51 +127,74 @@ interface Found {
   readonly from: number | null;
   readonly to: number | null;
   readonly rule: number | null;
-  /** The first position of 32 blocks that can be merged. */
+  readonly certainTo: number | null;
+  /** The first number of 32 blocks that can be merged. */
   readonly mergeable: number | null;
 }
 
 // The only rows of the first small bucket are those of blocks that are not merged yet; a block may lack it, but 32 don't.
+// The planner is to find events by the ranges of their numbers, also where it knows nothing of the table.
 const PROGRESS = `
   with indexed as materialized (
-    select from_position, to_position, rule from indexed_positions
+    select from_seq, to_seq, rule, certain_to from indexed_events
   )
-  select (select max(tail) from lanes)::float8 as newest, from_position::float8 as "from", to_position::float8 as "to", rule,
+  select (
+      select max(seq) from (select seq from events order by id desc limit ${BLOCK}) as newest
+    )::float8 as newest, from_seq::float8 as "from", to_seq::float8 as "to", rule, certain_to::float8 as "certainTo",
+    set_config('enable_seqscan', 'off', true),
     (
-      select min(small.from_position - small.from_position % ${MERGED}) from identifiers as small
+      select min(small.from_seq - small.from_seq % ${MERGED}) from identifiers as small
       where bucket between ${FIRST_SMALL_BUCKET} and ${LAST_BUCKET}
-        and small.from_position - small.from_position % ${MERGED} >= indexed.from_position
-        and small.from_position - small.from_position % ${MERGED} + ${MERGED} <= indexed.to_position
+        and small.from_seq - small.from_seq % ${MERGED} >= indexed.from_seq
+        and small.from_seq - small.from_seq % ${MERGED} + ${MERGED} <= indexed.to_seq
     )::float8 as mergeable
   from (select 1) as always left join indexed on true`;
 
-const NEWEST_BELOW = `
-  select max(position)::float8 as position
-  from lanes, lateral (
-    select position from deliveries where lane_id = lanes.id and position < $1::float8::bigint
-    order by position desc limit 1
-  ) as newest`;
+// The number was seen by an earlier statement: whoever drew a lower one has emitted by now, and is listed or has ended. A
+// prepared transaction has another name after a restart, so that any of those is waited for.
+const NOTE_EMITTING = `
+  with emitting as materialized (
+    select virtualtransaction as name, pid is null as is_prepared from pg_locks
+    where locktype = 'advisory' and mode = 'ShareLock' and granted and classid = ${EMITTER_LOCKS} and objsubid = 2
+      and database = (select oid from pg_database where datname = current_database())
+  )
+  insert into indexed_events as known (from_seq, to_seq, rule, certain_to, certain_next, emitting)
+  select $2::float8::bigint, $3::float8::bigint, $4::int,
+    case when not exists (select from emitting) then $1::float8::bigint else 0 end, $1::float8::bigint,
+    array(select name from emitting)
+  on conflict (is_only_row) do update set
+    certain_to = greatest(known.certain_to, excluded.certain_to, case when not exists (
+      select from emitting where is_prepared or name = any (known.emitting)
+    ) then known.certain_next end),
+    certain_next = case when exists (
+      select from emitting where is_prepared or name = any (known.emitting)
+    ) then known.certain_next else excluded.certain_next end,
+    emitting = case when exists (
+      select from emitting where is_prepared or name = any (known.emitting)
+    ) then known.emitting else excluded.emitting end
+  returning certain_to::float8 as "certainTo"`;
 
-function startOf(position: number): number {
-  return position - (position % BLOCK);
+const IS_ANY = `
+  select exists (
+    select from events where seq >= $1::float8::bigint and seq < $2::float8::bigint limit 1
+  ) as is_any`;
+
+function startOf(seq: number): number {
+  return seq - (seq % BLOCK);
 }
 
-/** Adds the blocks of some positions, except empty ones, and records which positions are indexed then. */
+/** Adds the blocks of some numbers, except empty ones, and records which numbers are indexed then. */
 async function add(tx: Transaction, added: Indexed, indexed: Indexed): Promise<number> {
   const events = await readEvents(tx, added.from, added.to);
   for (let from = added.from; from < added.to; from += BLOCK) {
-    const block = events.filter(({ position }) => startOf(position) === from);
+    const block = events.filter(({ seq }) => startOf(seq) === from);
     if (block.length > 0) await writeBlock(tx, from, block, BLOCK);
   }
-  const range = { fromPosition: indexed.from, toPosition: indexed.to };
-  await tx
-    .insert(indexedPositions)
-    .values({ ...range, rule: RULE })
-    .onConflictDoUpdate({ target: indexedPositions.isOnlyRow, set: range });
+  await tx.update(indexedEvents).set({ fromSeq: indexed.from, toSeq: indexed.to });
   return events.length;
 }
 
-/** Merges the 32 blocks from a position on. */
+/** Merges the 32 blocks from a number on. */
 async function merge(tx: Transaction, from: number): Promise<void> {
   const found = await run<{ from: number; rows: readonly BucketRow[] }>(tx, {
     text: BLOCKS,
@@ -159,9 +206,9 @@ async function merge(tx: Transaction, from: number): Promise<void> {
 }
 
 const BLOCKS = `
-  select from_position::float8 as "from", json_agg(json_build_object('bucket', bucket, 'hashes', hashes, 'ends', ends,
+  select from_seq::float8 as "from", json_agg(json_build_object('bucket', bucket, 'hashes', hashes, 'ends', ends,
     'ordinals', ordinals)) as rows
   from identifiers
   where bucket between ${FIRST_SMALL_BUCKET} and ${LAST_BUCKET}
-    and from_position between $1::float8::bigint and $1::float8::bigint + ${MERGED - 1}
-  group by from_position order by from_position`;
+    and from_seq between $1::float8::bigint and $1::float8::bigint + ${MERGED - 1}
+  group by from_seq order by from_seq`;

@@ -75,7 +75,6 @@ export const FAILED = `failed as materialized (
       where number >= coalesce(first_of_round, 0)
       group by kind, error_group
     ) as error on true
-    where state = 'failing'
   )`;
 
 /** Adds them up; behind `failed` and `absent`, which are the outage's. */
@@ -91,7 +90,7 @@ export const BLOCKED = `own_error as materialized (
   known_error as materialized (
     select topic, subscriber, error_group from incidents where closed_at is null and error_group <> ''
     union
-    select topic, subscriber, key from error_groups where dead_lettered > 0
+    select topic, subscriber, key from error_groups where exists (select from exceptions where error_group = key)
   ),
   known_count as materialized (
     select topic, subscriber, count(*) as known from known_error group by topic, subscriber

@@ -1,18 +1,15 @@
 import { SKIPPED } from '../../bus/deliveries/operations/skip.ts';
 import { ABSENT_KINDS } from '../../bus/deliveries/outage.ts';
 import type { Transaction } from '../../platform/db/connect.ts';
-import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { run } from '../../platform/db/statement.ts';
 import { maskPersonalData } from '../../platform/masking/personal.ts';
-import { DAY } from '../../platform/time.ts';
 import { BLOCKED, FAILED, blockedFailure } from './blocked.ts';
 import type { Blocked } from './blocked.ts';
 import { EDGE_FAILURES, edgeWords } from './edge-failures.ts';
 import type { EdgeFailure } from './edge-failures.ts';
 import type { Failure } from './failure.ts';
-import { LANES_COUNTED, HALTING_COUNTED, waitingBehind } from './halts.ts';
-import { headOf } from './head-of-lane.ts';
-import { UNREADABLE, unreadableFailure } from './unreadable.ts';
+import { FAILING, HALTING, LANES_COUNTED, waitingBehind } from './halts.ts';
+import { UNREADABLE, VERSIONS, unreadableFailure } from './unreadable.ts';
 import type { Unreadable } from './unreadable.ts';
 
 /**
@@ -24,7 +21,7 @@ import type { Unreadable } from './unreadable.ts';
  * @param now overrides the database's clock in tests.
  */
 export async function findFailures(tx: Transaction, now?: Date): Promise<readonly Failure[]> {
-  const values = [JSON.stringify(ABSENT_KINDS), now?.toISOString() ?? null];
+  const values = [JSON.stringify(ABSENT_KINDS), now?.toISOString() ?? null, JSON.stringify(VERSIONS)];
   const [row] = await run<{ found: Found }>(tx, { text: FAILURES, values });
   const { blocked, halted, dead, outages, unreadable, aside, edge } = row!.found;
   const failures = new Map<string, Failure>();
@@ -71,7 +68,7 @@ function edgeFailure({ kind, outcome, since }: EdgeFailure): Failure {
 
 /** The kinds of incidents of the bus itself, which have no subscriber, and their messages. */
 const ASIDE = {
-  strange_row: 'a row that should not exist: it has no event, or cannot be fanned out',
+  strange_row: 'a row that should not exist: it has no event, or cannot be given a place',
   clock_was_ahead: 'times lay in the future, which only a wrong clock explains',
 } as const;
 
@@ -106,52 +103,47 @@ function together(one: Failure, other: Failure): Failure {
 /** Deliveries that are counted in the lane of a key. */
 const COUNTED = 100;
 
-/** A lane that has been due for longer holds no answer of a component: nobody has asked one, because it is unattached. */
-const UNTRIED_MS = 1 * DAY;
-
 /** Where more lanes are blocked, all that the subscription has waits for the subscriber, and is known from the counts. */
 const COUNTED_LANES = 100;
 
-/** The start of an attempt log's current round: the first attempt since fan-out or the last replay. */
+/** The start of an attempt log's current round: the first attempt since its place or the last replay. */
 const ROUND_BEGAN = `(jsonb_path_query_array(attempt_log, '$[*] ? (@.attempt == 1)') -> -1 ->> 'at')::timestamptz`;
 
-// A delivery fails in a lane of a whole topic, or in the lane of its own key: a shared lane lets a failing key go. So
-// shared lanes are not read. How much waits in a whole topic is known from the counts.
+// A failing delivery blocks a lane without keys, or its own key.
 const FAILURES = `
   with clock as materialized (
     select coalesce($2::text::timestamptz, clock_timestamp()) as now
   ),
-  open as materialized (
-    select topic, subscriber, sum(pending) + sum(failing) as waiting, sum(failing) > 0 as is_failing from backlog
-    where subscriber <> '' group by topic, subscriber having sum(pending) + sum(failing) > 0
+  blocking as materialized (
+    select *, count(*) over (partition by topic, subscriber) as lanes
+    from (
+      -- A lane may have several; the first one blocks it.
+      select distinct on (lane, ordering_key) * from (${FAILING}) as failing order by lane, ordering_key, position
+    ) as first
   ),
-  lane as materialized (
-    select open.topic, open.subscriber, lane.id, home_id, held_key, head,
-      case when ordering_key = '' then open.waiting
-        when lanes > ${COUNTED_LANES} then open.waiting / lanes::float8 end as waiting
-    from clock, open, lateral (
-      select *, count(*) over () as lanes from (
-        (
-          select * from (${leasedHomeLanes('open.topic', 'open.subscriber')}
-          ) as leased where slot is null
-        )
-        union all
-        (
-          -- Rows are compared as the index has them: the planner would read and sort the lanes of all keys in trouble.
-          select * from lanes
-          where (lanes.topic, lanes.subscriber, due_at) >= (open.topic, open.subscriber,
-              case when is_failing then '-infinity' else clock.now - ${UNTRIED_MS} * interval '1 millisecond' end)
-            and (lanes.topic, lanes.subscriber, due_at) < (open.topic, open.subscriber, 'infinity')
-            and due_at is not null and (home_id is not null or slot is null)
-          order by lanes.topic, lanes.subscriber, due_at limit ${LANES_COUNTED}
-        )
-      ) as soonest
-    ) as lane
+  -- What subscriptions have to deliver of which lanes are blocked, or whose subscriber does not answer.
+  counted as materialized (
+    select topic, subscriber, sum(beyond + open) as waiting, sum(case when slot = 0 then least(1, beyond + open) else least(1, beyond) + keys end) as lanes
+    from lane_heads as lane cross join lateral (
+        select postbud_beyond_head_1(stream, subscriber, head, tail) as beyond
+      ) as log_part cross join lateral (
+        select count(*) as open from exceptions where lane = lane.id and is_open and state in ('pending', 'failing')
+      ) as open_part cross join lateral (
+        select count(*) as keys from (
+          select from exceptions where lane = lane.id and due_at is not null limit ${LANES_COUNTED}
+        ) as first
+      ) as keys_part
+    where exists (select from outages where outages.subscriber = lane.subscriber)
+      or (topic, subscriber) in (select topic, subscriber from blocking where lanes > ${COUNTED_LANES})
+    group by topic, subscriber
   ),
   head_of_lane as materialized (
-    select topic, subscriber, coalesce(lane.waiting, next.open) as waiting, event_id, attempted_at, attempt_log, state
-    from lane cross join lateral (${headOf('lane', `case when lane.waiting is null then ${COUNTED} else 1 end`)}
-    ) as next
+    select topic, subscriber, event_id, attempted_at, attempt_log, case when slot = 0 or lanes <= ${COUNTED_LANES}
+      then ${waitingBehind('blocking', `case when blocking.slot > 0 then ${COUNTED} end`)}
+      else (
+        select waiting from counted where (counted.topic, counted.subscriber) = (blocking.topic, blocking.subscriber)
+      ) / lanes::float8 end as waiting
+    from blocking
   ),
   ${UNREADABLE},
   ${FAILED},
@@ -172,49 +164,26 @@ const FAILURES = `
     where is_last and $1::text::jsonb ? kind and silence.until > attempted_at
   ),
   outage as (
-    select outages.subscriber, kind, message, least(opened_at, began_at, (
+    select outages.subscriber, kind, message, least(opened_at, (
       select min(since) from absent where absent.subscriber = outages.subscriber
-    ))::text as since, (
-      select coalesce(sum(pending) + sum(failing), 0) from backlog where backlog.subscriber = outages.subscriber
-    ) as waiting, (
-      select count(*) from (
-        select distinct topic from backlog where backlog.subscriber = outages.subscriber
-      ) as subscription, lateral (
-        (
-          select from lanes
-          where (lanes.topic, lanes.subscriber, due_at) >= (subscription.topic, outages.subscriber, '-infinity')
-            and (lanes.topic, lanes.subscriber, due_at) < (subscription.topic, outages.subscriber, 'infinity')
-            and due_at is not null
-          order by lanes.topic, lanes.subscriber, due_at limit ${LANES_COUNTED}
-        )
-        union all
-        (
-          select from (${leasedHomeLanes('subscription.topic', 'outages.subscriber')}
-          ) as leased
-        )
-      ) as lane
-    ) as lanes
-    from outages where recovered_at is null
+    ))::text as since, coalesce(waiting, 0) as waiting, coalesce(lanes, 0) as lanes
+    from outages left join (
+      select subscriber, sum(waiting) as waiting, sum(lanes) as lanes from counted group by subscriber
+    ) as of_subscriber using (subscriber)
   ),
   -- A lane may have several; the first one halts it.
   halt as materialized (
-    select distinct on (lane_id, lane_key) * from (${HALTING_COUNTED}) as halting
-    order by lane_id, lane_key, position
+    select distinct on (lane, ordering_key) * from (${HALTING}) as halting order by lane, ordering_key, position
   ),
   halted as (
-    select halt.topic, halt.subscriber, kind, key as "group", message, count(*) as lanes, min(halted_at)::text as since,
-      sum(case when home.ordering_key = '' then (
-        select sum(pending) + sum(failing) from backlog
-        where (backlog.topic, backlog.subscriber) = (halt.topic, halt.subscriber)
-      ) else ${waitingBehind('halt', COUNTED)} end) as waiting
-    from halt join error_groups on key = error_group cross join lateral (
-      select ordering_key from lanes where lanes.id = lane_id limit 1
-    ) as home
+    select halt.topic, halt.subscriber, kind, key as "group", message, count(*) as lanes, min(dead_lettered_at)::text as since,
+      sum(${waitingBehind('halt', `case when halt.slot > 0 then ${COUNTED} end`)}) as waiting
+    from halt join error_groups on key = error_group
     group by halt.topic, halt.subscriber, error_groups.key
   ),
   ${BLOCKED},
   dead_group as (
-    select topic, subscriber, kind, key as "group", message, dead_lettered as dead, coalesce((
+    select topic, subscriber, kind, key as "group", message, dead, coalesce((
       select opened_at::text from incidents
       where (incidents.topic, incidents.subscriber, incidents.kind, incidents.error_group)
           = (error_groups.topic, error_groups.subscriber, error_groups.kind, key)
@@ -224,10 +193,11 @@ const FAILURES = `
         select min((entry ->> 'at')::timestamptz) from jsonb_array_elements(attempt_log) as entry
         where entry ->> 'group' = key and (entry ->> 'at')::timestamptz >= ${ROUND_BEGAN}
       ), ${ROUND_BEGAN}, dead_lettered_at)::text
-      from deliveries where error_group = key order by dead_lettered_at limit 1
+      from exceptions where error_group = key order by dead_lettered_at limit 1
     )) as since
+    from error_groups, lateral (select count(*) as dead from exceptions where error_group = key) as letters
     -- What an operator skipped was decided: it is no incident.
-    from error_groups where dead_lettered > 0 and (kind, message) <> ('${SKIPPED.kind}', '${SKIPPED.message}')
+    where dead > 0 and (kind, message) <> ('${SKIPPED.kind}', '${SKIPPED.message}')
   ),
   ${EDGE_FAILURES},
   aside as (

@@ -1,6 +1,8 @@
+import { topics } from '../../bus/catalog/catalog.ts';
 import { NEWER_VERSION } from '../../bus/deliveries/newer-version.ts';
 import { MINUTE } from '../../platform/time.ts';
 import type { Failure } from './failure.ts';
+import { LANES_COUNTED, waitingBehind } from './halts.ts';
 
 // Subscriptions with deliveries whose payloads are of a version that nobody reads: no running relay, or the component
 // elsewhere, which answers so. They use up no attempts, so nothing else tells of them.
@@ -27,54 +29,55 @@ export function unreadableFailure({ version, isElsewhere, ...of }: Unreadable): 
 /** While one release replaces another, deliveries wait for the newer one for some seconds. */
 const PATIENCE_MS = 1 * MINUTE;
 
-/** Lanes of a subscription that are read; more say no more. */
-const LANES = 2000;
-
-/** Deliveries that are counted in the lane of a key. */
+/** Deliveries that are counted behind one that waits. */
 const COUNTED = 100;
 
+/** The newest payload versions that this release reads, by topic. */
+export const VERSIONS = Object.fromEntries(topics().map(([topic, { version }]) => [topic, version]));
+
 /**
- * The parts of the statement of failures that find them, behind its `clock`, `open` and `head_of_lane`.
+ * The parts of the statement of failures that find them, behind its `clock`. `$3` has `VERSIONS`.
  *
- * A relay that cannot read a lane's next delivery leaves it due, for one that can. A component elsewhere asks to wait; its
- * lane, or that of the key, waits for the next time. What an operator or an outage holds is reported as that.
+ * A relay that cannot read a lane's next delivery leaves it for one that can. A component elsewhere asks to wait; its
+ * delivery waits for the next time. What an operator or an outage holds is reported as that.
  */
 export const UNREADABLE = `listening as materialized (
-    select * from open where not exists (
-      select from pauses where pauses.subscriber = open.subscriber and pauses.topic in ('', open.topic)
+    select lane_heads.*, ($3::text::jsonb ->> lane_heads.topic)::int as known from lane_heads where not exists (
+      select from pauses where pauses.subscriber = lane_heads.subscriber and pauses.topic in ('', lane_heads.topic)
     ) and not exists (
-      select from outages where outages.subscriber = open.subscriber and recovered_at is null
+      select from outages where outages.subscriber = lane_heads.subscriber
     )
   ),
+  -- Those in the log, beyond the head: nothing comes after them.
   unread as (
-    select listening.topic, listening.subscriber, lane.version, false as is_elsewhere, lane.since,
-      case when ordering_key = '' then waiting else (
-        select count(*) from postbud_next_2(lane.id, home_id, slot, held_key, head, ${COUNTED})
-      ) end as waiting
-    from clock, listening, lateral (
-      select *, waits_for_version as version, due_at as since from (
-        select * from lanes
-        where (lanes.topic, lanes.subscriber, due_at) >= (listening.topic, listening.subscriber, '-infinity')
-          and (lanes.topic, lanes.subscriber, due_at) <= (listening.topic, listening.subscriber,
-            clock.now - ${PATIENCE_MS} * interval '1 millisecond')
-          and due_at is not null and lease_token is null
-        order by lanes.topic, lanes.subscriber, due_at limit ${LANES}
-      ) as longest_due where waits_for_version is not null
-    ) as lane
+    select lane.topic, lane.subscriber, place.version, false as is_elsewhere, greatest(lane.at, created_at) as since,
+      postbud_beyond_head_1(lane.stream, lane.subscriber, lane.head, lane.tail) as waiting
+    from clock, listening as lane cross join lateral (
+        select postbud_find_next_1(lane.stream, lane.subscriber, lane.head, lane.tail) as position
+      ) as next join log as place on place.stream = lane.stream and place.position = next.position
+      join events on events.id = place.event_id
+    where lane.tail > lane.head and place.version > known and coalesce(lane.leased_until <= clock.now, true)
+      and greatest(lane.at, created_at) <= clock.now - ${PATIENCE_MS} * interval '1 millisecond'
+      and (lane.slot > 0 or not exists (select from exceptions where lane = lane.id and is_open limit 1))
+  ),
+  -- Exceptions that come first in their lane or of their key; those that wait for their next attempt are due last.
+  waiting_first as materialized (
+    select lane.topic, lane.subscriber, lane.stream, lane.slot, lane.leased_until, lane.known, first.*, place.version
+    from listening as lane cross join lateral (
+        select * from exceptions where lane = lane.id and due_at is not null order by lane desc, due_at desc limit ${LANES_COUNTED}
+      ) as first join log as place on place.stream = lane.stream and place.position = first.position
+    where place.version > known or attempt_log -> -1 ->> 'kind' = '${NEWER_VERSION}'
   ),
   refused as (
-    select first.topic, first.subscriber, events.version, true as is_elsewhere, first.since, first.waiting
-    from clock, (
-      select head_of_lane.*, (
-        select min((entry ->> 'at')::timestamptz) from jsonb_array_elements(attempt_log) as entry
-        where entry ->> 'kind' = '${NEWER_VERSION}'
-      ) as since
-      from head_of_lane where attempt_log -> -1 ->> 'kind' = '${NEWER_VERSION}'
-    ) as first join listening using (topic, subscriber), lateral (
-      -- The limit keeps the planner from joining whole tables.
-      select version from events where id = event_id limit 1
-    ) as events
-    where first.since <= clock.now - ${PATIENCE_MS} * interval '1 millisecond'
+    select topic, subscriber, version, is_elsewhere, since, ${waitingBehind('waiting_first', COUNTED)} as waiting
+    from clock, waiting_first, lateral (
+      select min((entry ->> 'at')::timestamptz) as refused_at from jsonb_array_elements(attempt_log) as entry
+      where entry ->> 'kind' = '${NEWER_VERSION}'
+    ) as answer, lateral (
+      select refused_at is not null as is_elsewhere, coalesce(refused_at, due_at) as since
+    ) as said
+    where since <= clock.now - ${PATIENCE_MS} * interval '1 millisecond'
+      and (is_elsewhere or coalesce(leased_until <= clock.now, true))
   ),
   unreadable as (
     select topic, subscriber, max(version) as version, bool_or(is_elsewhere) as "isElsewhere", count(*) as lanes,

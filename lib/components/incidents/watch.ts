@@ -12,11 +12,11 @@ import { isReplayOf } from './replay-of.ts';
 const REOPENS_MS = 15 * MINUTE;
 
 /**
- * Brings `incidents` in line with what the lanes and the error groups say.
+ * Brings `incidents` in line with what the exceptions and the error groups say.
  *
  * The cron and every page of incidents call it. One process at a time does, the others return at once. Calling it again
  * changes nothing, and counts no revision, until something happens. A replica has what the primary's cron brought. Its cost
- * grows with what fails and with the number of error groups, not with the number of deliveries or dead letters.
+ * grows with what fails and with the number of error groups, not with that of deliveries; dead letters are counted in an index.
  *
  * @param now overrides the database's clock in tests.
  * @throws the driver's error; nothing has changed then.
@@ -108,8 +108,9 @@ const APPLY = `
       open_incident.kind, open_incident.error_group, is_turned or is_adopted as is_renamed, is_news,
       -- It was over for a while: it had something to settle only, or a delivery came between.
       failure.state is not distinct from 'happening' and not is_turned and (open_incident.state <> 'happening' or exists (
-        select from backlog where (backlog.topic, backlog.subscriber) = (open_incident.topic, open_incident.subscriber)
-        having max(last_delivered_at) between last_began and "blockedSince"
+        select from subscription_counts as counted
+        where counted.topic = open_incident.topic and counted.subscriber = open_incident.subscriber
+          and last_delivered_at between last_began and "blockedSince"
       )) as is_back, "blockedSince" as blocked_since,
       -- Its lanes are the outage's now, which is reported once; or those of another error of its kind, as before.
       open_incident.state = 'happening' and failure.state is not distinct from 'owed' and open_incident.topic <> ''
@@ -120,13 +121,9 @@ const APPLY = `
       case when failure.state = 'happening' or lingers and open_incident.state = 'happening' then 'happening'
         when failure.state is not null then failure.state
         when exists (
-          select from backlog
-          where (backlog.topic, backlog.subscriber) = (open_incident.topic, open_incident.subscriber)
-          having sum(pending) + sum(failing) > 0
-        ) and exists (
-          select from replays join replay_instants on replay_id = replays.id join deliveries on replayed_at = replay_instants.at
-            join lanes on lanes.id = lane_id
-          where requested_at >= open_incident.opened_at and deliveries.state in ('pending', 'failing')
+          select from replays join replay_instants on replay_id = replays.id join exceptions on replayed_at = replay_instants.at
+            join lanes on lanes.id = lane
+          where requested_at >= open_incident.opened_at and exceptions.state in ('pending', 'failing')
             and (lanes.topic, lanes.subscriber) = (open_incident.topic, open_incident.subscriber)
             and ${isReplayOf('open_incident')}
         ) then 'owed'

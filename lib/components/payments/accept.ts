@@ -46,7 +46,7 @@ interface Found {
 }
 
 const FIND = `
-  select lane_id || '-' || position as delivery_id, events.topic, deliveries.state = 'dead_lettered' or exists (
+  select event_id || '.' || subscriber as delivery_id, events.topic, deliveries.state = 'dead_lettered' or exists (
       select from webhooks_set_aside as aside where aside.event_id = events.id and aside.reason <> 'no_intent'
     ) as is_refused
   from events join deliveries on deliveries.event_id = events.id

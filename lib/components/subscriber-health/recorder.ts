@@ -29,7 +29,7 @@ const recorders = new WeakMap<Database, HealthRecorder>();
  *
  * They are kept in memory and written in one statement a few seconds later, so that no delivery waits for it. They are
  * approximate: a process that is killed loses those it has not written, and a connection lost at the commit counts some
- * twice. Exact totals are in `backlog`.
+ * twice. Exact totals are in `lane_totals`.
  */
 export class HealthRecorder {
   readonly #db: Database;

@@ -35,7 +35,8 @@ export type Gap = z.output<typeof gap>;
 /**
  * Finds the subscriptions that have no delivery of their topic's oldest retained event, and backfills that are under way.
  *
- * Only the first delivery of each lane is read, so that this is cheap: a gap between deliveries is not seen.
+ * Only the first event of each stream and the first delivery of each lane are read, so that this is cheap: a gap between
+ * deliveries is not seen.
  *
  * @param listed subscriptions of this release's catalog.
  */
@@ -47,43 +48,33 @@ export async function readGaps(
   return row!.found;
 }
 
-/**
- * Selects columns of the lanes that the keys of a subscription share. By the numbers of their slots, so that the lanes of
- * keys in trouble, which have the same numbers, are not read.
- */
-export const sharedLanes = (columns: string, topic: string, subscriber: string) => `
-      select ${columns} from lanes
-      where lanes.topic = ${topic} and lanes.subscriber = ${subscriber} and held_key = ''
-        and slot = any (array(select generate_series(1, (
-          select max(slot) from lanes as last
-          where last.topic = ${topic} and last.subscriber = ${subscriber} and slot is not null
-        ))))`;
-
-// An event has the same position in the lanes of all subscribers. Those of keys in trouble
-// have no deliveries of their own, and there may be many thousands.
 const GAPS = `
   with listed as materialized (
     select topic, subscriber from jsonb_to_recordset($1::text::jsonb) as listed(topic text, subscriber text)
   ),
-  first_of_lane as materialized (
-    select known.topic, known.subscriber, first.position, first.event_id
-    from (
-      select distinct topic, subscriber from backlog where topic in (select topic from listed) and subscriber <> ''
-    ) as known, lateral (
-      select id from lanes
-      where lanes.topic = known.topic and lanes.subscriber = known.subscriber and ordering_key = ''
-      union all
-      ${sharedLanes('id', 'known.topic', 'known.subscriber')}
-    ) as lane, lateral (
-      select position, event_id from deliveries where lane_id = lane.id order by position limit 1
-    ) as first
+  stream as materialized (
+    select streams.id, streams.topic, first.position, first.event_id, last.position as tail
+    from streams, lateral (
+        select position, event_id from log where log.stream = streams.id and event_id is not null order by position limit 1
+      ) as first, lateral (
+        select position from log where log.stream = streams.id order by position desc limit 1
+      ) as last
+    where streams.topic in (select topic from listed)
   ),
   first_of_topic as (
-    select distinct on (topic) topic, position, event_id from first_of_lane order by topic, position
+    select distinct on (stream.topic) stream.topic, events.id as event_id, created_at, seq
+    from stream join events on events.id = event_id order by stream.topic, created_at, seq
   ),
   first_of_subscription as (
-    select distinct on (topic, subscriber) topic, subscriber, position, event_id from first_of_lane
-    order by topic, subscriber, position
+    select distinct on (lanes.topic, lanes.subscriber) lanes.topic, lanes.subscriber, events.id as event_id, created_at, seq
+    from listed join lanes using (topic, subscriber) join stream on stream.id = lanes.stream cross join lateral (
+        -- What a backfill has written is before what the subscriber is listed for.
+        select least(postbud_find_next_1(stream.id, lanes.subscriber, stream.position - 1, stream.tail), (
+          select position from exceptions where exceptions.lane = lanes.id order by position limit 1
+        )) as position
+      ) as own
+      join log on log.stream = stream.id and log.position = own.position join events on events.id = log.event_id
+    order by lanes.topic, lanes.subscriber, created_at, seq
   ),
   gap as (
     select listed.topic, listed.subscriber, oldest.event_id as oldest_id, own.event_id as own_id,
@@ -91,8 +82,9 @@ const GAPS = `
     from listed left join first_of_topic as oldest on oldest.topic = listed.topic
       left join first_of_subscription as own on own.topic = listed.topic and own.subscriber = listed.subscriber
       left join backfills on backfills.topic = listed.topic and backfills.subscriber = listed.subscriber
-        and ended_at is null and renamed_from is null
-    where backfills.id is not null or coalesce(own.position, 9223372036854775807) > oldest.position
+        and ended_at is null
+    where backfills.id is not null or oldest.event_id is not null
+      and (own.event_id is null or (own.created_at, own.seq) > (oldest.created_at, oldest.seq))
   )
   select coalesce(json_agg(${jsonOf(gapFields)} order by gap.topic, gap.subscriber), '[]') as found
   from gap left join events as oldest on oldest.id = oldest_id left join events as own on own.id = own_id`;

@@ -40,7 +40,7 @@ const heldFields = {
       .meta({ description: 'A backfill of the subscription that has not ended; it has to end first.' }),
     `(
       select id from backfills
-      where topic = $1::text and subscriber = $2::text and ended_at is null and renamed_from is null
+      where topic = $1::text and subscriber = $2::text and ended_at is null
     )`,
   ),
   pruned: field(

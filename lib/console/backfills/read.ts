@@ -151,13 +151,11 @@ interface FoundProgress extends Row<typeof stateFields> {
   readonly waiting: number;
 }
 
-// A rename has a row, too, and a log of its own.
-
 const LIST = `
   select ${instantSql('clock_timestamp()')} as "generatedAt", (
     select coalesce(json_agg(record), '[]') from (
       select ${jsonOf(recordFields)} as record from backfills
-      where renamed_from is null and ($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
+      where ($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
         and ($3::text is null or (requested_at, id) < (
           select requested_at, id from backfills where id = $3::text::uuid
         ))
@@ -168,35 +166,26 @@ const LIST = `
 /** What a page that asks each second may count: it takes 0.1 s. */
 const COUNTED = 100_000;
 
-// Backfilled deliveries come before all newer ones, so those that are open lie between the head of their lane and the
-// position at which the backfill ends.
+// What it has written are exceptions of the subscription.
 const PROGRESS = `
   with asked as materialized (
-    select topic, subscriber, until, begun_at, next_at, ended_at, ${jsonOf(recordFields)} as record
-    from backfills where id = $1::uuid and renamed_from is null
+    select topic, subscriber, begun_at, next_at, ended_at, ${jsonOf(recordFields)} as record
+    from backfills where id = $1::uuid
   ),
   lane as materialized (
-    select lanes.id, least(head, (select min(own.head) from lanes as own where own.home_id = lanes.id)) as settled_to
-    from asked, lanes
-    where lanes.topic = asked.topic and lanes.subscriber = asked.subscriber and home_id is null
+    select lanes.id from asked join lanes on lanes.topic = asked.topic and lanes.subscriber = asked.subscriber
   ),
   open as (
     select count(*) filter (where state = 'pending') as pending, count(*) filter (where state = 'failing') as failing
     from (
-      select state from asked, lane, lateral (
-        select state from deliveries
-        where lane_id = lane.id and position > settled_to and position <= asked.until and backfilled
-          and state in ('pending', 'failing')
-      ) as unfinished
-      limit ${COUNTED + 1}
+      select state from lane join exceptions on exceptions.lane = lane.id where is_open and backfilled limit ${COUNTED + 1}
     ) as counted
   ),
   dead as (
     select count(*) as count from (
-      select from asked, error_groups join deliveries on error_group = key
-      where error_groups.topic = asked.topic and error_groups.subscriber = asked.subscriber and backfilled
-        and position <= asked.until
-      limit ${COUNTED + 1}
+      select from asked join error_groups on error_groups.topic = asked.topic and error_groups.subscriber = asked.subscriber
+        join exceptions on error_group = key
+      where backfilled limit ${COUNTED + 1}
     ) as counted
   )
   select ${jsonOf(stateFields, {
@@ -205,8 +194,8 @@ const PROGRESS = `
     open: 'to_json(open)',
     deadLettered: 'dead.count',
     waiting: `(
-      select coalesce(sum(pending), 0) from backlog
-      where backlog.topic = asked.topic and backlog.subscriber = asked.subscriber
+      select coalesce(sum(pending), 0) from subscription_counts as counts
+      where counts.topic = asked.topic and counts.subscriber = asked.subscriber
     )`,
   })} as found
   from asked, open, dead`;

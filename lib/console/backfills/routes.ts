@@ -233,22 +233,13 @@ async function start(db: Database, request: ParsedBackfillRequest, by: string) {
     if (error instanceof CountChanged)
       throw new Problem(error.code, { detail: countWords(error.matched, error.expected), cause: error });
     if (error instanceof BackfillUnderWay)
-      throw new Problem(error.code, { detail: await underWayWords(db, request, error.id), cause: error });
+      throw new Problem(error.code, { detail: underWayWords(request, error.id), cause: error });
     throw error;
   }
 }
 
-/** @param id of a backfill, or of the rename that gives the subscriber its former name's deliveries. */
-async function underWayWords(
-  db: Database,
-  { topic, subscriber }: ParsedBackfillRequest,
-  id: string,
-): Promise<string> {
-  const isRename = (await readBackfill(db, [], id)) === null;
-  const what = isRename
-    ? `${subscriber} takes over the deliveries of its former name for ${topic}. Wait until it has them all.`
-    : `A backfill of ${topic} to ${subscriber} is under way: ${id}. Wait until it has ended, or stop it.`;
-  return `${what} Nothing was written.`;
+function underWayWords({ topic, subscriber }: ParsedBackfillRequest, id: string): string {
+  return `A backfill of ${topic} to ${subscriber} is under way: ${id}. Wait until it has ended, or stop it. Nothing was written.`;
 }
 
 function countWords(matched: number, expected: number): string {

@@ -12,8 +12,9 @@ import * as shape from '../kit/shapes.ts';
 import { followDismissal } from './follow-delivery.ts';
 
 /** No lane has this id. */
-export const NOBODY = '999999999999999999-1';
-export const UNKNOWN = 'Unknown delivery. Copy its id from the list of dead letters, for example 12-345.';
+export const NOBODY = '00000000-0000-7000-8000-000000000000.accounting';
+export const UNKNOWN =
+  'Unknown delivery. Copy its id from the list of dead letters, for example 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting.';
 export const NO_DELIVERY = refused('not_found', { detail: UNKNOWN });
 
 const dismissed = z

@@ -19,7 +19,7 @@ export async function countBadges(db: Database): Promise<Badges> {
 }
 
 const COUNT = `
-  select (select coalesce(sum(dead_lettered), 0)::float8 from error_groups) as "deadLetters",
+  select (select count(*)::float8 from exceptions where dead_lettered_at is not null) as "deadLetters",
     (select count(*)::float8 from incidents where closed_at is null and state = 'happening') as happening,
     (select coalesce(json_agg(${jsonOf(pauseFields, { subscriber: 'subscriber' })} order by subscriber, topic), '[]')
       from pauses) as pauses,

@@ -4,6 +4,7 @@ import * as z from 'zod';
 import type { PastAttempt } from '../../../drizzle/schema.ts';
 import { NEWER_VERSION } from '../../bus/deliveries/newer-version.ts';
 import { ABSENT_KINDS } from '../../bus/deliveries/outage.ts';
+import { readDeliveryId } from '../../bus/deliveries/delivery-id.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
@@ -97,7 +98,13 @@ export const payloadFields = {
 };
 
 const eventFields = {
-  state: field(shape.state, 'events.state'),
+  state: field(
+    shape.state,
+    `(
+      select max(case when one.dismissed_at is null then one.state else 'delivered' end)
+      from deliveries as one where one.event_id = $1::uuid
+    )`,
+  ),
   producer: field(z.string(), 'producer'),
   version: field(z.int().positive(), 'version'),
   correlationId: field(z.string().nullable(), 'correlation_id'),
@@ -106,14 +113,14 @@ const eventFields = {
 };
 
 const siblingFields = {
-  deliveryId: field(deliveryFields.deliveryId.shape, "other.lane_id || '-' || other.position"),
-  subscriber: field(z.string(), 'other_lane.subscriber'),
+  deliveryId: field(deliveryFields.deliveryId.shape, "other.event_id || '.' || other.subscriber"),
+  subscriber: field(z.string(), 'other.subscriber'),
   state: field(shape.state, 'other.state'),
 };
 
 // In an outage, not before the next probe.
 const NEXT_ATTEMPT_AT = `case when next_attempt_at is not null then greatest(next_attempt_at, (
-    select next_probe_at from outages where outages.subscriber = lanes.subscriber and recovered_at is null
+    select next_probe_at from outages where outages.subscriber = lanes.subscriber
 )) end`;
 
 const deadLetterFields = {
@@ -139,17 +146,13 @@ const deadLetterFields = {
   attempts: computed(z.array(historyEntry).meta({ description: 'Oldest first.' })),
 };
 
-// An event has the same position in the lanes of all its subscribers.
 const siblings = field(
   z
     .array(z.object(shapesOf(siblingFields)))
     .meta({ description: 'The same event’s deliveries to its other subscribers.' }),
   `(
-      select coalesce(json_agg(${jsonOf(siblingFields)} order by other_lane.subscriber), '[]')
-      from lanes as other_lane join deliveries as other
-        on other.lane_id = other_lane.id and other.position = deliveries.position
-      where other_lane.topic = lanes.topic and other_lane.id <> lanes.id and other_lane.home_id is null
-        and (other_lane.ordering_key = events.ordering_key or other_lane.slot = postbud_slot(events.ordering_key))
+      select coalesce(json_agg(${jsonOf(siblingFields)} order by other.subscriber), '[]')
+      from deliveries as other where other.event_id = $1::uuid and other.subscriber <> lanes.subscriber
     )`,
 );
 
@@ -177,7 +180,7 @@ export async function readDeadLetter(
   attached: readonly AttachedSubscriber[] = [],
   revealed: Reveal | null = null,
 ): Promise<DeadLetter | null> {
-  const [row] = await run<{ found: Found }>(driverOf(db), { text: READ, values: deliveryId.split('-') });
+  const [row] = await run<{ found: Found }>(driverOf(db), { text: READ, values: namesIn(deliveryId) });
   return row ? deadLetterOf(row.found, attached, revealed) : null;
 }
 
@@ -195,10 +198,16 @@ export async function revealDeadLetter(
   const revealId = uuidv7();
   const [row] = await run<{ found: Found }>(driverOf(db), {
     text: REVEAL,
-    values: [...deliveryId.split('-'), revealId, by, reason],
+    values: [...namesIn(deliveryId), revealId, by, reason],
   });
   if (!row) return null;
   return deadLetterOf(row.found, attached, revealOf(revealId, Date.parse(row.found.generatedAt)));
+}
+
+/** The parameters of `READ`: of what is no delivery's id, none that is found. */
+function namesIn(deliveryId: string): readonly [eventId: string | null, subscriber: string | null] {
+  const names = readDeliveryId(deliveryId);
+  return [names?.eventId ?? null, names?.subscriber ?? null];
 }
 
 /** The columns of a delivery that its attempts are read from. Times are epoch milliseconds. */
@@ -320,9 +329,8 @@ const READ = `
     {
       halt: `(
       select ${HALT}
-      from halts
-      where halts.lane_id = deliveries.lane_id and halts.position = deliveries.position
-        and deliveries.state = 'dead_lettered' and deliveries.dismissed_at is null
+      from (select deliveries.*, lanes.stream, lanes.slot) as halts
+      where halts.is_open and halts.dead_lettered_at is not null
     )`,
       tries: `json_build_object('state', deliveries.state, 'attempts', attempts,
       'attempted_at', extract(epoch from attempted_at) * 1000, 'duration_ms', duration_ms,
@@ -332,13 +340,13 @@ const READ = `
       erasedAt: instantSql('erased_at'),
     },
   )} as found
-  from deliveries join lanes on lanes.id = lane_id join events on events.id = event_id
-  where lane_id = $1::bigint and position = $2::bigint`;
+  from deliveries join lanes on lanes.id = deliveries.lane join events on events.id = event_id
+  where event_id = $1::uuid and deliveries.subscriber = $2::text`;
 
 const REVEAL = `
   with recorded as (
     insert into operator_actions (id, at, operator, action, topic, subscriber, delivery_id, reason)
-    select $3::uuid, clock_timestamp(), $4::text, 'reveal', topic, subscriber, lane_id || '-' || position, $5::text
-    from deliveries join lanes on lanes.id = lane_id where lane_id = $1::bigint and position = $2::bigint
+    select $3::uuid, clock_timestamp(), $4::text, 'reveal', topic, subscriber, event_id || '.' || subscriber, $5::text
+    from deliveries where event_id = $1::uuid and subscriber = $2::text
   )
   ${READ}`;

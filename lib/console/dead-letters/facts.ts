@@ -41,7 +41,7 @@ export function deadLetterFacts(view: DeadLetter): Facts {
     lastError && ['Last error', errorPhrase(lastError)],
     halts && ['Effect', styled('red', inTerminal(haltWords(halts)))],
     ['Event id', link(eventPath(view.eventId), view.eventId)],
-    ['Delivery id', mono(view.deliveryId)],
+    ['Delivery id', inConsole(mono(view.deliveryId).html)],
     ['Topic', link(topicPath(view.topic), view.topic)],
     ['Subscriber', inTerminal(view.subscriber)],
     ['About', inTerminal(view.subject ?? '')],

@@ -8,8 +8,8 @@ import * as shape from '../kit/shapes.ts';
 /** Fields that a list and the delivery's own page both show. */
 export const deliveryFields = {
   deliveryId: field(
-    z.string().meta({ description: 'The id of a delivery: `<lane>-<position>`.' }),
-    `lanes.id || '-' || position`,
+    z.string().meta({ description: 'The id of a delivery: `<eventId>.<subscriber>`.' }),
+    `event_id || '.' || lanes.subscriber`,
   ),
   eventId: field(z.uuid(), 'event_id'),
   topic: field(shape.topic, 'lanes.topic'),
@@ -19,7 +19,7 @@ export const deliveryFields = {
   ),
   createdAt: instant('created_at'),
   failures: field(
-    shape.count.meta({ description: 'Failed attempts since fan-out or the last replay.' }),
+    shape.count.meta({ description: 'Failed attempts since the first or the last replay.' }),
     'attempts',
   ),
   replays: field(shape.count, 'replays'),
@@ -32,7 +32,7 @@ export const itemFields = {
     z.boolean().meta({
       description: 'Whether its lane, or its ordering key, waits until it is replayed or dismissed.',
     }),
-    'exists (select from halts where halts.lane_id = page.lane_id and halts.position = page.position)',
+    'is_open',
   ),
   lastError: computed(shape.lastError.extend({ group: shape.errorGroup })),
 };
@@ -42,12 +42,12 @@ export type DeadLetterItem = z.output<typeof item>;
 /** Read beside an item: its place in the list, and what its error is masked with. */
 export const BESIDE_ITEM = {
   place: `json_build_array(to_char(dead_lettered_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-    page.lane_id::text, page.position::text)`,
+    page.lane::text, page.position::text)`,
   last: "(attempt_log -> -1) - 'answer'",
   ofGroup: "json_build_object('kind', kind, 'message', message, 'group', error_group)",
   // Null if it is longer than a list reads.
-  payload: 'case when payload_bytes <= 16384 then payload end',
-  version: 'version',
+  payload: 'case when bytes <= 16384 then payload end',
+  version: 'events.version',
 };
 
 export interface FoundItem extends Row<typeof itemFields> {

@@ -1,6 +1,7 @@
 import { and, eq, inArray } from 'drizzle-orm';
 
 import { pauses } from '../../../drizzle/schema.ts';
+import { readDeliveryId } from '../../bus/deliveries/delivery-id.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
@@ -8,7 +9,6 @@ import type { Html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
 import { readDeadLetter } from './delivery.ts';
 import type { Attempt, DeadLetter } from './delivery.ts';
-import { IS_PROBING } from '../incidents/outage.ts';
 import type { Following } from '../kit/following.ts';
 import { duration, time } from '../kit/instants.ts';
 import { deadLetterPath } from '../kit/links.ts';
@@ -164,8 +164,8 @@ async function waitOutcome(
   // Another delivery may have probed in its place.
   const [silent] = await run<{ next: number }>(driverOf(db), {
     text: `select (extract(epoch from next_probe_at) * 1000)::float8 as next from outages
-      where subscriber = $1::text and recovered_at is null and next_probe_at > clock_timestamp()
-        and not ${IS_PROBING}`,
+      where subscriber = $1::text and next_probe_at > clock_timestamp()
+        and probed_at is null`,
     values: [subscriber],
   });
   if (!silent) return null;
@@ -173,33 +173,43 @@ async function waitOutcome(
   return { tone: 'fail', words: html`waits, because ${subscriber} does not answer; next probe ${next}` };
 }
 
-async function readNext(db: Database, skipped: string, since: string): Promise<DeadLetter | null> {
+async function readNext(db: Database, deliveryId: string, since: string): Promise<DeadLetter | null> {
+  const names = readDeliveryId(deliveryId);
+  if (!names) return null;
   const [row] = await run<{ id: string }>(driverOf(db), {
     text: NEXT,
-    values: [...skipped.split('-'), since],
+    values: [names.eventId, names.subscriber, since],
   });
   return row ? await readDeadLetter(db, row.id) : null;
 }
 
-// The next delivery of the same lane, or of the same key in a shared lane, that was not settled before the skip. After a
-// replay, settled ones may lie between.
+// The next delivery of the same lane, or of the same key in it, that was not settled before the skip. After a replay, settled
+// ones may lie between.
 const NEXT = `
-  select lane_id || '-' || next.position as id
-  from deliveries as skipped, lateral (
-    select position from (
+  with skipped as materialized (
+    select deliveries.lane, deliveries.position, deliveries.ordering_key, stream, slot
+    from deliveries join lanes on lanes.id = deliveries.lane
+    where deliveries.event_id = $1::uuid and deliveries.subscriber = $2::text
+  ),
+  later as materialized (
+    select lane, next.position from skipped, lateral (
       (
-        select position, state, delivered_at, dead_lettered_at from deliveries
-        where skipped.lane_key is null and lane_id = $1::bigint and position > $2::bigint
-        order by position limit 1000
+        select position from log
+        where slot = 0 and log.stream = skipped.stream and log.position > skipped.position
+        order by log.position limit 1000
       )
       union all
       (
-        select position, state, delivered_at, dead_lettered_at from deliveries
-        where lane_id = $1::bigint and lane_key = skipped.lane_key and position > $2::bigint
-        order by position limit 1000
+        select position from log
+        where slot > 0 and log.stream = skipped.stream and log.ordering_key = skipped.ordering_key
+          and log.ordering_key <> '' and log.position > skipped.position
+        order by log.position limit 1000
       )
-    ) as later
-    where state in ('pending', 'failing') or greatest(delivered_at, dead_lettered_at) >= $3::timestamptz
-    order by position limit 1
+    ) as next
+  )
+  select next.event_id || '.' || next.subscriber as id
+  from later, lateral (
+    select * from deliveries where deliveries.lane = later.lane and deliveries.position = later.position offset 0
   ) as next
-  where skipped.lane_id = $1::bigint and skipped.position = $2::bigint`;
+  where state in ('pending', 'failing') or greatest(delivered_at, dead_lettered_at) >= $3::timestamptz
+  order by next.position limit 1`;

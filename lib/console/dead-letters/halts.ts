@@ -25,8 +25,8 @@ export type FoundHalt = Omit<Halts, 'isMore'>;
 /** No more deliveries are counted behind a dead letter. */
 const COUNTED = 10_000;
 
-/** A `FoundHalt` as JSON, of a row of `halts` under its own name. */
-export const HALT = `json_build_object('since', ${instantSql('halted_at')},
+/** A `FoundHalt` as JSON, of a row of `HALTING` as `halts`. */
+export const HALT = `json_build_object('since', ${instantSql('halts.dead_lettered_at')},
       'waiting', ${waitingBehind('halts', COUNTED + 1)})`;
 
 export function haltsOf(found: FoundHalt | null): Halts | null {

@@ -81,7 +81,12 @@ export function letterList(letters: readonly DeadLetterItem[], now: string): Lis
     name: 'Dead letters',
     caption: 'Dead letters, newest first',
     columns: [
-      { label: 'Delivery', only: 'terminal', cell: ({ deliveryId }) => deliveryId },
+      {
+        label: 'Delivery',
+        only: 'terminal',
+        terminal: { isBelow: true },
+        cell: ({ deliveryId }) => deliveryId,
+      },
       {
         label: 'Event',
         look: 'about',

@@ -97,13 +97,13 @@ const RETRIES = `
     select coalesce($1::text::timestamptz, clock_timestamp()) as now
   ),
   subscription as materialized (
-    select topic, subscriber, sum(failing) as failing from backlog where subscriber <> '' group by topic, subscriber
+    select topic, subscriber, failing from subscription_counts where failing > 0
   )
   select ${jsonOf(retryFields)} as retries
-  from clock, subscription left join outages on outages.subscriber = subscription.subscriber and recovered_at is null
+  from clock, subscription left join outages on outages.subscriber = subscription.subscriber
   left join lateral (
-    select due_at from lanes
+    select min(next.due_at) as due_at from lanes, lateral (
+      select due_at from exceptions where exceptions.lane = lanes.id and due_at > clock.now order by due_at limit 1
+    ) as next
     where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
-      and due_at > clock.now and due_at < 'infinity' and lease_token is null
-    order by due_at limit 1
   ) as lane on true`;

@@ -18,7 +18,7 @@ import { readDeadLetters } from './read.ts';
 import { findReveal, revealQuery } from './reveal.ts';
 
 const DEAD = {
-  deliveryId: '41-117',
+  deliveryId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting',
   eventId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
   topic: 'payment.dispute.closed',
   subscriber: 'accounting',

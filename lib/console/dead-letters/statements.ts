@@ -1,3 +1,4 @@
+import { readDeliveryId } from '../../bus/deliveries/delivery-id.ts';
 import { containing } from '../../bus/deliveries/operations/replay-matching.ts';
 import { instantSql, jsonOf } from '../kit/fields.ts';
 import { BESIDE_ITEM, groupFields, itemFields } from './fields.ts';
@@ -7,11 +8,10 @@ import type { Cursor, DeadLetterQuery } from './query.ts';
 export type Way = 'all' | 'grouped' | 'event' | 'delivery';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-const DELIVERY_ID = /^\d{1,18}-\d{1,18}$/;
 
 export function wayOf({ topic, subscriber, group, q }: Partial<DeadLetterQuery>): Way {
   if (q && UUID.test(q)) return 'event';
-  if (q && DELIVERY_ID.test(q)) return 'delivery';
+  if (q && readDeliveryId(q)) return 'delivery';
   return topic || subscriber || group || q ? 'grouped' : 'all';
 }
 
@@ -31,62 +31,58 @@ const IN_WINDOW = 'dead_lettered_at between clock.since and clock.until';
 const GROUPS = `
   matching as materialized (
     select * from error_groups
-    where dead_lettered > 0 and ($1::text is null or topic = $1::text)
+    where ($1::text is null or topic = $1::text)
       and ($2::text is null or subscriber = $2::text)
       and ($3::text is null or key = any (string_to_array($3::text, ','))) and ${containing('$4::text')}
   ),
   found_group as materialized (
-    select key, kind, message, topic, subscriber, first_at, last_at,
-      case
-        when not exists (select from deliveries where error_group = key and dead_lettered_at < clock.since)
-          and not exists (select from deliveries where error_group = key and dead_lettered_at > clock.until)
-        then matching.dead_lettered
-        else (select count(*) from deliveries where error_group = key and ${IN_WINDOW})
-      end as count
+    select key, kind, message, topic, subscriber, counted.*
     from clock, matching, lateral (
-      select min(dead_lettered_at) as first_at, max(dead_lettered_at) as last_at from deliveries
+      select min(dead_lettered_at) as first_at, max(dead_lettered_at) as last_at, count(*) as count from exceptions
       where error_group = key and ${IN_WINDOW}
-    ) as ends
-    where first_at is not null
+    ) as counted
+    where count > 0
   )`;
 
-/** CTEs that turn the rows of `page` (deliveries) into the result. */
+/** CTEs that turn the rows of `page` (dead letters) into the result. */
 const ANSWER = `
   subscription as materialized (
     select topic, subscriber, max(last_failed_at) >= coalesce(max(last_delivered_at), '-infinity') as is_still_failing
-    from backlog where (topic, subscriber) in (select topic, subscriber from found_group) group by topic, subscriber
+    from subscription_counts where (topic, subscriber) in (select topic, subscriber from found_group) group by topic, subscriber
   )
   select json_build_object(
     'generatedAt', ${instantSql('clock.now')},
-    'totalInAll', (select coalesce(sum(dead_lettered), 0) from error_groups),
+    'totalInAll', (select count(*) from exceptions where dead_lettered_at is not null),
     'groups', (
       select coalesce(json_agg(${jsonOf(groupFields)} order by count desc, key), '[]')
       from found_group left join subscription using (topic, subscriber)
     ),
     'items', (
       select coalesce(json_agg(${jsonOf(itemFields, BESIDE_ITEM)} order by number), '[]')
-      from page join lanes on lanes.id = page.lane_id join events on events.id = event_id
+      from page join lanes on lanes.id = page.lane join events on events.id = event_id
+        join lateral (
+          select bytes from log where log.stream = lanes.stream and log.position = page.position
+        ) as place on true
         join error_groups on error_groups.key = error_group
     )
   ) as found
   from clock`;
 
-const COLUMNS = `lane_id, position, event_id, attempts, replays, dead_lettered_at, error_group, attempt_log,
-  payload_bytes`;
+const COLUMNS = `lane, position, event_id, attempts, replays, dead_lettered_at, is_open, error_group, attempt_log`;
 
 function pageStatement(way: 'all' | 'grouped', towards: Cursor[3]): string {
   const [beyond, direction] = towards === 'older' ? ['<', 'desc'] : ['>', 'asc'];
-  const order = `dead_lettered_at ${direction}, lane_id ${direction}, position ${direction}`;
+  const order = `dead_lettered_at ${direction}, lane ${direction}, position ${direction}`;
   // Two statements instead of "or", so that the index serves the window.
   const condition = `${IN_WINDOW} and ($9::text is null or
-        (dead_lettered_at, lane_id, position) ${beyond} ($9::text::timestamptz, $10::text::bigint, $11::text::bigint))`;
+        (dead_lettered_at, lane, position) ${beyond} ($9::text::timestamptz, $10::text::bigint, $11::text::bigint))`;
   const [groups, isOfGroup] =
     way === 'all' ? ['', ''] : [', found_group', 'error_group = found_group.key and'];
   return `${CLOCK}, ${GROUPS},
   page as materialized (
     select *, row_number() over (order by ${order}) as number from (
       select dead.* from clock${groups}, lateral (
-        select ${COLUMNS} from deliveries
+        select ${COLUMNS} from exceptions
         where ${isOfGroup} dead_lettered_at is not null and ${condition} order by ${order} limit $6::int
       ) as dead order by ${order} limit $6::int
     ) as dead
@@ -96,8 +92,8 @@ function pageStatement(way: 'all' | 'grouped', towards: Cursor[3]): string {
 /** The dead letters of one event, or one delivery: at most as many as the event has subscribers. */
 const namedStatement = (condition: string) => `${CLOCK},
   page as materialized (
-    select ${COLUMNS}, row_number() over (order by dead_lettered_at desc, lane_id, position) as number
-    from clock, deliveries join lanes on lanes.id = lane_id
+    select ${COLUMNS}, row_number() over (order by dead_lettered_at desc, lane, position) as number
+    from clock, deliveries
     where dead_lettered_at is not null and ${condition} and ($1::text is null or topic = $1::text)
       and ($2::text is null or subscriber = $2::text) and ($3::text is null or error_group = any (string_to_array($3::text, ',')))
       and ${IN_WINDOW}
@@ -111,7 +107,7 @@ const namedStatement = (condition: string) => `${CLOCK},
 
 const BY_EVENT = namedStatement('event_id = $4::text::uuid');
 const BY_DELIVERY = namedStatement(
-  "lane_id = split_part($4::text, '-', 1)::bigint and position = split_part($4::text, '-', 2)::bigint",
+  `event_id = left($4::text, 36)::uuid and subscriber = substr($4::text, 38)`,
 );
 
 /** The statements of the list, by the index that serves them and by the direction. */

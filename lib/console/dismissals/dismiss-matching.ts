@@ -3,6 +3,7 @@ import type { Dismissal, Dismissed } from '../../bus/deliveries/operations/dismi
 import {
   CLOCK_AND_WINDOW,
   containing,
+  deliveriesOfIds,
   windowValues,
 } from '../../bus/deliveries/operations/replay-matching.ts';
 import { SKIPPED } from '../../bus/deliveries/operations/skip.ts';
@@ -41,8 +42,7 @@ export interface MatchingDeadLetters {
 }
 
 /**
- * Finds the dead letters of a request, and changes nothing. Those of a filter are counted by `error_groups`, and one by
- * one only in a group that began before the window or goes on after it.
+ * Finds the dead letters of a request, and changes nothing.
  */
 export async function findDeadLetters(db: Database, asked: ChosenDeliveries): Promise<MatchingDeadLetters> {
   const { topic = null, subscriber: to = null, group: key = null, q, deliveryIds: ids } = asked;
@@ -109,14 +109,14 @@ const statement = (matching: string) => `
   select json_build_object(
     'generatedAt', ${exact('clock.now')}, 'since', ${exact('span.since')}, 'until', ${exact('span.until')},
     'matched', (select coalesce(sum(count), 0) from subscription),
-    'others', (select coalesce(sum(dead_lettered), 0) from error_groups)
+    'others', (select count(*) from exceptions where dead_lettered_at is not null)
       - (select coalesce(sum(count), 0) from subscription),
     'subscriptions', (
       select coalesce(json_agg(json_build_object('topic', topic, 'subscriber', subscriber, 'count', count, 'skipped', skipped,
         'halting', halting, 'firstAt', ${iso('first_at')}, 'lastAt', ${iso('last_at')},
         'others', (
-          select sum(dead_lettered) from error_groups
-          where error_groups.topic = subscription.topic and error_groups.subscriber = subscription.subscriber
+          select dead_lettered from subscription_counts
+          where subscription_counts.topic = subscription.topic and subscription_counts.subscriber = subscription.subscriber
         ) - count) order by topic, subscriber), '[]')
       from subscription
     )
@@ -125,37 +125,22 @@ const statement = (matching: string) => `
 
 const FIND = {
   filtered: statement(`matching as materialized (
-    select key, topic, subscriber, first_at, last_at, case
-        when exists (select from deliveries where error_group = key and dead_lettered_at < span.since)
-          or exists (select from deliveries where error_group = key and dead_lettered_at > span.until)
-        then (
-          select count(*) from deliveries
-          where error_group = key and dead_lettered_at between span.since and span.until
-        ) else dead_lettered end as count,
-      (
-        select count(*) from halts join deliveries using (lane_id, position)
-        where error_group = key and dead_lettered_at between span.since and span.until
-      ) as halting
-    from span, error_groups, lateral (
-      select min(dead_lettered_at) as first_at, max(dead_lettered_at) as last_at from deliveries
-      where error_group = key and dead_lettered_at between span.since and span.until
-    ) as ends
-    where dead_lettered > 0 and first_at is not null
+    select key, topic, subscriber, counted.* from span, error_groups, lateral (
+      select min(dead_lettered_at) as first_at, max(dead_lettered_at) as last_at, count(*) as count,
+        count(*) filter (where is_open) as halting
+      from exceptions where error_group = key and dead_lettered_at between span.since and span.until
+    ) as counted
+    where count > 0
       and ($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
       and ($3::text is null or key = any (string_to_array($3::text, ','))) and ${containing('$7::text')}
       and $6::text is null and $8::text is null
   )`),
   chosen: statement(`matching as materialized (
-    select error_group as key, topic, subscriber, min(dead_lettered_at) as first_at,
-      max(dead_lettered_at) as last_at, count(*) as count,
-      count(*) filter (where exists (
-        select from halts where halts.lane_id = deliveries.lane_id and halts.position = deliveries.position
-      )) as halting
-    from span, (select distinct id from jsonb_array_elements_text($6::text::jsonb) as id) as chosen
-      join deliveries on lane_id = split_part(id, '-', 1)::bigint and position = split_part(id, '-', 2)::bigint
-      join lanes on lanes.id = lane_id
+    select error_group as key, lanes.topic, lanes.subscriber, min(dead_lettered_at) as first_at,
+      max(dead_lettered_at) as last_at, count(*) as count, count(*) filter (where is_open) as halting
+    from span, ${deliveriesOfIds('$6')}
     where dead_lettered_at <= span.until and $1::text is null and $2::text is null and $3::text is null
       and $7::text is null and $8::text is null
-    group by error_group, topic, subscriber
+    group by error_group, lanes.topic, lanes.subscriber
   )`),
 };

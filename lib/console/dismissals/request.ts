@@ -1,7 +1,14 @@
 import * as z from 'zod';
 
 import { hasFilter, NO_FILTER } from '../kit/filter.ts';
-import { errorWords, NO_SINCE, replayRequest, topicText } from '../kit/replay-request.ts';
+import {
+  EMPTY_WINDOW,
+  errorWords,
+  isEmptyWindow,
+  NO_SINCE,
+  replayRequest,
+  topicText,
+} from '../kit/replay-request.ts';
 
 const { since, until, group, subscriber, deliveryIds, expectedCount } = replayRequest.shape;
 
@@ -33,6 +40,7 @@ export const dismissRequest = z
     }
     if (!hasFilter(asked)) requireField('topic', NO_FILTER);
     if (asked.since === undefined) requireField('since', NO_SINCE);
+    else if (isEmptyWindow(asked)) requireField('until', EMPTY_WINDOW);
   });
 
 export type ParsedDismissRequest = z.output<typeof dismissRequest>;

@@ -1,7 +1,6 @@
 import * as z from 'zod';
 
 import { events } from '../../../drizzle/schema.ts';
-import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import { EMITTER_LOCKS } from '../../bus/outbox/emitter-locks.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { run } from '../../platform/db/statement.ts';
@@ -33,9 +32,9 @@ export const examination = z.object({
 export type Examination = z.output<typeof examination>;
 
 /**
- * Checks that the bus kept its promises: nothing lost, lanes in order, states that agree with each other.
+ * Checks that the bus kept its promises: nothing lost, streams and lanes in order, and records whose parts agree.
  *
- * Reads only, with one snapshot for each check, and only the newest events with their deliveries, and the counts.
+ * Reads only, with one snapshot for each check, and only the newest events with their deliveries, and what is open.
  *
  * @param newest how many events to check.
  * @param longestMs the time after which a check is cancelled.
@@ -73,27 +72,24 @@ export async function examine(db: Database, newest = 50_000, longestMs = MINUTE)
   );
 }
 
-// The range of the ids, which increase with time, finds the deliveries of the newest events.
+// The range of the ids, which increase with time, finds the places of the newest events. What a check does not name is not read.
 const COMMON = `
   event as materialized (
     select * from events order by id desc limit $1::int
   ),
-  delivery as materialized (
-    select deliveries.*, home.topic as lane_topic, home.subscriber, lane.head,
-      lane.due_at is null and lane.lease_token is null as is_asleep
-    from deliveries join lanes as home on home.id = lane_id
-      left join lanes as of_key on of_key.home_id = home.id and of_key.held_key = lane_key
-      join lanes as lane on lane.id = coalesce(of_key.id, home.id)
-    where event_id >= (select id from event order by id limit 1)
+  place as materialized (
+    select * from log where event_id >= (select id from event order by id limit 1)
   ),
-  truth as materialized (
-    select event_id, count(*) as total, count(*) filter (where state in ('pending', 'failing')) as open,
-      count(*) filter (where state = 'failing') as failing,
-      count(*) filter (where state = 'dead_lettered' and dismissed_at is null) as dead_lettered,
-      -- A dismissed dead letter no longer counts.
-      max(case when dismissed_at is null then state else 'delivered' end) as worst,
-      array_agg(subscriber) as subscribers, min(position) as position
-    from delivery group by event_id
+  delivery as materialized (
+    select * from deliveries where event_id >= (select id from event order by id limit 1)
+  ),
+  -- Of each lane those of the newest events, and all that are open.
+  exceptional as materialized (
+    select exceptions.*, lanes.stream, head, leased_until, topic, subscriber
+    from lane_heads as lanes join exceptions on lane = lanes.id left join (
+      select stream, min(position) as position from place group by stream
+    ) as first on first.stream = lanes.stream
+    where is_open or exceptions.position >= first.position
   )`;
 
 interface Check {
@@ -106,13 +102,14 @@ interface Check {
 
 const CHECKS: readonly Check[] = [
   {
-    promise: 'every event waits for fan-out or is fanned out',
+    promise: 'every event has one place in the order, or awaits it',
     what: [
-      'event neither waits for fan-out nor has deliveries, or does both',
-      'events neither wait for fan-out nor have deliveries, or do both',
+      'event neither has a place nor awaits one, or has more than one',
+      'events neither have a place nor await one, or have more than one',
     ],
-    text: `select event.id::text as example from event left join truth on event_id = event.id
-      where (event_id is null) = not exists (select from awaiting_fan_out where event_id = event.id)`,
+    text: `select event.id::text as example from event
+      left join (select event_id, count(*) as places from place group by event_id) as placed on event_id = event.id
+      where coalesce(places, 0) + exists (select from awaiting where awaiting.event_id = event.id)::int <> 1`,
   },
   {
     promise: 'every event has a delivery for each subscriber it was emitted for',
@@ -120,8 +117,19 @@ const CHECKS: readonly Check[] = [
       'event lacks a delivery for a subscriber it was emitted for, or has one for another',
       'events lack a delivery for a subscriber they were emitted for, or have one for another',
     ],
-    text: `select event.id::text as example from event join truth on event_id = event.id
-      where not (event.subscribers @> truth.subscribers and truth.subscribers @> event.subscribers)`,
+    // A backfill gives it to others too. Of a subscriber that was retired, or has another name, there is none.
+    text: `select event.id::text as example from event join place on event_id = event.id
+        left join (
+          select stream, array_agg(subscriber) as known from lanes group by stream
+        ) as of_stream on of_stream.stream = place.stream
+        left join (
+          select event_id, array_agg(subscriber) as given from delivery where not backfilled group by event_id
+        ) as of_event on of_event.event_id = event.id
+      where exists (
+        select unnest(subscribers) intersect select unnest(known) except select unnest(given)
+      ) or exists (select unnest(given) except select unnest(subscribers)) and not exists (
+        select from operator_actions where action in ('backfill', 'rename') and operator_actions.topic = event.topic
+      )`,
   },
   {
     promise: 'every event that a backfill reached has its delivery',
@@ -129,18 +137,17 @@ const CHECKS: readonly Check[] = [
       'event lacks the delivery that a backfill should have written',
       'events lack the delivery that a backfill should have written',
     ],
-    // What a stopped backfill left is not lost, and a subscriber with another name has its deliveries under that.
-    text: `select event.id::text as example from event join truth on event_id = event.id, backfills
-      where event.topic = backfills.topic and created_at >= since and truth.position <= until
-        and ended_at is not null and renamed_from is null
-        and not truth.subscribers @> array[backfills.subscriber]
+    // What a stopped backfill left is not lost.
+    text: `select event.id::text as example from event join place on event_id = event.id
+        join backfills on backfills.topic = event.topic and created_at >= since and event.id <= reached
+        join lanes on lanes.stream = place.stream and lanes.subscriber = backfills.subscriber
+      where ended_at is not null
+        and not exists (
+          select from delivery where delivery.event_id = event.id and delivery.subscriber = backfills.subscriber
+        )
         and not exists (
           select from operator_actions as stop where at = ended_at and action = 'stop_backfill'
             and stop.topic = backfills.topic and stop.subscriber = backfills.subscriber
-        )
-        and not exists (
-          select from backfills as later
-          where later.topic = backfills.topic and later.renamed_from = backfills.subscriber
         )`,
   },
   {
@@ -152,37 +159,27 @@ const CHECKS: readonly Check[] = [
     text: `select id::text as example from event where due_at > clock_timestamp() + interval '10 seconds'`,
   },
   {
-    promise: 'no event has two deliveries for one subscriber',
-    what: ['event has two deliveries for one subscriber', 'events have two deliveries for one subscriber'],
-    text: `select event_id::text as example from delivery group by event_id, subscriber having count(*) > 1`,
+    promise: 'every place, and every exception, is that of its event',
+    what: ['event has a record that contradicts it', 'events have records that contradict them'],
+    text: `select event_id::text as example from place join streams on streams.id = stream left join events on events.id = event_id
+      where (events.topic, events.ordering_key, events.version, slot > 0)
+        is distinct from (streams.topic, place.ordering_key, place.version, place.ordering_key <> '')
+      union
+      select exceptional.event_id::text from exceptional
+        left join log on log.stream = exceptional.stream and log.position = exceptional.position
+      where (log.event_id, log.ordering_key) is distinct from (exceptional.event_id, exceptional.ordering_key)`,
   },
   {
-    promise: 'every delivery has its event',
-    what: ['delivery has no event', 'deliveries have no event'],
-    text: `select lane_id || '-' || position as example from delivery
-      where not exists (select from events where id = event_id)`,
-  },
-  {
-    promise: 'the state and counters of every event match its deliveries',
+    promise: 'events have their places in the order of creation',
     what: [
-      'event has a state or counters that contradict its deliveries',
-      'events have a state or counters that contradict their deliveries',
-    ],
-    text: `select event.id::text as example from event join truth on event_id = event.id
-      where (event.open, event.failing, event.dead_lettered, event.state)
-        is distinct from (truth.open, truth.failing, truth.dead_lettered, worst)`,
-  },
-  {
-    promise: 'lanes are in the order of creation',
-    what: [
-      'delivery precedes that of an earlier event in its lane',
-      'deliveries precede that of an earlier event in their lane',
+      'event comes before one that was created earlier, or behind a gap',
+      'events come before ones that were created earlier, or behind gaps',
     ],
     text: `select example from (
-        select lane_id || '-' || position as example, (created_at, seq) <
-          lag((created_at, seq)) over (partition by lane_id order by position) as is_early
-        from delivery join event on event.id = event_id
-      ) as placed where is_early`,
+        select event_id::text as example, position - lag(position) over in_order as step,
+          (created_at, seq) < lag((created_at, seq)) over in_order as is_early
+        from place join events on events.id = event_id window in_order as (partition by stream order by position)
+      ) as placed where is_early or step <> 1`,
   },
   {
     promise: 'no attempt began before the deliveries ahead in its lane ended',
@@ -190,77 +187,58 @@ const CHECKS: readonly Check[] = [
       'delivery began before one ahead in its lane ended',
       'deliveries began before one ahead in their lane ended',
     ],
-    // A replay runs an older delivery after newer ones, which is not a violation. Nor is a backfill of events that are
-    // older than what relays had claimed before it began. The deliveries of a batch begin one after the other and end
-    // together, after the same time: that is how they are known here, since only the relay knows which were one batch.
+    // A replay runs an older delivery after newer ones, which is not a violation; nor is what came before a backfill. The deliveries of a batch
+    // begin one after the other and end together, after the same time: that is how they are known here, since only the relay
+    // knows which were one batch. The journal has times in milliseconds.
     text: `select example from (
-        select lane_id || '-' || position as example, lane_topic, subscriber, attempted_at,
-          state = 'delivered' and replays = 0
-          and attempted_at + interval '1 millisecond' < lag(coalesce(delivered_at, dead_lettered_at)) over in_order
-          and lag(replays) over in_order = 0
+        select event_id || '.' || subscriber as example,
+          state = 'delivered' and replays = 0 and not backfilled
+          and attempted_at + interval '2 milliseconds' < lag(coalesce(delivered_at, dead_lettered_at)) over in_order
+          and lag(replays) over in_order = 0 and (not lag(backfilled) over in_order or attempted_at >= (
+            select begun_at from backfills
+            where backfills.topic = delivery.topic and backfills.subscriber = delivery.subscriber order by requested_at desc limit 1
+          ))
           and not coalesce(lag(state) over in_order = 'delivered'
-            and attempted_at - lag(attempted_at) over in_order between interval '-1 millisecond' and interval '1 second'
-            and abs(duration_ms - lag(duration_ms) over in_order) <= 1, false) as is_early,
-          lag(case when backfilled then attempt_log end) over in_order as log_ahead
-        from delivery window in_order as (partition by lane_id, lane_key order by position)
-      ) as placed where is_early and not exists (
-        select from backfills, jsonb_array_elements(log_ahead) as entry
-        where backfills.topic = lane_topic and backfills.subscriber = placed.subscriber
-          and attempted_at < begun_at and entry ->> 'outcome' = 'backfilled'
-          and begun_at <= (entry ->> 'at')::timestamptz
-      )`,
+            and attempted_at - lag(attempted_at) over in_order between interval '-2 milliseconds' and interval '1 second'
+            and abs(duration_ms - lag(duration_ms) over in_order) <= 1, false) as is_early
+        from delivery window in_order as (partition by lane, ordering_key order by position)
+      ) as placed where is_early`,
   },
   {
     promise: 'no lane skipped an unfinished delivery or stopped at one',
     what: [
-      'unfinished delivery was skipped by its lane, or its lane will never be claimed again',
-      'unfinished deliveries were skipped by their lane, or their lane will never be claimed again',
+      'unfinished delivery was skipped by its lane, or no relay will ever look at it',
+      'unfinished deliveries were skipped by their lanes, or no relay will ever look at them',
     ],
-    text: `select lane_id || '-' || position as example from delivery
-      where state in ('pending', 'failing') and (position <= head or is_asleep)`,
+    // Of each key a relay looks at the first. One that is in hand is that of whoever holds the lane.
+    text: `select event_id || '.' || subscriber as example from exceptional as first
+      where position > head or is_open and state in ('pending', 'failing')
+        and case when is_held then leased_until is null else due_at is null and not exists (
+          select from exceptions as earlier
+          where earlier.lane = first.lane and earlier.ordering_key = first.ordering_key and earlier.is_open
+            and earlier.position < first.position
+        ) end`,
   },
   {
-    promise: 'every stopped lane has a known cause: a dead letter that halts it, or a backfill',
+    promise: 'every lane has its journal, which one relay at a time wrote',
     what: [
-      'lane is due at no time, but no dead letter halts it and no backfill is under way',
-      'lanes are due at no time, but no dead letter halts them and no backfill is under way',
+      'lane has no journal, is ahead of its stream, or was written by two relays at a time',
+      'lanes have no journal, are ahead of their stream, or were written by two relays at a time',
     ],
-    text: `select 'lane ' || id as example from lanes
-      where due_at = 'infinity' and coalesce(postbud_front_1(
-        topic, subscriber, coalesce(home_id, id), nullif(held_key, '')) > head, true)`,
-  },
-  {
-    promise: 'every dead letter that halts a lane is there',
-    what: [
-      'halt names a delivery that does not exist, so that nobody can end it',
-      'halts name deliveries that do not exist, so that nobody can end them',
-    ],
-    text: `select halts.lane_id || '-' || halts.position as example from halts
-      where not exists (
-        select from deliveries where deliveries.lane_id = halts.lane_id and deliveries.position = halts.position
+    text: `select 'lane ' || lanes.id as example from lanes left join lane_heads using (id)
+      where not coalesce(lane_heads.head <= lane_heads.tail, false) or exists (
+        select from (
+          select number <= lag(number) over (order by head, number) as is_double from (
+            select head, number from journal where lane = lanes.id order by head desc, number desc limit 1000
+          ) as newest
+        ) as row where is_double
       )`,
   },
   {
-    promise: 'operator counts are exact',
-    what: ['operator count disagrees with the rows', 'operator counts disagree with the rows'],
-    text: `select topic || ' ' || subscriber as example from (
-        select topic, subscriber, count(*) filter (where state = 'pending') as pending,
-          count(*) filter (where state = 'failing') as failing
-        from lanes, lateral (
-          select state from deliveries
-          where lane_id = lanes.id and state in ('pending', 'failing')
-            and position > least(head, (select min(own.head) from lanes as own where own.home_id = lanes.id))
-        ) as open where home_id is null and topic <> '${SMOKE_TEST.topic}' group by topic, subscriber
-      ) as counted full join (
-        select topic, subscriber, sum(pending) as pending, sum(failing) as failing from backlog
-        where subscriber <> '' group by topic, subscriber having sum(pending) <> 0 or sum(failing) <> 0
-      ) as kept using (topic, subscriber)
-      where (counted.pending, counted.failing) is distinct from (kept.pending, kept.failing)
-      union all
-      select coalesce(key, error_group) from error_groups full join (
-        select error_group, count(*) as count from deliveries where error_group is not null group by error_group
-      ) as counted on error_group = key
-      where coalesce(count, 0) <> coalesce(dead_lettered, 0)`,
+    promise: 'every dead letter has the error of its group',
+    what: ['dead letter has a group that is not there', 'dead letters have groups that are not there'],
+    text: `select event_id || '.' || subscriber as example from exceptional
+      where error_group is not null and not exists (select from error_groups where key = error_group)`,
   },
   {
     promise: 'nothing is set aside that nobody has repaired',
@@ -279,11 +257,10 @@ const CHECKS: readonly Check[] = [
     // The longest lease is 80 seconds. A relay takes such times back when it next looks.
     text: `select id::text as example from event where created_at > clock_timestamp() + interval '10 seconds'
       union all
-      select event_id::text from awaiting_fan_out where created_at > clock_timestamp() + interval '10 seconds'
+      select event_id::text from awaiting where created_at > clock_timestamp() + interval '10 seconds'
         and event_id not in (select id from event)
       union all
-      select 'lane ' || id from lanes
-      where lease_token is not null and coalesce(due_at, leased_until) > clock_timestamp() + interval '5 minutes'`,
+      select 'lane ' || id from lane_heads where leased_until > clock_timestamp() + interval '5 minutes'`,
   },
   {
     promise: 'no transaction that was prepared and never ended holds a topic back',

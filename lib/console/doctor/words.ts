@@ -1,3 +1,4 @@
+import { readDeliveryId } from '../../bus/deliveries/delivery-id.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import type { Phrase } from '../kit/document.ts';
@@ -26,7 +27,7 @@ function findingPhrase({ count: number, what, examples }: Examination['findings'
 }
 
 function exampleId(id: string, index: number): Html {
-  const path = UUID.test(id) ? eventPath(id) : DELIVERY_ID.test(id) ? deadLetterPath(id) : null;
+  const path = UUID.test(id) ? eventPath(id) : readDeliveryId(id) !== null ? deadLetterPath(id) : null;
   const shown =
     path === null
       ? html`<span class="mono nowrap">${id}</span>`
@@ -35,4 +36,3 @@ function exampleId(id: string, index: number): Html {
 }
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-const DELIVERY_ID = /^\d{1,18}-\d{1,18}$/;

@@ -16,7 +16,7 @@ import { deadLetterPath, eventPath } from '../kit/links.ts';
 import { card, emptyLine } from '../kit/sections.ts';
 import { stateLabel } from '../kit/states.ts';
 import { subscriberLink } from '../kit/subscriber-link.ts';
-import { attemptsWords } from '../kit/words.ts';
+import { attemptsWords, shortId } from '../kit/words.ts';
 import { drawn, reasonWords } from './sentences.ts';
 import type { EventDelivery, EventView, Why } from './view.ts';
 
@@ -48,9 +48,9 @@ function deliveryItem(delivery: EventDelivery, view: EventView, context: PageCon
         deliveryId !== null &&
         html`<p class="small muted">
           delivery
-          <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>${
-            state === 'failing' && `, ${attemptsWords(delivery.failures, delivery.maxAttempts)}`
-          }
+          <a class="mono" href="${deadLetterPath(deliveryId)}" title="${deliveryId}"
+            >${shortId(view.event.eventId)}.${subscriber}</a
+          >${state === 'failing' && `, ${attemptsWords(delivery.failures, delivery.maxAttempts)}`}
         </p>`
       }
     </div>

@@ -14,8 +14,7 @@ export type Family = Pick<EventView, 'webhook' | 'causes' | 'effects' | 'areMore
 interface Member {
   readonly eventId: string;
   readonly correlationId: string | null;
-  /** Its place in the order of fan-out; null before that. */
-  readonly position: number | null;
+  readonly seq: number;
 }
 
 /**
@@ -24,10 +23,7 @@ interface Member {
  * A cause is found by its id. Effects are found in the index of identifiers, by the correlation id that they usually share
  * and by the ids of their causes; the newest events, which are not in the index yet, are looked at one by one.
  */
-export async function readFamily(
-  db: Database,
-  { eventId, correlationId, position }: Member,
-): Promise<Family> {
+export async function readFamily(db: Database, { eventId, correlationId, seq }: Member): Promise<Family> {
   const asked = new Set<string>();
   const known = new Set<string>();
   let next = [eventId, ...(correlationId === null ? [] : [correlationId])];
@@ -35,7 +31,7 @@ export async function readFamily(
     const isNew = next.filter((id) => !asked.has(id)).slice(0, MOST_ASKED);
     for (const id of isNew) asked.add(id);
     for (const id of (await Promise.all(isNew.map((one) => indexed(db, one)))).flat()) known.add(id);
-    const found = await find(db, eventId, position, [...known]);
+    const found = await find(db, eventId, seq, [...known]);
     next = found.effects.map((effect) => effect.eventId).filter((id) => !asked.has(id));
     if (next.length === 0 || level === DEEPEST) return familyOf(found);
   }
@@ -47,15 +43,10 @@ async function indexed(db: Database, identifier: string): Promise<string[]> {
   return found.flatMap(({ eventId }) => eventId ?? []);
 }
 
-async function find(
-  db: Database,
-  eventId: string,
-  position: number | null,
-  known: readonly string[],
-): Promise<Found> {
+async function find(db: Database, eventId: string, seq: number, known: readonly string[]): Promise<Found> {
   const [row] = await run<{ found: Found }>(driverOf(db), {
     text: FAMILY,
-    values: [eventId, `{${known.join(',')}}`, position],
+    values: [eventId, `{${known.join(',')}}`, seq],
   });
   return row!.found;
 }
@@ -119,9 +110,11 @@ const FAMILY = `
     select distance, cause.id as relative_id, causation_id as caused_by, events.* from cause
       left join events on events.id = case when cause.id ~ '${UUID}' then cause.id::uuid end
   ),
+  newest as materialized (
+    select id, causation_id, seq from events where id > $1::uuid order by id desc limit ${NEWEST}
+  ),
   later as materialized (
-    select id, lower(causation_id) as caused_by
-    from (select id, causation_id from events where id > $1::uuid order by id desc limit ${NEWEST}) as newest
+    select id, lower(causation_id) as caused_by from newest
     union
     select id, lower(causation_id) from events where id = any ($2::text::uuid[])
   ),
@@ -147,7 +140,7 @@ const FAMILY = `
   )
   select json_build_object(
     'causes', (
-      select coalesce(json_agg(${RELATIVE} order by distance desc), '[]') from known_cause
+      select coalesce(json_agg(${RELATIVE} order by distance desc), '[]') from known_cause as events
     ),
     'effects', (
       select coalesce(json_agg(${RELATIVE} order by relative_id), '[]')
@@ -157,8 +150,8 @@ const FAMILY = `
       select ${jsonOf(receiptFields)} from webhook join webhook_receipts using (provider, event_id)
     ),
     'isMore', (
-      select coalesce($3::float8 < min(from_position), false)
-        or (select last_value from delivery_positions) - coalesce(max(to_position), 0) > ${NEWEST}
-      from indexed_positions
+      select coalesce($3::float8 < min(from_seq), false)
+        or (select count(*) = ${NEWEST} and min(seq) > coalesce(max(to_seq), 0) from newest)
+      from indexed_events
     )
   ) as found`;

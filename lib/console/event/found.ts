@@ -1,3 +1,4 @@
+import { topics } from '../../bus/catalog/catalog.ts';
 import { EMITTER_LOCKS } from '../../bus/outbox/emitter-locks.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
@@ -6,6 +7,7 @@ import { HALT } from '../dead-letters/halts.ts';
 import type { FoundHalt } from '../dead-letters/halts.ts';
 import { outageFields } from '../incidents/outage.ts';
 import type { Outage } from '../incidents/outage.ts';
+import { placeOf } from '../kit/event-state.ts';
 import { instantSql, jsonOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
 import { reachedLimits } from '../kit/limits.ts';
@@ -20,11 +22,11 @@ export interface Found {
   readonly now: number;
   readonly lastPass: number | null;
   readonly event: FoundEvent;
-  /** Whether the event still waits for fan-out. */
+  /** Whether the event awaits its place. */
   readonly isAwaiting: boolean;
   /** Of a timer, whose event has not happened. */
   readonly timer: { readonly dueAt: string; readonly setAt: string; readonly isRefused: boolean } | null;
-  /** The transactions that hold the event's topic back from fan-out, the oldest first. */
+  /** The transactions that make the event await its place, the oldest first. */
   readonly producers: OpenProducer[];
   readonly deliveries: readonly FoundDelivery[];
   readonly pauses: readonly (OperatorsWord & Pick<Why, 'pausedTopic'> & { readonly subscriber: string })[];
@@ -40,12 +42,14 @@ interface FoundEvent extends Row<typeof eventFields> {
   readonly payload: unknown;
   readonly erasedAt: string | null;
   readonly subscribers: readonly string[];
+  readonly seq: number;
 }
 
 export interface FoundDelivery extends Row<typeof eventDeliveryFields> {
   readonly tries: FoundTries;
   readonly errorGroup: string | null;
-  readonly place: FoundPlace;
+  /** Null once it is delivered or given up. */
+  readonly place: FoundPlace | null;
   /** Of a dead letter that halts its lane, or its key. */
   readonly halt: FoundHalt | null;
 }
@@ -56,17 +60,17 @@ export interface FoundTries extends FoundAttempts {
 
 /** Where a delivery waits, and behind what. */
 export interface FoundPlace {
-  /** The lane that will deliver it; null once it is settled. */
-  readonly lane: FoundLane | null;
-  /** The first unfinished delivery of its lane, or of its key in a shared lane; null if it is this one. */
+  /** Until when a relay holds its lane; null if none does. */
+  readonly leasedUntil: number | null;
+  /** Whether that relay was given this delivery. */
+  readonly isInHand: boolean;
+  /** The first unfinished delivery of its lane, or of its key; null if it is this one. */
   readonly first: FoundAhead | null;
   /** Unfinished deliveries before it, the first included. */
   readonly inFront: number;
   /** Whether there may be more of them. */
   readonly isMoreInFront: boolean;
-  /** The dead letter that its lane, or its key, stands at. */
-  readonly halt: (FoundAhead & { readonly haltedAt: string }) | null;
-  /** A backfill of its subscription that older deliveries of its lane come with first. */
+  /** A backfill of its subscription, which older deliveries of its lane come with first. */
   readonly backfill: OperatorsWord | null;
 }
 
@@ -76,14 +80,11 @@ interface OperatorsWord {
   readonly reason: string | null;
 }
 
-export interface FoundLane {
-  readonly isLeased: boolean;
-  /** Of a leased lane: the end of the lease. */
-  readonly nextLookAt: number | null;
-}
-
 export interface FoundAhead extends Row<typeof inFrontFields> {
   readonly tries: FoundTries;
+  readonly isInHand: boolean;
+  /** Of a dead letter, which halts what comes after it. */
+  readonly deadLetteredAt: string | null;
   readonly payload: unknown;
   readonly version: number;
   readonly createdAt: string;
@@ -93,12 +94,15 @@ export interface FoundAhead extends Row<typeof inFrontFields> {
 export async function findEvent(db: Database, eventId: string, now?: Date): Promise<Found | null> {
   const [row] = await run<{ found: Found }>(driverOf(db), {
     text: EVENT,
-    values: [eventId, now?.toISOString() ?? null],
+    values: [eventId, now?.toISOString() ?? null, VERSIONS],
   });
   return row?.found ?? null;
 }
 
-/** No more is read of each lane: a replay may have put back deliveries far in front. */
+/** The payload versions that this release reads, by topic. */
+const VERSIONS = JSON.stringify(Object.fromEntries(topics().map(([topic, { version }]) => [topic, version])));
+
+/** No more is counted in front of a delivery. */
 const COUNTED_IN_FRONT = 2000;
 
 const triesOf = (of: string) => `json_build_object(
@@ -106,21 +110,37 @@ const triesOf = (of: string) => `json_build_object(
   'duration_ms', ${of}.duration_ms, 'next_attempt_at', extract(epoch from ${of}.next_attempt_at) * 1000,
   'replayed_at', extract(epoch from ${of}.replayed_at) * 1000, 'log', ${of}.attempt_log)`;
 
+// A relay that holds the lane may have begun what it claimed, but for what it left for a later attempt.
+const isInHand = (of: string) => `coalesce(waiting.leased_until > clock.now and (
+    exists (select from exceptions where lane = waiting.lane and position = ${of}.position and is_held)
+      or ${of}.position between waiting.first_claimed and waiting.claimed_to
+        and coalesce(${of}.next_attempt_at <= clock.now, true)
+  ), false)`;
+
 const AHEAD = {
   tries: triesOf('ahead'),
+  isInHand: isInHand('ahead'),
+  deadLetteredAt: instantSql('ahead.dead_lettered_at'),
   payload: 'payload',
   version: 'version',
   createdAt: instantSql('created_at'),
 };
 
-const PLACE = `json_build_object(
-  'lane', case when waiting.lane_id is not null then json_build_object('isLeased', is_leased,
-    'nextLookAt', extract(epoch from next_look_at) * 1000) end,
-  'first', first.first, 'halt', halt.halt, 'backfill', backfill.backfill,
-  'inFront', coalesce(in_front.number, 0), 'isMoreInFront', coalesce(in_front.is_more, false))`;
+const PLACE = `json_build_object('leasedUntil', extract(epoch from waiting.leased_until) * 1000,
+  'isInHand', ${isInHand('waiting')}, 'first', first.first, 'inFront', coalesce(in_front.number, 0),
+  'isMoreInFront', coalesce(in_front.is_more, false), 'backfill', backfill.backfill)`;
 
-// The block ranges of `deliveries_event` find the deliveries. One whose key is in trouble is delivered by the lane of that
-// key, any other by the lane that it is stored in.
+/** Places of the key of `waiting` in the log, from the head of its lane on, that are for its subscriber. */
+const BEYOND_OF_KEY = `from log as of_key
+          where of_key.stream = waiting.stream and of_key.ordering_key = waiting.ordering_key
+            and of_key.ordering_key <> '' and of_key.position > waiting.head and waiting.subscriber = any ((
+              select subscribers from audiences
+              where audiences.stream = of_key.stream and audiences.position <= of_key.position
+              order by audiences.position desc limit 1
+            )::text[])`;
+
+// A delivery waits for the first open exception of its key, or of its lane where there are no keys; beyond the head also for
+// the first place of its key, and for one that this release cannot read, behind which it reads nothing.
 const EVENT = `
   with clock as materialized (
     select coalesce($2::text::timestamptz, clock_timestamp()) as now
@@ -131,89 +151,86 @@ const EVENT = `
   ),
   event as materialized (
     select id, topic, payload, version, created_at, seq, producer, ordering_key, dedupe_key, correlation_id, causation_id,
-      traceparent, erased_at, subscribers, state
+      traceparent, erased_at, subscribers
     from events where id = $1::uuid
     union all
     select id, topic, payload, version, set_at, seq, producer, ordering_key, dedupe_key, correlation_id, causation_id,
-      traceparent, erased_at, subscribers, 'pending'
+      traceparent, erased_at, subscribers
     from timer where not exists (select from events where id = $1::uuid)
   ),
-  awaiting as materialized (
-    select awaiting_fan_out.topic from awaiting_fan_out join event
-      on awaiting_fan_out.topic = event.topic and awaiting_fan_out.created_at = event.created_at
-        and awaiting_fan_out.seq = event.seq
+  marker as materialized (
+    select awaiting.topic from awaiting join event
+      on awaiting.topic = event.topic and awaiting.created_at = event.created_at and awaiting.seq = event.seq
   ),
   emitter as (
     select pid, application_name, host(client_addr) as client_address, pg_stat_activity.state,
       coalesce(prepared, xact_start) as since, gid, owner
-    from awaiting join pg_locks on objid::bigint = hashtext(awaiting.topic)::bigint & 4294967295
+    from marker join pg_locks on objid::bigint = hashtext(marker.topic)::bigint & 4294967295
       left join pg_stat_activity using (pid)
       ${JOIN_PREPARED}
     where locktype = 'advisory' and mode = 'ShareLock' and granted and classid = ${EMITTER_LOCKS} and objsubid = 2
       and pg_locks.database = (select oid from pg_database where datname = current_database())
   ),
   delivery as materialized (
-    select deliveries.*, home.topic, home.subscriber, coalesce(of_key.id, home.id) as delivered_by
-    from deliveries join lanes as home on home.id = lane_id
-      left join lanes as of_key on of_key.home_id = home.id and of_key.held_key = lane_key
-    where event_id = $1::uuid
+    select deliveries.*, lanes.stream, lanes.slot
+    from event, ${placeOf('event')} as place join lanes on lanes.stream = place.stream
+      join deliveries on deliveries.lane = lanes.id and deliveries.position = place.position
   ),
   waiting as materialized (
-    select delivery.lane_id, delivery.lane_key, delivery.position, delivery.topic, delivery.subscriber, lanes.head, lanes.lease_token is not null as is_leased,
-      nullif(coalesce(lanes.due_at, case when lanes.lease_token is not null then lanes.leased_until end), 'infinity')
-        as next_look_at, (
-        -- As of a lane of its own: in a shared one a key waits for itself alone.
-        select next.position from postbud_next_2(lanes.id, case when lane_key is not null then delivery.lane_id end, null,
-          lane_key, lanes.head, 1) as next
-      ) as first_position
-    from delivery join lanes on lanes.id = delivered_by where delivery.state in ('pending', 'failing')
+    select delivery.*, head, tail, leased_until, first_claimed, claimed_to, position > head as is_beyond
+    from delivery join lane_heads on lane_heads.id = lane where is_open and delivery.state in ('pending', 'failing')
+  ),
+  first_place as materialized (
+    select lane, coalesce((
+        select position from exceptions as open
+        where open.lane = waiting.lane and open.ordering_key = waiting.ordering_key and is_open
+        order by open.lane, open.ordering_key, position limit 1
+      ), (
+        select position from log
+        where log.stream = waiting.stream and log.position = beyond.first and log.position < waiting.position
+          and version > ($3::json ->> waiting.topic)::int
+      ), case when slot = 0 then beyond.first else (
+        select position ${BEYOND_OF_KEY}
+        order by of_key.stream, of_key.ordering_key, of_key.position limit 1
+      ) end) as position
+    from waiting, lateral (
+      select postbud_find_next_1(stream, subscriber, head, tail) as first
+    ) as beyond
   ),
   in_front as (
-    select waiting.lane_id, count(*) filter (where earlier.state in ('pending', 'failing')) as number,
-      count(*) = ${COUNTED_IN_FRONT} as is_more
+    select lane, least(greatest(number, 1), ${COUNTED_IN_FRONT}) as number, number >= ${COUNTED_IN_FRONT} as is_more
     from waiting, lateral (
-      (
-        select state from deliveries
-        where waiting.lane_key is null and lane_id = waiting.lane_id and position >= waiting.first_position
-          and position < waiting.position
-        order by position limit ${COUNTED_IN_FRONT}
-      )
-      union all
-      (
-        select state from deliveries
-        where (lane_id, lane_key, position) >= (waiting.lane_id, waiting.lane_key, waiting.first_position)
-          and lane_id = waiting.lane_id and lane_key = waiting.lane_key and position < waiting.position
-        order by lane_id, lane_key, position limit ${COUNTED_IN_FRONT}
-      )
-    ) as earlier
-    where first_position < waiting.position
-    group by waiting.lane_id
+      select (
+        select count(*) from (
+          select from exceptions as open
+          where open.lane = waiting.lane and open.ordering_key = waiting.ordering_key and is_open
+            and open.position < waiting.position
+          order by open.lane, open.ordering_key, open.position limit ${COUNTED_IN_FRONT}
+        ) as open
+      ) + case when slot = 0 then postbud_beyond_head_1(stream, subscriber, head, position - 1) else (
+        select count(*) from (
+          select ${BEYOND_OF_KEY} and of_key.position < waiting.position
+          order by of_key.stream, of_key.ordering_key, of_key.position limit ${COUNTED_IN_FRONT}
+        ) as of_key
+      ) end as number
+    ) as counted
   ),
   first as (
-    select waiting.lane_id, ${jsonOf(inFrontFields, AHEAD)} as first
-    from waiting join deliveries as ahead on ahead.lane_id = waiting.lane_id and ahead.position = first_position
-      join events on events.id = ahead.event_id
-    where first_position < waiting.position
-  ),
-  -- What was put back in front of it is delivered first.
-  halt as (
-    select waiting.lane_id, ${jsonOf(inFrontFields, { ...AHEAD, haltedAt: instantSql('halted_at') })} as halt
-    from waiting, lateral (
-      select deliveries.*, halted_at from halts join deliveries using (lane_id, position)
-      where halts.lane_id = waiting.lane_id and halts.lane_key is not distinct from waiting.lane_key
-        and halts.position < waiting.first_position and state = 'dead_lettered' and dismissed_at is null
-      order by halts.position limit 1
-    ) as ahead join events on events.id = ahead.event_id
+    select waiting.lane, ${jsonOf(inFrontFields, AHEAD)} as first
+    from clock, waiting join first_place using (lane), lateral (
+        -- The limit keeps the planner from joining whole tables.
+        select * from deliveries where deliveries.lane = waiting.lane and deliveries.position = first_place.position
+        limit 1
+      ) as ahead join events on events.id = ahead.event_id
+    where first_place.position < waiting.position
   ),
   backfill as (
-    select waiting.lane_id, json_build_object('since', ${instantSql('requested_at')}, 'by', requested_by,
-      'reason', reason) as backfill
+    select lane, json_build_object('since', ${instantSql('requested_at')}, 'by', requested_by, 'reason', reason) as backfill
     from waiting join backfills on backfills.topic = waiting.topic and backfills.subscriber = waiting.subscriber
-    where ended_at is null and front < waiting.first_position
+    where is_beyond and ended_at is null
   ),
-  halts_own as (
-    select halts.lane_id, ${HALT} as halts
-    from delivery join halts using (lane_id, position) where state = 'dead_lettered' and dismissed_at is null
+  halt as (
+    select lane, ${HALT} as halt from delivery as halts where is_open and state = 'dead_lettered'
   )
   select json_build_object(
     'now', extract(epoch from clock.now) * 1000,
@@ -222,25 +239,24 @@ const EVENT = `
       payload: 'event.payload',
       erasedAt: instantSql('event.erased_at'),
       subscribers: 'event.subscribers',
+      seq: 'event.seq',
     })},
-    'isAwaiting', exists (select from awaiting),
+    'isAwaiting', exists (select from marker),
     'timer', (select json_build_object('dueAt', ${instantSql('due_at')}, 'setAt', ${instantSql('set_at')},
       'isRefused', refused_at is not null) from timer),
     'producers', (select coalesce(json_agg(${jsonOf(producerFields)} order by since), '[]') from emitter),
     'deliveries', (
       select coalesce(json_agg(${jsonOf(eventDeliveryFields, {
         tries: triesOf('delivery'),
-        errorGroup: 'error_group',
-        place: PLACE,
-        halt: 'halts_own.halts',
+        errorGroup: 'delivery.error_group',
+        place: `case when waiting.lane is not null then ${PLACE} end`,
+        halt: 'halt.halt',
       })} order by delivery.subscriber), '[]')
-      from delivery left join waiting using (lane_id) left join in_front using (lane_id) left join first using (lane_id)
-        left join halt using (lane_id) left join halts_own using (lane_id)
-        left join backfill using (lane_id)
+      from delivery left join waiting using (lane) left join in_front using (lane) left join first using (lane)
+        left join backfill using (lane) left join halt using (lane)
     ),
     'outages', (
       select coalesce(json_agg(${jsonOf(outageFields, { subscriber: 'subscriber' })}), '[]') from outages
-      where recovered_at is null
     ),
     'names', ${OPERATOR_NAMES},
     'limits', (

@@ -14,7 +14,7 @@ import { namesIn } from '../kit/operator-names.ts';
 import { readFamily } from './family.ts';
 import type { Family } from './family.ts';
 import { findEvent } from './found.ts';
-import type { Found, FoundDelivery } from './found.ts';
+import type { FoundDelivery } from './found.ts';
 import { verdictOf, written } from './sentences.ts';
 import type { EventDelivery, EventView } from './view.ts';
 import { whyOf } from './why.ts';
@@ -41,22 +41,16 @@ export async function readEvent(
 ): Promise<EventView | null> {
   const found = await findEvent(db, eventId, now);
   if (found === null) return null;
-  const family = await readFamily(db, { ...found.event, position: positionOf(found) });
+  const family = await readFamily(db, found.event);
   const handled = new Set(
     attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
   );
   return viewOf({ found, attached, handled, heedless: heedlessOf(attached) }, family, reveal);
 }
 
-/** An event has the same position in the lanes of all its subscribers. */
-function positionOf({ deliveries }: Found): number | null {
-  const [, position] = deliveries[0]?.deliveryId?.split('-') ?? [];
-  return position === undefined ? null : Number(position);
-}
-
 function viewOf(circumstances: Circumstances, family: Family, reveal: Reveal | null): EventView {
   const isRevealed = reveal !== null;
-  const { payload, subscribers: _, ...event } = circumstances.found.event;
+  const { payload, subscribers: _, seq: __, ...event } = circumstances.found.event;
   const { topic, version, dedupeKey } = event;
   const shown = hidePersonalData(topic, payload, version);
   const texts = personalTexts(topic, payload, version);
@@ -80,7 +74,7 @@ function viewOf(circumstances: Circumstances, family: Family, reveal: Reveal | n
   };
 }
 
-/** Before fan-out there are no rows, but it is known whom the event is for. */
+/** Before it has its place there are no records, but it is known whom the event is for. */
 function deliveriesOf(circumstances: Circumstances, texts: readonly string[] | null): EventDelivery[] {
   const { attached } = circumstances;
   const { deliveries, event, isAwaiting, timer } = circumstances.found;

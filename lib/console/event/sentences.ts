@@ -155,7 +155,7 @@ export function reasonWords(reason: Reason): Sentence {
     case 'producer_open':
       return producerWords(reason.producers);
     case 'not_fanned_out':
-      return ['the relay has not fanned it out yet', ...sinceWords(since)];
+      return ['it awaits its place in the order', ...sinceWords(since)];
     case 'not_in_catalog':
       return ['this release’s catalog does not list the subscription; it waits for a release that does'];
     case 'unattached':

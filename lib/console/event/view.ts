@@ -4,6 +4,7 @@ import { attemptError, historyEntry, payloadFields } from '../dead-letters/deliv
 import { deliveryFields } from '../dead-letters/fields.ts';
 import { halts } from '../dead-letters/halts.ts';
 import { outage } from '../incidents/outage.ts';
+import { eventState } from '../kit/event-state.ts';
 import { computed, field, instant, instantOrNull, shapesOf } from '../kit/fields.ts';
 import { allowedAttempts } from '../kit/handling.ts';
 import { preparedTransaction } from '../kit/prepared.ts';
@@ -36,9 +37,9 @@ const whyCode = z
   .meta({ id: 'WhyCode', description: 'Why a delivery waits. Later releases may add codes.' });
 
 export const inFrontFields = {
-  deliveryId: field(deliveryFields.deliveryId.shape, "ahead.lane_id || '-' || ahead.position"),
+  deliveryId: field(deliveryFields.deliveryId.shape, "ahead.event_id || '.' || ahead.subscriber"),
   eventId: field(z.uuid(), 'ahead.event_id'),
-  topic: field(shape.topic, 'events.topic'),
+  topic: field(shape.topic, 'ahead.topic'),
   subject: computed(
     z.string().nullable().meta({ description: 'Null also where it is that of the waiting event too.' }),
   ),
@@ -114,20 +115,22 @@ export type Why = z.output<typeof why>;
 
 export const eventDeliveryFields = {
   deliveryId: field(
-    deliveryFields.deliveryId.shape.nullable().meta({ description: 'Null before fan-out.' }),
-    "delivery.lane_id || '-' || delivery.position",
+    deliveryFields.deliveryId.shape
+      .nullable()
+      .meta({ description: 'Null while the event awaits its place.' }),
+    "delivery.event_id || '.' || delivery.subscriber",
   ),
   subscriber: field(z.string(), 'delivery.subscriber'),
   state: field(shape.state, 'delivery.state'),
   attempts: computed(z.array(historyEntry).meta({ description: 'Oldest first.' })),
   failures: computed(deliveryFields.failures.shape),
   maxAttempts: computed(allowedAttempts),
-  replays: field(shape.count, 'replays'),
+  replays: field(shape.count, 'delivery.replays'),
   nextAttemptAt: computed(shape.instant.nullable()),
-  deliveredAt: instantOrNull('delivered_at'),
-  deadLetteredAt: instantOrNull('dead_lettered_at'),
+  deliveredAt: instantOrNull('delivery.delivered_at'),
+  deadLetteredAt: instantOrNull('delivery.dead_lettered_at'),
   dismissedAt: instantOrNull(
-    'dismissed_at',
+    'delivery.dismissed_at',
     'When an operator said that the dead letter will not be replayed.',
   ),
   halts: computed(halts.nullable().meta({ description: 'Of a dead letter that halts its lane.' })),
@@ -150,7 +153,7 @@ export const relativeFields = {
   topic: field(shape.topic.nullable(), 'topic'),
   producer: field(z.string().nullable(), 'producer'),
   subject: computed(z.string().nullable()),
-  state: field(shape.state.nullable(), 'state'),
+  state: field(shape.state.nullable(), `case when topic is not null then ${eventState('events')} end`),
   createdAt: instantOrNull('created_at'),
   causedBy: field(
     z.string().nullable().meta({ description: 'The id of the event that caused it.' }),
@@ -177,7 +180,7 @@ export const eventFields = {
   eventId: field(deliveryFields.eventId.shape, 'event.id'),
   topic: field(shape.topic, 'event.topic'),
   subject: deliveryFields.subject,
-  state: field(shape.state, 'event.state'),
+  state: field(shape.state, eventState('event')),
   createdAt: instant('event.created_at'),
   producer: field(z.string(), 'event.producer'),
   version: field(z.int().positive(), 'event.version'),

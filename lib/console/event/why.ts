@@ -8,7 +8,7 @@ import { limitOf } from '../kit/limits.ts';
 import type { FoundLimit } from '../kit/limits.ts';
 import { namesIn } from '../kit/operator-names.ts';
 import { STALLED_AFTER_MS } from '../overview/read.ts';
-import type { Found, FoundAhead, FoundDelivery, FoundLane, FoundPlace, FoundTries } from './found.ts';
+import type { Found, FoundAhead, FoundDelivery, FoundPlace, FoundTries } from './found.ts';
 import { reasonWords, written } from './sentences.ts';
 import type { Reason } from './sentences.ts';
 import type { InFront, Why } from './view.ts';
@@ -37,20 +37,20 @@ export interface Circumstances {
  * A lease that has not run out proves that some relay hands the lane over, also one of another release. So under a lease
  * this release's own catalog and handlers are no reason.
  *
- * @param delivery null before fan-out.
+ * @param delivery null while the event awaits its place.
  */
 export function whyOf(subscriber: string, delivery: FoundDelivery | null, circumstances: Circumstances): Why {
   const { found } = circumstances;
-  const isHeld = isLeased(delivery?.place.lane ?? null, found.now);
+  const isHeld = isLeased(delivery?.place?.leasedUntil ?? null, found.now);
   const down = outage(subscriber, circumstances);
   const reasons = [
     notDue(found),
     stopped(found),
-    delivery === null && found.timer === null ? notFannedOut(found) : null,
+    delivery === null && found.timer === null ? notPlaced(found) : null,
     isHeld ? null : notHandled(subscriber, delivery, circumstances),
     paused(subscriber, found),
     down,
-    delivery === null ? null : inLane(delivery, found, down !== null),
+    delivery?.place ? inLane(delivery, delivery.place, found, down !== null) : null,
   ].filter((reason) => reason !== null);
   const now = instantOf(found.now);
   const names = namesIn(found.names);
@@ -77,7 +77,7 @@ function notDue({ timer }: Found): Reason | null {
   return reasonOf('timer', { since: setAt, until: dueAt, reason: isRefused ? 'refused' : null });
 }
 
-function notFannedOut({ event, producers }: Found): Reason {
+function notPlaced({ event, producers }: Found): Reason {
   const [oldest] = producers;
   return oldest
     ? reasonOf('producer_open', { since: oldest.since, producers })
@@ -110,13 +110,18 @@ function outage(subscriber: string, { found, heedless }: Circumstances): Reason 
 }
 
 /** @param isDown whether the subscriber does not answer. */
-function inLane({ subscriber, place, tries }: FoundDelivery, found: Found, isDown: boolean): Reason {
+function inLane(
+  { subscriber, tries }: FoundDelivery,
+  place: FoundPlace,
+  found: Found,
+  isDown: boolean,
+): Reason {
   const limit = found.limits.find((one) => one.subscriber === subscriber)?.reached ?? null;
-  const { first, lane, halt, backfill } = place;
+  const { first, backfill } = place;
   if (backfill !== null) return reasonOf('backfill', backfill);
-  if (halt !== null)
-    return reasonOf('halted', { since: halt.haltedAt, behind: haltInFront(place, halt, found) });
-  if (first === null) return inItself(found.event, tries, lane, limit, found.now);
+  if (first === null) return inItself(found.event, { ...place, tries }, limit, found.now);
+  if (first.deadLetteredAt !== null)
+    return reasonOf('halted', { since: first.deadLetteredAt, behind: haltInFront(place, first, found) });
   return reasonOf('behind', {
     since: waitsSince(found.event, tries, found.now),
     behind: inFrontOf(place, first, limit, found, isDown),
@@ -124,29 +129,29 @@ function inLane({ subscriber, place, tries }: FoundDelivery, found: Found, isDow
 }
 
 function inFrontOf(
-  place: FoundPlace,
+  { leasedUntil, inFront, isMoreInFront }: FoundPlace,
   first: FoundAhead,
   limit: FoundLimit | null,
   found: Found,
   isDown: boolean,
 ): InFront {
-  const { code: ownCode, lastError } = inItself(first, first.tries, place.lane, limit, found.now);
+  const { code: ownCode, lastError } = inItself(first, { ...first, leasedUntil }, limit, found.now);
   const code = isDown && ownCode === 'backoff' ? 'outage' : ownCode;
   return {
     ...named(first, found),
-    count: place.inFront,
-    isMore: place.isMoreInFront,
+    count: inFront,
+    isMore: isMoreInFront,
     code,
     nextAttemptAt: code === 'backoff' ? instantOrNull(first.tries.next_attempt_at) : null,
     lastError,
   };
 }
 
-function haltInFront(place: FoundPlace, halt: FoundAhead, found: Found): InFront {
+function haltInFront({ inFront, isMoreInFront }: FoundPlace, halt: FoundAhead, found: Found): InFront {
   return {
     ...named(halt, found),
-    count: place.inFront + 1,
-    isMore: place.isMoreInFront,
+    count: inFront,
+    isMore: isMoreInFront,
     code: 'halted',
     nextAttemptAt: null,
     lastError: lastErrorIn(halt, halt.tries),
@@ -167,11 +172,16 @@ function lastErrorIn({ topic, payload, version }: ReadEvent, tries: FoundTries) 
   return lastErrorOf(attemptsOf(tries, personalTexts(topic, payload, version)));
 }
 
-/** Says why the first delivery of a lane waits. */
+interface Standing {
+  readonly tries: FoundTries;
+  readonly leasedUntil: number | null;
+  readonly isInHand: boolean;
+}
+
+/** Says why the first delivery of a lane, or of a key, waits. */
 function inItself(
   event: ReadEvent,
-  tries: FoundTries,
-  lane: FoundLane | null,
+  { tries, leasedUntil, isInHand }: Standing,
   limit: FoundLimit | null,
   now: number,
 ): Reason {
@@ -180,9 +190,7 @@ function inItself(
   // Errors from before a replay no longer hold it.
   const lastError = tries.state === 'failing' ? lastErrorIn(event, tries) : null;
   const since = waitsSince(event, tries, now);
-  if (isLeased(lane, now)) {
-    return reasonOf('leased', { since, until: instantOrNull(lane?.nextLookAt ?? null), lastError });
-  }
+  if (isInHand) return reasonOf('leased', { since, until: instantOrNull(leasedUntil), lastError });
   if (isTopicName(topic) && version > catalog[topic].version) {
     return reasonOf('newer_version', { since, neededVersion: version, lastError });
   }
@@ -198,8 +206,8 @@ function inItself(
 }
 
 /** A lease that has run out is none: its relay died. */
-function isLeased(lane: FoundLane | null, now: number): boolean {
-  return lane !== null && lane.isLeased && lane.nextLookAt !== null && lane.nextLookAt > now;
+function isLeased(leasedUntil: number | null, now: number): boolean {
+  return leasedUntil !== null && leasedUntil > now;
 }
 
 /** Since it was recorded, its retry was due, or an operator replayed it. */

@@ -8,14 +8,14 @@ export const itemFields = {
   eventId: field(z.uuid(), 'events.id'),
   topic: field(shape.topic, 'events.topic'),
   subject: deliveryFields.subject,
-  state: field(shape.state, 'events.state'),
+  state: field(shape.state, 'state'),
   createdAt: instant('created_at'),
   delivery: field(
     z
       .object({ deliveryId: z.string(), state: shape.state })
       .nullable()
-      .meta({ description: 'The delivery to the subscriber in the query, once the event is fanned out.' }),
-    "case when delivery.id is not null then json_build_object('deliveryId', delivery.id, 'state', delivery.state) end",
+      .meta({ description: 'The delivery to the subscriber in the query, once the event has its place.' }),
+    "case when own is not null then json_build_object('deliveryId', events.id || '.' || $5::text, 'state', own) end",
   ),
   foundBy: computed(
     z.array(z.string()).meta({
@@ -53,8 +53,7 @@ export const eventList = z
       limit: shape.count,
     }),
     items: z.array(item).meta({
-      description:
-        'Newest first: events that wait for fan-out, then the others in the order of fan-out. What a search finds by an event’s own id comes before that.',
+      description: 'Newest first. What a search finds by an event’s own id comes before the others.',
     }),
     nextCursor: z
       .string()

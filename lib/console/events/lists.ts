@@ -53,10 +53,10 @@ export function itemList({ items, filters, generatedAt: now }: EventList): List<
 }
 
 function deliveryPhrase({ delivery }: EventItem): Phrase {
-  if (delivery === null) return inConsole(html`<span class="muted">not fanned out yet</span>`);
+  if (delivery === null) return inConsole(html`<span class="muted">awaits its place</span>`);
   const { deliveryId, state } = delivery;
   return {
-    html: html`<a class="mono nowrap" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>
+    html: html`<a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>
       <span class="s">${stateLabel(state)}</span>`,
     text: `${deliveryId} ${state}`,
   };

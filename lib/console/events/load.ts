@@ -1,10 +1,11 @@
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { msOf } from '../../platform/time.ts';
+import { placeOf } from '../kit/event-state.ts';
 import { jsonOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
 import { itemFields } from './fields.ts';
-import type { Place } from './place.ts';
+import type { Place } from './places.ts';
 import type { EventsQuery } from './query.ts';
 
 /** An event as the database has it. */
@@ -33,12 +34,13 @@ export async function loadEvents(
     text: LOAD,
     values: [
       `{${places.map(({ eventId }) => eventId).join(',')}}`,
+      `{${places.map(({ stream }) => stream ?? 'null').join(',')}}`,
       `{${places.map(({ position }) => position ?? 'null').join(',')}}`,
       topic ?? null,
-      state ?? null,
       subscriber ?? null,
-      since === undefined ? null : msOf(since),
+      state ?? null,
       q !== undefined,
+      since === undefined ? null : msOf(since),
       now?.toISOString() ?? null,
     ],
   });
@@ -47,10 +49,10 @@ export async function loadEvents(
 /** Lists do not read longer payloads. */
 const LISTED_PAYLOAD_BYTES = 16 * 1024;
 
-// A delivery is in the lane of its subscription or, with a key, of its key's slot.
 const LOAD = `
   with asked as materialized (
-    select * from unnest($1::text::uuid[], $2::text::bigint[]) with ordinality as asked(id, position, place)
+    select * from unnest($1::text::uuid[], $2::text::int[], $3::text::bigint[])
+      with ordinality as asked(id, stream, position, place)
   )
   select ${jsonOf(itemFields)} as item, place::int as place,
     case when $7::boolean or pg_column_size(payload) <= ${LISTED_PAYLOAD_BYTES} then payload end as payload, version,
@@ -58,30 +60,31 @@ const LOAD = `
     dedupe_key as "dedupeKey"
   from asked join lateral (
       select id, topic, payload, version, created_at, ordering_key, dedupe_key, correlation_id, causation_id, subscribers,
-        state
+        seq
       from events where events.id = asked.id
       union all
-      select id, topic, payload, version, set_at, ordering_key, dedupe_key, correlation_id, causation_id, '{}', 'pending'
+      select id, topic, payload, version, set_at, ordering_key, dedupe_key, correlation_id, causation_id, '{}', null
       from timers where timers.id = asked.id
     ) as events on true
     left join lateral (
-      select lane_id || '-' || deliveries.position as id, deliveries.state
-      from (
-        select id from lanes
-        where topic = events.topic and subscriber = $5::text and lanes.ordering_key = '' and events.ordering_key = ''
-        union all
-        select id from lanes
-        where topic = events.topic and subscriber = $5::text and events.ordering_key <> ''
-          and slot = postbud_slot(events.ordering_key) and held_key = ''
-      ) as lane join deliveries on lane_id = lane.id and deliveries.position = asked.position
-      where event_id = events.id
-      limit 1
-    ) as delivery on true
-  where ($3::text is null or topic = $3::text)
-    and ($5::text is null or delivery.id is not null
-      or asked.position is null and $5::text = any (subscribers))
-    and ($4::text is null or $4::text = case when $5::text is null then events.state::text
-      else coalesce(delivery.state::text, 'pending') end)
-    and ($6::float8 is null or created_at >= coalesce($8::text::timestamptz, clock_timestamp())
-      - $6::float8 * interval '1 millisecond')
+      select asked.stream, asked.position where asked.position is not null
+      union all
+      select stream, position from ${placeOf('events')} where asked.position is null and events.seq is not null
+    ) as known on true
+    cross join lateral (
+      select max(case when dismissed_at is null then deliveries.state else 'delivered' end) as worst,
+        max(deliveries.state) filter (where deliveries.subscriber = $5::text) as own
+      from deliveries
+      where lane = any (array(select id from lanes where lanes.stream = known.stream)) and position = known.position
+    ) as delivery
+    cross join lateral (
+      select coalesce(worst, case when seq is null or known.position is null and subscribers <> '{}' then 'pending'
+        else 'delivered' end::delivery_state) as state
+    ) as whole
+  where ($4::text is null or topic = $4::text)
+    and ($5::text is null or own is not null or known.position is null and $5::text = any (subscribers))
+    and ($6::text is null or $6::text = case when $5::text is null then state::text
+      else coalesce(own::text, 'pending') end)
+    and ($8::float8 is null or created_at >= coalesce($9::text::timestamptz, clock_timestamp())
+      - $8::float8 * interval '1 millisecond')
   order by place`;

@@ -6,28 +6,14 @@ import * as shape from '../kit/shapes.ts';
 
 const LONGEST_SEARCH = 255;
 
-/** The last event that a list has shown of those that waited for fan-out. */
-const waited = z.object({
-  at: z.string().refine(isInstant),
-  seq: z.string().regex(/^\d{1,18}$/),
-  /** The next position when the list began: what waited then has a later one, or none yet. */
-  next: z.int().nonnegative().optional(),
-});
-export type Waited = z.output<typeof waited>;
-
 /**
- * The place of an event in a list. Events that wait for fan-out come first, in the order of their creation; then the
- * others in the order of fan-out. The list of all events is in the order of their ids.
+ * The place of an event in a list. That of all events, and those of failures, are in the order of their ids; those of topics
+ * and subscribers in the order of creation, in which events are delivered; what a search finds in the order of `seq`.
  */
 const cursorShape = z.discriminatedUnion('in', [
   z.object({ in: z.literal('ids'), id: z.uuid() }),
-  waited.extend({ in: z.literal('awaiting') }),
-  z.object({
-    in: z.literal('positions'),
-    position: z.int().nonnegative(),
-    /** As long as events that it has shown may be behind this position. */
-    waited: waited.optional(),
-  }),
+  z.object({ in: z.literal('order'), at: z.string().refine(isInstant), seq: z.string().regex(/^\d{1,18}$/) }),
+  z.object({ in: z.literal('seqs'), seq: z.int().nonnegative() }),
 ]);
 export type Cursor = z.output<typeof cursorShape>;
 

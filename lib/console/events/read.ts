@@ -5,15 +5,12 @@ import type { Database } from '../../platform/db/connect.ts';
 import { subjectOf } from '../../bus/catalog/subject.ts';
 import { HOUR, instantOf, msOf } from '../../platform/time.ts';
 import { writeCursor } from '../kit/cursor.ts';
-import { awaitingEvents } from './awaiting.ts';
 import type { EventItem, EventList } from './fields.ts';
 import { foundBy } from './found-by.ts';
-import { deadLetteredEvents, eventsInLanes, failingEvents, openEvents } from './in-lanes.ts';
 import { loadEvents } from './load.ts';
 import type { LoadedEvent } from './load.ts';
-import { newestEvents } from './newest.ts';
-import { awaitingThenInLanes } from './place.ts';
-import type { Place, Places } from './place.ts';
+import { deadLetteredEvents, eventsInStreams, failingEvents, newestEvents, openEvents } from './places.ts';
+import type { Place, Places } from './places.ts';
 import type { Cursor, EventsQuery } from './query.ts';
 import { searchEvents } from './search.ts';
 
@@ -25,7 +22,7 @@ import { searchEvents } from './search.ts';
 export async function readEvents(db: Database, query: EventsQuery, now?: Date): Promise<EventList> {
   const { q, topic = null, state = null, subscriber = null, since = null, limit } = query;
   const searched = q === undefined ? null : await searchEvents(db, asStored(q), query);
-  const places = searched?.places ?? placesOf(db, query, now);
+  const places = searched?.places ?? placesOf(db, query);
   const page = await collect(db, places, query, now);
   return {
     generatedAt: instantOf(now?.getTime() ?? Date.now()),
@@ -42,22 +39,18 @@ function asStored(q: string): string {
   return z.uuid().safeParse(q).success ? q.toLowerCase() : q;
 }
 
-function placesOf(db: Database, query: EventsQuery, now?: Date): Places {
+function placesOf(db: Database, query: EventsQuery): Places {
   const { topic, subscriber, state } = query;
-  const awaiting = awaitingEvents(db, query, now);
   switch (state) {
     case 'dead_lettered':
       return deadLetteredEvents(db, query);
     case 'failing':
       return failingEvents(db, query);
     case 'pending':
-      return awaitingThenInLanes(awaiting, openEvents(db, query));
+      return openEvents(db, query);
     case 'delivered':
     case undefined:
-      if (topic === undefined && subscriber === undefined) return newestEvents(db);
-      return state === undefined
-        ? awaitingThenInLanes(awaiting, eventsInLanes(db, query))
-        : eventsInLanes(db, query);
+      return topic === undefined && subscriber === undefined ? newestEvents(db) : eventsInStreams(db, query);
   }
 }
 
@@ -68,10 +61,10 @@ interface Page {
 }
 
 /** Events that are looked at when the first ones do not fill the page. */
-const BATCH = 500;
+const BATCH = 200;
 
-/** Events that are looked at for one page, in some 50 ms. */
-const BUDGET = 3000;
+/** Events that are looked at for one page, in some 100 ms. */
+const BUDGET = 800;
 
 /** Goes from place to place until the page is full, nothing is left, or enough was looked at. */
 async function collect(db: Database, places: Places, query: EventsQuery, now?: Date): Promise<Page> {
@@ -98,7 +91,7 @@ async function collect(db: Database, places: Places, query: EventsQuery, now?: D
   }
 }
 
-/** A transaction may be so much older than the fan-out of its events, which is the order of a list. */
+/** An id may be so much older than the time of its event, which is the order of a list. */
 const LONGEST_TRANSACTION_MS = HOUR;
 
 /** Whether everything from this place on is older than the query's period. */

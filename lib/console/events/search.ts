@@ -4,8 +4,7 @@ import type { Database } from '../../platform/db/connect.ts';
 import { instantOrNull } from '../../platform/time.ts';
 import type { Reach } from './fields.ts';
 import { findNamed } from './named.ts';
-import { atPosition, positionOf } from './place.ts';
-import type { Place, Places } from './place.ts';
+import type { Place, Places } from './places.ts';
 import type { Cursor, EventsQuery } from './query.ts';
 import { searchUnindexed } from './unindexed.ts';
 
@@ -17,32 +16,29 @@ import { searchUnindexed } from './unindexed.ts';
 export async function searchEvents(
   db: Database,
   q: string,
-  { subscriber, limit }: EventsQuery,
+  { limit }: EventsQuery,
 ): Promise<{ readonly places: Places; readonly reach: Reach }> {
   if (!isSearchable(q)) return NOT_SEARCHED;
-  const [named, unindexed] = await Promise.all([
-    findNamed(db, q, { needsPosition: subscriber !== undefined, limit }),
-    searchUnindexed(db, q),
-  ]);
-  const first = named.map(({ eventId, position, by }): Place => ({ eventId, position, cursor: START, by }));
+  const [named, unindexed] = await Promise.all([findNamed(db, q, limit), searchUnindexed(db, q)]);
+  const first = named.map(({ eventId, by }) => ({ ...placeOf(eventId, Number.MAX_SAFE_INTEGER), by }));
   const isNamed = new Set(first.map(({ eventId }) => eventId));
   const others = unindexed.places.filter(({ eventId }) => !isNamed.has(eventId));
   const isKnown = new Set([...isNamed, ...others.map(({ eventId }) => eventId)]);
   const places: Places = async (after, size) => {
+    let below = seqOf(after);
     const found = [
       ...(after === null ? first : []),
-      ...others.filter(({ cursor }) => isBehind(cursor, after)),
+      ...others.filter(({ cursor }) => seqOf(cursor) < below),
     ].slice(0, size);
-    let below = positionOf(after);
     for (;;) {
       const missing = size - found.length;
       if (missing === 0) return found;
       const indexed = await findEvents(db, q, { below, limit: missing });
-      for (const { eventId, position } of indexed)
-        if (eventId !== null && !isKnown.has(eventId)) found.push(atPosition(eventId, position));
+      for (const { eventId, seq } of indexed)
+        if (eventId !== null && !isKnown.has(eventId)) found.push(placeOf(eventId, seq));
       const last = indexed.at(-1);
       if (!last || indexed.length < missing) return found;
-      below = last.position;
+      below = last.seq;
     }
   };
   return {
@@ -61,12 +57,11 @@ const NOT_SEARCHED = {
   reach: { since: null, notSearched: 0, includesPayloads: false },
 };
 
-/** Before everything else: the events that are named are all on the first page. */
-const START: Cursor = { in: 'awaiting', at: '9999-12-31T23:59:59Z', seq: '0' };
+/** An event that is named comes before all others: it is on the first page. */
+function placeOf(eventId: string, seq: number): Place {
+  return { eventId, stream: null, position: null, cursor: { in: 'seqs', seq } };
+}
 
-function isBehind(cursor: Cursor, after: Cursor | null): boolean {
-  if (after === null) return true;
-  if (after.in === 'positions') return cursor.in === 'positions' && cursor.position < after.position;
-  if (after.in !== 'awaiting' || cursor.in !== 'awaiting') return true;
-  return cursor.at < after.at || (cursor.at === after.at && BigInt(cursor.seq) < BigInt(after.seq));
+function seqOf(cursor: Cursor | null): number {
+  return cursor?.in === 'seqs' ? cursor.seq : Number.MAX_SAFE_INTEGER;
 }

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
+import { waitingBehind } from '../../components/incidents/halts.ts';
 import { computed, field, instant, jsonOf, shapesOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
 import { allowedAttempts, maxAttemptsOf } from '../kit/handling.ts';
@@ -49,49 +50,39 @@ export const LISTED_LANES = 50;
 const COUNTED_BEHIND = 10_000;
 
 /**
- * The CTE `held`: lanes of `subscription` (topic, subscriber, and what waits in it) whose first delivery waits for its next
- * attempt, the soonest first. Their rows are compared as the index has them: the planner would read the lanes of all keys in
- * trouble. The limits keep it from joining whole tables.
+ * The CTE `held`: lanes of `subscription` (topic, subscriber), or keys in them, whose first delivery waits for its next attempt,
+ * the soonest first.
  */
 export const HELD = `
   soonest as materialized (
-    select lane.*, subscription.waiting from clock, subscription, lateral (
-      select * from lanes
-      where (lanes.topic, lanes.subscriber, due_at) > (subscription.topic, subscription.subscriber, clock.now)
-        and (lanes.topic, lanes.subscriber, due_at) < (subscription.topic, subscription.subscriber, 'infinity')
-        and due_at is not null and lease_token is null
-      order by lanes.topic, lanes.subscriber, due_at limit ${LISTED_LANES}
-    ) as lane
+    select lanes.stream, lanes.slot, lanes.topic, lanes.subscriber, first.*
+    from clock, subscription join lanes using (topic, subscriber), lateral (
+      select * from exceptions as held
+      where held.lane = lanes.id and due_at > clock.now
+        -- One that was the first before a replay put an earlier one back still has its time.
+        and not exists (
+          select from exceptions as earlier
+          where earlier.lane = held.lane and earlier.ordering_key = held.ordering_key and earlier.is_open
+            and earlier.position < held.position
+        )
+      order by due_at limit ${LISTED_LANES}
+    ) as first
     order by due_at limit ${LISTED_LANES}
   ),
   held as (
-    select coalesce(lanes.home_id, lanes.id) as lane_id, first.position, lanes.topic, lanes.subscriber, event.ordering_key,
-      first.event_id, first.attempts, (first.attempt_log -> -1) - 'answer' as last, payload, version,
+    select first.topic, first.subscriber, first.ordering_key, first.event_id, first.attempts,
+      (first.attempt_log -> -1) - 'answer' as last, payload, events.version,
       -- In an outage, not before the next probe.
-      greatest(due_at, (
-        select next_probe_at from outages where outages.subscriber = lanes.subscriber and recovered_at is null
+      greatest(first.due_at, (
+        select next_probe_at from outages where outages.subscriber = first.subscriber
       )) as next_attempt_at,
-      case when counted is not null then least(counted, ${COUNTED_BEHIND})
-        else greatest(lanes.waiting - 1, 0) + (
-          select count(*) from awaiting_fan_out as fresh
-          where fresh.topic = lanes.topic and lanes.subscriber = any (fresh.subscribers)
-        ) end as behind,
-      coalesce(counted > ${COUNTED_BEHIND}, false) as is_more_behind
-    from soonest as lanes, lateral postbud_next_2(lanes.id, home_id, slot, held_key, head, 1) as next, lateral (
-        select deliveries.position, deliveries.event_id, deliveries.attempts, attempt_log from deliveries
-        where lane_id = coalesce(home_id, lanes.id) and deliveries.position = next.position limit 1
-      ) as first, lateral (
-        select ordering_key, payload, events.version from events where events.id = first.event_id limit 1
-      ) as event, lateral (
-        -- The counts of a subscription's only lane are known.
-        select case when exists (
-          select from lanes as other where other.topic = lanes.topic and other.subscriber = lanes.subscriber
-            and other.id <> lanes.id
-        ) then (
-          select count(*) - 1
-          from postbud_next_2(lanes.id, home_id, slot, held_key, head, ${COUNTED_BEHIND + 2})
-        ) end as counted
-      ) as behind
+      case when slot > 0 then least(number, ${COUNTED_BEHIND}) else number + (
+        select count(*) from awaiting where awaiting.topic = first.topic and first.subscriber = any (awaiting.subscribers)
+      ) end as behind,
+      slot > 0 and number > ${COUNTED_BEHIND} as is_more_behind
+    from soonest as first join events on events.id = first.event_id, lateral (
+      select ${waitingBehind('first', `case when first.slot > 0 then ${COUNTED_BEHIND + 2} end`)} - 1 as number
+    ) as behind
   )`;
 
 /** The rows of `held` as JSON. */

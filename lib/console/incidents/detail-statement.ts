@@ -1,8 +1,7 @@
 import * as z from 'zod';
 
-import { LANES_COUNTED, HALTING_COUNTED, waitingBehind } from '../../components/incidents/halts.ts';
+import { FAILING, HALTING, waitingBehind } from '../../components/incidents/halts.ts';
 import { isReplayOf } from '../../components/incidents/replay-of.ts';
-import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { actFields, SKIPPED_TOGETHER, STANDS_FOR_ACT } from '../kit/acts.ts';
 import { computed, field, instant, instantOrNull, instantSql, jsonOf, shapesOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
@@ -29,7 +28,7 @@ export const blockedLane = z.object(shapesOf(laneFields)).meta({ id: 'BlockedLan
 const haltFields = {
   ...listedFields,
   orderingKey: field(z.string(), 'ordering_key'),
-  since: instant('halted_at'),
+  since: instant('dead_lettered_at'),
   waiting: field(
     shape.count.meta({ description: 'Deliveries behind it; at most 100 are counted.' }),
     'waiting',
@@ -117,7 +116,7 @@ interface FoundReplay extends Row<typeof replayFields> {
 const LISTED_PAYLOAD_BYTES = 16 * 1024;
 const BESIDE = {
   ...BESIDE_LISTED,
-  payload: `case when payload_bytes <= ${LISTED_PAYLOAD_BYTES} then payload end`,
+  payload: `case when bytes <= ${LISTED_PAYLOAD_BYTES} then payload end`,
 };
 
 /** The last failed attempt of a delivery: an operator's action may come after it. */
@@ -126,9 +125,9 @@ const LAST_FAILURE = `(
       where entry ->> 'outcome' = 'failed' order by number desc limit 1
     )`;
 
-// A leased lane is being attempted now, whenever its lease ends. A lane whose error has no incident of its own, because an
-// older release recorded it or there are too many, is shown by those of its kind. A replay belongs to the incident when it
-// names it or its error; one that names neither, for what it put back of its error, see `isReplayOf`.
+// One that a relay has in hand is being attempted now. A lane whose error has no incident of its own, because an older release
+// recorded it or there are too many, is shown by those of its kind. A replay belongs to the incident when it names it or its
+// error; one that names neither, for what it put back of its error, see `isReplayOf`.
 export const DETAIL = `
   with incident as materialized (
     select * from incidents where id = $1::text::uuid
@@ -136,73 +135,55 @@ export const DETAIL = `
   open_group as materialized (
     select incidents.error_group from incident join incidents using (topic, subscriber) where incidents.closed_at is null
   ),
+  blocking as materialized (
+    select *, ${LAST_FAILURE} as last
+    from (
+      -- A lane may have several; the first one blocks it.
+      select distinct on (lane, ordering_key) failing.*
+      from incident join (${FAILING}) as failing using (topic, subscriber)
+      where incident.state = 'happening'
+      order by lane, ordering_key, position
+    ) as first
+  ),
   lane as (
-    select head_of_lane.*, payload, version, ordering_key from (
-      select coalesce(home_id, lanes.id) as lane_id, next.position, event_id, attempts, next.count as waiting,
-        payload_bytes, case when lease_token is null then due_at else least(due_at, leased_until, now()) end
-          as next_look_at, ${LAST_FAILURE} as last, incident.kind, incident.error_group
-      from incident cross join lateral (
-        (
-          select * from (${leasedHomeLanes('incident.topic', 'incident.subscriber')}
-          ) as leased where slot is null and incident.state = 'happening'
+    select blocking.*, log.bytes, payload, log.version, coalesce(blocking.due_at, now()) as next_look_at,
+      ${waitingBehind('blocking', 100)} as waiting
+    from (
+      select * from blocking
+      where last ->> 'group' = (select error_group from incident)
+        or last ->> 'kind' = (select kind from incident) and not exists (
+          select from open_group where open_group.error_group = last ->> 'group'
         )
-        union all
-        (
-          -- Rows are compared as the index has them: the planner would read the lanes of all keys in trouble.
-          select * from lanes
-          where (lanes.topic, lanes.subscriber, due_at) >= (incident.topic, incident.subscriber, '-infinity')
-            and (lanes.topic, lanes.subscriber, due_at) < (incident.topic, incident.subscriber, 'infinity')
-            and due_at is not null and (home_id is not null or slot is null) and incident.state = 'happening'
-          order by lanes.topic, lanes.subscriber, due_at limit ${LANES_COUNTED}
-        )
-      ) as lanes cross join lateral (
-        select min(position) as position, count(*)
-        from postbud_next_2(lanes.id, home_id, slot, held_key, lanes.head, 100)
-      ) as next cross join lateral (
-        -- The limits keep the planner from joining whole tables.
-        select lane_id, event_id, attempts, payload_bytes, attempt_log, state from deliveries
-        where lane_id = coalesce(home_id, lanes.id) and deliveries.position = next.position limit 1
-      ) as deliveries
-      where deliveries.state = 'failing'
-    ) as head_of_lane cross join lateral (
-      select payload, version, ordering_key from events where id = event_id limit 1
-    ) as event
-    where last ->> 'group' = error_group or last ->> 'kind' = kind and not exists (
-      select from open_group where open_group.error_group = last ->> 'group'
-    )
-    limit $2::int
+      order by due_at limit $2::int
+    ) as blocking join log using (stream, position) join events on events.id = blocking.event_id
   ),
   halt as (
-    select head_of_lane.*, payload, version, ordering_key from (
-      select deliveries.lane_id, deliveries.position, deliveries.event_id, payload_bytes, halted_at, incident.kind,
-        ${LAST_FAILURE} as last, ${waitingBehind('first_halt', 100)} as waiting
-      from incident, (
-        select distinct on (lane_id, lane_key) halting.* from (${HALTING_COUNTED}) as halting, incident
-        where incident.state = 'happening' and halting.error_group = incident.error_group
-        order by lane_id, lane_key, position
-      ) as first_halt cross join lateral (
-        select deliveries.* from deliveries
-        where (deliveries.lane_id, deliveries.position) = (first_halt.lane_id, first_halt.position) limit 1
-      ) as deliveries
-      order by halted_at limit 20
-    ) as head_of_lane join events on events.id = event_id
+    select first_halt.*, log.bytes, payload, log.version, ${LAST_FAILURE} as last, ${waitingBehind('first_halt', 100)} as waiting
+    from (
+      select * from (
+        select distinct on (lane, ordering_key) halting.*
+        from incident join (${HALTING}) as halting using (topic, subscriber, error_group)
+        where incident.state = 'happening'
+        order by lane, ordering_key, position
+      ) as first order by dead_lettered_at limit 20
+    ) as first_halt join log using (stream, position) join events on events.id = first_halt.event_id
   ),
   topic as (
-    select backlog.topic, sum(pending) + sum(failing) as waiting
-    from incident join backlog on incident.topic = '' and incident.closed_at is null
-      and backlog.subscriber = incident.subscriber
-    group by backlog.topic having sum(pending) + sum(failing) > 0 order by 2 desc, 1 limit 20
+    select subscription_counts.topic, pending + subscription_counts.failing as waiting
+    from incident join subscription_counts on incident.topic = '' and incident.closed_at is null
+      and subscription_counts.subscriber = incident.subscriber
+    where pending + subscription_counts.failing > 0 order by 2 desc, 1 limit 20
   ),
   dead_letter as (
-    select lane_id, position, event_id, payload_bytes, dead_lettered_at, ${LAST_FAILURE} as last, payload, version
+    select dead.*, log.bytes, payload, log.version, ${LAST_FAILURE} as last
     from (
-      select dead.* from incident, lateral (
-        select * from deliveries where deliveries.error_group = incident.error_group order by dead_lettered_at desc limit 10
-      ) as dead
-    ) as deliveries join events on events.id = event_id
+      select lanes.stream, lanes.subscriber, letter.* from incident, lateral (
+        select * from exceptions where exceptions.error_group = incident.error_group order by dead_lettered_at desc limit 10
+      ) as letter join lanes on lanes.id = letter.lane
+    ) as dead join log using (stream, position) join events on events.id = dead.event_id
   ),
   dismissed as (
-    select count(*) from deliveries
+    select count(*) from exceptions
     where dismissed_at in (select at from operator_actions where incident_id = $1::text::uuid)
   ),
   own_replay as materialized (
@@ -226,10 +207,10 @@ export const DETAIL = `
       case when is_named and request ->> 'subscriber' = of_subscriber and own_replay.topic is not null and not is_paced then own_replay.replayed
         else counted.total end as whole, pace.waiting, (
         select coalesce(json_agg(${jsonOf(failedFields, BESIDE)}), '[]') from (
-          select lane_id, position, event_id, deliveries.state, payload_bytes, ${LAST_FAILURE} as last, payload, version
-          from deliveries join lanes on lanes.id = lane_id join events on events.id = event_id
+          select of_subscriber as subscriber, exceptions.event_id, exceptions.state, log.bytes, ${LAST_FAILURE} as last, payload, log.version
+          from exceptions join lanes on lanes.id = lane join log using (stream, position) join events on events.id = exceptions.event_id
           where replayed_at in (select at from replay_instants where replay_id = own_replay.id)
-            and deliveries.state in ('failing', 'dead_lettered')
+            and exceptions.state in ('failing', 'dead_lettered')
             and (lanes.topic, lanes.subscriber) = (of_topic, of_subscriber)
             and ${isReplayOf('incident', 'own_replay')}
             and counted.failing + counted.dead_lettered > 0
@@ -240,19 +221,16 @@ export const DETAIL = `
       select count(*) as total, count(*) filter (where state = 'delivered') as delivered,
         count(*) filter (where state = 'pending') as pending, count(*) filter (where state = 'failing') as failing,
         count(*) filter (where state = 'dead_lettered') as dead_lettered, max(delivered_at) as last_delivered_at
-      from deliveries join lanes on lanes.id = lane_id
+      from exceptions join lanes on lanes.id = lane
       where replayed_at in (select at from replay_instants where replay_id = own_replay.id)
         and (lanes.topic, lanes.subscriber) = (of_topic, of_subscriber)
         and ${isReplayOf('incident', 'own_replay')}
     ) as counted, lateral (
-      select count(*) as waiting, exists (select from paced_replays where replay_id = own_replay.id) as is_paced
-      from planned_replays join lanes on lanes.id = lane_id
-      where replay_id = own_replay.id and (lanes.topic, lanes.subscriber) = (of_topic, of_subscriber)
-        and (is_named or exists (
-          select from deliveries as dead
-          where (dead.lane_id, dead.position) = (planned_replays.lane_id, planned_replays.position)
-            and dead.error_group = incident.error_group
-        ))
+      select exists (select from paced_replays where replay_id = own_replay.id) as is_paced, (
+        select count(*) from paced_replays, exceptions
+        where replay_id = own_replay.id and ended_at is null and exceptions.error_group = incident.error_group
+          and dead_lettered_at <= own_replay.requested_at
+      ) as waiting
     ) as pace
     where is_named or counted.total + pace.waiting > 0
   ),
@@ -273,13 +251,15 @@ export const DETAIL = `
     'lanes', (
       select coalesce(json_agg(${jsonOf(laneFields, BESIDE)} order by next_look_at), '[]') from lane
     ),
-    'halts', (select coalesce(json_agg(${jsonOf(haltFields, BESIDE)} order by halted_at), '[]') from halt),
+    'halts', (select coalesce(json_agg(${jsonOf(haltFields, BESIDE)} order by dead_lettered_at), '[]') from halt),
     'topics', (select coalesce(json_agg(${jsonOf(topicFields)} order by waiting desc), '[]') from topic),
     'deadLetters', (
       select coalesce(json_agg(${jsonOf(letterFields, BESIDE)} order by dead_lettered_at desc), '[]') from dead_letter
     ),
     'groups', (
-      select coalesce(json_agg(${jsonOf(groupFields)}), '[]') from error_groups
+      select coalesce(json_agg(${jsonOf(groupFields)}), '[]') from error_groups, lateral (
+        select count(*) as dead_lettered from exceptions where exceptions.error_group = key
+      ) as letters
       where key = incidents.error_group and dead_lettered > 0
     ),
     'dismissed', (select count from dismissed),

@@ -1,6 +1,6 @@
 import { and, desc, eq } from 'drizzle-orm';
 
-import { deliveries, incidents, operatorActions } from '../../../drizzle/schema.ts';
+import { exceptions, incidents, operatorActions } from '../../../drizzle/schema.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
@@ -81,7 +81,7 @@ export async function followDismissal(
   names: OperatorNames,
 ): Promise<Following | null> {
   const { at: since, action, incidentId: of, operator: by } = operatorActions;
-  const dismissed = db.$count(deliveries, eq(deliveries.dismissedAt, since));
+  const dismissed = db.$count(exceptions, eq(exceptions.dismissedAt, since));
   const [found] = await db
     .select({ now, since, by, dismissed })
     .from(operatorActions)
@@ -139,11 +139,11 @@ const ACTED_ON = `
     where incident_id = $1::text::uuid and action = $2::text
   ),
   lane as (
-    select distinct on (lane_id, lane_key) at, operator, state, attempted_at
-    from action join deliveries on lane_id = split_part(delivery_id, '-', 1)::bigint
-      and position = split_part(delivery_id, '-', 2)::bigint
+    select distinct on (lane, ordering_key) at, action.operator, state, attempted_at
+    from action join deliveries on event_id = split_part(delivery_id, '.', 1)::uuid
+      and deliveries.subscriber = action.subscriber
     where at > last_at - $3::text::interval
-    order by lane_id, lane_key, at desc
+    order by lane, ordering_key, at desc
   )
   select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
     (extract(epoch from min(at)) * 1000)::float8 as since,

@@ -113,20 +113,17 @@ const incidentFields = {
     outage.nullable().meta({ description: 'While the subscriber does not answer.' }),
     `(
         select ${jsonOf(outageFields)} from outages
-        where incidents.topic = '' and outages.subscriber = incidents.subscriber and recovered_at is null
+        where incidents.topic = '' and outages.subscriber = incidents.subscriber
       )`,
   ),
   inCatalog: computed(
     z.boolean().meta({ description: 'Whether this release’s catalog lists the subscription.' }),
   ),
   lastDeliveredAt: instantOrNull(
-    // Two statements in one: their condition in common would read all subscriptions for each incident.
-    `case when incidents.topic = '' then (
-        select max(last_delivered_at) from backlog where backlog.subscriber = incidents.subscriber
-      ) else (
-        select max(last_delivered_at) from backlog
-        where backlog.topic = incidents.topic and backlog.subscriber = incidents.subscriber
-      ) end`,
+    `(
+        select max(last_delivered_at) from lane_outcomes
+        where lane_outcomes.subscriber = incidents.subscriber and incidents.topic in ('', lane_outcomes.topic)
+      )`,
     'When the subscription last delivered.',
   ),
 };

@@ -20,7 +20,7 @@ export function laneList({ lanes, paused, generatedAt: now }: IncidentView): Lis
     caption: 'Blocked lanes, the next attempt first',
     columns: [
       LANE,
-      { label: 'Held by', terminal: { title: 'delivery' }, cell: heldBy },
+      { label: 'Held by', terminal: { title: 'delivery', isBelow: true }, cell: heldBy },
       {
         label: 'Attempts',
         tone: 'num',
@@ -58,7 +58,7 @@ export function haltList({ halts, generatedAt: now }: IncidentView): List<Halt> 
       WAITING,
       {
         label: 'Halted by',
-        terminal: { title: 'dead letter' },
+        terminal: { title: 'dead letter', isBelow: true },
         cell: (halt) => haltedBy(halt, now),
       },
       { label: 'Since', only: 'terminal', cell: ({ since }) => when(since, now) },
@@ -75,7 +75,9 @@ export function haltedBy(
   place = '',
 ): Phrase {
   return {
-    html: html`<a class="mono nowrap" href="${deadLetterPath(deliveryId)}">dead letter ${deliveryId}</a>
+    html: html`<a class="mono" href="${deadLetterPath(deliveryId)}" title="${deliveryId}"
+        >dead letter ${shortId(eventId)}${deliveryId.slice(eventId.length)}</a
+      >
       <span class="s"
         >${subject !== null && `${subject}, `}event
         <a class="mono" href="${eventPath(eventId)}${place}">${shortId(eventId)}</a></span
@@ -106,6 +108,7 @@ export function letterList({ deadLetters, generatedAt: now }: IncidentView): Lis
       {
         label: 'Delivery',
         isRowHeader: true,
+        terminal: { isBelow: true },
         cell: ({ deliveryId }) => link(deadLetterPath(deliveryId), deliveryId),
       },
       { label: 'Event', terminal: { title: 'about', isFlexible: true }, cell: eventOf },

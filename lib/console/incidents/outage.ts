@@ -1,7 +1,6 @@
 import * as z from 'zod';
 
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
-import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { field, instant, shapesOf } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
 import { statusOf } from '../kit/states.ts';
@@ -33,26 +32,6 @@ export function heedlessOf(attached: readonly AttachedSubscriber[]): ReadonlySet
       .flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
   );
 }
-
-/** Whether a relay holds a lane of a row of `outages`: only to probe. */
-export const IS_PROBING = `exists (
-      select from (
-        select distinct topic from backlog where backlog.subscriber = outages.subscriber
-      ) as subscription, lateral (
-        (
-          select from lanes
-          where lanes.topic = subscription.topic and lanes.subscriber = outages.subscriber and due_at > clock_timestamp()
-            and lease_token is not null
-          limit 1
-        )
-        union all
-        (
-          select from (${leasedHomeLanes('subscription.topic', 'outages.subscriber')}
-          ) as leased where leased_until > clock_timestamp()
-          limit 1
-        )
-      ) as lane
-    )`;
 
 /** Says how a subscriber that is not there has failed, before a time since when: `has answered 503`. */
 export function silenceWords(kind: string): string {

@@ -88,7 +88,7 @@ function retryStep(
     const isUnlisted = handled === 'not_in_catalog';
     return step(
       'next',
-      isUnlisted ? 'Rename or retire' : 'Attach',
+      isUnlisted ? 'Retire' : 'Attach',
       `${quantityOfLanes(blockedLanes)} blocked. ${undeliverableWords(topic ?? '', subscriber, handled)}`,
       isUnlisted && mayReplay(operator) && settleLink(topic ?? '', subscriber),
     );

@@ -82,10 +82,10 @@ interface FirstOfLane {
   readonly failures: number;
 }
 
-/** Leads to where a subscription that this release does not list is renamed or retired. */
+/** Leads to where a subscription that this release does not list is retired. */
 export function settleLink(topic: string, subscriber: string): Html {
   return html`<a class="btn sm" href="${subscriberPath(subscriber)}#leaving"
-    >Rename or retire…<span class="vh"> ${subscriber} on ${topic}</span></a
+    >Retire…<span class="vh"> ${subscriber} on ${topic}</span></a
   >`;
 }
 

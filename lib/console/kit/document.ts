@@ -148,6 +148,8 @@ interface TerminalColumn {
   readonly isCut?: boolean;
   /** May be left out: early, rather than narrow other columns, or late, where nothing else makes the table fit. */
   readonly leftOut?: 'early' | 'late';
+  /** Stands on a line of its own, below its row, where the table is too wide. */
+  readonly isBelow?: boolean;
 }
 
 /** Makes a column of numbers, with zeros in grey. */

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { readDeliveryId } from '../../bus/deliveries/delivery-id.ts';
 import { containing } from '../../bus/deliveries/operations/replay-matching.ts';
 import { NotActedOn } from '../../bus/deliveries/refusals.ts';
 import type { Database } from '../../platform/db/connect.ts';
@@ -54,7 +55,7 @@ export async function readEarlier(
   const [row] = await run<{ earlier: Earlier }>(
     driverOf(db),
     deliveryIds
-      ? { text: ON_DELIVERIES, values: [JSON.stringify(deliveryIds), withinMs] }
+      ? { text: ON_DELIVERIES, values: [JSON.stringify(deliveryIds.filter(readDeliveryId)), withinMs] }
       : {
           text: ON_FILTER,
           values: [
@@ -120,8 +121,13 @@ const ON_DELIVERIES = `
   with entry as (
     select id, last.entry ->> 'by' as by, (last.entry ->> 'at')::timestamptz as at, last.entry ->> 'outcome' as outcome,
       last.entry ->> 'replayId' as replay_id
-    from (select distinct id from jsonb_array_elements_text($1::text::jsonb) as id) as chosen
-      join deliveries on lane_id = split_part(id, '-', 1)::bigint and position = split_part(id, '-', 2)::bigint
+    from (
+      select event_id || '.' || subscriber as id, attempt_log from deliveries
+      where event_id = any (array(
+          select distinct split_part(id, '.', 1)::uuid from jsonb_array_elements_text($1::text::jsonb) as id
+        ))
+        and event_id || '.' || subscriber in (select id from jsonb_array_elements_text($1::text::jsonb) as id)
+    ) as chosen
       cross join lateral (
         select entry from jsonb_array_elements(attempt_log) with ordinality as log(entry, number)
         where entry ->> 'outcome' in ('replayed', 'dismissed', 'skipped', 'retried_early', 'probed')
@@ -162,7 +168,7 @@ const ON_FILTER = `
           ))
       )
     union all
-    select operator, at, 'dismissed', (select count(*) from deliveries where dismissed_at = at), coalesce(delivery_id, '')
+    select operator, at, 'dismissed', (select count(*) from exceptions where dismissed_at = at), coalesce(delivery_id, '')
     from (
       select operator, at, delivery_id from asked, operator_actions
       where at >= since and action = 'dismiss' and ($1::text is null or topic = $1::text)

@@ -14,7 +14,6 @@ const OWN: ReadonlySet<string> = new Set(['reason', 'confirm', 'dismissDuplicate
 
 export function enteredIn(fields: Entered['fields'], { code, detail, issues }: Problem): Entered {
   if (code === 'not_confirmed') return { fields, wrong: { confirm: detail } };
-  if (code === 'duplicates') return { fields, wrong: { dismissDuplicates: detail } };
   const [first] = issues ?? [];
   if (first === undefined || !OWN.has(first.path)) return { fields, wrong: { '': detail } };
   return { fields, wrong: { [first.path]: first.message } };

@@ -43,7 +43,7 @@ export function undeliverableWords(
   why: Extract<Handling, string>,
 ): string {
   return why === 'not_in_catalog'
-    ? `This release’s catalog does not list ${subscriber} for ${topic}, so no relay of it delivers this. Rename or retire ${subscriber} on ${topic}.`
+    ? `This release’s catalog does not list ${subscriber} for ${topic}, so no relay of it delivers this. Backfill its new name if it has one, then retire ${subscriber} on ${topic}.`
     : `${subscriber} is not attached to ${topic} in this release, so a retry would wait. Its deliveries go on once it is attached.`;
 }
 

@@ -2,7 +2,7 @@ import { eq } from 'drizzle-orm';
 import { unionAll } from 'drizzle-orm/pg-core';
 import * as z from 'zod';
 
-import { awaitingFanOut, backlog, lanes } from '../../../drizzle/schema.ts';
+import { awaiting, lanes, streams } from '../../../drizzle/schema.ts';
 import { isTopicName, subscriberNames, topics } from '../../bus/catalog/catalog.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { requireValid } from '../../platform/http/validated.ts';
@@ -34,20 +34,17 @@ export async function requireKnownSubscriber(db: Database, subscriber: string | 
   requireValid({ subscriber }, z.object({ subscriber: z.never(message) }));
 }
 
-/** Whether the topic has events, fanned out or waiting for it. */
+/** Whether the topic has events, in their places or waiting for them. */
 export async function hasEvents(db: Database, topic: string): Promise<boolean> {
-  const fannedOut = db.select({ topic: lanes.topic }).from(lanes).where(eq(lanes.topic, topic));
-  const waiting = db
-    .select({ topic: awaitingFanOut.topic })
-    .from(awaitingFanOut)
-    .where(eq(awaitingFanOut.topic, topic));
-  const found = await unionAll(fannedOut, waiting).limit(1);
+  const placed = db.select({ topic: streams.topic }).from(streams).where(eq(streams.topic, topic));
+  const waiting = db.select({ topic: awaiting.topic }).from(awaiting).where(eq(awaiting.topic, topic));
+  const found = await unionAll(placed, waiting).limit(1);
   return found.length > 0;
 }
 
 async function hasDeliveries(db: Database, subscriber: string): Promise<boolean> {
-  const { topic, subscriber: of } = backlog;
-  const found = await db.select({ topic }).from(backlog).where(eq(of, subscriber)).limit(1);
+  const { topic, subscriber: of } = lanes;
+  const found = await db.select({ topic }).from(lanes).where(eq(of, subscriber)).limit(1);
   return found.length > 0;
 }
 

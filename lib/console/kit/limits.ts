@@ -15,13 +15,15 @@ export interface FoundLimit {
 export const reachedLimits = (now: string) => `
   select subscriber, json_build_object('concurrency', case when is_full then concurrency end,
     'rate', case when is_used_up then json_build_object('count', rate_count, 'ms', rate_ms, 'waiting', (
-      select coalesce(sum(pending + failing), 0) from backlog where backlog.subscriber = limited.subscriber
+      select coalesce(sum(pending + failing), 0) from subscription_counts
+      where subscription_counts.subscriber = limited.subscriber
     )) end) as reached
   from (
     select *, taken_until - (greatest(1, rate_count / 20) - 1) * rate_ms * interval '1 millisecond' / rate_count
         > ${now} as is_used_up,
       concurrency <= (
-        select count(*) from lanes where id = any (held) and lease_token is not null and leased_until > ${now}
+        select coalesce(sum(handlers), 0) from lane_heads
+        where lane_heads.subscriber = subscriber_limits.subscriber and leased_until > ${now}
       ) as is_full
     from subscriber_limits
   ) as limited

@@ -62,10 +62,6 @@ export const erasuresPath = (query: Query = {}) => withQuery(`${HOME}/erasures`,
 
 export const erasurePath = (erasureId: string) => `${HOME}/erasures/${encodeURIComponent(erasureId)}`;
 
-export const renamesPath = (query: Query = {}) => withQuery(`${HOME}/renames`, query);
-
-export const renamedPath = (renameId: string) => `${HOME}/renames/${encodeURIComponent(renameId)}`;
-
 export const incidentsPath = (query: Query = {}) => withQuery(`${HOME}/incidents`, query);
 
 export const timersPath = (query: Query = {}) => withQuery(`${HOME}/timers`, query);

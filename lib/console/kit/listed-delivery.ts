@@ -8,7 +8,7 @@ import * as shape from './shapes.ts';
 
 /** A delivery in a list of something else: what it is about, and its last error. */
 export const listedFields = {
-  deliveryId: field(z.string(), "lane_id || '-' || position"),
+  deliveryId: field(z.string(), "event_id || '.' || subscriber"),
   eventId: field(z.uuid(), 'event_id'),
   subject: computed(z.string().nullable()),
   lastError: computed(shape.lastError.nullable()),

@@ -8,7 +8,6 @@ import {
   eventsPath,
   HOME,
   incidentsPath,
-  renamesPath,
   replaysPath,
   smokeTestsPath,
   subscribersPath,
@@ -48,7 +47,6 @@ const EVENTS = [
 const OPERATIONS = [
   { section: 'replays', path: replaysPath(), words: 'Replays and log' },
   { section: 'backfills', path: backfillsPath(), words: 'Backfills' },
-  { section: 'renames', path: renamesPath(), words: 'Renames' },
   { section: 'erasures', path: erasuresPath(), words: 'Erasures' },
   { section: 'smoke', path: smokeTestsPath(), words: 'Smoke tests' },
 ] as const;

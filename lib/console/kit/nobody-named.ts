@@ -2,6 +2,7 @@ import { inArray } from 'drizzle-orm';
 import * as z from 'zod';
 
 import { events } from '../../../drizzle/schema.ts';
+import { readDeliveryId } from '../../bus/deliveries/delivery-id.ts';
 import { NAMES_A_PERSON } from './replay-request.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
@@ -43,11 +44,9 @@ export async function requireNobodyNamed(
   const asked = {
     event: uuidOrNull(parameters['eventId']),
     incident: uuidOrNull(parameters['incidentId'] ?? data.incident),
-    deliveries: deliveries
-      .slice(0, MOST_DELIVERIES)
-      .flatMap((id) => (DELIVERY.test(id) ? [id.split('-')] : [])),
+    delivered: deliveries.slice(0, MOST_DELIVERIES).flatMap((id) => readDeliveryId(id)?.eventId ?? []),
   };
-  if (asked.event === null && asked.incident === null && asked.deliveries.length === 0) return;
+  if (asked.event === null && asked.incident === null && asked.delivered.length === 0) return;
   const found = await run<Payload>(driverOf(await open()), {
     text: CONCERNED,
     values: [JSON.stringify(asked)],
@@ -88,8 +87,6 @@ function uuidOrNull(text: string | null | undefined): string | null {
   return z.uuid().safeParse(text).data ?? null;
 }
 
-const DELIVERY = /^\d{1,18}-\d{1,18}$/;
-
 /** As many as a replay may name. */
 const MOST_DELIVERIES = 1000;
 
@@ -106,13 +103,12 @@ const CONCERNED = `
   concerned as (
     select (asked ->> 'event')::uuid as event_id from asked
     union
-    select event_id from asked, jsonb_array_elements(asked -> 'deliveries') as named(id), deliveries
-    where lane_id = (named.id ->> 0)::bigint and position = (named.id ->> 1)::bigint
+    select id::uuid from asked, jsonb_array_elements_text(asked -> 'delivered') as named(id)
     union
     select event_id from (
       select dead.event_id from incident, lateral (
-        select event_id from deliveries where deliveries.error_group = incident.error_group
-        order by deliveries.error_group desc, dead_lettered_at desc limit ${MOST_EVENTS}
+        select event_id from exceptions where exceptions.error_group = incident.error_group
+        order by exceptions.error_group desc, dead_lettered_at desc limit ${MOST_EVENTS}
       ) as dead
     ) as newest
   )

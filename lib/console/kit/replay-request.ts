@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import { isTopicName, topics } from '../../bus/catalog/catalog.ts';
+import { DELIVERY_ID } from '../../bus/deliveries/delivery-id.ts';
 import { hasPersonalData } from '../../platform/masking/personal.ts';
 import { storable } from '../../platform/storable.ts';
 import { DAY, msOf } from '../../platform/time.ts';
@@ -59,8 +60,8 @@ export const topicName = z
 
 export const deliveryId = z
   .string()
-  .regex(/^\d{1,18}-\d{1,18}$/, 'expected a delivery id, such as 12-345')
-  .meta({ description: 'A delivery id, such as `12-345`.' });
+  .regex(DELIVERY_ID, 'expected a delivery id, such as 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting')
+  .meta({ description: 'A delivery id, such as `019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting`.' });
 
 /** Enough for a sentence or two, in characters. */
 export const LONGEST_REASON = 500;
@@ -103,6 +104,20 @@ export const errorWords = z
   .trim()
   .max(200)
   .meta({ description: 'Only those whose error contains these words.' });
+
+/** Said of a window that ends before it begins. */
+export const EMPTY_WINDOW = 'expected a shorter time span than since: the window ends before it begins';
+
+/** Whether a window of two time spans before now ends before it begins. */
+export function isEmptyWindow({
+  since,
+  until,
+}: {
+  readonly since?: string | undefined;
+  readonly until?: string | undefined;
+}): boolean {
+  return since !== undefined && until !== undefined && msOf(until) >= msOf(since);
+}
 
 const PACE = 'expected a whole number of deliveries a minute, 1 to 1000000';
 
@@ -180,6 +195,7 @@ export const replayRequest = z
       requireField('topic', 'expected a topic of the catalog, or deliveryIds');
     else if (!hasFilter(asked)) requireField('topic', NO_FILTER);
     if (since === undefined) requireField('since', NO_SINCE);
+    else if (isEmptyWindow(asked)) requireField('until', EMPTY_WINDOW);
   });
 
 export type ParsedReplayRequest = z.output<typeof replayRequest>;

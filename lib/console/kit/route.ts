@@ -319,7 +319,7 @@ const CORRECTED: ReadonlySet<ProblemCode> = new Set([
   'validation_failed',
   'not_confirmed',
   'count_changed',
-  'duplicates',
+  'name_taken',
 ]);
 
 /** Draws the preview of a form that was refused again, so that nothing that was typed is lost. */

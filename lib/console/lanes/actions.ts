@@ -1,7 +1,8 @@
 import { eq } from 'drizzle-orm';
 import * as z from 'zod';
 
-import { lanes } from '../../../drizzle/schema.ts';
+import { events } from '../../../drizzle/schema.ts';
+import { readDeliveryId } from '../../bus/deliveries/delivery-id.ts';
 import { subscriberNames, subscribersOf } from '../../bus/catalog/catalog.ts';
 import {
   pause as pauseDeliveries,
@@ -24,7 +25,7 @@ import { orProblem, UNKNOWN_DELIVERY } from './not-acted-on.ts';
 import { RETRY_PATH } from './retry-price.ts';
 
 /** No lane has this id. */
-const NOBODY = '999999999999999999-1';
+const NOBODY = '00000000-0000-7000-8000-000000000000.accounting';
 const NO_DELIVERY = refused('not_found', { detail: UNKNOWN_DELIVERY });
 
 const actedOn = z
@@ -71,12 +72,10 @@ async function requireDeliverable(
   id: string,
   attached: readonly AttachedSubscriber[],
 ): Promise<void> {
-  const [found] = await db
-    .select({ topic: lanes.topic, subscriber: lanes.subscriber })
-    .from(lanes)
-    .where(eq(lanes.id, Number(id.split('-')[0])));
-  if (!found) return;
-  requireHandled(found.topic, found.subscriber, attached);
+  const names = readDeliveryId(id);
+  if (!names) return;
+  const [found] = await db.select({ topic: events.topic }).from(events).where(eq(events.id, names.eventId));
+  if (found) requireHandled(found.topic, names.subscriber, attached);
 }
 
 /** Hands the delivery that holds a lane over once, at no cost. */

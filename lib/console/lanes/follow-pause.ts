@@ -1,6 +1,4 @@
-import { HALTING } from '../../components/incidents/halts.ts';
 import type { Database } from '../../platform/db/connect.ts';
-import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
@@ -127,29 +125,14 @@ const SUBSCRIPTION = `
   with clock as materialized (
     select clock_timestamp() as now
   ),
-  backlog_now as (
-    select coalesce(sum(pending), 0) as pending, coalesce(sum(failing), 0) as failing,
+  counted as (
+    select coalesce(sum(pending), 0) as pending, coalesce(sum(failing), 0) as failing, coalesce(sum(halted), 0) > 0 as is_halted,
       max(last_delivered_at) as last_delivered, max(last_failed_at) as last_failed
-    from backlog where subscriber = $1::text and $2::text in ('', topic)
+    from subscription_counts where subscriber = $1::text and $2::text in ('', topic)
   ),
   leased as (
-    select count(*) as held
-    from clock, (
-      select distinct topic from backlog where subscriber = $1::text and $2::text in ('', topic)
-    ) as subscription, lateral (
-      (
-        select from lanes
-        where lanes.topic = subscription.topic and lanes.subscriber = $1::text and due_at > clock.now
-          and lease_token is not null
-        limit 1
-      )
-      union all
-      (
-        select from (${leasedHomeLanes('subscription.topic', '$1::text')}
-        ) as leased where leased_until > clock.now
-        limit 1
-      )
-    ) as lane
+    select count(*) as held from clock, lane_heads
+    where subscriber = $1::text and $2::text in ('', topic) and leased_until > clock.now
   ),
   held_by as (
     select extract(epoch from paused_at) * 1000 as at, paused_by as by, reason from pauses
@@ -164,8 +147,6 @@ const SUBSCRIPTION = `
   select json_build_object('now', extract(epoch from clock.now) * 1000, 'pending', pending, 'failing', failing,
     'last_delivered', extract(epoch from last_delivered) * 1000, 'last_failed', extract(epoch from last_failed) * 1000,
     'next_probe', (
-      select extract(epoch from next_probe_at) * 1000 from outages where subscriber = $1::text and recovered_at is null
-    ), 'held_by_dead_letter', exists (
-      select from (${HALTING}) as halting where subscriber = $1::text and $2::text in ('', topic)
-    ), 'held', held, 'pause', (select row_to_json(held_by) from held_by), 'acted_at', (select at from act)) as found
-  from clock, backlog_now, leased`;
+      select extract(epoch from next_probe_at) * 1000 from outages where subscriber = $1::text
+    ), 'held_by_dead_letter', is_halted, 'held', held, 'pause', (select row_to_json(held_by) from held_by), 'acted_at', (select at from act)) as found
+  from clock, counted, leased`;

@@ -3,7 +3,7 @@ import type { Database } from '../../platform/db/connect.ts';
 import { orEarlier } from '../kit/earlier.ts';
 
 export const UNKNOWN_DELIVERY =
-  'Unknown delivery. Copy its id from the held lanes of its topic, for example 12-345.';
+  'Unknown delivery. Copy its id from the held lanes of its topic, for example 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting.';
 
 /** @throws Problem 404 or 409 if the delivery cannot be retried or skipped, with who did so first. */
 export async function orProblem<Done>(

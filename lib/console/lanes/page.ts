@@ -61,7 +61,7 @@ export function topicPage(view: TopicView, context: PageContext): Html {
 }
 
 function topicFacts({ topic, version, orderedBy, generatedAt }: TopicView): Html {
-  const { inCatalog, producer, pending, failing, deadLettered, awaitingFanOut, heldBackSince, heldBackBy } =
+  const { inCatalog, producer, pending, failing, deadLettered, awaitingPlace, heldBackSince, heldBackBy } =
     topic;
   return html`<dl class="facts">
     ${
@@ -71,7 +71,7 @@ function topicFacts({ topic, version, orderedBy, generatedAt }: TopicView): Html
       ${fact('Version', version)}`
     }
     ${fact('Events', `${count(pending)} pending, ${count(failing)} failing, ${count(deadLettered)} dead-lettered`)}
-    ${awaitingFanOut > 0 && fact('Waiting for fan-out', html`<span title="${FAN_OUT}">${quantity(awaitingFanOut, 'event')}</span>`)}
+    ${awaitingPlace > 0 && fact('Waiting for their places', html`<span title="${PLACES}">${quantity(awaitingPlace, 'event')}</span>`)}
     ${
       heldBackSince !== null &&
       fact(
@@ -95,7 +95,7 @@ function topicFacts({ topic, version, orderedBy, generatedAt }: TopicView): Html
   </dl>`;
 }
 
-const FAN_OUT = 'The relay has not yet written their deliveries, one for each subscriber.';
+const PLACES = 'The relay has not yet given them their places in the order, in which they are delivered.';
 
 function fact(name: string, value: Child): Html {
   return html`<div>

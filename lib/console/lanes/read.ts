@@ -3,11 +3,11 @@ import * as z from 'zod';
 import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import type { Topic } from '../../bus/catalog/topic.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
-import { LANES_COUNTED } from '../../components/incidents/halts.ts';
+import { HALTING } from '../../components/incidents/halts.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { subjectOf } from '../../bus/catalog/subject.ts';
-import { gap, readGaps, sharedLanes } from '../backfills/gaps.ts';
+import { gap, readGaps } from '../backfills/gaps.ts';
 import { groupOfErrors } from '../dead-letters/fields.ts';
 import { HALT, halts, haltsOf } from '../dead-letters/halts.ts';
 import type { FoundHalt } from '../dead-letters/halts.ts';
@@ -128,7 +128,7 @@ function quiet(topic: string): TopicOverview {
     deadLettered: 0,
     oldestDueAgeSeconds: null,
     nextRetryAt: null,
-    awaitingFanOut: 0,
+    awaitingPlace: 0,
     heldBackSince: null,
     heldBackBy: null,
     hours: { delivered: none, deadLettered: none },
@@ -146,63 +146,46 @@ interface Found {
 const LISTED_EVENTS = 10;
 const LISTED_PAYLOAD_BYTES = 16 * 1024;
 
-// An event has the same position in the lanes of all subscribers, so the lanes of one of them show the newest events.
 const TOPIC = `
   with clock as materialized (
     select coalesce($2::text::timestamptz, clock_timestamp()) as now
   ),
   subscription as materialized (
-    select topic, subscriber, sum(pending) + sum(failing) as waiting from backlog
-    where topic = $1::text and subscriber <> '' group by topic, subscriber
+    select distinct topic, subscriber from lanes where topic = $1::text
   ),
   ${HELD},
   halted as (
-    select dead.lane_id::text as lane_id, dead.position::text as position, halts.subscriber, events.ordering_key,
-      dead.event_id, (dead.attempt_log -> -1) - 'answer' as last, payload, version, halted_at, ${HALT} as halts
+    select halts.subscriber, halts.ordering_key, halts.event_id, (halts.attempt_log -> -1) - 'answer' as last, payload, version,
+      dead_lettered_at, lane, position, ${HALT} as halts
     from (
-      select halt.* from subscription, lateral (
-        select * from halts where topic = $1::text and halts.subscriber = subscription.subscriber
-        limit ${LANES_COUNTED}
-      ) as halt, lateral (
-        select state, dismissed_at from deliveries
-        where deliveries.lane_id = halt.lane_id and deliveries.position = halt.position limit 1
-      ) as halting
-      where state = 'dead_lettered' and dismissed_at is null
-      order by halted_at, lane_id, position limit ${LISTED_LANES}
-    ) as halts join deliveries as dead on dead.lane_id = halts.lane_id and dead.position = halts.position
-      join events on events.id = dead.event_id
-  ),
-  longest_lane as materialized (
-    -- The lanes of keys in trouble have no deliveries of their own.
-    select id from (
-      select min(subscriber) as subscriber from lanes where topic = $1::text
-    ) as first, lateral (
-      select id, tail from lanes
-      where topic = $1::text and lanes.subscriber = first.subscriber and ordering_key is not null
-      union all
-      ${sharedLanes('id, tail', '$1::text', 'first.subscriber')}
-    ) as lane order by tail desc limit ${LISTED_EVENTS}
-  ),
-  newest as materialized (
-    select newest.* from longest_lane, lateral (
-      select event_id, position, payload_bytes from deliveries where lane_id = longest_lane.id
-      order by position desc limit ${LISTED_EVENTS}
-    ) as newest order by position desc limit ${LISTED_EVENTS}
+      select * from (
+        -- A lane may have several; the first one halts it.
+        select distinct on (lane, ordering_key) * from (${HALTING}) as halting where topic = $1::text
+        order by lane, ordering_key, position
+      ) as first order by dead_lettered_at, lane, position limit ${LISTED_LANES}
+    ) as halts join events on events.id = halts.event_id
   ),
   event as (
-    select id, created_at, ordering_key, state, position,
-      case when payload_bytes <= ${LISTED_PAYLOAD_BYTES} then payload end as payload, version
-    from newest join events on events.id = event_id
+    select events.id, created_at, seq, events.ordering_key, case when bytes <= ${LISTED_PAYLOAD_BYTES} then payload end as payload,
+      events.version, coalesce((
+        select max(state) from lanes as lane join deliveries on deliveries.lane = lane.id and deliveries.position = newest.position
+        where lane.stream = newest.stream
+      ), 'delivered') as state
+    from streams, lateral (
+      select * from log where log.stream = streams.id order by log.position desc limit ${LISTED_EVENTS}
+    ) as newest join events on events.id = newest.event_id
+    where streams.topic = $1::text
+    order by created_at desc, seq desc limit ${LISTED_EVENTS}
   )
   select json_build_object(
     'held', ${HELD_LANES},
     'halted', (
       select coalesce(json_agg(${jsonOf(haltedFields, { ...BESIDE_LISTED, halts: 'halts' })}
-        order by halted_at, lane_id, position), '[]')
+        order by dead_lettered_at, lane, position), '[]')
       from halted
     ),
     'events', (
-      select coalesce(json_agg(${jsonOf(eventFields, { payload: 'payload', version: 'version' })} order by position desc), '[]')
+      select coalesce(json_agg(${jsonOf(eventFields, { payload: 'payload', version: 'version' })} order by created_at desc, seq desc), '[]')
       from event
     )
   ) as found`;

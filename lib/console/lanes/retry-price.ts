@@ -1,4 +1,4 @@
-import { and, eq, isNull } from 'drizzle-orm';
+import { eq } from 'drizzle-orm';
 import * as z from 'zod';
 
 import { outages } from '../../../drizzle/schema.ts';
@@ -47,7 +47,7 @@ export const showRetryPrice = operatorRoute({
   examples: {
     nobody: {
       summary: 'An unknown delivery',
-      parameters: { deliveryId: '999999999999999999-1' },
+      parameters: { deliveryId: '00000000-0000-7000-8000-000000000000.accounting' },
       answer: refused('not_found', { detail: UNKNOWN_DELIVERY }),
     },
   },
@@ -61,8 +61,7 @@ export const showRetryPrice = operatorRoute({
     if (typeof handling === 'string') throw new TypeError('it is handled');
     const { maxAttempts } = handling;
     const named = { ...parameters, topic, subscriber, maxAttempts };
-    const isSilent = and(eq(outages.subscriber, subscriber), isNull(outages.recoveredAt));
-    if ((await db.$count(outages, isSilent)) > 0) {
+    if ((await db.$count(outages, eq(outages.subscriber, subscriber))) > 0) {
       const text = `a probe, which costs no attempt: ${subscriber} does not answer`;
       return { ...named, attempt: null, waitSeconds: null, text };
     }

@@ -51,28 +51,25 @@ export async function findOthers(db: Database, now: Date | undefined): Promise<O
   return row!.found;
 }
 
-// A waiting lane is due later and not leased. The condition compares rows in the order of the index: with conditions on
-// each column the planner, expecting many rows, scans the whole table once for each subscription.
+// The first delivery of a lane that waits, or of a key, is due later.
 const OTHERS = `
   with clock as materialized (
     select coalesce($2::text::timestamptz, clock_timestamp()) as now
   ),
   lane as (
-    select topic, subscriber, (
-      select count(*) from (
-        select from lanes
-        where (lanes.topic, lanes.subscriber, due_at) > (subscription.topic, subscription.subscriber, clock.now)
-          and (lanes.topic, lanes.subscriber, due_at) < (subscription.topic, subscription.subscriber, 'infinity')
-          and due_at is not null and lease_token is null
-        order by lanes.topic, lanes.subscriber, due_at limit ${LANES_COUNTED}
-      ) as waiting
-    ) as blocked
+    select lanes.topic, lanes.subscriber, sum(waiting.number) as blocked
     from clock, jsonb_to_recordset($1::text::jsonb) as subscription(topic text, subscriber text)
+      join lanes using (topic, subscriber), lateral (
+        select count(*) as number from (
+          select from exceptions where lane = lanes.id and due_at > clock.now limit ${LANES_COUNTED}
+        ) as first
+      ) as waiting
+    group by lanes.topic, lanes.subscriber
   ),
   outcome as (
-    select topic, subscriber, sum(delivered_total) as delivered, sum(failed_total) as failed,
-      sum(dead_lettered_total) as dead_lettered
-    from backlog where subscriber <> '' group by topic, subscriber
+    select topic, subscriber, delivered_total as delivered, failed_total as failed,
+      dead_lettered_total as dead_lettered
+    from subscription_counts
   ),
   rejection as (
     select provider, reason, count from clock, webhook_rejections
@@ -111,7 +108,7 @@ const OTHERS = `
     'outages', (
       select coalesce(json_agg(json_build_object('subscriber', subscriber, 'probes', probes,
         'ms', greatest(0, extract(epoch from clock.now - opened_at) * 1000))), '[]')
-      from clock, outages where recovered_at is null
+      from clock, outages
     ),
     'times', (select coalesce(json_agg(times), '[]') from times),
     'backlogAges', (select coalesce(json_agg(backlog_age), '[]') from backlog_age),

@@ -35,7 +35,7 @@ export async function metricsFor(
  * Writes the bus's metrics in Prometheus's text format 0.0.4.
  *
  * Labels are names of the catalog and our own words, never a caller's text. Two concurrent statements, whose cost does
- * not grow with the number of deliveries. All instances report the same counters, since the database keeps them.
+ * not grow with the number of deliveries. All instances report the same numbers, since they are those of the database.
  * Counters of deliveries never decrease. Those of refused webhooks, chat and mails restart at midnight, which Prometheus handles
  * like a restart.
  *
@@ -84,18 +84,21 @@ function addTopics(registry: Registry, { topics, generatedAt }: BusCounts): void
     'Events not yet delivered to every subscriber, by the worst state of their deliveries.',
     ['topic', 'state'],
   );
-  const awaiting = gauge(registry, 'events_awaiting_fan_out', 'Events that are not fanned out yet.', [
-    'topic',
-  ]);
+  const awaiting = gauge(
+    registry,
+    'events_awaiting_place',
+    'Events that wait for their places in the order.',
+    ['topic'],
+  );
   const held = gauge(
     registry,
     'topic_held_back_seconds',
     'How long a producer’s open transaction has held back the topic’s events.',
     ['topic'],
   );
-  for (const { topic, awaitingFanOut, heldBackSince, ...counts } of topics) {
+  for (const { topic, awaitingPlace, heldBackSince, ...counts } of topics) {
     setStates(events, { topic }, counts);
-    awaiting.set({ topic }, awaitingFanOut);
+    awaiting.set({ topic }, awaitingPlace);
     const heldMs = heldBackSince === null ? 0 : Date.parse(generatedAt) - Date.parse(heldBackSince);
     held.set({ topic }, heldMs / SECOND);
   }

@@ -2,7 +2,6 @@ import * as z from 'zod';
 
 import { catalog, isTopicName, subscribersOf, topics as catalogTopics } from '../../bus/catalog/catalog.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
-import { LANES_COUNTED } from '../../components/incidents/halts.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { MINUTE, SECOND, instantOf, instantOrNull } from '../../platform/time.ts';
 import { openIncidentFields } from '../incidents/open.ts';
@@ -52,7 +51,7 @@ const subscriberOverview = z
     pause: pause.nullable(),
     outage: outage.nullable().meta({ description: 'While the subscriber does not answer.' }),
     haltedLanes: shape.count.meta({
-      description: `Lanes that wait until a dead letter is replayed or dismissed; counted up to ${LANES_COUNTED}.`,
+      description: 'Lanes, or ordering keys in them, that wait until a dead letter is replayed or dismissed.',
     }),
     oldestDueAgeSeconds: oldestAge,
     nextRetryAt: shape.instant.nullable(),
@@ -71,8 +70,8 @@ export const topicOverview = z
     ...shapesOf(countFields),
     oldestDueAgeSeconds: oldestAge,
     nextRetryAt: shape.instant.nullable(),
-    awaitingFanOut: shape.count.meta({
-      description: 'Events that are not fanned out yet; included in `pending`.',
+    awaitingPlace: shape.count.meta({
+      description: 'Events that wait for their places in the order; included in `pending`.',
     }),
     heldBackSince: shape.instant.nullable().meta({
       description: 'The time since which a producer’s open transaction has held back the topic’s events.',
@@ -110,7 +109,6 @@ export const overview = z.object({
         description:
           'The share of delivered ones among those delivered and dead-lettered, without replays. Null if there were none.',
       }),
-      firstAttemptLast24h: shape.count.meta({ description: 'How many of these needed one attempt.' }),
     })
     .meta({ description: 'Events by state, and their deliveries by state.' }),
   hours,
@@ -135,7 +133,7 @@ export const STALLED_AFTER_MS = 2 * MINUTE;
 /**
  * Counts the events and deliveries in each state by topic and subscriber, with the reasons why they wait.
  *
- * One statement whose cost does not grow with the number of deliveries: counts are maintained, not computed.
+ * One statement whose cost does not grow with the number of deliveries, but with that of lanes and exceptions.
  *
  * @param attached the subscribers attached in this process: a relay here would deliver to them.
  * @param now overrides the database's clock in tests.
@@ -171,7 +169,6 @@ function overviewOf(
       deliveries: sumOf(subscribers),
       deliveredLast24h: sum(found.hours, ({ delivered }) => delivered),
       ...shareOf(found),
-      firstAttemptLast24h: sum(found.hours, ({ first_attempt: first }) => first),
     },
     hours: hoursOf(found.hours),
     oldestSnapshot: oldSnapshotOf(found.oldest_snapshot),
@@ -204,7 +201,6 @@ function topicsOf(
   const waits = byKey(found.waits);
   const pauses = byKey(found.pauses);
   const awaiting = byKey(found.awaiting);
-  const halts = byKey(found.halts);
   const silent = new Map(found.outages.map(({ subscriber, ...facts }) => [subscriber, facts]));
   const unlisted = unlistedOf(found);
   const subscriberOf = (topic: string, subscriber: string): SubscriberOverview => {
@@ -228,7 +224,7 @@ function topicsOf(
       paused: held !== null,
       pause: held,
       outage: down,
-      haltedLanes: halts.get(key)?.lanes ?? 0,
+      haltedLanes: total?.halted ?? 0,
       oldestDueAgeSeconds: dueSince === null ? null : tenths(Math.max(0, (found.now - dueSince) / SECOND)),
       nextRetryAt: flows ? instantOrNull(wait?.next_retry ?? null) : (nextProbe ?? null),
       lastDeliveredAt: total?.lastDeliveredAt ?? null,
@@ -251,7 +247,7 @@ function topicsOf(
           .map(({ nextRetryAt }) => nextRetryAt)
           .filter((at) => at !== null)
           .toSorted()[0] ?? null,
-      awaitingFanOut: waiting?.events ?? 0,
+      awaitingPlace: waiting?.events ?? 0,
       heldBackSince: instantOrNull(waiting?.held_back?.since ?? null),
       heldBackBy: preparedOf(waiting?.held_back),
       hours: hoursOf(found.hours.filter((hour) => hour.topic === topic)),
@@ -291,7 +287,7 @@ function byKey<Row extends { topic: string; subscriber: string }>(rows: readonly
   return new Map(rows.map((row) => [`${row.topic} ${row.subscriber}`, row]));
 }
 
-/** @param awaiting events that are not fanned out yet. */
+/** @param awaiting events that wait for their places. */
 function countsOf(total: Counts | undefined, awaiting = 0): Counts {
   const { pending = 0, failing = 0, deadLettered = 0 } = total ?? {};
   return { pending: pending + awaiting, failing, deadLettered };

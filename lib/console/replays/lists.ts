@@ -8,7 +8,6 @@ import {
   erasurePath,
   eventPath,
   incidentPath,
-  renamedPath,
   replayedPath,
   topicPath,
 } from '../kit/links.ts';
@@ -48,24 +47,19 @@ export function actionList(
 
 /** Names a delivery, an event, or a subscriber of one topic or of all. */
 export function targetPhrase(action: OperatorAction): Phrase {
-  const { topic, subscriber, deliveryId, eventId, incidentId, replayId, backfillId, renamedTo, erasureId } =
-    action;
+  const { topic, subscriber, deliveryId, eventId, incidentId, replayId, backfillId, erasureId } = action;
   const of = topic ?? undefined;
   if (erasureId !== null)
     return { html: html`<a href="${erasurePath(erasureId)}">a person’s data</a>`, text: 'a person’s data' };
   const where = topic === null ? 'all topics' : link(topicPath(topic), topic, 'roomy');
   const to = subscriber !== null && say`to ${subscriberPhrase(subscriber, of)}`;
-  const heir = renamedTo !== null && say`, now ${subscriberPhrase(renamedTo, of)}`;
   const delivery = deliveryId !== null && say`, delivery ${link(deadLetterPath(deliveryId), deliveryId)}`;
   const event =
     eventId !== null && say`event ${{ ...link(eventPath(eventId), shortId(eventId)), text: eventId }}`;
   const pages = inConsole([
     incidentId !== null && html`, <a href="${incidentPath(incidentId)}">incident</a>`,
     replayId !== null && html`, <a href="${replayedPath(replayId)}">replay</a>`,
-    isRename(action) && html`, <a href="${renamedPath(action.actionId)}">progress</a>`,
     backfillId !== null && html`, <a href="${backfilledPath(backfillId)}">progress</a>`,
   ]);
-  return say`${where}${below(say`${to}${heir}${delivery}${event}${pages}`)}`;
+  return say`${where}${below(say`${to}${delivery}${event}${pages}`)}`;
 }
-
-const isRename = ({ action }: OperatorAction) => action === 'rename' || action === 'retire';

@@ -85,9 +85,10 @@ function paceField({ matched, request: { perMinute } }: ReplayPreview): Html {
   </label>`;
 }
 
-function endedWord({ isAll, request: { include } }: ReplayPreview): string {
+function endedWord({ isAll, matched, dismissed }: ReplayPreview): string {
   if (isAll) return 'Ended';
-  return include === 'dismissed' ? 'Dismissed' : 'Dead-lettered';
+  if (dismissed === 0) return 'Dead-lettered';
+  return dismissed === matched ? 'Dismissed' : 'Dead-lettered or dismissed';
 }
 
 function destinations({ subscriptions }: ReplayPreview): Html {

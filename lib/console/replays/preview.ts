@@ -4,6 +4,7 @@ import * as z from 'zod';
 import { matchingOf, matchingValues } from '../../bus/deliveries/operations/replay-matching.ts';
 import { earlier, readEarlier } from '../kit/earlier.ts';
 import { replayRequest } from '../kit/replay-request.ts';
+import { countPlanned } from './planned.ts';
 import type { ParsedReplayRequest } from '../kit/replay-request.ts';
 import type { Replay } from '../../bus/deliveries/operations/replay.ts';
 import { SKIPPED } from '../../bus/deliveries/operations/skip.ts';
@@ -87,12 +88,6 @@ const subscriptionFields = {
   lastError: computed(shape.lastError.nullable()),
 };
 
-/** When the event at one end of the deliveries was recorded. Positions of several topics do not compare. */
-const createdAt = (end: 'first' | 'last') =>
-  instantOrNull(`case when $1::text is not null or $6::text is not null then (
-      select created_at from matching join events on events.id = event_id where position = ends.${end} limit 1
-    ) end`);
-
 const previewFields = {
   generatedAt: instant('clock.now'),
   request: computed(
@@ -107,12 +102,26 @@ const previewFields = {
   topic: computed(topicOrNull),
   matched: count('(select count(*) from matching)'),
   isAll: computed(z.boolean().meta({ description: 'Whether delivered events are included.' })),
+  dismissed: count(
+    '(select count(*) from matching where is_dismissed)',
+    'How many of them an operator dismissed. They ended when they were dismissed.',
+  ),
+  unmatched: field(
+    z.array(z.string()).meta({
+      description: 'Of deliveries chosen by their ids: those that are not dead-lettered, or unknown.',
+    }),
+    `(
+      select coalesce(json_agg(id order by id), '[]')
+      from (select distinct id from jsonb_array_elements_text($6::text::jsonb) as id) as asked
+      where id not in (select event_id || '.' || subscriber from found)
+    )`,
+  ),
   error: field(
     shape.lastError.nullable(),
     "(select json_build_object('kind', kind, 'message', message) from error_groups where key = $3::text)",
   ),
-  createdFrom: createdAt('first'),
-  createdTo: createdAt('last'),
+  createdFrom: instantOrNull('(select created_at from events where id = ends.first)'),
+  createdTo: instantOrNull('(select created_at from events where id = ends.last)'),
   endedFrom: instantOrNull('ends.ended_from'),
   endedTo: instantOrNull('ends.ended_to'),
   subscriptions: computed(
@@ -127,12 +136,8 @@ const previewFields = {
       ) as unlisted
     )`,
   ),
-  planned: count(
-    `(
-      select count(*) from planned_replays join matching using (lane_id, position)
-      where replay_id in (select replay_id from paced_replays where ended_at is null)
-    )`,
-    'How many of them a paced replay that is under way will put back.',
+  planned: computed(
+    shape.count.meta({ description: 'How many of them a paced replay that is under way will put back.' }),
   ),
   earlier: computed(
     earlier
@@ -178,9 +183,11 @@ export async function previewReplay(
   // The replay must not include deliveries that are dead-lettered after the preview.
   const until = asked.until === undefined || msOf(asked.until) > 0 ? end : asked.until;
   const { dryRun: _, reason: __, replayId, expectedCount: ___, ...request } = asked;
-  const isTaken = found.matched === 0 || found.planned > 0;
+  const planned = await countPlanned(db, attached, asked);
+  const isTaken = found.matched === 0 || planned > 0;
   return {
     ...found,
+    planned,
     request: { ...request, until, expectedCount: found.matched },
     replayId: replayId ?? uuidv7(),
     topic: asked.topic ?? null,
@@ -234,7 +241,7 @@ const READ_LANES = 50;
 // retry or was skipped. A skip is not a failure.
 const FAILURES = `
   select newest.at, kind, message, null::uuid as event_id from error_groups, lateral (
-    select max(dead_lettered_at) as at from deliveries where error_group = key
+    select max(dead_lettered_at) as at from exceptions where error_group = key
   ) as newest
   where error_groups.topic = subscription.topic and error_groups.subscriber = subscription.subscriber
     and (kind, message) <> ('${SKIPPED.kind}', '${SKIPPED.message}') and newest.at is not null
@@ -242,20 +249,18 @@ const FAILURES = `
   select (entry ->> 'at')::timestamptz + (entry ->> 'durationMs')::float8 * interval '1 millisecond',
     entry ->> 'kind', entry ->> 'message', event_id
   from (
-    select first.event_id, attempt_log from (
-      select lanes.* from lanes
+    (
+      select event_id, attempt_log from lanes, lateral (
+        select event_id, attempt_log, due_at from exceptions
+        where exceptions.lane = lanes.id and due_at > (select now from clock) order by due_at limit ${READ_LANES}
+      ) as waiting
       where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
-        and due_at > (select now from clock) and due_at < 'infinity' and lease_token is null
       order by due_at limit ${READ_LANES}
-    ) as waiting, lateral (
-      select deliveries.event_id, attempt_log
-      from postbud_next_2(waiting.id, home_id, slot, held_key, head, 1) as next join deliveries
-        on lane_id = coalesce(home_id, waiting.id) and deliveries.position = next.position
-    ) as first
+    )
     union all
     select skipped.event_id, attempt_log from error_groups, lateral (
-      select event_id, attempt_log from deliveries where error_group = key
-      order by dead_lettered_at desc, lane_id desc, position desc limit 1
+      select event_id, attempt_log from exceptions where error_group = key
+      order by dead_lettered_at desc, lane desc, position desc limit 1
     ) as skipped
     where error_groups.topic = subscription.topic and error_groups.subscriber = subscription.subscriber
       and (kind, message) = ('${SKIPPED.kind}', '${SKIPPED.message}')
@@ -270,8 +275,7 @@ const statement = (matching: string) => `
     select topic, subscriber, count(*) as count, count(*) filter (where error_group in (
       select key from error_groups where (kind, message) = ('${SKIPPED.kind}', '${SKIPPED.message}')
     )) as skipped
-    from matching join lanes on lanes.id = lane_id
-    group by topic, subscriber
+    from matching group by topic, subscriber
   ),
   described as (
     select topic, subscriber, ${jsonOf(subscriptionFields, {
@@ -282,13 +286,14 @@ const statement = (matching: string) => `
         order by failure.at desc limit 1
       )`,
     })} as subscription
-    from subscription, lateral (
-      select max(last_delivered_at) as last_delivered_at, max(last_failed_at) as last_failed_at from backlog
-      where backlog.topic = subscription.topic and backlog.subscriber = subscription.subscriber
-    ) as known
+    from subscription join (
+      select topic, subscriber, last_delivered_at, last_failed_at from subscription_counts
+    ) as known using (topic, subscriber)
   ),
   ends as (
-    select min(ended_at) as ended_from, max(ended_at) as ended_to, min(position) as first, max(position) as last
+    select min(ended_at) as ended_from, max(ended_at) as ended_to,
+      (select event_id from matching order by event_id limit 1) as first,
+      (select event_id from matching order by event_id desc limit 1) as last
     from matching
   )
   select ${jsonOf(previewFields, {

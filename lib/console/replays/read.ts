@@ -55,14 +55,15 @@ const stopFields = {
   reason: textOrNull('reason'),
 };
 
-const LEFT = 'planned - put_back - passed_over';
+const LEFT = `case when ended_at is null or exists (select from operator_actions where replay_id = replays.id)
+      then planned - put_back else 0 end`;
 
 const paceFields = {
   perMinute: field(z.int().positive(), 'per_minute'),
   left: count(LEFT, 'Deliveries that it has not put back yet; of a stopped one, that stay as they were.'),
   passedOver: count(
-    'passed_over',
-    'Deliveries that had been replayed, dismissed or pruned, or whose handler refused replays, when their turn came.',
+    `planned - put_back - (${LEFT})`,
+    'Of one that has ended: deliveries that had been replayed, dismissed or pruned, or whose handler refused replays, when their turn came.',
   ),
   endsAt: instantOrNull(
     `case when ended_at is null then
@@ -120,7 +121,6 @@ const actionFields = {
   reason: textOrNull('reason'),
   incidentId: textOrNull('incident_id', 'The incident that it was done on.'),
   replayId: textOrNull('replay_id', 'The replay that was stopped.'),
-  renamedTo: textOrNull('renamed_to', 'Of a rename: the new name of the subscriber.'),
   backfillId: field(
     z.uuid().nullable().meta({ description: 'The backfill that it began or stopped.' }),
     'backfill_id',
@@ -230,14 +230,12 @@ const LOG = `
         select backfills.id from backfills
         where (action = 'backfill' and requested_at = at or action = 'stop_backfill' and ended_at = at)
           and backfills.topic = operator_actions.topic and backfills.subscriber = operator_actions.subscriber limit 1
-      ) as backfill_id, (
-        select backfills.subscriber from backfills where action = 'rename' and backfills.id = operator_actions.id
-      ) as renamed_to
+      ) as backfill_id
       from operator_actions where ${STANDS_FOR_ACT}
     ) as acted
     where ($2::text is null or (at, id) < ($2::text::timestamptz, $3::text::uuid)) and at >= clock.since
       and ($6::text is null or operator = $6::text) and ($4::text is null or topic = $4::text)
-      and ($5::text is null or $5::text in (subscriber, renamed_to)) and $8::text is null
+      and ($5::text is null or subscriber = $5::text) and $8::text is null
     order by at desc, id desc limit $1::int
   ),
   entry as (
@@ -255,6 +253,6 @@ const PROGRESS = `
     select count(*) filter (where state = 'pending') as pending, count(*) filter (where state = 'failing') as failing,
       count(*) filter (where state = 'dead_lettered') as dead, count(*) filter (where state = 'delivered') as delivered,
       max(delivered_at) as last_delivered
-    from replay_instants join deliveries on replayed_at = at where replay_id = replays.id
+    from replay_instants join exceptions on replayed_at = at where replay_id = replays.id
   ) as progress
   where replays.id = $1::uuid`;

@@ -40,6 +40,8 @@ const PREVIEW = {
   topic: 'payment.dispute.closed',
   matched: 2,
   isAll: false,
+  dismissed: 0,
+  unmatched: [],
   error: null,
   createdFrom: '2026-02-21T09:30:00.000Z',
   createdTo: '2026-02-21T09:30:00.020Z',
@@ -82,10 +84,19 @@ export const showPreview = operatorRoute({
     },
     'chosen-ones': {
       summary: 'Deliveries by their ids',
-      parameters: { deliveryIds: ['999999999999999999-1', '999999999999999999-2'] },
+      parameters: {
+        deliveryIds: [
+          '00000000-0000-7000-8000-000000000000.accounting',
+          '00000000-0000-7000-8000-000000000000.ledger',
+        ],
+      },
       answer: answered({
         ...PREVIEW,
-        request: { deliveryIds: ['999999999999999999-1'], include: 'dead_letters', expectedCount: 0 },
+        request: {
+          deliveryIds: ['00000000-0000-7000-8000-000000000000.accounting'],
+          include: 'dead_letters',
+          expectedCount: 0,
+        },
         topic: null,
         matched: 0,
         createdFrom: null,
@@ -93,6 +104,7 @@ export const showPreview = operatorRoute({
         endedFrom: null,
         endedTo: null,
         subscriptions: [],
+        unmatched: ['00000000-0000-7000-8000-000000000000.accounting'],
       }),
     },
     'without-a-window': {
@@ -145,7 +157,7 @@ export const requestReplay = operatorRoute({
     },
     'already-replayed': {
       summary: 'Deliveries that were replayed already',
-      json: { deliveryIds: ['999999999999999999-1'] },
+      json: { deliveryIds: ['00000000-0000-7000-8000-000000000000.accounting'] },
       answer: answered({
         replayId: '019c7f40-11ac-7c2e-9d55-7b1f6a0c3d23',
         topic: null,
@@ -254,7 +266,6 @@ export const listReplays = operatorRoute({
             backfillId: null,
             erasureId: null,
             replayId: null,
-            renamedTo: null,
           },
         ],
         nextCursor: null,

@@ -25,6 +25,8 @@ export function warningsOf(view: ReplayPreview): Warnings {
         : earlierPhrase(view.earlier, view.generatedAt),
     ],
     ...leftOutWarnings(view.leftOut),
+    unmatchedWarning(view),
+    dismissedWarning(view),
     skippedWarning(view),
     ...subscriptionWarnings(view),
   ];
@@ -37,6 +39,29 @@ function skippedWarning({ matched, subscriptions }: ReplayPreview): Warning | fa
   return [
     `An operator skipped ${them}.`,
     'What is skipped was not to be delivered. Replay it only if that has changed.',
+  ];
+}
+
+function dismissedWarning({ matched, dismissed, request: { include } }: ReplayPreview): Warning | false {
+  if (dismissed === 0 || include === 'dismissed') return false;
+  const them = matched === 1 ? 'it' : matched === dismissed ? 'all of them' : `${count(dismissed)} of them`;
+  return [
+    `An operator dismissed ${them}.`,
+    'What is dismissed was not to be delivered. Replay it only if that has changed.',
+  ];
+}
+
+/** A warning names no more deliveries. */
+const MOST_NAMED = 3;
+
+function unmatchedWarning({ unmatched }: ReplayPreview): Warning | false {
+  if (unmatched.length === 0) return false;
+  const are = unmatched.length === 1 ? 'delivery is' : 'deliveries are';
+  const others = unmatched.length - MOST_NAMED;
+  const named = `${unmatched.slice(0, MOST_NAMED).join(', ')}${others > 0 ? ` and ${count(others)} more` : ''}`;
+  return [
+    `${count(unmatched.length)} selected ${are} not dead-lettered, and left out.`,
+    `${named}: pending, delivered, or pruned.`,
   ];
 }
 

@@ -17,7 +17,7 @@ const repaired = z
   .object({
     outcome: z.enum(['in_its_place', 'late', 'due', 'dismissed']).meta({
       description:
-        '`in_its_place`: the event waits for fan-out again. `late`: the same, but newer events of its topic are fanned out already, so it comes as if recorded now. `due`: the timer is released when the relay next looks. `dismissed`: nothing is delivered.',
+        '`in_its_place`: the event awaits its place again. `late`: the same, but newer events of its topic have theirs already, so it comes as if recorded now. `due`: the timer is released when the relay next looks. `dismissed`: nothing is delivered.',
     }),
     topic: shape.topic.nullable(),
     eventId: z.uuid().nullable(),
@@ -28,9 +28,9 @@ const repairAction = action({
   name: 'repair',
   id: 'repair',
   path: `${setAsidePath()}/{id}/repair`,
-  summary: 'Repair what was set aside, or an event that was never fanned out',
+  summary: 'Repair what was set aside, or an event that never got its place',
   description:
-    'An event that exists waits for fan-out again. A row without an event is dismissed and stays on record.',
+    'An event that exists awaits its place again. A row without an event is dismissed and stays on record.',
   parameters: {
     id: z
       .union([z.uuid(), z.string().regex(/^\d{1,18}$/)], 'expected the id of a row or of an event')
@@ -70,11 +70,11 @@ const repairAction = action({
   },
   follow: followRepair,
   command: {
-    summary: 'repair what the bus set aside, or an event that was never fanned out',
+    summary: 'repair what the bus set aside, or an event that never got its place',
     usage: ['repair <id> --reason <text>', 'repair <eventId> --reason <text>'],
     notes: [
-      'An event that exists is delivered: in its place, or, where newer ones of its topic are fanned out already, behind them. A row without an event is dismissed, and stays on record.',
-      'With an event id: one that the doctor names, which neither waits for fan-out nor has deliveries.',
+      'An event that exists is delivered: in its place, or, where newer ones of its topic have theirs already, behind them. A row without an event is dismissed, and stays on record.',
+      'With an event id: one that the doctor names, which neither has a place nor awaits one.',
     ],
     examples: [
       ['repair 7 --reason "written by hand, case 4411"', 'what set-aside lists under 7'],

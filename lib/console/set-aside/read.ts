@@ -13,7 +13,7 @@ const setAsideRow = z
     at: shape.instant,
     kind: z.string().meta({
       description:
-        '`unfit_marker`: an event that cannot be fanned out. `unfit_timer`: a timer whose payload the catalog refuses. `clock_was_ahead`: times in the future, which were taken back. Later releases may add kinds.',
+        '`unfit_marker`: an event that cannot get its place. `unfit_timer`: a timer whose payload the catalog refuses. `clock_was_ahead`: times in the future, which were taken back. Later releases may add kinds.',
     }),
     topic: shape.topic.nullable().meta({ description: 'Null where it concerns no one topic.' }),
     eventId: z.uuid().nullable(),

@@ -19,8 +19,8 @@ export function whatWords({
   if (kind === 'unfit_timer')
     return `A timer of ${topic} that is due, and whose payload this catalog does not accept.`;
   return eventExists
-    ? `An event of ${topic} that cannot be fanned out.`
-    : `A row of ${topic} that waits for fan-out, and has no event.`;
+    ? `An event of ${topic} that cannot get its place.`
+    : `A row of ${topic} that awaits a place, and has no event.`;
 }
 
 /** Says what repairing it does. */
@@ -35,8 +35,8 @@ export function repairWords({ kind, eventExists }: Pick<SetAside, 'kind' | 'even
 
 /** Says what became of it. */
 export const OUTCOMES: Readonly<Record<RepairOutcome, string>> = {
-  in_its_place: 'The event waits for fan-out again, in its place.',
-  late: 'The event waits for fan-out again, behind newer ones that are fanned out already, as if recorded now.',
+  in_its_place: 'The event awaits its place again.',
+  late: 'The event awaits a place again, behind newer ones that have theirs already, as if recorded now.',
   due: 'The timer is released when the relay next looks, or set aside again.',
   dismissed: 'It is dismissed, and stays on record. Nothing is delivered.',
 };

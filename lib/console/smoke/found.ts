@@ -1,10 +1,10 @@
 import type { TestWebhook } from '../../../drizzle/schema.ts';
+import { oldestIn } from '../../components/subscriber-health/backlog-ages.ts';
 import type { Database } from '../../platform/db/connect.ts';
-import { leasedHomeLanes } from '../../platform/db/leased-home-lanes.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { operatorNameSql } from '../kit/operator-names.ts';
 import type { State } from '../kit/shapes.ts';
-import { ENDPOINT } from '../webhooks/fields.ts';
+import { endpointOf } from '../webhooks/fields.ts';
 
 /** The statement's result. Times are epoch milliseconds. */
 export interface Found {
@@ -81,33 +81,17 @@ export async function findDeliveries(
   return await run<FoundDelivery>(driverOf(db), { text: DELIVERIES, values: [JSON.stringify(eventIds)] });
 }
 
-/** How many lanes of a subscription are examined, as by the overview. */
-const LANES_LOOKED_AT = 100;
-
 const FOUND = `
   with waiting as (
-    select asked.topic, asked.subscriber, sum(pending) + sum(failing) as deliveries
+    select counts.topic, counts.subscriber, pending + failing as deliveries
     from jsonb_to_recordset($1::text::jsonb) as asked(topic text, subscriber text)
-      join backlog on backlog.topic = asked.topic and backlog.subscriber = asked.subscriber
-    group by asked.topic, asked.subscriber having sum(pending) + sum(failing) > 0
+      join subscription_counts as counts using (topic, subscriber)
+    where pending + failing > 0
   ),
   oldest as (
     select waiting.*, (
-      select min(created_at)
-      from (
-        (
-          select * from lanes
-          where lanes.topic = waiting.topic and lanes.subscriber = waiting.subscriber and due_at is not null
-          order by due_at limit ${LANES_LOOKED_AT}
-        )
-        union all
-        (${leasedHomeLanes('waiting.topic', 'waiting.subscriber')}
-        )
-      ) as lane, lateral (
-        select event_id from postbud_next_2(lane.id, home_id, slot, held_key, lane.head, 1)
-      ) as next, lateral (
-        select created_at from events where id = next.event_id limit 1
-      ) as event
+      select min(created_at) from lane_heads as lane, ${oldestIn('lane')} as oldest
+      where lane.topic = waiting.topic and lane.subscriber = waiting.subscriber
     ) as since
     from waiting
   ),
@@ -131,15 +115,13 @@ const FOUND = `
     )
   ) as found`;
 
-// Event by event: the block ranges of \`deliveries_event\` find the deliveries of one.
 const DELIVERIES = `
-  select delivery.event_id, lanes.subscriber, delivery.state::text as state, dismissed_at is not null as is_dismissed,
+  select delivery.event_id, delivery.subscriber, delivery.state::text as state, dismissed_at is not null as is_dismissed,
     attempts::int as attempts, round(extract(epoch from delivered_at - created_at) * 1000)::float8 as after_ms,
     (extract(epoch from next_attempt_at) * 1000)::float8 as next_attempt_at,
     last ->> 'message' as message, last ->> 'answer' as answer
   from jsonb_array_elements_text($1::text::jsonb) as asked(id) join events on events.id = asked.id::uuid,
     lateral (select * from deliveries where event_id = events.id) as delivery
-    join lanes on lanes.id = lane_id
     left join lateral (
       select entry as last from jsonb_array_elements(attempt_log) with ordinality as log(entry, number)
       where entry ->> 'outcome' in ('failed', 'waited') order by number desc limit 1
@@ -157,6 +139,6 @@ const RECEIPTS = `
     where id > (lpad(to_hex((receipt.ms - 10000)::bigint), 12, '0') || repeat('0', 20))::uuid
       and id < (lpad(to_hex((receipt.ms + 5000)::bigint), 12, '0') || repeat('0', 20))::uuid
       and topic = 'webhook.' || regexp_replace(receipt.provider, '_\\d+$', '') || '.received'
-      and payload ->> 'eventId' = receipt.event_id and ${ENDPOINT} = receipt.provider
+      and events.payload ->> 'eventId' = receipt.event_id and ${endpointOf('events')} = receipt.provider
     limit 1
   ) as event on true`;

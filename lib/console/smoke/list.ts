@@ -1,6 +1,5 @@
 import * as z from 'zod';
 
-import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import {
@@ -59,7 +58,6 @@ export async function readSmokeTests(
   return shape.pageOf(row!, limit, ({ smokeTestId }) => smokeTestId);
 }
 
-// Nothing but smoke tests is delivered in the lanes of their topic, which hold a month of them.
 const LIST = `
   with test as materialized (
     select * from smoke_tests
@@ -69,10 +67,8 @@ const LIST = `
     order by started_at desc, id desc limit $2::int
   ),
   arrival as (
-    select event_id, count(*) as arrived from lanes join deliveries on lane_id = lanes.id
-    where topic = '${SMOKE_TEST.topic}' and home_id is null and state = 'delivered'
-      and event_id in (select id from test)
-    group by event_id
+    select event_id, count(*) as arrived from deliveries
+    where event_id = any (array(select id from test)) and state = 'delivered' group by event_id
   )
   select ${instantSql('clock_timestamp()')} as "generatedAt", (
     select coalesce(json_agg(${jsonOf(recordFields)} order by started_at desc, test.id desc), '[]')

@@ -2,7 +2,7 @@ import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { listTable } from '../kit/document.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { backfillsPath, renamesPath, replaysPath } from '../kit/links.ts';
+import { backfillsPath, replaysPath } from '../kit/links.ts';
 import { card, emptyLine, section } from '../kit/sections.ts';
 import type { Mark } from './chart.ts';
 import { actionList } from './lists.ts';
@@ -46,8 +46,7 @@ export function actionsSection(view: SubscriberHealth, { names }: PageContext): 
       )}
       <p class="muted small note">
         Actions on all subscribers: <a href="${replaysPath()}">the operator log</a>. Its
-        <a href="${backfillsPath({ subscriber: view.subscriber })}">backfills</a> and
-        <a href="${renamesPath({ subscriber: view.subscriber })}">renames</a>.
+        <a href="${backfillsPath({ subscriber: view.subscriber })}">backfills</a>.
       </p>`,
   });
 }

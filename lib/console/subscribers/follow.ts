@@ -2,7 +2,7 @@ import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
-import { IS_PROBING, silenceWords } from '../incidents/outage.ts';
+import { silenceWords } from '../incidents/outage.ts';
 import type { Following } from '../kit/following.ts';
 import { time } from '../kit/instants.ts';
 
@@ -54,6 +54,6 @@ const PROBED = `
     (extract(epoch from act.at) * 1000)::float8 as acted_at, outages.kind,
     (extract(epoch from opened_at) * 1000)::float8 as opened_at,
     (extract(epoch from next_probe_at) * 1000)::float8 as next_probe_at,
-    coalesce(probed_at >= act.at, false) and not ${IS_PROBING} as has_probed,
+    coalesce(next_probe_at > act.at, false) and probed_at is null as has_probed,
     exists (select from pauses where pauses.subscriber = $1::text and topic = '') as is_paused
-  from act left join outages on outages.subscriber = $1::text and recovered_at is null`;
+  from act left join outages on outages.subscriber = $1::text`;

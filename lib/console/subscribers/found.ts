@@ -100,8 +100,7 @@ const HEALTH = `
     where subscriber = $1::text and topic = $2::text and period in ('hour', 'day') and starts_at >= from_at
   ),
   known as (
-    select topic, sum(pending) + sum(failing) as waiting, sum(dead_lettered) as dead_lettered from backlog
-    where subscriber = $1::text group by topic
+    select topic, pending + failing as waiting, dead_lettered from subscription_counts where subscriber = $1::text
   ),
   subscription as materialized (
     select topic, $1::text as subscriber, waiting from known where waiting > 0
@@ -111,9 +110,7 @@ const HEALTH = `
     select at, action, operator, topic, delivery_id, null::uuid as replay_id, reason,
       ${SKIPPED_TOGETHER} as deliveries
     from clock, operator_actions
-    where at >= from_at and (subscriber = $1::text or action = 'rename' and exists (
-        select from backfills where backfills.id = operator_actions.id and backfills.subscriber = $1::text
-      )) and (topic = $2::text or topic is null or $2::text = '')
+    where at >= from_at and subscriber = $1::text and (topic = $2::text or topic is null or $2::text = '')
       and action <> 'reveal' and ${STANDS_FOR_ACT}
     order by at desc limit ${LISTED_ACTIONS}
   ),

@@ -1,11 +1,9 @@
-import { catalog, isTopicName } from '../../bus/catalog/catalog.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { hiddenField, mayReplay, retireLink } from '../kit/actions.ts';
+import { mayReplay, retireLink } from '../kit/actions.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { subscriberPath, topicPath } from '../kit/links.ts';
+import { topicPath } from '../kit/links.ts';
 import { card, section } from '../kit/sections.ts';
-import { select } from '../kit/select.ts';
 import { ACTIONS, table } from '../kit/table.ts';
 import { count } from '../kit/words.ts';
 import type { SubscriberHealth } from './read.ts';
@@ -33,39 +31,15 @@ export function leavingSection(view: SubscriberHealth, context: PageContext): Ht
             {
               ...ACTIONS,
               cell: ({ topic }) =>
-                mayReplay(context.operator) &&
-                html`<div class="acts">
-                  ${renameForm(subscriber, topic)} ${retireLink(subscriber, topic)}
-                </div>`,
+                mayReplay(context.operator) && html`<div class="acts">${retireLink(subscriber, topic)}</div>`,
             },
           ],
           rows: unlisted,
         }),
       )}
       <p class="muted small note">
-        Rename it if the catalog lists it under another name now: that name gets them, in order. Retire it if
-        nobody wants them any more.
+        Retire it if nobody wants them any more. If the catalog lists it under another name now, backfill that
+        name first.
       </p>`,
   });
-}
-
-/** Leads to the preview of what moves waiting deliveries and dead letters to another name. */
-function renameForm(subscriber: string, topic: string): Html | null {
-  // Only a name that the catalog lists for the topic is accepted.
-  const names: readonly string[] = isTopicName(topic) ? catalog[topic].subscribers : [];
-  if (names.length === 0) return null;
-  return html`<details class="act">
-    <summary class="btn sm">Rename…<span class="vh"> ${subscriber} on ${topic}</span></summary>
-    <form method="get" action="${subscriberPath(subscriber)}/rename">
-      <p class="small muted">
-        <b>Which name has it now?</b> What waits and what died goes to that name. A preview comes first.
-      </p>
-      ${hiddenField('topic', topic)}
-      ${select('New name', 'to', null, [
-        ['', 'Choose a name'],
-        ...names.map((name) => [name, name] as const),
-      ])}
-      <button class="btn sm">Preview<span class="vh"> the rename of ${subscriber} on ${topic}</span></button>
-    </form>
-  </details>`;
 }

@@ -93,7 +93,7 @@ export function actionList(
       { label: 'No.', tone: 'num', only: 'console', cell: ({ number }) => number },
       { label: 'When', look: 'nowrap', cell: ({ at }) => whenAndAgo(at, now) },
       { label: 'What', look: 'nowrap', cell: whatPhrase },
-      { label: 'On', terminal: { isCut: true }, cell: targetPhrase },
+      { label: 'On', terminal: { isFlexible: true }, cell: targetPhrase },
       { label: 'Who', look: 'nowrap', cell: ({ operator }) => operatorText(operator, names) },
       {
         label: 'Why',

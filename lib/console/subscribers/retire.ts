@@ -1,11 +1,10 @@
 import * as z from 'zod';
 
-import { retire as dismissAll } from '../../bus/deliveries/operations/retire.ts';
-import { isKnown, requireUnlisted, standingUnder } from '../../bus/deliveries/operations/standing.ts';
+import { requireUnlisted, retire as deleteAll } from '../../bus/deliveries/operations/retire.ts';
+import { hasLeft, standingUnder } from '../../bus/deliveries/operations/standing.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf } from '../../platform/db/statement.ts';
 import { answered, refused } from '../../platform/http/operation.ts';
-import { SECOND } from '../../platform/time.ts';
 import { action, NO_REASON } from '../kit/action.ts';
 import { readConfirmedForm, requireCount } from '../kit/confirmed-form.ts';
 import { asForm } from '../kit/form-request.ts';
@@ -20,11 +19,8 @@ import { retirePage } from './leaving-pages.ts';
 import { retired, retirement } from './leaving-views.ts';
 import type { Retirement } from './leaving-views.ts';
 
-/** A function lives 30 seconds. */
-const LONGEST_MS = 20 * SECOND;
-
 const UNKNOWN =
-  'Unknown subscriber: it never had a delivery here. The overview shows those with deliveries that are not in the catalog.';
+  'Nothing is left of this subscriber, or it never had a delivery. The overview shows those with deliveries that are not in the catalog.';
 
 const PREVIEW: Retirement = {
   subscriber: 'postcards',
@@ -62,7 +58,7 @@ export const showRetirePreview = operatorRoute({
       answer: answered(PREVIEW),
     },
     nobody: {
-      summary: 'A subscriber that never had a delivery',
+      summary: 'A subscriber without any delivery',
       parameters: { subscriber: 'telegrams' },
       answer: refused('not_found', { detail: UNKNOWN }),
     },
@@ -92,7 +88,7 @@ export const retire = action({
   path: PATH,
   summary: 'Retire a subscriber that the catalog no longer lists',
   description:
-    'Dismisses what waits for it and what died, with the reason. Afterwards the subscription shows up nowhere.',
+    'Dismisses what waits for it and what died, and deletes what is recorded of its deliveries. Afterwards the subscription shows up nowhere but in the operator log.',
   parameters,
   body,
   readForm: (content) => readConfirmedForm(content, asForm(body)),
@@ -116,10 +112,10 @@ export const retire = action({
       summary: 'All topics of a subscriber that the catalog does not list',
       parameters: { subscriber: 'postcards' },
       json: { reason: 'Postcards are history.' },
-      answer: answered({ subscriber: 'postcards', topics: ['payment.captured'], dismissed: 12, left: 0 }),
+      answer: answered({ subscriber: 'postcards', topics: ['payment.captured'], dismissed: 12 }),
     },
     nobody: {
-      summary: 'A subscriber that never had a delivery',
+      summary: 'A subscriber without any delivery',
       parameters: { subscriber: 'telegrams' },
       json: { reason: 'Telegrams are history.' },
       answer: refused('not_found', { detail: UNKNOWN }),
@@ -140,8 +136,8 @@ export const retire = action({
       if (dryRun || found === null) return found;
       requireCount(found.matched, expectedCount, 'retired');
     }
-    const how = { by: operator.subject, reason, until: Date.now() + LONGEST_MS };
-    const done = await orProblem(db, topic, async () => await dismissAll(db, which, how));
+    const how = { by: operator.subject, reason };
+    const done = await orProblem(db, topic, async () => await deleteAll(db, which, how));
     return done && { subscriber, ...done, topics: [...done.topics] };
   },
   actedOn: {
@@ -155,17 +151,17 @@ export const retire = action({
   },
 });
 
-/** Counts what a retirement would dismiss. @returns null when the subscriber never had a delivery. */
+/** Counts what a retirement would dismiss. @returns null when there is nothing of it. */
 async function preview(
   db: Database,
   which: { readonly subscriber: string; readonly topic: string | null },
 ): Promise<Retirement | null> {
   const { subscriber, topic } = which;
   const found = await orProblem(db, topic, async () => {
-    requireUnlisted(subscriber, topic, 'retire');
+    requireUnlisted(subscriber, topic);
     return await standingUnder(driverOf(db), subscriber, topic);
   });
-  if (found.length === 0 && !(await isKnown(db, subscriber))) return null;
+  if (found.length === 0 && !(await hasLeft(driverOf(db), subscriber, 'retire'))) return null;
   const matched = found.reduce((sum, { waiting, deadLettered }) => sum + waiting + deadLettered, 0);
   return { ...which, topics: [...found], matched };
 }

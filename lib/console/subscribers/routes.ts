@@ -12,7 +12,6 @@ import { subscribersPage } from './list-page.ts';
 import { subscriberPage } from './page.ts';
 import { readSubscriberHealth, spans, subscriberHealth } from './read.ts';
 import type { SubscriberHealth } from './read.ts';
-import { showRenamePreview } from './rename.ts';
 import { showRetirePreview } from './retire.ts';
 import { readStandings, subscriberStandings } from './standing.ts';
 
@@ -187,7 +186,7 @@ export const showSubscriber = operatorRoute({
     },
     'no-such-subscriber': {
       summary: 'A subscriber that nothing names',
-      parameters: { subscriber: 'postcards' },
+      parameters: { subscriber: 'telegrams' },
       answer: refused('not_found', { detail: UNKNOWN }),
     },
     'no-such-span': {
@@ -221,7 +220,6 @@ function refuseTopic(topic: string, { subscriber, topics }: SubscriberHealth): n
 export const subscriberRoutes = [
   listSubscribers,
   showSubscriber,
-  showRenamePreview,
   showRetirePreview,
   ...routesOf(subscriberActions),
 ];

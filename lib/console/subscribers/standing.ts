@@ -4,7 +4,6 @@ import { subscriberNames } from '../../bus/catalog/catalog.ts';
 import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import { topicsOf } from '../../bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
-import { HALTING_COUNTED } from '../../components/incidents/halts.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { outage, outageFields } from '../incidents/outage.ts';
@@ -60,7 +59,7 @@ const fields = {
     outage.nullable().meta({ description: 'While it does not answer.' }),
     `(
       select ${jsonOf(outageFields)} from outages
-      where outages.subscriber = known.subscriber and recovered_at is null
+      where outages.subscriber = known.subscriber
     )`,
   ),
   limited: computed(
@@ -78,7 +77,7 @@ const fields = {
         description: 'While deliveries wait and its limit allows none: `rate_limited`.',
       }),
   ),
-  pending: countOf('coalesce(total.pending, 0) + awaiting.events, total.pending'),
+  pending: countOf('coalesce(total.pending, 0) + awaited.events, total.pending'),
   failing: countOf('total.failing'),
   deadLettered: countOf('total.dead_lettered'),
   lastDeliveredAt: instantOrNull('total.last_delivered_at'),
@@ -118,7 +117,7 @@ interface Found extends Row<typeof fields> {
 /**
  * Reads how subscribers are: those of the catalog, and others that have something left or are paused.
  *
- * One statement whose cost does not grow with the number of deliveries.
+ * One statement whose cost does not grow with the number of deliveries, but with that of lanes and exceptions.
  *
  * @param attached the subscribers of this process.
  * @param only the name of one; null: all.
@@ -200,20 +199,16 @@ const SAID_DAYS = 30;
 const STANDINGS = `
   with total as (
     select subscriber, sum(pending) as pending, sum(failing) as failing, sum(dead_lettered) as dead_lettered,
-      max(last_delivered_at) as last_delivered_at, max(last_failed_at) as last_failed_at,
+      sum(halted) > 0 as is_halted, max(last_delivered_at) as last_delivered_at, max(last_failed_at) as last_failed_at,
       bool_and(coalesce(last_failed_at, '-infinity') > coalesce(last_delivered_at, '-infinity'))
         filter (where last_failed_at is not null or last_delivered_at is not null) as is_refusing
-    from (
-      select subscriber, sum(pending) as pending, sum(failing) as failing, sum(dead_lettered) as dead_lettered,
-        max(last_delivered_at) as last_delivered_at, max(last_failed_at) as last_failed_at
-      from backlog where subscriber <> '' and ($2::text is null or subscriber = $2::text) group by subscriber, topic
-    ) as subscription
+    from subscription_counts where $2::text is null or subscriber = $2::text
     group by subscriber
   ),
-  awaiting as (
+  awaited as (
     select subscriber, sum(events) as events
     from (
-      select subscribers, count(*) as events from awaiting_fan_out
+      select subscribers, count(*) as events from awaiting
       where topic <> '${SMOKE_TEST.topic}' group by subscribers
     ) as addressed_alike, unnest(subscribers) as subscriber
     where $2::text is null or subscriber = $2::text group by subscriber
@@ -221,11 +216,8 @@ const STANDINGS = `
   known as (
     select jsonb_array_elements_text($1::text::jsonb) as subscriber
     union select subscriber from total where $2::text is not null or pending + failing + dead_lettered > 0
-    union select subscriber from awaiting
+    union select subscriber from awaited
     union select subscriber from pauses where $2::text is null or subscriber = $2::text
-  ),
-  halted as (
-    select distinct subscriber from (${HALTING_COUNTED}) as halting
   ),
   said as (
     select distinct on (subscriber) subscriber, kind, message from incidents
@@ -235,12 +227,12 @@ const STANDINGS = `
   )
   select ${instantSql('clock_timestamp()')} as at, (
     select coalesce(json_agg(${jsonOf(fields, {
-      isHalted: 'halted.subscriber is not null',
+      isHalted: 'coalesce(total.is_halted, false)',
       isRefusing: 'coalesce(total.is_refusing, false)',
       reached: 'limits.reached',
       last: `case when said.subscriber is not null then json_build_object('kind', kind, 'message', message) end`,
     })}), '[]')
-    from known left join total using (subscriber) left join awaiting using (subscriber)
-      left join halted using (subscriber) left join said using (subscriber)
+    from known left join total using (subscriber) left join awaited using (subscriber)
+      left join said using (subscriber)
       left join (${reachedLimits('clock_timestamp()')}) as limits using (subscriber)
   ) as found`;

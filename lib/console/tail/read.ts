@@ -72,82 +72,73 @@ export async function readTail(
   };
 }
 
-/** The lanes with the newest deliveries: positions are drawn over all lanes, in the order of fan-out. */
-const NEWEST_LANES = 100;
-
-/** The newest dead letters, and the lanes whose retry is last, among which those of a topic or a subscriber are sought. */
-const NEWEST_IN_TROUBLE = 200;
-
 /** Longer payloads are not read, so nothing is said of what is in them. */
 const READ_PAYLOAD_BYTES = 16 * 1024;
 
 const IS_MATCHING = `($1::text is null or lanes.topic = $1::text) and ($2::text is null or lanes.subscriber = $2::text)`;
 
-// Nothing is indexed by the time of its delivery, which would cost each delivery. The newest are the last settled ones of
-// the lanes that are furthest.
+// Each settlement has a delivery at least, unless it has failures alone. So the newest deliveries are among the newest
+// settlements, which are those of the lanes that were settled last.
 const NEWEST = `
-  with lane as materialized (
-    select lanes.id, lanes.topic, lanes.subscriber, lanes.head
-    from home_lanes join lanes on lanes.id = home_lanes.lane_id
-    where lanes.head > 0 and ${IS_MATCHING} and coalesce($3::text = 'delivered', true)
-    order by lanes.head desc limit ${NEWEST_LANES}
+  with settled as materialized (
+    select lanes.id, lanes.stream from lanes, lateral (
+      select at from journal where lane = lanes.id and first is not null order by head desc, number desc limit 1
+    ) as newest
+    where ${IS_MATCHING} and coalesce($3::text = 'delivered', true)
+    order by newest.at desc limit $4::int
   ),
-  waiting as materialized (
-    select coalesce(home_id, id) as id, nullif(held_key, '') as key, topic, subscriber, head
-    from (
-      select * from lanes
-      where due_at > clock_timestamp() and due_at < 'infinity' and lease_token is null
-      order by due_at desc limit ${NEWEST_IN_TROUBLE}
-    ) as lanes
-    where ${IS_MATCHING} and coalesce($3::text = 'failing', true)
+  settlement as materialized (
+    select settled.id as lane, settled.stream, newest.* from settled, lateral (
+      select at, first, took_ms, ago_ms from journal
+      where lane = settled.id and first is not null order by head desc, number desc limit $4::int
+    ) as newest
+    order by newest.at desc limit $4::int
   ),
   outcome as (
     select * from (
-      select lane.topic, lane.subscriber, delivery.*, delivered_at as at
-      from lane, lateral (
-        select * from deliveries where lane_id = lane.id and position <= lane.head and state = 'delivered'
-        order by position desc limit $4::int
-      ) as delivery
+      select lane, first + nth - 1 as position, 'delivered'::delivery_state as state, 1::smallint as attempts,
+        took as duration_ms, null::jsonb as attempt_log, at - ago * interval '1 millisecond' as at
+      from settlement, unnest(took_ms, ago_ms) with ordinality as handled(took, ago, nth)
+      where took is not null order by at desc, position desc limit $4::int
+    ) as at_first
+    -- What is delivered again has a row of its own.
+    where not exists (
+      select from exceptions where exceptions.lane = at_first.lane and exceptions.position = at_first.position
+    )
+    union all
+    (
+      select lane, position, state, attempts, duration_ms, attempt_log, delivered_at
+      from exceptions join lanes on lanes.id = lane
+      where delivered_at is not null and ${IS_MATCHING} and coalesce($3::text = 'delivered', true)
       order by delivered_at desc limit $4::int
-    ) as delivered
+    )
     union all
-    select waiting.topic, waiting.subscriber, first.*, attempted_at as at
-    from waiting, lateral (
-      (
-        select * from deliveries
-        where waiting.key is null and lane_id = waiting.id and position > waiting.head
-          and coalesce(state in ('pending', 'failing'), false)
-        order by position limit 1
-      )
-      union all
-      (
-        select * from deliveries
-        where lane_id = waiting.id and lane_key = waiting.key and position > waiting.head
-          and coalesce(state in ('pending', 'failing'), false)
-        order by lane_key, position limit 1
-      )
-    ) as first
-    where first.state = 'failing'
+    (
+      select lane, position, state, attempts, duration_ms, attempt_log, attempted_at
+      from exceptions join lanes on lanes.id = lane
+      where is_open and state = 'failing' and ${IS_MATCHING} and coalesce($3::text = 'failing', true)
+      order by attempted_at desc limit $4::int
+    )
     union all
-    select lanes.topic, lanes.subscriber, dead.*, dead_lettered_at as at
-    from (
-      select * from deliveries where dead_lettered_at is not null
-      order by dead_lettered_at desc, lane_id desc, position desc limit ${NEWEST_IN_TROUBLE}
-    ) as dead
-    join lanes on lanes.id = dead.lane_id
-    where ${IS_MATCHING} and coalesce($3::text = 'dead_lettered', true)
+    (
+      select lane, position, state, attempts, duration_ms, attempt_log, dead_lettered_at
+      from exceptions join lanes on lanes.id = lane
+      where dead_lettered_at is not null and ${IS_MATCHING} and coalesce($3::text = 'dead_lettered', true)
+      order by dead_lettered_at desc limit $4::int
+    )
   ),
   newest as materialized (
-    select * from outcome order by at desc, position desc, lane_id limit $4::int
+    select * from outcome order by at desc, position desc, lane limit $4::int
   ),
   shown as (
-    select newest.*, (attempt_log -> -1) - 'answer' as last, version,
-      case when payload_bytes <= ${READ_PAYLOAD_BYTES} then payload end as payload
-    from newest join events on events.id = newest.event_id
+    select newest.*, lanes.topic, lanes.subscriber, log.event_id, (attempt_log -> -1) - 'answer' as last, events.version,
+      case when bytes <= ${READ_PAYLOAD_BYTES} then payload end as payload
+    from newest join lanes on lanes.id = lane
+      join log on log.stream = lanes.stream and log.position = newest.position join events on events.id = log.event_id
   )
   select json_build_object(
     'at', ${instantSql('clock_timestamp()')},
     'items', (
-      select coalesce(json_agg(${jsonOf(itemFields, BESIDE_LISTED)} order by at desc, position desc, lane_id), '[]') from shown
+      select coalesce(json_agg(${jsonOf(itemFields, BESIDE_LISTED)} order by at desc, position desc, lane), '[]') from shown
     )
   ) as found`;

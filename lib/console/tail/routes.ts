@@ -13,8 +13,7 @@ export const showTail = operatorRoute({
   path: tailPath(),
   scope: 'event-bus:read',
   summary: 'Read the newest outcomes of deliveries',
-  description:
-    'What was delivered, failed or was given up, newest first. The newest of each of the 100 lanes that are furthest, of 200 dead letters and of 200 lanes that wait for a retry.',
+  description: 'What was delivered, waits for a retry after it failed, or was given up, newest first.',
   query: tailQuery,
   answer: tail,
   problems: ['validation_failed'],

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { eventState } from '../kit/event-state.ts';
 import { computed, field, instant, instantOrNull, shapesOf } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
 
@@ -39,7 +40,7 @@ export const COUNTED_SET_ASIDE = 1000;
 const today = shape.count.meta({ description: 'Since midnight UTC.' });
 
 export const sentFields = {
-  lastReceivedAt: instantOrNull('greatest(waiting.created_at, fanned_out.created_at)'),
+  lastReceivedAt: instantOrNull('greatest(unplaced.created_at, placed.created_at)'),
   refusedToday: computed(today),
   setAside: field(
     shape.count.meta({
@@ -67,12 +68,17 @@ const provider = z
   })
   .meta({ id: 'WebhookProvider' });
 
-/** The endpoint that an event's webhook came by. Events of releases before 1.2 do not say. */
-export const ENDPOINT = "coalesce(payload ->> 'endpoint', split_part(topic, '.', 2))";
+/**
+ * The endpoint that an event's webhook came by, in SQL. Events of releases before 1.2 do not say.
+ *
+ * @param event the alias of its row in `events`.
+ */
+export const endpointOf = (event: string) =>
+  `coalesce(${event}.payload ->> 'endpoint', split_part(${event}.topic, '.', 2))`;
 
 /** Of a receipt `receipt` and its event `event`: of either there may be none, but not of both. */
 export const receiptFields = {
-  provider: field(shape.endpointName, `coalesce(receipt.provider, ${ENDPOINT})`),
+  provider: field(shape.endpointName, `coalesce(receipt.provider, ${endpointOf('event')})`),
   providerEventId: field(providerEventId, "coalesce(receipt.event_id, payload ->> 'eventId')"),
   eventType: field(z.string().nullable(), "coalesce(receipt.event_type, payload ->> 'eventType')"),
   receivedAt: instant('coalesce(receipt.received_at, event.created_at)'),
@@ -96,7 +102,10 @@ export const receiptFields = {
       .meta({ description: 'Its event on the bus; null if that was deleted after the retention.' }),
     'event.id',
   ),
-  state: field(shape.state.nullable().meta({ description: 'The state of its event.' }), 'event.state'),
+  state: field(
+    shape.state.nullable().meta({ description: 'The state of its event.' }),
+    `case when event.id is not null then ${eventState('event')} end`,
+  ),
 };
 const foundReceipt = z.object(shapesOf(receiptFields));
 export type FoundReceipt = z.output<typeof foundReceipt>;

@@ -2,7 +2,7 @@ import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { jsonOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
-import { COUNTED_SET_ASIDE, sentFields } from './fields.ts';
+import { COUNTED_SET_ASIDE, endpointOf, sentFields } from './fields.ts';
 import { topicOf } from './received.ts';
 
 type Sent = Row<typeof sentFields>;
@@ -20,7 +20,7 @@ export async function findProviders(db: Database, of: readonly string[]): Promis
 /** So many of the newest webhooks of a provider are searched for one of an account. */
 const LOOKED_AT = 1000;
 
-const OF_SENDER = `coalesce(payload ->> 'endpoint', split_part(events.topic, '.', 2)) = sender.provider`;
+const OF_SENDER = `${endpointOf('events')} = sender.provider`;
 
 const PROVIDERS = `
   select provider, ${jsonOf(sentFields)} as sent
@@ -32,15 +32,15 @@ const PROVIDERS = `
       ) as counted
     ) as set_aside on true
     left join lateral (
-      select awaiting_fan_out.created_at from awaiting_fan_out join events on id = event_id
-      where awaiting_fan_out.topic = sender.topic and ${OF_SENDER}
-      order by awaiting_fan_out.created_at desc limit 1
-    ) as waiting on true
+      select awaiting.created_at from awaiting join events on id = event_id
+      where awaiting.topic = sender.topic and ${OF_SENDER}
+      order by awaiting.created_at desc limit 1
+    ) as unplaced on true
     left join lateral (
-      select newest.created_at from lanes, lateral (
+      select newest.created_at from streams, lateral (
         select events.created_at, position from (
-          select event_id, position from deliveries where lane_id = lanes.id order by position desc limit ${LOOKED_AT}
-        ) as delivered join events on id = event_id where ${OF_SENDER} order by position desc limit 1
+          select event_id, position from log where stream = streams.id order by position desc limit ${LOOKED_AT}
+        ) as place join events on id = event_id where ${OF_SENDER} order by position desc limit 1
       ) as newest
-      where lanes.topic = sender.topic and home_id is null order by position desc limit 1
-    ) as fanned_out on true`;
+      where streams.topic = sender.topic order by created_at desc limit 1
+    ) as placed on true`;

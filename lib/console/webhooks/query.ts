@@ -16,16 +16,9 @@ export function isSender(name: string): boolean {
 const digits = z.string().regex(/^\d{1,18}$/);
 const instant = z.string().refine(isInstant);
 
-/** `next` is the next position when the list began: what waited for fan-out then has a later one, or none yet. */
-const waited = { at: instant, seq: digits, next: digits.default('0') };
-
 /** The last row of a page. The other two lists stay at their beginning. */
 const cursorShape = z.union([
-  // With the last one that was shown of those that waited for fan-out, as long as it may be behind this position.
-  z.object({ list: z.literal('receipts'), position: digits, ...waited }),
-  z.object({ list: z.literal('receipts'), position: digits }),
-  // Not fanned out yet, and so without a position.
-  z.object({ list: z.literal('receipts'), ...waited }),
+  z.object({ list: z.literal('receipts'), at: instant, seq: digits }),
   z.object({ list: z.literal('refusals'), at: instant, provider: z.string(), reason: z.string() }),
   z.object({ list: z.literal('setAside'), at: instant, eventId: z.uuid() }),
 ]);
@@ -60,9 +53,7 @@ export function placeIn(list: PagedList, { cursor }: Pick<WebhookQuery, 'cursor'
   return cursor?.list === list ? cursor : {};
 }
 
-type Fields = Readonly<
-  Record<'position' | 'at' | 'seq' | 'next' | 'provider' | 'reason' | 'eventId', string>
->;
+type Fields = Readonly<Record<'at' | 'seq' | 'provider' | 'reason' | 'eventId', string>>;
 
 /** A row of a list, and the fields of the cursor behind it; null where all rows are on one page. */
 export interface Placed<Item> {

@@ -2,7 +2,7 @@ import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { SECOND } from '../../platform/time.ts';
 import { jsonOf } from '../kit/fields.ts';
-import { ENDPOINT, receiptFields } from './fields.ts';
+import { endpointOf, receiptFields } from './fields.ts';
 import type { FoundReceipt } from './fields.ts';
 import type { Placed } from './query.ts';
 import { topicOf } from './received.ts';
@@ -34,11 +34,11 @@ const RECEIPT = `
   )
   select ${jsonOf(receiptFields)} as item, null as place
   from receipt left join lateral (
-    select id, state, payload, created_at from events
+    select events.* from events
     where id > (lpad(to_hex((received_ms - $3::float8)::bigint), 12, '0') || repeat('0', 20))::uuid
       and id < (lpad(to_hex((received_ms + $4::float8)::bigint), 12, '0') || repeat('0', 20))::uuid
       and events.topic = receipt.topic and payload ->> 'eventId' = receipt.event_id
-      and ${ENDPOINT} = receipt.provider
+      and ${endpointOf('events')} = receipt.provider
     limit 1
   ) as event on true
   order by received_at desc, provider`;

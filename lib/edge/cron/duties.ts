@@ -2,15 +2,11 @@ import pLimit from 'p-limit';
 import type { LimitFunction } from 'p-limit';
 import pTimeout from 'p-timeout';
 
-import { endOutages } from '../../bus/deliveries/end-outages.ts';
 import { publishLimits } from '../../bus/deliveries/limits.ts';
 import { endSmokeTests } from '../../bus/deliveries/operations/end-smoke-tests.ts';
-import { leaveOutages } from '../../bus/deliveries/operations/leave-outages.ts';
-import { advanceRenames } from '../../bus/deliveries/operations/rename.ts';
 import { KEEP_MS } from '../../bus/deliveries/prune.ts';
 import type { Pruned } from '../../bus/deliveries/prune.ts';
-import { releaseLanes } from '../../bus/deliveries/release.ts';
-import { subscriptionsOf } from '../../bus/deliveries/subscription.ts';
+import { rollUpJournal } from '../../bus/deliveries/roll-up.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import { sendAlerts } from '../../components/alerts/send-alerts.ts';
 import { trimIndex } from '../../components/identifiers/trim-index.ts';
@@ -21,7 +17,6 @@ import { rollUpHealth } from '../../components/subscriber-health/roll-up.ts';
 import { sampleBacklog } from '../../components/subscriber-health/sample-backlog.ts';
 import type { AlertSettings } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
-import { limitStatements } from '../../platform/db/statement.ts';
 import { logError } from '../../platform/log.ts';
 import { onceFor } from '../../platform/once-for.ts';
 import { SECOND } from '../../platform/time.ts';
@@ -88,21 +83,9 @@ export const duties: readonly Duty[] = [
     },
   },
   {
-    // Whoever deals with a dead letter that halts a lane does this too: unless its process dies first.
-    name: 'lanes that may go on',
+    name: 'journal of deliveries',
     run: async (db) => {
-      await db.transaction(async (tx) => {
-        await limitStatements(tx);
-        await releaseLanes(tx);
-      });
-      return {};
-    },
-  },
-  {
-    // Whoever asked for one had too little time, or died.
-    name: 'renames',
-    run: async (db) => {
-      await advanceRenames(db, Date.now() + RENAME_BUDGET_MS);
+      await rollUpJournal(db, Date.now() + ROLL_UP_BUDGET_MS);
       return {};
     },
   },
@@ -133,21 +116,6 @@ export function alertDuty(settings: () => AlertSettings): Duty {
     isLast: true,
     run: async (db) => {
       await sendAlerts(db, settings());
-      return {};
-    },
-  };
-}
-
-/**
- * Makes the duty that ends the outages of components that no longer wait in one, and of those that answer again. A relay
- * that sees an outage begin or end gives back what it used up, and makes due what waits: unless its process dies first.
- */
-export function outageDuty(subscribers: () => readonly AttachedSubscriber[]): Duty {
-  return {
-    name: 'outages',
-    run: async (db) => {
-      await leaveOutages(db, subscribers());
-      await endOutages(db, subscriptionsOf(subscribers()));
       return {};
     },
   };
@@ -198,8 +166,8 @@ export async function perform(toDo: readonly Duty[], db: Database): Promise<Perf
   };
 }
 
-/** Enough for a hundred thousand deliveries. */
-const RENAME_BUDGET_MS = 10 * SECOND;
+/** Enough for a million rows of the journal. */
+const ROLL_UP_BUDGET_MS = 10 * SECOND;
 
 /** Enough for some tens of thousands of events, more than arrive in a minute. */
 const PRUNE_BUDGET_MS = 1 * SECOND;

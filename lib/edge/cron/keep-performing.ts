@@ -2,7 +2,7 @@ import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { AlertSettings, Config } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { MINUTE, sleep } from '../../platform/time.ts';
-import { alertDuty, duties, limitDuty, outageDuty, perform } from './duties.ts';
+import { alertDuty, duties, limitDuty, perform } from './duties.ts';
 import { keepStepping } from './keep-stepping.ts';
 import { reconciling } from './reconciling.ts';
 import { steppedWork } from './stepped-work.ts';
@@ -21,7 +21,7 @@ export async function keepPerforming(options: {
 }): Promise<void> {
   const { db, subscribers, settings, signal, heartbeat } = options;
   const attached = () => subscribers;
-  const toDo = [...duties, outageDuty(attached), limitDuty(attached), alertDuty(() => settings().alerts)];
+  const toDo = [...duties, limitDuty(attached), alertDuty(() => settings().alerts)];
   const work = [...steppedWork(subscribers), reconciling(() => settings().reconciliations)];
   const performForever = async () => {
     while (!signal.aborted) {

@@ -13,7 +13,7 @@ const count = z.int().nonnegative();
 
 export const relayRun = z
   .object({
-    fannedOut: count.meta({ description: 'Events that were fanned out.' }),
+    placed: count.meta({ description: 'Events that got their places.' }),
     delivered: count,
     failed: count.meta({ description: 'Failed attempts that will be retried.' }),
     waited: count.meta({ description: 'Attempts whose handler asked to wait.' }),

@@ -5,7 +5,7 @@ import { advanceErasures } from '../../components/erasures/erase.ts';
 import { indexEvents } from '../../components/identifiers/index-events.ts';
 import type { SteppedWork } from './keep-stepping.ts';
 
-/** Events are found in the index some seconds after their fan-out; until then they are searched one by one. */
+/** Events are found in the index some seconds after they got their places; until then they are searched one by one. */
 export const indexing: SteppedWork = {
   name: 'index of identifiers',
   step: async (db, options) => {

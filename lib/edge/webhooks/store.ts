@@ -70,7 +70,7 @@ const LOCK_LIMIT_MS = 2 * SECOND;
  * Writes receipt, event and marker in one statement: one transaction, one round trip. If the same webhook is being
  * stored by another transaction, it waits for that one. If that one commits, this webhook is a duplicate; if it rolls
  * back, this webhook is the first. A duplicate only updates its receipt, and one that was found in the provider's API
- * not even that: it writes no event and does not take the emitter lock, which would hold back the topic's fan-out.
+ * not even that: it writes no event and does not take the emitter lock, which would hold back the topic's events.
  *
  * The statement sets the time limit for locks itself, because a pooler keeps no session settings.
  */

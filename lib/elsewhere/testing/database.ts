@@ -80,8 +80,8 @@ async function executeAll(db: Database, statements: readonly string[]): Promise<
 const SEARCH_PATH = 'set search_path = public, postbud_testing, pg_catalog';
 
 /**
- * Replaces the clock: these functions are found before those of `pg_catalog`. All readings are the same, but that of the
- * fan-out, which takes only events that are older than it.
+ * Replaces the clock: these functions are found before those of `pg_catalog`. All readings are the same, but that of
+ * placing, which takes only events that are older than it.
  */
 const CLOCK = [
   'create schema postbud_testing',
@@ -97,9 +97,13 @@ const CLOCK = [
     begin
       get diagnostics callers = pg_context;
       return postbud_testing.now()
-        + case when callers like '%function postbud_fan_out%' then interval '1 millisecond' else interval '0' end;
+        + case when callers like '%function postbud_place%' then interval '1 millisecond' else interval '0' end;
     end
   $$`,
+  // Where the clock stands, events are emitted at the time up to which others have their places, so a process must not remember
+  // that time: it does as long as the server is the same.
+  `create function postbud_testing.pg_postmaster_start_time() returns uuid language sql volatile as
+    $$ select gen_random_uuid() $$`,
   SEARCH_PATH,
   `select set_config('postbud.clock', '1970-01-01T00:00:00Z', false)`,
 ];

@@ -70,8 +70,8 @@ async function relayUntilIdle(
   return total;
 }
 
-function didAnything({ fannedOut, delivered, failed, waited, deadLettered }: RelayReport): boolean {
-  return fannedOut + delivered + failed + waited + deadLettered > 0;
+function didAnything({ placed, delivered, failed, waited, deadLettered }: RelayReport): boolean {
+  return placed + delivered + failed + waited + deadLettered > 0;
 }
 
 /** Notices that a drain makes no progress. */

@@ -26,9 +26,9 @@ export async function attemptsOf(
   deliveryIds: readonly string[],
 ): Promise<ReadonlyMap<string, readonly RecordedAttempt[]>> {
   const found = await run<Stored>(driverOf(db), {
-    text: `select lane_id || '-' || position as id, state::text, coalesce(attempt_log, '[]') as log
-      from deliveries join jsonb_array_elements_text($1::text::jsonb) as chosen(id)
-        on lane_id = split_part(chosen.id, '-', 1)::bigint and position = split_part(chosen.id, '-', 2)::bigint`,
+    text: `select chosen.id, state::text, coalesce(attempt_log, '[]') as log
+      from jsonb_array_elements_text($1::text::jsonb) as chosen(id)
+        join deliveries on event_id = split_part(chosen.id, '.', 1)::uuid and subscriber = split_part(chosen.id, '.', 2)`,
     values: [JSON.stringify(deliveryIds)],
   });
   return new Map(found.map((stored) => [stored.id, recordedIn(stored)]));
@@ -56,8 +56,8 @@ function recordedIn({ state, log }: Stored): RecordedAttempt[] {
 /** When the earliest delivery that waits for its retry is due; null when none waits. */
 export async function nextRetryAt(db: Database): Promise<number | null> {
   const [row] = await run<{ at: number | null }>(driverOf(db), {
-    text: `select (extract(epoch from min(next_attempt_at)) * 1000)::float8 as at from deliveries
-      where state in ('pending', 'failing')`,
+    text: `select (extract(epoch from min(next_attempt_at)) * 1000)::float8 as at from exceptions
+      where is_open and state in ('pending', 'failing')`,
     values: [],
   });
   return row!.at;
@@ -66,8 +66,8 @@ export async function nextRetryAt(db: Database): Promise<number | null> {
 /** Lists the deliveries that are dead letters now, in the order of their deaths. */
 export async function deadLetterIds(db: Database): Promise<readonly string[]> {
   const found = await run<{ id: string }>(driverOf(db), {
-    text: `select lane_id || '-' || position as id from deliveries where dead_lettered_at is not null
-      order by dead_lettered_at, position`,
+    text: `select event_id || '.' || subscriber as id from exceptions join lanes on lanes.id = lane
+      where dead_lettered_at is not null order by dead_lettered_at, lane, position`,
     values: [],
   });
   return found.map(({ id }) => id);

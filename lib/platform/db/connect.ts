@@ -97,7 +97,8 @@ export function beforeClose(db: Database, end: () => Promise<void>): void {
   endings.set(db, known.add(end));
 }
 
-function track(tx: Transaction, open: OpenTransaction): Transaction {
+/** Has `open` note what is emitted in a transaction, and in those nested in it. */
+export function track(tx: Transaction, open: OpenTransaction): Transaction {
   trackTransaction(tx, open);
   const nest = tx.transaction.bind(tx);
   tx.transaction = (body) => nest((inner) => body(track(inner, open)));
@@ -133,7 +134,7 @@ function senderOf(driver: Driver): Sender {
  * Runs a transaction that can be cut off: when `signal` aborts, nothing that the callback still does reaches the
  * database. The callback runs again as that of `db.transaction` does.
  *
- * Commits here are not reported to `onDue`: relays and the cron's duties call this, and look again by themselves.
+ * Commits here are not reported to `onDue`.
  *
  * @throws the signal's reason; or the error of the callback or the commit.
  */

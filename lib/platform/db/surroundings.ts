@@ -51,9 +51,9 @@ const READ = {
       current_setting('search_path') as "searchPath", current_setting('DateStyle') as "dateStyle", current_schema()::text as "currentSchema",
       coalesce((
         select json_agg(relnamespace::regnamespace::text order by relnamespace) from pg_catalog.pg_class
-        where relname = 'awaiting_fan_out' and relkind in ('r', 'p')
+        where relname = 'catalog_topics' and relkind in ('r', 'p')
       ), '[]') as schemas,
-      (select relnamespace::regnamespace::text from pg_catalog.pg_class where oid = to_regclass('awaiting_fan_out'))
+      (select relnamespace::regnamespace::text from pg_catalog.pg_class where oid = to_regclass('catalog_topics'))
         as "foundIn",
       (select relnamespace::regnamespace::text from pg_catalog.pg_class where oid = to_regclass('events'))
         as "eventsIn"`,

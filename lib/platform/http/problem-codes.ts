@@ -122,10 +122,10 @@ export const problemCodes = {
     status: 409,
     example: '12 deliveries match, not 10: check them again before you replay.',
   },
-  duplicates: {
+  name_taken: {
     status: 409,
     example:
-      '3 deliveries of events that ledger has already would be dismissed, not moved. Nothing was renamed. Agree to dismiss them, or leave books as it is.',
+      'ledger is another subscriber of payment.captured, with deliveries of its own. Nothing was renamed. Where the new name runs already, give it what books lacked to get by a backfill, and retire books.',
   },
   no_such_subscription: {
     status: 409,
@@ -160,7 +160,8 @@ export const problemCodes = {
   },
   halted: {
     status: 409,
-    example: 'Dead letter 12-345 halts this lane. Replay or dismiss that one.',
+    example:
+      'Dead letter 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting halts this lane. Replay or dismiss that one.',
   },
   not_silent: {
     status: 409,
@@ -175,7 +176,7 @@ export const problemCodes = {
   not_broken: {
     status: 409,
     detail:
-      'There is nothing to repair: the event waits for fan-out or has its deliveries, or somebody has repaired it already.',
+      'There is nothing to repair: the event awaits its place or has its deliveries, or somebody has repaired it already.',
   },
   incident_closed: {
     status: 409,

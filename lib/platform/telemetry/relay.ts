@@ -6,7 +6,7 @@ import { classOf, endFailed, isTracing, sendSpans, startTracing, tracer } from '
 
 /** The counts of a relay's report. */
 interface Counts {
-  readonly fannedOut: number;
+  readonly placed: number;
   readonly delivered: number;
   readonly failed: number;
   readonly waited: number;
@@ -31,8 +31,8 @@ export async function inRelaySpan<Report extends Counts>(
   const startedAt = performance.now();
   const report = await (isTracing() ? runTraced(run) : runUntraced(run));
   if (isLogged && hasWorked(report)) {
-    const { fannedOut, delivered, failed, waited, deadLettered, leasesLost } = report;
-    const counts = { fannedOut, delivered, failed, waited, deadLettered, leasesLost };
+    const { placed, delivered, failed, waited, deadLettered, leasesLost } = report;
+    const counts = { placed, delivered, failed, waited, deadLettered, leasesLost };
     const durationMs = Math.round(performance.now() - startedAt);
     log(leasesLost > 0 ? 'warn' : 'info', 'relay', { ...counts, durationMs });
   }
@@ -46,7 +46,7 @@ async function runTraced<Report extends Counts>(run: () => Promise<Report>): Pro
     // One that is never ended is never sent.
     if (!hasWorked(report)) return report;
     span.setAttributes({
-      'postbud.relay.fanned_out': report.fannedOut,
+      'postbud.relay.placed': report.placed,
       'postbud.relay.delivered': report.delivered,
       'postbud.relay.failed': report.failed,
       'postbud.relay.dead_lettered': report.deadLettered,
@@ -61,8 +61,8 @@ async function runTraced<Report extends Counts>(run: () => Promise<Report>): Pro
   }
 }
 
-function hasWorked({ fannedOut, delivered, failed, waited, deadLettered, leasesLost }: Counts): boolean {
-  return fannedOut + delivered + failed + waited + deadLettered + leasesLost > 0;
+function hasWorked({ placed, delivered, failed, waited, deadLettered, leasesLost }: Counts): boolean {
+  return placed + delivered + failed + waited + deadLettered + leasesLost > 0;
 }
 
 /** Leaves the caller's context only where it has a trace: a context makes every promise within it slower. */

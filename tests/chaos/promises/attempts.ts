@@ -98,14 +98,14 @@ function* notTooSoon(
   { versions }: DeliveryHistory,
   read: Reading,
 ): Generator<Violation> {
-  const { laneId, subscriber, eventId, tag, t, real } = call.start;
+  const { subscriber, eventId, tag, t, real } = call.start;
   const lease = read.lease(call, t);
   if (!lease || lease.isOver) return;
   const { claim } = lease;
   if (read.isDisturbed(real - (t - claim.at), real)) return;
   const known = versions.findLast(({ at }) => at <= claim.at);
   if (!known) return;
-  const about = { laneId, eventId, subscriber };
+  const about = { eventId, subscriber };
   const earlyMs = (known.nextAttemptAt ?? 0) - t;
   if (earlyMs > CLAIM_LATENCY_MS) {
     const what = `${subscriber} was handed ${tag} ${Math.round(earlyMs)} ms too early`;

@@ -10,7 +10,7 @@ export function* backfilled(read: Reading): Generator<Violation> {
   const { backfills, events } = read.history;
   const topicOf = new Map(events.map(({ id, topic }) => [id, topic]));
   const all = [...read.deliveries.values()].filter(({ eventId }) => topicOf.has(eventId));
-  for (const backfill of backfills.filter(({ renamedFrom }) => renamedFrom === null)) {
+  for (const backfill of backfills) {
     const ofTopic = all.filter(({ eventId }) => topicOf.get(eventId) === backfill.topic);
     const own = ofTopic.filter(({ limits }) => limits.name === backfill.subscriber);
     yield* nothingMissing(backfill, ofTopic, own);
@@ -19,7 +19,7 @@ export function* backfilled(read: Reading): Generator<Violation> {
   }
 }
 
-/** Each event that was fanned out when it was requested has a delivery in the end. */
+/** Each event that had its place when it was requested has a delivery in the end. */
 function* nothingMissing(
   { subscriber, requestedAt, endedAt }: StoredBackfill,
   ofTopic: readonly DeliveryHistory[],

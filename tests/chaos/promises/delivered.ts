@@ -1,5 +1,4 @@
 import type { StoredEvent } from '../history.ts';
-import { RENAMING } from '../releases.ts';
 import { grouped, hasEnded, timesDelivered } from '../reading.ts';
 import type { DeliveryHistory, Reading } from '../reading.ts';
 import type { Violation } from './promises.ts';
@@ -18,11 +17,12 @@ export function* delivered(read: Reading): Generator<Violation> {
       yield { rule: 'outcome', what: `${tag} was rolled back and is there`, about };
   }
   for (const { start } of read.calls) {
-    const { subscriber, tag, eventId, laneId, t } = start;
+    const { subscriber, tag, eventId, t } = start;
     const what = `${subscriber} was handed ${tag}, which was never committed`;
-    if (!stored.has(eventId)) yield { rule: 'outcome', what, about: { eventId, laneId, subscriber }, t };
+    if (!stored.has(eventId)) yield { rule: 'outcome', what, about: { eventId, subscriber }, t };
   }
-  if (markers > 0) yield { rule: 'outcome', what: `${markers} events still wait for fan-out`, about: {} };
+  if (markers > 0)
+    yield { rule: 'outcome', what: `${markers} events still wait for their places`, about: {} };
   const byEvent = grouped(read.deliveries.values(), ({ eventId }) => eventId);
   const releaseOf = new Map(emits.map(({ id, release }) => [id, release]));
   for (const event of events) {
@@ -34,23 +34,18 @@ export function* delivered(read: Reading): Generator<Violation> {
   for (const delivery of read.deliveries.values()) yield* asOftenAsReturned(delivery);
 }
 
-/** Whether a delivery to `name` is one to the subscriber that the event was emitted for, perhaps under a former name. */
-function isFor(subscriber: string, name: string): boolean {
-  return subscriber === name || (subscriber === RENAMING.from && name === RENAMING.to);
-}
-
 function* toEachSubscriber(
   { id: eventId }: StoredEvent,
   deliveries: readonly DeliveryHistory[],
   subscribers: readonly string[],
 ): Generator<Violation> {
   for (const { limits, laneId } of deliveries) {
-    if (subscribers.some((name) => isFor(name, limits.name))) continue;
+    if (subscribers.includes(limits.name)) continue;
     const what = `there is a delivery to ${limits.name}, which the event was not emitted for`;
     yield { rule: 'outcome', what, about: { eventId, laneId, subscriber: limits.name } };
   }
   for (const subscriber of subscribers) {
-    const own = deliveries.filter(({ limits }) => isFor(subscriber, limits.name));
+    const own = deliveries.filter(({ limits }) => limits.name === subscriber);
     if (own.length === 0) {
       const what = `there is no delivery to ${subscriber}`;
       yield { rule: 'outcome', what, about: { eventId, subscriber } };
@@ -64,7 +59,7 @@ function* toEachSubscriber(
   }
 }
 
-/** Whether a backfill wrote it, or gave its event the subscriber before the event was fanned out. */
+/** Whether a backfill wrote it, or gave its event the subscriber before the event had its place. */
 function isOfBackfill(
   { limits, versions }: DeliveryHistory,
   { topic }: StoredEvent,
@@ -83,11 +78,11 @@ export function* readable(read: Reading): Generator<Violation> {
   const { releases, events } = read.history;
   const topicOf = new Map(events.map(({ id, topic }) => [id, topic]));
   for (const { start } of read.calls) {
-    const { release, subscriber, tag, version, eventId, laneId, t } = start;
+    const { release, subscriber, tag, version, eventId, t } = start;
     const known = releases[release][topicOf.get(eventId) ?? '']?.version ?? Infinity;
     if (version <= known) continue;
     const what = `${subscriber} of the ${release} release was handed ${tag} in version ${version}; it knows ${known}`;
-    yield { rule: 'version', what, about: { eventId, laneId, subscriber }, t };
+    yield { rule: 'version', what, about: { eventId, subscriber }, t };
   }
 }
 

@@ -3,7 +3,7 @@ import type { Call, Lease, Reading } from '../reading.ts';
 import type { Violation } from './promises.ts';
 
 /**
- * Promise 2: one handler of a lane, or of a key in a shared lane, at a time, under the lease of its relay.
+ * Promise 2: one handler of a lane, or of a key in a lane with keys, at a time, under the lease of its relay.
  *
  * A handler that began under its relay's lease runs until it ends, until its time limit or until the lease is over,
  * whichever of the two is later. One that is woken after that (its process was stopped) may still do something, which
@@ -13,8 +13,8 @@ import type { Violation } from './promises.ts';
 export function* withinLease(read: Reading): Generator<Violation> {
   for (const calls of read.callsByStrand.values()) {
     for (const [place, call] of calls.entries()) {
-      const { relay, subscriber, tag, t, real, laneId, eventId } = call.start;
-      const about = { laneId, eventId, subscriber };
+      const { relay, subscriber, tag, t, real, eventId } = call.start;
+      const about = { eventId, subscriber };
       const lease = read.lease(call, t);
       if ((lease?.isOver ?? true) && read.mayBeTakenBack(call.start)) continue;
       if (!lease) {
@@ -34,20 +34,20 @@ export function* withinLease(read: Reading): Generator<Violation> {
 }
 
 function* aloneInLane({ start, index }: Call, earlier: readonly Call[], read: Reading): Generator<Violation> {
-  const { relay, subscriber, tag, t, laneId, eventId } = start;
+  const { relay, subscriber, tag, t, eventId } = start;
   for (const other of earlier) {
     if (other.end && other.end.index < index) continue;
     const lease = read.lease(other, t);
     if (!lease || lease.isOver) continue;
     if (t >= Math.max(other.start.t + read.limitsOf(subscriber).timeoutMs, lease.endsAt)) continue;
     const what = `${relay} called ${subscriber} with ${tag} while ${other.start.relay} was at ${other.start.tag}`;
-    yield { rule: 'overlap', what, about: { laneId, eventId, subscriber }, t };
+    yield { rule: 'overlap', what, about: { eventId, subscriber }, t };
   }
 }
 
 /** If time passes evenly, a lane is not taken over while a handler is within its time limit. */
 function* longerThanHandler({ start, end }: Call, { claim }: Lease, read: Reading): Generator<Violation> {
-  const { laneId, eventId, relay, subscriber, tag, t, real } = start;
+  const { eventId, relay, subscriber, tag, t, real } = start;
   const { timeoutMs } = read.limitsOf(subscriber);
   const versions = read.holding(start);
   const taken = versions
@@ -58,64 +58,29 @@ function* longerThanHandler({ start, end }: Call, { claim }: Lease, read: Readin
   const afterMs = taken.at - t;
   if (read.isDisturbed(real, real + afterMs)) return;
   const what = `${taken.by} took the lane ${Math.round(afterMs)} ms after ${relay} called ${subscriber} with ${tag}, which has ${timeoutMs} ms`;
-  yield { rule: 'lease', what, about: { laneId, eventId, subscriber }, t: taken.at };
+  yield { rule: 'lease', what, about: { eventId, subscriber }, t: taken.at };
 }
 
 /** Promise 2: only who holds a lane settles in it, and a lane is taken only when nobody holds it or the lease is over. */
 export function* byTheHolder(read: Reading): Generator<Violation> {
-  const holders = new Map<string, string | null>();
   const latest = new Map<string, LaneVersion>();
   for (const version of read.history.lanes) {
-    const { id, homeId, by, at, subscriber, token } = version;
+    const { id, at, subscriber } = version;
     const before = latest.get(id);
-    const holder = holders.get(before ? id : (homeId ?? '')) ?? null;
-    // A claim of a subscriber that has a limit gives the keys of a lane that nobody holds lanes of their own, to share it.
-    const { rate, concurrency } = read.limitsOf(subscriber);
-    const isSpread = holder === null && (rate !== undefined || concurrency !== undefined);
-    const what = read.claims.has(version)
-      ? takenEarly(version, before, holder)
-      : isSpread
-        ? null
-        : changedByAnother(version, before, holder);
-    if (what !== null) yield { rule: 'holder', what, about: { laneId: homeId ?? id, subscriber }, t: at };
+    const what = read.claims.has(version) ? takenEarly(version, before) : changedByAnother(version, before);
+    if (what !== null) yield { rule: 'holder', what, about: { laneId: id, subscriber }, t: at };
     latest.set(id, version);
-    if (token === null) holders.set(id, null);
-    // Also of a key that leaves its lane while its handler runs.
-    else if (!before || read.claims.has(version)) holders.set(id, by);
   }
 }
 
-function takenEarly(
-  { by, at, subscriber }: LaneVersion,
-  before: LaneVersion | undefined,
-  holder: string | null,
-): string | null {
+function takenEarly({ by, at, subscriber }: LaneVersion, before: LaneVersion | undefined): string | null {
   const leftMs = before?.token ? (before.dueAt ?? 0) - at : 0;
   if (leftMs <= 0) return null;
-  return `${by} took the lane of ${subscriber} that ${holder} held for another ${Math.round(leftMs)} ms`;
+  return `${by} took the lane of ${subscriber} that ${before!.by} held for another ${Math.round(leftMs)} ms`;
 }
 
-/** A key is given a lane of its own by whoever holds the one that it shares. */
-function changedByAnother(
-  version: LaneVersion,
-  before: LaneVersion | undefined,
-  holder: string | null,
-): string | null {
-  const { by, subscriber, homeId, isGone } = version;
-  if (by === holder || by === 'operator') return null;
-  const whose = holder ?? 'nobody';
-  if (!before)
-    return homeId === null
-      ? null
-      : `${by} gave a key of ${subscriber} a lane of its own, out of one that ${whose} held`;
-  // It is let go first, in the same statement.
-  if (isGone) return by === before.by ? null : `${by} deleted a lane of ${subscriber}`;
-  return isSame(version, before) ? null : `${by} changed the lane of ${subscriber}, which ${whose} held`;
-}
-
-/** But for what fan-out changes: any relay may lengthen a lane. */
-function isSame(version: LaneVersion, before: LaneVersion): boolean {
-  return (
-    version.token === before.token && version.head === before.head && version.carefulTo === before.carefulTo
-  );
+/** A lane that nobody holds may be begun, and what it has may be parked. */
+function changedByAnother({ by, subscriber }: LaneVersion, before: LaneVersion | undefined): string | null {
+  if (!before || before.token === null || by === before.by || by === 'operator') return null;
+  return `${by} changed the lane of ${subscriber}, which ${before.by} held`;
 }

@@ -26,7 +26,7 @@ function* notMoreAtOnce(
   read: Reading,
 ): Generator<Violation> {
   for (const [place, call] of calls.entries()) {
-    const { relay, subscriber, tag, t, eventId, laneId } = call.start;
+    const { relay, subscriber, tag, t, eventId } = call.start;
     const own = read.lease(call, t);
     // A batch goes on that had begun before its lease ended.
     if (own === null || own.isOver || (isOfBatches && own.hasRevived)) continue;
@@ -37,7 +37,7 @@ function* notMoreAtOnce(
     });
     if (others.length < concurrency) continue;
     const what = `${relay} called ${subscriber} with ${tag} while ${others.length} of its handlers ran, which may be ${concurrency}`;
-    yield { rule: 'concurrency', what, about: { eventId, laneId, subscriber }, t };
+    yield { rule: 'concurrency', what, about: { eventId, subscriber }, t };
   }
 }
 
@@ -69,10 +69,10 @@ function* notFaster(
       return earlier.at > since && last - index + 1 > allowed;
     });
     if (first === -1) continue;
-    const { subscriber, eventId, laneId } = call.start;
+    const { subscriber, eventId } = call.start;
     const withinMs = Math.round(at - inOrder[first]!.at);
     const what = `${last - first + 1} deliveries to ${subscriber} were claimed within ${withinMs} ms, at ${rate}`;
-    yield { rule: 'rate', what, about: { eventId, laneId, subscriber }, t: call.start.t };
+    yield { rule: 'rate', what, about: { eventId, subscriber }, t: call.start.t };
     return;
   }
 }

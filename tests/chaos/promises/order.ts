@@ -4,9 +4,6 @@ import type { DeliveryHistory, Reading } from '../reading.ts';
 import { ROUNDING_MS } from './promises.ts';
 import type { Violation } from './promises.ts';
 
-/** Versions that one statement writes are noted one after the other. */
-const STATEMENT_MS = 50;
-
 /** Promise 2: what comes first, and that nothing overtakes. */
 export function* inOrder(read: Reading): Generator<Violation> {
   const ageOf = new Map(
@@ -15,7 +12,7 @@ export function* inOrder(read: Reading): Generator<Violation> {
       `${createdAt} ${String(seq).padStart(12, '0')}`,
     ]),
   );
-  for (const unsorted of grouped(read.stays.values(), ({ strand }) => strand).values()) {
+  for (const unsorted of grouped(read.deliveries.values(), ({ strand }) => strand).values()) {
     const lane = unsorted.toSorted((one, other) => one.position - other.position);
     for (const [index, delivery] of lane.entries()) {
       const before = lane[index - 1];
@@ -35,7 +32,9 @@ export function* inOrder(read: Reading): Generator<Violation> {
         yield { rule: 'order', what, about, t: first.t };
       }
       const settledAt = writtenAt(delivery);
-      if (delivery.limits.transactional && settledAt + STATEMENT_MS < writtenAt(before)) {
+      const isTogether =
+        before.versions.find(hasEnded)?.transaction === delivery.versions.find(hasEnded)?.transaction;
+      if (delivery.limits.transactional && !isTogether && settledAt < writtenAt(before)) {
         const what = `what ${subscriber} made of position ${position} was committed before the event ahead of it was settled`;
         yield { rule: 'order', what, about, t: settledAt };
       }
@@ -43,9 +42,8 @@ export function* inOrder(read: Reading): Generator<Violation> {
   }
 }
 
-/** What was moved to another lane is no longer ahead of anything in this one. */
-function writtenAt({ versions, leftAt }: DeliveryHistory): number {
-  return versions.find(hasEnded)?.at ?? leftAt ?? Infinity;
+function writtenAt({ versions }: DeliveryHistory): number {
+  return versions.find(hasEnded)?.at ?? Infinity;
 }
 
 /**

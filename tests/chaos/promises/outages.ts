@@ -1,5 +1,5 @@
 import type { OutageVersion } from '../history.ts';
-import { grouped } from '../reading.ts';
+import { deliveryIdOf, grouped } from '../reading.ts';
 import type { Call, Reading } from '../reading.ts';
 import type { Violation } from './promises.ts';
 
@@ -24,13 +24,13 @@ export function* waitedOut(read: Reading): Generator<Violation> {
   for (const outage of outagesOf(read.history.outages)) {
     const probed = new Map<number, Call[]>();
     for (const call of read.calls) {
-      const { subscriber, tag, eventId, laneId, t } = call.start;
+      const { subscriber, tag, eventId, t } = call.start;
       if (subscriber !== outage.subscriber) continue;
       const lease = read.lease(call, t);
       if (!lease || lease.isOver) continue;
       const at = claimedAt.get(lease.claim.token ?? '') ?? lease.claim.at;
       if (at <= read.soonAfter(outage.openedAt, TURN_MS) || at >= outage.endedAt) continue;
-      const about = { eventId, laneId, subscriber };
+      const about = { eventId, subscriber };
       const probe = outage.probes.findLast(
         (one) => one - TURN_MS <= at && at <= read.soonAfter(one, TURN_MS),
       );
@@ -52,15 +52,15 @@ export function* waitedOut(read: Reading): Generator<Violation> {
 
 /** A probe that found nobody there is no attempt of its event. */
 function* withoutAttempt({ start, end }: Call, read: Reading): Generator<Violation> {
-  const { laneId, position, eventId, subscriber, tag, t } = start;
-  const { versions = [] } = read.deliveries.get(`${laneId}-${position}`) ?? {};
+  const { eventId, subscriber, tag, t } = start;
+  const { versions = [] } = read.deliveries.get(deliveryIdOf(start)) ?? {};
   if (!end || end.end === 'ok') return;
   const version = versions.find(({ at }) => at >= end.t);
   const last = version?.log.at(-1);
   if (!version || last?.outcome !== 'failed' || !ABSENT.has(last.kind)) return;
   if (version.attempts !== start.attempt) return;
   const what = `a probe with ${tag} used up attempt ${start.attempt}`;
-  yield { rule: 'outage', what, about: { eventId, laneId, subscriber }, t };
+  yield { rule: 'outage', what, about: { eventId, subscriber }, t };
 }
 
 function outagesOf(versions: readonly OutageVersion[]): Outage[] {
@@ -71,7 +71,7 @@ function outagesOf(versions: readonly OutageVersion[]): Outage[] {
         subscriber: ofThis[0]!.subscriber,
         // As it was committed, or a little before.
         openedAt: ofThis[0]!.at,
-        endedAt: ofThis.find(({ recoveredAt, isGone }) => recoveredAt !== null || isGone)?.at ?? Infinity,
+        endedAt: ofThis.find(({ isGone }) => isGone)?.at ?? Infinity,
         probes: ofThis.flatMap(({ probedAt }) => (probedAt === null ? [] : [probedAt])),
       };
     }),

@@ -5,17 +5,16 @@ export const PROMISES = {
   3: 'no delivery has more attempts than its limit, or a shorter wait than the schedule',
   4: 'the effects of a transactional handler happen exactly once',
   5: "an event's state is the worst of its deliveries; no delivery is an orphan or a twin; all counts are exact",
-  6: 'a delivery keeps its position and its history, even when it is replayed, and its id never names another event',
+  6: 'a delivery keeps its position and its history, even when it is replayed',
   7: 'no statements of the bus deadlock',
   8: 'a relay survives the loss of its database',
   9: 'no handler is handed a payload version that its release does not know',
   10: 'a lane, or a key, stops behind a dead letter that halts it until that is replayed or dismissed',
   11: 'while a subscriber does not answer, nothing is handed to it but one probe at a time, which uses up no attempt',
   12: 'a backfilled event comes before every newer one that is handed over after its backfill began, and none is missing',
-  13: 'what waits and what died under a former name is the new name’s once it is renamed, before anything newer',
-  14: 'no replayed delivery reaches a handler that refuses replays',
-  15: 'a timer becomes one event, at its time or later and after those that were due before it in its topic; one that was moved or cancelled becomes none',
-  16: 'no subscriber has more handlers at once, or more deliveries in any stretch of time, than its limits allow over all relays',
+  13: 'no replayed delivery reaches a handler that refuses replays',
+  14: 'a timer becomes one event, at its time or later and after those that were due before it in its topic; one that was moved or cancelled becomes none',
+  15: 'no subscriber has more handlers at once, or more deliveries in any stretch of time, than its limits allow over all relays',
 } as const;
 
 /** The ways to break a promise, each with its promise. A mutation names the ways that count for it. */
@@ -24,7 +23,7 @@ export const RULES = {
   outcome: 1,
   /** An event comes before an older one, or before the one ahead of it was settled. */
   order: 2,
-  /** Two handlers of a lane, or of a key in a shared one, run at once. */
+  /** Two handlers of a lane, or of a key in a lane with keys, run at once. */
   overlap: 2,
   /** A lease is over before the handler's time is. */
   lease: 2,
@@ -35,19 +34,16 @@ export const RULES = {
   effects: 4,
   consistency: 5,
   history: 6,
-  /** A delivery's id names two events, or two subscribers. */
-  identity: 6,
   deadlock: 7,
   survival: 8,
   version: 9,
   halt: 10,
   outage: 11,
   backfill: 12,
-  rename: 13,
-  refusal: 14,
-  timer: 15,
-  concurrency: 16,
-  rate: 16,
+  refusal: 13,
+  timer: 14,
+  concurrency: 15,
+  rate: 15,
 } as const satisfies Record<string, keyof typeof PROMISES>;
 
 export type Rule = keyof typeof RULES;

@@ -39,11 +39,11 @@ export function* consistent(read: Reading): Generator<Violation> {
 /** Promise 6. */
 export function* historyKept(read: Reading): Generator<Violation> {
   for (const { start } of read.calls) {
-    const { subscriber, tag, eventId, laneId, t } = start;
+    const { subscriber, tag, eventId, t } = start;
     const id = deliveryIdOf(start);
-    if (read.stays.has(id) || read.mayBeTakenBack(start)) continue;
+    if (read.deliveries.has(id) || read.mayBeTakenBack(start)) continue;
     const what = `${subscriber} was handed ${tag} as ${id}, which is not there`;
-    yield { rule: 'history', what, about: { eventId, laneId, subscriber }, t };
+    yield { rule: 'history', what, about: { eventId, subscriber }, t };
   }
   for (const delivery of read.deliveries.values()) {
     const { eventId, laneId, limits, versions } = delivery;
@@ -54,24 +54,6 @@ export function* historyKept(read: Reading): Generator<Violation> {
     if (replays === last.replays) continue;
     const what = `it was replayed ${last.replays} times, and its history has ${replays} replays`;
     yield { rule: 'history', what, about, t: last.at };
-  }
-}
-
-/** Promise 6. Whoever keeps ids of deliveries may rely on it, also where a crash of the database has taken some back. */
-export function* namedOnce(read: Reading): Generator<Violation> {
-  const subscribers = new Map(Array.from(read.stays, ([id, { limits }]) => [id, limits.name]));
-  // An event has one in all lanes, so that no other event may have it in any.
-  const events = new Map(Array.from(read.stays.values(), ({ position, eventId }) => [position, eventId]));
-  for (const { start } of read.calls) {
-    const { subscriber, tag, eventId, laneId, position, t } = start;
-    const id = deliveryIdOf(start);
-    const named = { event: events.get(position) ?? eventId, subscriber: subscribers.get(id) ?? subscriber };
-    events.set(position, named.event);
-    subscribers.set(id, named.subscriber);
-    if (named.event === eventId && named.subscriber === subscriber) continue;
-    const of = named.event === eventId ? 'subscriber' : 'event';
-    const what = `${subscriber} was handed ${tag} as ${id}, and another ${of} has that id or its position`;
-    yield { rule: 'identity', what, about: { eventId, laneId, subscriber }, t };
   }
 }
 

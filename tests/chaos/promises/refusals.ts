@@ -2,7 +2,7 @@ import { KNOWING } from '../history.ts';
 import type { Reading } from '../reading.ts';
 import type { Violation } from './promises.ts';
 
-/** Promise 14: neither by a replay that knows of the refusal, nor by one that does not. */
+/** Promise 13: neither by a replay that knows of the refusal, nor by one that does not. */
 export function* refused(read: Reading): Generator<Violation> {
   for (const { limits, laneId, eventId, versions, calls } of read.deliveries.values()) {
     if (limits.onReplay !== 'refuse') continue;

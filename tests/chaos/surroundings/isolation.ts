@@ -2,13 +2,15 @@ import { randomUUID } from 'node:crypto';
 
 import pg from 'pg';
 
-import { FAN_OUT_LOCK } from '../../../lib/bus/deliveries/locks.ts';
 import { DAY, SECOND, sleep } from '../../../lib/platform/time.ts';
 import { payloadOf } from '../../support/bus.ts';
 import { SECRET, eventOf, requestOf } from '../../support/receive.ts';
 import { opened } from '../produce.ts';
 import { Stage, traffic } from './stage.ts';
 import type { Outcome, Scene, Surrounding } from './surrounding.ts';
+
+/** First half of the key of the lock under which a topic's events get their places. */
+const PLACING_LOCK = 36952;
 
 const LEVELS = ['repeatable read', 'serializable'] as const;
 const PLACES = ['database', 'role', 'url'] as const;
@@ -59,12 +61,12 @@ async function inIsolation({ arena, build }: Scene, level: string, place: Place)
 }
 
 /**
- * A producer commits late, and another one overtakes it, while a turn that began in between waits for another one's
- * fan-out. In READ COMMITTED that turn sees both.
+ * A producer commits late, and another one overtakes it, while a turn that began in between waits for another one that
+ * places events of the topic. In READ COMMITTED that turn sees both.
  */
 async function overtake(stage: Stage, url: (by: string) => string, round: number): Promise<void> {
-  const [fanOut, late, quick] = await Promise.all([1, 2, 3].map(() => opened(url('producer'))));
-  await fanOut!.query(`begin; select pg_advisory_xact_lock(${FAN_OUT_LOCK}, 0)`);
+  const [placing, late, quick] = await Promise.all([1, 2, 3].map(() => opened(url('producer'))));
+  await placing!.query(`begin; select pg_advisory_xact_lock(${PLACING_LOCK}, hashtext('payment.captured'))`);
   for (const [by, tag] of [
     [late!, `late ${round}`],
     [quick!, `quick ${round}`],
@@ -78,12 +80,12 @@ async function overtake(stage: Stage, url: (by: string) => string, round: number
     stage.emitted({ id, tag, fate: 'committed' });
   }
   await quick!.query('commit');
-  const waiting = `select from pg_locks where locktype = 'advisory' and classid = ${FAN_OUT_LOCK} and not granted`;
+  const waiting = `select from pg_locks where locktype = 'advisory' and classid = ${PLACING_LOCK} and not granted`;
   for (let looks = 0; looks < 100 && (await stage.sql(waiting)).length === 0; looks += 1) await sleep(20);
   await late!.query('commit');
-  await fanOut!.query('commit');
+  await placing!.query('commit');
   await stage.rest(5 * SECOND);
-  await Promise.all([fanOut, late, quick].map((client) => client!.end()));
+  await Promise.all([placing, late, quick].map((client) => client!.end()));
 }
 
 /** Replays, backfills and prunes, again and again. @returns why any of them failed. */

@@ -10,7 +10,7 @@ export interface SurroundedMutation {
   readonly changes: readonly Change[];
 }
 
-const TURN = 'drizzle/functions/postbud_turn_4.sql';
+const TURN = 'drizzle/functions/postbud_turn_5.sql';
 
 export const SURROUNDED_MUTATIONS: readonly SurroundedMutation[] = [
   {
@@ -93,14 +93,14 @@ export const SURROUNDED_MUTATIONS: readonly SurroundedMutation[] = [
     changes: [
       {
         file: 'lib/bus/deliveries/claim.ts',
-        from: 'events.get(position) ?? NO_EVENT',
-        to: 'events.get(position)!',
+        from: 'const lacking = all.findIndex(({ event }) => event === null);',
+        to: 'const lacking = all.length - 1;',
       },
     ],
   },
   {
     name: 'strange-marker-stops-its-topic',
-    foundBy: 'marker-that-no-fan-out-takes',
+    foundBy: 'marker-that-no-relay-places',
     finds: /wait behind it/,
     changes: [
       {

@@ -16,6 +16,7 @@ import { opened, produce } from '../produce.ts';
 import type { Produced } from '../produce.ts';
 import type { Rule } from '../promises/promises.ts';
 import { readHistory } from '../read-history.ts';
+import { deliveryIdOf, grouped, Reading } from '../reading.ts';
 import { RelayProcess } from '../relays.ts';
 import type { Plan, PlannedEmit, PlannedTransaction, Schedule } from '../schedule.ts';
 import { inShort } from '../words.ts';
@@ -104,7 +105,7 @@ export class Stage {
     const { database } = stage;
     await arena.cluster.createDatabase(database, join(stage.#folder, 'database-clock'), build.statements);
     if (!stage.#isRecorded)
-      for (const table of ['lanes', 'deliveries', 'outages'])
+      for (const table of ['log', 'journal', 'exceptions', 'outages'])
         await stage.sql(`alter table public.${table} disable trigger versions`);
     return stage;
   }
@@ -276,40 +277,36 @@ export class Stage {
 }
 
 /** No handler fails by itself in any surrounding, so what is charged for more than its own throws is a mistake. */
-function charged({ deliveries, log }: History, except?: string): string[] {
-  const threw = new Map<string, number>();
-  const calls = new Map(log.flatMap((one) => (one.k === 'start' ? [[`${one.relay} ${one.n}`, one]] : [])));
-  for (const entry of log) {
-    if (entry.k !== 'end' || entry.end === 'ok') continue;
-    const { laneId, position } = calls.get(`${entry.relay} ${entry.n}`)!;
-    threw.set(`${laneId}-${position}`, (threw.get(`${laneId}-${position}`) ?? 0) + 1);
-  }
-  const latest = new Map(deliveries.map((one) => [`${one.laneId}-${one.position}`, one]));
-  return [...latest].flatMap(([id, { eventId, log: attempts }]) => {
-    const failures = attempts.filter(({ outcome }) => outcome === 'failed');
+function charged(history: History, except?: string): string[] {
+  const { deliveries, calls } = new Reading(history);
+  const threw = grouped(
+    calls.filter(({ end }) => end !== null && end.end !== 'ok'),
+    ({ start }) => deliveryIdOf(start),
+  );
+  return [...deliveries.values()].flatMap(({ id, eventId, versions }) => {
+    const failures = versions.at(-1)!.log.filter(({ outcome }) => outcome === 'failed');
     const kinds = failures.map(({ kind }) => kind).join(', ');
-    return eventId === except || failures.length <= (threw.get(id) ?? 0)
+    const throws = threw.get(id)?.length ?? 0;
+    return eventId === except || failures.length <= throws
       ? []
-      : [
-          `${id} was charged ${failures.length} attempts (${kinds}), and its handler threw ${threw.get(id) ?? 0} times`,
-        ];
+      : [`${id} was charged ${failures.length} attempts (${kinds}), and its handler threw ${throws} times`];
   });
 }
 
 /** First calls of a key's handlers go by position, whatever the clock says. */
-function outOfPlace({ log, deliveries }: History): string[] {
-  const keys = new Map(deliveries.map((one) => [`${one.laneId}-${one.position}`, one.laneKey]));
+function outOfPlace(history: History): string[] {
+  const { deliveries, calls } = new Reading(history);
   const latest = new Map<string, number>();
   const called = new Set<string>();
-  return log.flatMap((entry) => {
-    if (entry.k !== 'start') return [];
-    const { laneId, position, subscriber, tag } = entry;
-    const id = `${laneId}-${position}`;
-    if (called.has(id)) return [];
+  return calls.flatMap(({ start }) => {
+    const delivery = deliveries.get(deliveryIdOf(start));
+    if (!delivery || called.has(delivery.id)) return [];
+    const { id, strand, position } = delivery;
     called.add(id);
-    const strand = `${laneId} ${keys.get(id) ?? ''}`;
     const before = latest.get(strand) ?? 0;
     latest.set(strand, Math.max(before, position));
-    return position > before ? [] : [`${subscriber} was handed ${tag} at ${position} after ${before}`];
+    return position > before
+      ? []
+      : [`${start.subscriber} was handed ${start.tag} at ${position} after ${before}`];
   });
 }

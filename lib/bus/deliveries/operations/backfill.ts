@@ -1,20 +1,23 @@
 import { and, eq, isNull, sql } from 'drizzle-orm';
 import { v7 as uuidv7 } from 'uuid';
 
-import { backfills, SLOTS } from '../../../../drizzle/schema.ts';
+import { backfills } from '../../../../drizzle/schema.ts';
 import { isAway } from '../../../platform/db/away.ts';
 import { noteDue } from '../../../platform/db/commits.ts';
-import type { Database, Transaction } from '../../../platform/db/connect.ts';
+import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, limitStatements, run } from '../../../platform/db/statement.ts';
 import { MINUTE, sleep } from '../../../platform/time.ts';
-import { FAN_OUT_LOCK } from '../locks.ts';
+import { PLACING_LOCK } from '../locks.ts';
 import { clock } from '../parts.ts';
 import { CountChanged, requireListed } from '../refusals.ts';
-import { releaseLanes } from '../release.ts';
 import type { SubscriptionName } from '../subscription.ts';
 import type { Timing } from './asked.ts';
-import { missingOf } from './missing.ts';
-import type { Backfilling, BackfillPreview } from './missing.ts';
+
+/** The older events of a topic that a subscriber is to be given. */
+export interface Backfilling extends SubscriptionName {
+  /** Creation time of the oldest event. */
+  readonly since: Date;
+}
 
 /** Without `until`, all is written in one call, unless there is a pace. */
 export interface BackfillRequest extends Backfilling, Partial<Timing> {
@@ -33,10 +36,23 @@ export interface Backfill {
   readonly id: string;
   /** Deliveries that were missing when it was requested. */
   readonly matched: number;
-  /** Deliveries that this call has written. */
+  /** Deliveries that this call has written, besides those of events that its lanes have not come to. */
   readonly written: number;
   /** Whether all are written. Else they follow at the pace asked for, or when relays have let go of the lanes. */
   readonly isEnded: boolean;
+}
+
+/** What a backfill would do. Instants are ISO 8601. */
+export interface BackfillPreview {
+  /** Deliveries that are missing, also of events that await their places. */
+  readonly matched: number;
+  /** Creation times of the first and the last event; null when nothing is missing. */
+  readonly oldestAt: string | null;
+  readonly newestAt: string | null;
+  /** Newer events that the subscriber has been handed already, and that can't come after the older ones any more. */
+  readonly alreadyDelivered: number;
+  /** Newer events that wait, and that come after the older ones. */
+  readonly waiting: number;
 }
 
 /** A backfill of the same subscription is under way. */
@@ -53,7 +69,7 @@ export class BackfillUnderWay extends Error {
   }
 }
 
-/** Deliveries of one transaction, which takes about 30 ms. */
+/** Deliveries of one transaction, which takes about 50 ms and holds the subscription's lanes. */
 const CHUNK = 1000;
 
 /** The same at a pace, so that live traffic hardly notices. */
@@ -76,14 +92,17 @@ export async function backfill(db: Database, request: BackfillRequest): Promise<
   const { matched, isKnown } = await open(db, { ...request, id });
   if (isKnown || !(await beginInTime(db, id, until, now)))
     return { id, matched, written: 0, isEnded: await isEnded(db, id) };
-  const { written, isEnded: ended } = await advance(db, { id, perMinute }, until, now);
-  return { id, matched, written, isEnded: ended };
+  return { id, matched, ...(await advance(db, { id, perMinute }, until, now)) };
 }
 
 /** Counts what a backfill would write. Changes nothing. @throws NotActedOn `no_such_subscription` */
 export async function previewBackfill(db: Database, of: Backfilling): Promise<BackfillPreview> {
   requireListed(of, 'Nothing was written.');
-  return await missingOf(driverOf(db), of);
+  const [row] = await run<BackfillPreview>(driverOf(db), {
+    text: MISSING,
+    values: [of.topic, of.subscriber, of.since.toISOString()],
+  });
+  return row!;
 }
 
 /**
@@ -104,7 +123,7 @@ export async function advanceBackfills(db: Database, until: number, now?: Date):
     }
     try {
       // A turn is one step.
-      if (next.isBegun || (await beginBackfill(db, next.id, now))) await advance(db, next, 0, now);
+      if (await begin(db, next.id, now)) await advance(db, next, 0, now);
       else await putOff(db, next.id, LOOK_EVERY_MS, now);
     } catch (error) {
       if (isAway(error)) throw error;
@@ -114,18 +133,28 @@ export async function advanceBackfills(db: Database, until: number, now?: Date):
   }
 }
 
+/**
+ * Stops a backfill: what it has not written stays unwritten, and the newer deliveries of the subscription follow.
+ *
+ * @returns false when it is not under way.
+ */
+export async function stopBackfill(db: Database, id: string, by: string, reason: string): Promise<boolean> {
+  const stopped = await run(driverOf(db), { text: STOP, values: [id, by, reason, uuidv7()] });
+  if (stopped.length > 0) noteDue(db);
+  return stopped.length > 0;
+}
+
 interface Next {
   readonly id: string;
   readonly perMinute: number | null;
-  readonly isBegun: boolean;
   /** In how many milliseconds it is due. */
   readonly inMs: number;
 }
 
 const NEXT = `
-  select id::text, per_minute as "perMinute", begun_at is not null as "isBegun",
+  select id::text, per_minute as "perMinute",
     ceil(extract(epoch from next_at - coalesce($1::text::timestamptz, clock_timestamp())) * 1000)::float8 as "inMs"
-  from backfills where ended_at is null and renamed_from is null
+  from backfills where ended_at is null
   order by next_at limit 1`;
 
 /** Lets the others have their turns first. */
@@ -140,35 +169,19 @@ async function putOff(db: Database, id: string, byMs: number, now: Date | undefi
   });
 }
 
-/**
- * Stops a backfill: what it has not written stays unwritten, and the newer deliveries of the subscription follow.
- *
- * @returns false when it is not under way.
- */
-export async function stopBackfill(db: Database, id: string, by: string, reason: string): Promise<boolean> {
-  return await db.transaction(async (tx) => {
-    const [stopped] = await run<SubscriptionName>(tx, {
-      text: STOP,
-      values: [id, by, reason, uuidv7()],
-    });
-    if (!stopped) return false;
-    await wakeLanes(tx, stopped);
-    return true;
-  });
-}
-
-/** Records the backfill and sets its front, from which on nothing newer is claimed. */
+/** Records the backfill, from when on nothing newer is claimed. */
 async function open(
   db: Database,
   request: BackfillRequest & { readonly id: string },
 ): Promise<{ readonly matched: number; readonly isKnown: boolean }> {
   const { id, topic, subscriber, since, by, reason = null, perMinute = null, expectedCount, now } = request;
-  // Before the lock, for which everything else would wait. What another release's relay fans out meanwhile is behind the
-  // front, and is written too.
-  const { matched, front } = await missingOf(driverOf(db), request);
+  // Before the lock, for which the topic's events would wait.
+  const { matched } = await previewBackfill(db, request);
   return await db.transaction(async (tx) => {
-    // Positions and markers stay as they are until this transaction ends.
-    await run(tx, { text: `select pg_advisory_xact_lock(${FAN_OUT_LOCK}, 0)`, values: [] });
+    await run(tx, {
+      text: `select pg_advisory_xact_lock(${PLACING_LOCK}, hashtext($1::text))`,
+      values: [topic],
+    });
     const [known] = await run<{ id: string; matched: number; is_this: boolean }>(tx, {
       text: KNOWN,
       values: [id, topic, subscriber],
@@ -178,9 +191,9 @@ async function open(
     if (expectedCount !== undefined && expectedCount !== matched)
       throw new CountChanged(expectedCount, matched);
     const at = now?.toISOString() ?? null;
-    await run(tx, { text: MAKE_LANES, values: [topic, subscriber] });
+    await run(tx, { text: MAKE_LANES, values: [topic, subscriber, at] });
     const asked = [id, topic, subscriber, since.toISOString(), by, reason, perMinute];
-    await run(tx, { text: OPEN, values: [...asked, matched, front, at, uuidv7()] });
+    await run(tx, { text: OPEN, values: [...asked, matched, at, uuidv7()] });
     return { matched, isKnown: false };
   });
 }
@@ -189,155 +202,158 @@ async function isEnded(db: Database, id: string): Promise<boolean> {
   return (await db.$count(backfills, and(eq(backfills.id, id), isNull(backfills.endedAt)))) === 0;
 }
 
-/** Takes steps of a backfill that has begun until all is written, the pace is reached or the time is up: at least one. */
-async function advance(
-  db: Database,
-  { id, perMinute }: { readonly id: string; readonly perMinute: number | null },
-  until: number,
-  now: Date | undefined,
-): Promise<{ readonly written: number; readonly isEnded: boolean }> {
-  // At a pace, what falls due in three seconds: the cron looks as often.
-  const most = perMinute === null ? CHUNK : Math.min(PACED_CHUNK, Math.max(1, Math.ceil(perMinute / 20)));
-  let written = 0;
-  for (;;) {
-    const step = await stepBackfill(db, id, most, now);
-    written += step.written;
-    // The newer deliveries wait only for the end.
-    const goesOn = step.isWritten || (perMinute === null && Date.now() < until);
-    if (step.isEnded || !goesOn) return { written, isEnded: step.isEnded };
-  }
-}
-
-/** Waits until `beginBackfill` says true. @returns false when it has ended, or relays do not let go of the lanes in time. */
-export async function beginInTime(
-  db: Database,
-  id: string,
-  until: number,
-  now: Date | undefined,
-): Promise<boolean> {
-  while (!(await beginBackfill(db, id, now))) {
+/** Waits until `begin` says true. @returns false when it has ended, or relays do not let go of the lanes in time. */
+async function beginInTime(db: Database, id: string, until: number, now: Date | undefined): Promise<boolean> {
+  while (!(await begin(db, id, now))) {
     if ((await isEnded(db, id)) || Date.now() + LOOK_EVERY_MS >= until) return false;
     await sleep(LOOK_EVERY_MS);
   }
   return true;
 }
 
-/**
- * Prepares the lanes of a backfill, or of a rename, which is one from a former name.
- *
- * @returns false while relays hold lanes that they claimed before it was requested.
- */
-async function beginBackfill(db: Database, id: string, now: Date | undefined): Promise<boolean> {
+/** @returns whether it has begun: not while relays hold newer deliveries, which they claimed before it was requested. */
+async function begin(db: Database, id: string, now: Date | undefined): Promise<boolean> {
   return await db.transaction(async (tx) => {
     await limitStatements(tx);
     const [row] = await run<{ is_begun: boolean }>(tx, {
-      text: `select postbud_begin_backfill_1($1::uuid, coalesce($2::text::timestamptz, clock_timestamp())) as is_begun`,
+      text: `select postbud_begin_backfill_2($1::uuid, coalesce($2::text::timestamptz, clock_timestamp())) as is_begun`,
       values: [id, now?.toISOString() ?? null],
     });
     return row!.is_begun;
   });
 }
 
-/** What a step has done: it either writes, or ends the backfill when all is written. */
-interface BackfillStep {
+interface Step {
   readonly written: number;
-  readonly isWritten: boolean;
   readonly isEnded: boolean;
 }
 
-/** Takes the next step of a backfill that has begun, and makes the lanes due. */
-export async function stepBackfill(
+/** Takes steps of a backfill that has begun until all is written, the pace is reached or the time is up: at least one. */
+async function advance(
   db: Database,
-  id: string,
-  most: number,
-  now?: Date,
-): Promise<BackfillStep> {
-  const wake = async (tx: Transaction) => {
-    const [of] = await tx.select().from(backfills).where(eq(backfills.id, id));
-    if (of) await wakeLanes(tx, of, now);
-    return of;
-  };
-  const { written, isEnded: ended } = await db.transaction(async (tx) => {
+  { id, perMinute }: { readonly id: string; readonly perMinute: number | null },
+  until: number,
+  now: Date | undefined,
+): Promise<Step> {
+  // At a pace, what falls due in three seconds: the cron looks as often.
+  const most = perMinute === null ? CHUNK : Math.min(PACED_CHUNK, Math.max(1, Math.ceil(perMinute / 20)));
+  let written = 0;
+  for (;;) {
+    const step = await stepBackfill(db, id, most, now);
+    written += step.written;
+    if (step.isEnded || perMinute !== null || Date.now() >= until) return { written, isEnded: step.isEnded };
+  }
+}
+
+/** Takes the next step of a backfill that has begun. */
+async function stepBackfill(db: Database, id: string, most: number, now?: Date): Promise<Step> {
+  return await db.transaction(async (tx) => {
     await limitStatements(tx);
-    const [step] = await run<{ written: number; isEnded: boolean }>(tx, {
-      text: STEP,
-      values: [id, most, now?.toISOString() ?? null],
-    });
-    // Nobody looks at them for this backfill again.
-    if (step!.isEnded) await wake(tx);
+    const [step] = await run<Step>(tx, { text: STEP, values: [id, most, now?.toISOString() ?? null] });
+    noteDue(tx);
     return step!;
   });
-  if (ended) return { written, isWritten: true, isEnded: true };
-  // In a transaction of its own, because the first one locks events, which come after lanes.
-  const of = await db.transaction(wake);
-  return { written, isWritten: of === undefined || of.front >= of.until, isEnded: false };
 }
 
 const STEP = `
   select written, is_ended as "isEnded"
-  from postbud_backfill_1($1::uuid, $2::int, coalesce($3::text::timestamptz, clock_timestamp()))`;
-
-/** Makes all lanes of a subscription due: whatever they waited for, older deliveries may come before it. */
-export async function wakeLanes(tx: Transaction, of: SubscriptionName, now?: Date): Promise<void> {
-  await limitStatements(tx, 1 * MINUTE);
-  await run(tx, { text: LOCK_LANES, values: [of.topic, of.subscriber] });
-  await run(tx, { text: WAKE, values: [of.topic, of.subscriber, now?.toISOString() ?? null] });
-  await releaseLanes(tx, of, now);
-  noteDue(tx);
-}
-
-// Also those that a turn has in hand: it may know the front that is gone, and leave its lane to wait for that.
-const LOCK_LANES = `
-  select id from lanes where topic = $1::text and subscriber = $2::text order by id for update`;
-
-const WAKE = `
-  update lanes set due_at = coalesce($3::text::timestamptz, clock_timestamp())
-  where topic = $1::text and subscriber = $2::text and lease_token is null and (
-    due_at > coalesce($3::text::timestamptz, clock_timestamp()) and due_at < 'infinity' or due_at is null and tail > head
-  )`;
+  from postbud_backfill_2($1::uuid, $2::int, coalesce($3::text::timestamptz, clock_timestamp()))`;
 
 const KNOWN = `
   select id::text, matched::float8, id = $1::uuid as is_this from backfills
   where id = $1::uuid or topic = $2::text and subscriber = $3::text and ended_at is null
   order by is_this desc limit 1`;
 
-// Under the fan-out lock, so that fan-out and backfill never wait for each other's new rows.
+// Where it is new in a stream, its lane begins at the tail.
 const MAKE_LANES = `
-  select postbud_lanes_2($1::text, array[$2::text], nullif(slot, 0)::smallint, 0) from generate_series(0, ${SLOTS}) as slot`;
+  with lane as (
+    insert into lanes (stream, topic, slot, subscriber)
+    select id, topic, slot, $2::text from streams
+    where topic = $1::text and not exists (
+      select from lanes where lanes.stream = streams.id and lanes.subscriber = $2::text
+    )
+    returning id, stream
+  )
+  insert into journal (lane, number, head, at)
+  select id, 0, (select position from log where log.stream = lane.stream order by position desc limit 1),
+    coalesce($3::text::timestamptz, clock_timestamp())
+  from lane`;
 
-// Events that are not fanned out yet lack the subscriber only if another release emitted them: they get it here.
+// Events that await their places lack the subscriber only if another release emitted them: they get it here.
 const OPEN = `
-  with ${clock('$10')},
+  with ${clock('$9')},
   marker as (
-    update awaiting_fan_out set subscribers = array_append(subscribers, $3::text), open = open + 1
+    update awaiting set subscribers = array_append(subscribers, $3::text)
     where topic = $2::text and created_at >= $4::text::timestamptz and not $3::text = any (subscribers)
-    returning event_id
-  ),
-  event as (
-    update events set subscribers = array_append(subscribers, $3::text), open = open + 1
-    from marker where id = event_id
-  ),
-  newest as materialized (
-    select last_value as position from delivery_positions
+    returning 1
   ),
   opened as (
-    insert into backfills (id, topic, subscriber, since, requested_at, requested_by, reason, per_minute, matched, written,
-      front, until, next_at)
+    insert into backfills (id, topic, subscriber, since, requested_at, requested_by, reason, per_minute, matched, written, next_at)
     select $1::uuid, $2::text, $3::text, $4::text::timestamptz, clock.now, $5::text, $6::text, $7::int, $8::bigint,
-      (select count(*) from marker), least($9::bigint, position), position, clock.now
-    from clock, newest
+      (select count(*) from marker), clock.now
+    from clock
   )
   insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
-  select $11::uuid, clock.now, $5::text, 'backfill', $2::text, $3::text, $6::text from clock`;
+  select $10::uuid, clock.now, $5::text, 'backfill', $2::text, $3::text, $6::text from clock`;
 
 const STOP = `
   with stopped as (
-    update backfills set ended_at = clock_timestamp() where id = $1::uuid and ended_at is null and renamed_from is null
+    update backfills set ended_at = clock_timestamp() where id = $1::uuid and ended_at is null
     returning topic, subscriber, ended_at
-  ),
-  recorded as (
-    -- At the same moment, by which the two belong together.
-    insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
-    select $4::uuid, ended_at, $2::text, 'stop_backfill', topic, subscriber, $3::text from stopped
   )
-  select topic, subscriber from stopped`;
+  -- At the same moment, by which the two belong together.
+  insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
+  select $4::uuid, ended_at, $2::text, 'stop_backfill', topic, subscriber, $3::text from stopped
+  returning 1 as it`;
+
+// Of each stream what the subscriber lacks since then, and what is newer than the first of that.
+const MISSING = `
+  with of_stream as materialized (
+    select streams.id as stream, lanes.id as lane, postbud_first_since_1(streams.id, $3::text::timestamptz) as first
+    from streams left join lanes on lanes.stream = streams.id and lanes.subscriber = $2::text
+    where streams.topic = $1::text
+  ),
+  range as materialized (
+    select stream, lane, greatest(position, first) as position, until_position, $2::text = any (subscribers) as is_own
+    from of_stream, lateral (
+      select position, subscribers, coalesce(lead(position) over (order by position), 9223372036854775807) as until_position
+      from audiences where audiences.stream = of_stream.stream
+    ) as audience
+    where until_position > first
+  ),
+  missing as materialized (
+    select stream, lane, count(*) as count, min(found.position) as first, max(found.position) as last
+    from range, lateral (
+      select position from log
+      where log.stream = range.stream and log.position >= range.position and log.position < until_position
+        and event_id is not null and not exists (
+          select from exceptions where exceptions.lane = range.lane and exceptions.position = log.position
+        )
+    ) as found
+    where not is_own group by stream, lane
+  ),
+  span as materialized (
+    select min(oldest.created_at) as oldest, max(newest.created_at) as newest
+    from missing
+      join log as first_place on first_place.stream = missing.stream and first_place.position = missing.first
+      join events as oldest on oldest.id = first_place.event_id
+      join log as last_place on last_place.stream = missing.stream and last_place.position = missing.last
+      join events as newest on newest.id = last_place.event_id
+  ),
+  newer as materialized (
+    select count(*) filter (where is_open is null and found.position <= head or state = 'delivered') as delivered,
+      count(*) filter (where is_open is null and found.position > head or is_open and state in ('pending', 'failing')) as waiting
+    from missing join lane_heads on lane_heads.id = missing.lane join range on range.stream = missing.stream, lateral (
+      select log.position, is_open, state
+      from log left join exceptions on exceptions.lane = missing.lane and exceptions.position = log.position
+      where log.stream = missing.stream and log.position >= range.position and log.position < until_position
+        and log.position > missing.first and (is_own or is_open is not null)
+    ) as found
+  )
+  select (coalesce((select sum(count) from missing), 0) + (
+      select count(*) from awaiting
+      where topic = $1::text and created_at >= $3::text::timestamptz and not $2::text = any (subscribers)
+    ))::float8 as matched, to_char(oldest at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "oldestAt",
+    to_char(newest at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "newestAt",
+    delivered::float8 as "alreadyDelivered", waiting::float8 as waiting
+  from span, newer`;

@@ -3,14 +3,13 @@ import { v7 as uuidv7 } from 'uuid';
 import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
+import { readDeliveryId } from '../delivery-id.ts';
 import { logged } from '../parts.ts';
-import { recounted } from '../recount.ts';
 import { NotActedOn } from '../refusals.ts';
-import { releaseLanes } from '../release.ts';
 import type { SubscriptionName } from '../subscription.ts';
 import type { Timing, Word } from './asked.ts';
 import type { ActedOn } from './first-of-lane.ts';
-import { containing } from './replay-matching.ts';
+import { containing, deliveriesOfIds } from './replay-matching.ts';
 
 /** Dead letters of a subscription: all, or those that everything given here fits. */
 export interface DeadLetters extends SubscriptionName {
@@ -96,7 +95,10 @@ interface FoundOne extends SubscriptionName {
 
 /** @throws NotActedOn where it is neither a dead letter nor dismissed. */
 async function findOne(db: Database, deliveryId: string): Promise<FoundOne> {
-  const [found] = await run<FoundOne>(driverOf(db), { text: FIND_ONE, values: [deliveryId] });
+  const names = readDeliveryId(deliveryId);
+  const [found] = names
+    ? await run<FoundOne>(driverOf(db), { text: FIND_ONE, values: [names.eventId, names.subscriber] })
+    : [];
   if (!found) throw new NotActedOn('not_found');
   if (!found.is_dead && found.at === null) throw new NotActedOn('not_dead');
   return found;
@@ -116,8 +118,7 @@ export async function dismissDeadLetters(
   for (let count = CHUNK; count === CHUNK && Date.now() < dismissing.until; total += count) {
     count = await db.transaction(async (tx) => {
       const [lock] = await run<{ now: string }>(tx, { text: LOCK, values: [topic, subscriber] });
-      // Without lanes there are no dead letters.
-      if ((dismissing.at ??= lock?.now ?? null) === null) return 0;
+      dismissing.at ??= lock!.now;
       const chosen = deliveryIds ? JSON.stringify(deliveryIds) : kind;
       const values = dismissalValues({ topic, subscriber }, chosen, dismissing);
       const { group = null, words = null, since = null, until = null } = which;
@@ -127,7 +128,6 @@ export async function dismissDeadLetters(
           ? { text: DISMISS_CHOSEN, values: [...values, until] }
           : { text: DISMISS, values: [...values, group, words, since, until] },
       );
-      await releaseLanes(tx, { topic, subscriber }, dismissing.now);
       noteDue(tx);
       return done!.count;
     });
@@ -148,43 +148,34 @@ export function dismissalValues(
 
 // As a replay does.
 const LOCK = `
-  select to_char(clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as now from lanes
-  where home_id is null and topic = $1::text and subscriber = $2::text order by id for update`;
+  select to_char(clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as now,
+    postbud_lock_lanes_2(array(select id from lanes where topic = $1::text and subscriber = $2::text))`;
 
 /**
- * Makes a statement that dismisses deliveries, whether they wait or died, and records that.
+ * Makes a statement that dismisses deliveries, whether they wait or died, and records that. What waited behind them goes on.
  *
- * @param ctes one is `chosen`: lane_id, position, event_id, key (the error group of a dead letter), waited and failing (1
- *   or 0). The parameter `$3` is theirs.
+ * @param ctes one is `chosen` (lane and position). The parameter `$3` is theirs. The lanes are locked.
  */
 export const dismissingOf = (ctes: string) => `
   with ${ctes},
   dismissed as (
-    update deliveries set state = 'dead_lettered', dismissed_at = $4::text::timestamptz, dead_lettered_at = null,
-      error_group = null, next_attempt_at = null,
+    update exceptions set state = 'dead_lettered', is_open = false, is_held = false, due_at = null, next_attempt_at = null,
+      dismissed_at = $4::text::timestamptz, dead_lettered_at = null, error_group = null,
       attempt_log = ${logged('dismissed', { by: '$5::text', reason: '$6::text', at: '$4::text::timestamptz' })}
-    from chosen where deliveries.lane_id = chosen.lane_id and deliveries.position = chosen.position
-    returning deliveries.lane_id, deliveries.position, deliveries.event_id, key, waited, failing
+    from chosen where exceptions.lane = chosen.lane and exceptions.position = chosen.position
+    returning exceptions.lane, ordering_key
   ),
-  halt as (
-    delete from halts using dismissed where halts.lane_id = dismissed.lane_id and halts.position = dismissed.position
-  ),
-  changed as materialized (
-    select event_id, $1::text as topic, $2::text as subscriber, key as error_group, -waited as open,
-      -failing as failing, waited - 1 as dead
-    from dismissed
-  ),${recounted('$4::text::timestamptz')},
   recorded as (
     insert into operator_actions (id, at, operator, action, topic, subscriber, reason, incident_id, delivery_id)
     select $7::uuid, $4::text::timestamptz, $5::text, $8::text, $1::text, $2::text, $6::text, $9::uuid, $10::text
     where $7::uuid is not null and exists (select from dismissed)
   )
-  select (select count(*)::int from dismissed) as count, (select count(done) from counted) as counted`;
+  select coalesce(sum(count), 0)::int as count, postbud_make_due_1(array_agg(lane), array_agg(ordering_key), $4::text::timestamptz)
+  from (select lane, ordering_key, count(*) as count from dismissed group by lane, ordering_key) as dismissed`;
 
 const DISMISS = dismissingOf(`
   chosen as materialized (
-    select lane_id, position, event_id, key, 0 as waited, 0 as failing
-    from error_groups join deliveries on error_group = key
+    select lane, position from error_groups join exceptions on error_group = key
     where topic = $1::text and subscriber = $2::text and ($3::text is null or kind = $3::text)
       and ($11::text is null or key = any (string_to_array($11::text, ','))) and ${containing('$12::text')}
       and dead_lettered_at >= coalesce($13::text::timestamptz, '-infinity')
@@ -195,11 +186,8 @@ const DISMISS = dismissingOf(`
 // A single one is dismissed whenever it died.
 const DISMISS_CHOSEN = dismissingOf(`
   chosen as materialized (
-    select lane_id, position, event_id, error_group as key, 0 as waited, 0 as failing
-    from (select distinct id from jsonb_array_elements_text($3::text::jsonb) as id) as asked
-      join deliveries on lane_id = split_part(id, '-', 1)::bigint and position = split_part(id, '-', 2)::bigint
-      join lanes on lanes.id = lane_id
-    where topic = $1::text and subscriber = $2::text
+    select delivery.lane, delivery.position from ${deliveriesOfIds('$3')}
+    where lanes.topic = $1::text and lanes.subscriber = $2::text
       and (dead_lettered_at <= least($4::text::timestamptz, $11::text::timestamptz)
         or dead_lettered_at is not null and $10::text is not null)
     limit ${CHUNK}
@@ -207,11 +195,8 @@ const DISMISS_CHOSEN = dismissingOf(`
 
 const FIND_ONE = `
   select topic, subscriber, dead_lettered_at is not null as is_dead,
-    (extract(epoch from dismissed_at) * 1000)::float8 as at, exists (
-      select from halts where halts.lane_id = deliveries.lane_id and halts.position = deliveries.position
-    ) as halts
-  from deliveries join lanes on lanes.id = lane_id
-  where lane_id = split_part($1::text, '-', 1)::bigint and position = split_part($1::text, '-', 2)::bigint`;
+    (extract(epoch from dismissed_at) * 1000)::float8 as at, is_open and dead_lettered_at is not null as halts
+  from deliveries where event_id = $1::uuid and subscriber = $2::text`;
 
 /** Counts those of an error that died until then. */
 export async function countDead(
@@ -225,14 +210,8 @@ export async function countDead(
   return row!.count;
 }
 
-// One by one only in a group that goes on after it.
 const COUNT = `
-  select coalesce(sum(case
-    when exists (
-      select from deliveries where error_group = key and dead_lettered_at > $4::text::timestamptz
-    ) then (
-      select count(*) from deliveries where error_group = key and dead_lettered_at <= $4::text::timestamptz
-    ) else dead_lettered end), 0)::float8 as count
-  from error_groups
+  select count(*)::float8 as count from error_groups join exceptions on error_group = key
   where topic = $1::text and subscriber = $2::text and ($3::text is null or kind = $3::text)
-    and ($5::text is null or key = any (string_to_array($5::text, ','))) and dead_lettered > 0`;
+    and ($5::text is null or key = any (string_to_array($5::text, ',')))
+    and dead_lettered_at <= coalesce($4::text::timestamptz, 'infinity')`;

@@ -4,7 +4,7 @@ import { MINUTE } from '../../../platform/time.ts';
 import { SMOKE_TEST } from '../../catalog/smoke-test.ts';
 import { clock } from '../parts.ts';
 import { KEEP_MS } from '../prune.ts';
-import { beginDismissal, dismissalValues, dismissingOf } from './dismiss.ts';
+import { beginDismissal, CHUNK, dismissalValues, dismissingOf } from './dismiss.ts';
 
 /** Longer than anybody waits for a smoke test. */
 const ENDS_AFTER_MS = 10 * MINUTE;
@@ -25,6 +25,7 @@ export async function endSmokeTests(db: Database, now?: Date): Promise<void> {
     const [open] = await run<{ any: boolean; at: string }>(tx, { text: OPEN, values });
     if (!open!.any) return;
     await run(tx, { text: LOCK, values: [] });
+    for (const text of [FREE, PARK]) await run(tx, { text, values: [open!.at] });
     const how = {
       action: 'dismiss',
       by: 'postbud',
@@ -34,7 +35,8 @@ export async function endSmokeTests(db: Database, now?: Date): Promise<void> {
     // No operator has done it, so none is recorded.
     const dismissing = { ...beginDismissal(how), at: open!.at, isRecorded: true };
     const of = { topic: SMOKE_TEST.topic, subscriber: '' };
-    await run(tx, { text: END, values: dismissalValues(of, ENDS_AFTER_MS, dismissing) });
+    await run(tx, { text: DISMISS, values: dismissalValues(of, ENDS_AFTER_MS, dismissing) });
+    await run(tx, { text: END, values });
   });
 }
 
@@ -49,50 +51,33 @@ const OPEN = `
   )
   select now::text as at, exists (select from smoke_tests where ${isOver('$2')}) as any from clock`;
 
-// In the order of their ids (locks.ts). Nothing else is delivered in the lanes of smoke tests.
-const LOCK = `select id from lanes where topic = '${SMOKE_TEST.topic}' order by id for update`;
+// Nothing else is delivered in the lanes of smoke tests.
+const OF_SMOKE_TESTS = `topic = '${SMOKE_TEST.topic}'`;
 
-// A lane that a relay holds is left to the next minute, and so is an event that waits for its fan-out.
-const END = dismissingOf(`${clock('$4')},
-  test as materialized (
-    select id from clock, smoke_tests where ${isOver('$3')}
-  ),
-  lane as materialized (
-    select id, coalesce(home_id, id) as home, head, lease_token is not null and coalesce(due_at, leased_until) > now as is_leased
-    from clock, lanes where topic = '${SMOKE_TEST.topic}'
-  ),
-  home as materialized (
-    select home as id, min(head) as head, bool_or(is_leased) as is_leased from lane group by home
-  ),
-  waiting as materialized (
-    select home.id, position, event_id, lane_key, (state = 'failing')::int as failing, is_leased,
-      event_id in (select id from test) as is_over
-    from home, lateral (
-      select * from deliveries
-      where lane_id = home.id and position > home.head and coalesce(state in ('pending', 'failing'), false)
-    ) as delivery
-  ),
+const LOCK = `select postbud_lock_lanes_2(array(select id from lanes where ${OF_SMOKE_TESTS}))`;
+
+// Of relays that died. A lane that a relay holds is left to the next minute.
+const FREE = `
+  insert into journal (lane, number, head, at, careful_to)
+  select id, number + 1, head, $1::text::timestamptz, careful_to from lane_heads
+  where ${OF_SMOKE_TESTS} and leased_until <= $1::text::timestamptz`;
+
+// What waits in the log gets a row, so that it can be dismissed.
+const PARK = `
+  select postbud_park_1(array(
+    select id from lane_heads where ${OF_SMOKE_TESTS} and leased_until is null and tail > head
+  ), ${CHUNK}, $1::text::timestamptz)`;
+
+const DISMISS = dismissingOf(`${clock('$4')},
   chosen as materialized (
-    select id as lane_id, position, event_id, null::text as key, 1 as waited, failing from waiting
-    where is_over and not is_leased
-  ),
-  -- The lane of a key holds one test.
-  ended_key as (
-    delete from lanes using waiting
-    where is_over and not is_leased and home_id = waiting.id and held_key = lane_key
-  ),
-  settled_lane as (
-    update lanes set head = tail, due_at = null, lease_token = null
-    from home
-    where lanes.id = home.id and not home.is_leased
-      and exists (select from waiting where waiting.id = home.id)
-      and not exists (select from waiting where waiting.id = home.id and not is_over)
-  ),
-  ended_test as (
-    update smoke_tests set ended_at = now from clock, test
-    where smoke_tests.id = test.id
-      and not exists (select from waiting where event_id = test.id and is_leased)
-      and not exists (
-        select from awaiting_fan_out where topic = '${SMOKE_TEST.topic}' and awaiting_fan_out.event_id = test.id
-      )
+    select lane, position from clock, lane_heads join exceptions on lane = id
+    where ${OF_SMOKE_TESTS} and leased_until is null and is_open
+      and event_id in (select smoke_tests.id from smoke_tests where ${isOver('$3')})
   )`);
+
+// An event that awaits its place is left to the next minute, too.
+const END = `
+  with ${clock('$1')}
+  update smoke_tests set ended_at = now from clock
+  where ${isOver('$2')} and not exists (select from deliveries where event_id = smoke_tests.id and is_open)
+    and not exists (select from awaiting where topic = '${SMOKE_TEST.topic}' and event_id = smoke_tests.id)`;

@@ -4,6 +4,7 @@ import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database, Transaction } from '../../../platform/db/connect.ts';
 import { run } from '../../../platform/db/statement.ts';
 import type { Executor } from '../../../platform/db/statement.ts';
+import { readDeliveryId } from '../delivery-id.ts';
 import { clock, logged } from '../parts.ts';
 import { NotActedOn } from '../refusals.ts';
 import type { SubscriptionName } from '../subscription.ts';
@@ -24,32 +25,31 @@ export interface Asked extends Pick<Word, 'by'> {
   readonly now?: Date;
 }
 
-/** The first unfinished delivery of a lane, which holds the lane, with the lane locked. */
+/** The first unfinished delivery of a lane or of its key, which holds back what comes after it, with the lane locked. */
 interface FirstOfLane extends FoundDelivery {
   /** The parameters of `acting`. */
   readonly values: readonly unknown[];
 }
 
 /**
- * Runs an operator's action on the delivery that holds its lane, in a transaction.
+ * Runs an operator's action on the delivery that holds its lane, or its key in it, in a transaction.
  *
- * @param act runs a statement that `acting` has made.
+ * @param act runs a statement that `acting` has made. The delivery has a row of `exceptions` by then.
  * @throws NotActedOn when there is no such delivery, when it does not hold its lane, when a dead letter in front of it halts
- *   the lane, or when a relay holds the lane.
+ *   the lane, or when a relay has it in hand.
  */
 export async function onFirstOfLane(
   db: Database,
   { deliveryId, by, reason = null, incidentId = null, now }: Asked,
   act: (tx: Transaction, first: FirstOfLane) => Promise<void>,
 ): Promise<ActedOn> {
+  const at = now?.toISOString() ?? null;
   return await db.transaction(async (tx) => {
-    const [home = '', position = ''] = deliveryId.split('-');
-    // Once more, because whoever had the first one's lane may have given its key a lane of its own.
-    for (let locks = 0; locks < 2; locks += 1) await run(tx, { text: LOCK, values: [home, position] });
-    const found = await requireFirstOfLane(tx, deliveryId);
-    const { topic, subscriber, lane_id: laneId } = found;
-    const at = now?.toISOString() ?? null;
-    const values = [home, position, laneId, topic, subscriber, by, reason, at, uuidv7(), incidentId];
+    await run(tx, { text: LOCK, values: namesIn(deliveryId) });
+    const found = await requireFirstOfLane(tx, deliveryId, now);
+    const { topic, subscriber, lane, position } = found;
+    if (!found.is_exception) await run(tx, { text: PARK, values: [lane, position, found.head, at] });
+    const values = [lane, position, topic, subscriber, by, reason, at, uuidv7(), incidentId, deliveryId];
     await act(tx, { ...found, values });
     noteDue(tx);
     return { deliveryId, topic, subscriber };
@@ -61,8 +61,13 @@ export async function onFirstOfLane(
  *
  * @throws NotActedOn as the action would.
  */
-export async function requireFirstOfLane(on: Executor, deliveryId: string): Promise<FoundDelivery> {
-  const [found] = await run<FoundDelivery>(on, { text: FIRST_OF_LANE, values: deliveryId.split('-') });
+export async function requireFirstOfLane(
+  on: Executor,
+  deliveryId: string,
+  now?: Date,
+): Promise<FoundDelivery> {
+  const values = [...namesIn(deliveryId), now?.toISOString() ?? null];
+  const [found] = await run<FoundDelivery>(on, { text: FIRST_OF_LANE, values });
   if (!found) throw new NotActedOn('not_found');
   if (!found.is_unfinished) throw new NotActedOn('not_waiting');
   if (!found.is_free) throw new NotActedOn('under_way');
@@ -75,9 +80,19 @@ export async function requireFirstOfLane(on: Executor, deliveryId: string): Prom
   return found;
 }
 
+/** @throws NotActedOn for what is no delivery's id. */
+function namesIn(deliveryId: string): readonly [eventId: string, subscriber: string] {
+  const names = readDeliveryId(deliveryId);
+  if (!names) throw new NotActedOn('not_found');
+  return [names.eventId, names.subscriber];
+}
+
 interface FoundDelivery extends SubscriptionName {
-  readonly lane_id: string;
-  readonly event_id: string;
+  readonly lane: number;
+  /** As text. */
+  readonly position: string;
+  readonly head: string;
+  readonly is_exception: boolean;
   readonly is_free: boolean;
   readonly is_first: boolean;
   /** The id of the dead letter in front of it that halts the lane. */
@@ -86,48 +101,61 @@ interface FoundDelivery extends SubscriptionName {
   readonly attempts: number;
 }
 
-// A claim locks the row too.
 const LOCK = `
-  select id from lanes where id = $1::text::bigint or home_id = $1::text::bigint and held_key = (
-    select lane_key from deliveries where lane_id = $1::text::bigint and position = $2::text::bigint
-  )
-  order by id for update`;
+  select postbud_lock_lanes_2(array(
+    select lanes.id from log join lanes using (stream) where log.event_id = $1::uuid and lanes.subscriber = $2::text
+  ))`;
 
+// All up to it become exceptions, so that it has a row.
+const PARK = `
+  select postbud_park_1(array[$1::int], ($2::bigint - $3::bigint)::int, coalesce($4::text::timestamptz, clock_timestamp()))`;
+
+// A relay that holds the lane may have in hand whatever is due, and the log beyond the head. It can't have begun an exception
+// that is due later, unless it holds it.
 const FIRST_OF_LANE = `
-  select home.topic, home.subscriber, lane.id::text as lane_id, event_id::text, lane.lease_token is null as is_free,
-    state in ('pending', 'failing') as is_unfinished,
-    -- A wait that the handler asked for does not count as an attempt.
-    attempts,
+  with ${clock('$3')}
+  select lane.topic, lane.subscriber, lane.id as lane, target.position::text as position, lane.head::text as head,
+    target.attempts, exception.lane is not null as is_exception, target.state in ('pending', 'failing') as is_unfinished,
+    lane.leased_until is null or coalesce(not is_held and due_at > clock.now, false) as is_free,
     not exists (
-      select from deliveries as earlier
-      where earlier.lane_id = home.id and earlier.position > lane.head and earlier.position < target.position
-        and (target.lane_key is null or earlier.lane_key = target.lane_key) and earlier.state in ('pending', 'failing')
-    ) as is_first, (
-      select dead.lane_id || '-' || dead.position from halts join deliveries as dead using (lane_id, position)
-      where dead.lane_id = home.id and halts.lane_key is not distinct from target.lane_key
-        and dead.position < target.position and dead.state = 'dead_lettered' and dead.dismissed_at is null
+      select from exceptions as earlier
+      where earlier.lane = lane.id and earlier.ordering_key = target.ordering_key and earlier.is_open
+        and earlier.position < target.position and earlier.state in ('pending', 'failing')
+    ) and not exists (
+      select from log as earlier
+      where earlier.stream = lane.stream and earlier.position > lane.head and earlier.position < target.position
+        and earlier.ordering_key = target.ordering_key and lane.subscriber = any ((
+          select subscribers from audiences
+          where audiences.stream = lane.stream and audiences.position <= earlier.position
+          order by audiences.position desc limit 1
+        )::text[])
+    ) as is_first,
+    (
+      select dead.event_id || '.' || lane.subscriber from exceptions as dead
+      where dead.lane = lane.id and dead.ordering_key = target.ordering_key and dead.is_open
+        and dead.position < target.position and dead.state = 'dead_lettered'
       order by dead.position limit 1
     ) as halted_by
-  from deliveries as target join lanes as home on home.id = target.lane_id
-    left join lanes as of_key on of_key.home_id = home.id and of_key.held_key = target.lane_key
-    join lanes as lane on lane.id = coalesce(of_key.id, home.id)
-  where target.lane_id = $1::text::bigint and target.position = $2::text::bigint`;
+  from clock, deliveries as target join lane_heads as lane on lane.id = target.lane
+    left join exceptions as exception on exception.lane = target.lane and exception.position = target.position
+  where target.event_id = $1::uuid and target.subscriber = $2::text`;
 
 /**
- * Makes the statement of an action, which also records it. Its parameters are the delivery's home and position, the lane
- * that delivers it (its home, or the lane of its key), its topic and subscriber, the operator, the reason, the override of
- * the clock, the record's id and the incident.
+ * Makes the statement of an action, which also records it. Its parameters are the delivery's lane and position, its topic and
+ * subscriber, the operator, the reason, the override of the clock, the record's id, the incident, and the delivery's id.
  *
- * @param ctes read `clock` (now). One of them is `acted`, without a row where there is nothing to record.
+ * @param ctes read `clock` (now). One of them is `acted` (lane and ordering_key), without a row where there is nothing to
+ *   record.
  */
 export const acting = (action: 'retry' | 'probe' | 'skip', ctes: string) => `
-  with ${clock('$8')},${ctes}
-  insert into operator_actions (id, at, operator, action, topic, subscriber, delivery_id, reason, incident_id)
-  select $9::uuid, clock.now, $6::text, '${action}', $4::text, $5::text, $1::text || '-' || $2::text, $7::text,
-    $10::text::uuid
-  from clock, acted
-  returning id`;
+  with ${clock('$7')},${ctes},
+  recorded as (
+    insert into operator_actions (id, at, operator, action, topic, subscriber, delivery_id, reason, incident_id)
+    select $8::uuid, clock.now, $5::text, '${action}', $3::text, $4::text, $10::text, $6::text, $9::text::uuid
+    from clock, acted
+  )
+  select postbud_make_due_1(array_agg(lane), array_agg(ordering_key), min(clock.now)) from clock, acted having count(*) > 0`;
 
 /** The delivery's log with the action at its end. @param more keys and values. */
 export const withAction = (outcome: string, more?: string) =>
-  logged(outcome, { by: '$6::text', reason: '$7::text', ...(more && { more }) });
+  logged(outcome, { by: '$5::text', reason: '$6::text', ...(more && { more }) });

@@ -15,7 +15,7 @@ export interface StoredEvent {
   readonly correlation_id: string | null;
   /** Of a timer. */
   readonly timer_key: string | null;
-  /** Whether deliveries, a halted lane or a timer depend on its ordering key, so that it has to stay. */
+  /** Whether deliveries that are not made, or a timer, depend on its ordering key, so that it has to stay. */
   readonly is_bound: boolean;
 }
 
@@ -44,13 +44,13 @@ export async function overwriteEvents<Overwritten extends OverwrittenEvent>(
   overwrittenAttempt: (entry: PastAttempt, event: Overwritten | undefined) => PastAttempt,
 ): Promise<{ readonly events: readonly Overwritten[]; readonly deliveries: number }> {
   const asked = JSON.stringify(ids);
-  // In the order of locks.ts: timers, lanes, deliveries, events. A timer that is released before its lock is an event after
-  // it. A delivery that is fanned out from here on is handed over overwritten, or its relay is waited for.
+  // In the order of locks.ts: timers, lanes, exceptions, events. A timer that is released before its lock is an event after
+  // it. A delivery that gets its place from here on is handed over overwritten, or its relay is waited for.
   const foundTimers = await run<StoredEvent>(tx, { text: LOCK_TIMERS, values: [asked] });
   const places = await run<Place>(tx, { text: PLACES, values: [asked] });
   const placed = JSON.stringify(places);
   await run(tx, { text: LOCK_LANES, values: [placed] });
-  const deliveries = await run<FoundDelivery>(tx, { text: LOCK_DELIVERIES, values: [placed] });
+  const deliveries = await run<FoundDelivery>(tx, { text: EXCEPTIONS, values: [placed] });
   const foundEvents = await run<StoredEvent>(tx, { text: LOCK_EVENTS, values: [asked] });
 
   const events = foundEvents.map(overwritten);
@@ -71,13 +71,15 @@ export async function overwriteEvents<Overwritten extends OverwrittenEvent>(
 const isChanged = (event: OverwrittenEvent) => event.isChanged;
 
 interface Place {
-  readonly lane_id: string;
+  readonly stream: number;
   readonly position: string;
-  readonly lane_key: string | null;
   readonly event_id: string;
 }
 
-interface FoundDelivery extends Omit<Place, 'lane_key'> {
+interface FoundDelivery {
+  readonly lane: number;
+  readonly position: string;
+  readonly event_id: string;
   readonly attempt_log: readonly PastAttempt[];
 }
 
@@ -85,29 +87,29 @@ const IDS = `(select value::uuid as id from jsonb_array_elements_text($1::jsonb)
 
 // One event after the other, so that each reads its own block ranges only.
 const PLACES = `
-  select lane_id::text, position::text, lane_key, event.id::text as event_id
+  select stream, position::text, event.id::text as event_id
   from ${IDS} as event, lateral (
-    select lane_id, position, lane_key from deliveries where event_id = event.id offset 0
+    select stream, position from log where event_id = event.id offset 0
   ) as placed`;
 
-const PLACED = `jsonb_to_recordset($1::jsonb) as placed(lane_id bigint, position bigint, lane_key text, event_id uuid)`;
+const PLACED = `jsonb_to_recordset($1::jsonb) as placed(stream int, position bigint, event_id uuid)`;
 
-// A delivery changes only under the lock of the lane that holds it, and of its key's own lane.
 const LOCK_LANES = `
-  select id from lanes
-  where id in (select lane_id from ${PLACED})
-    or home_id is not null and (home_id, held_key) in (select lane_id, lane_key from ${PLACED})
-  order by id for update`;
+  select postbud_lock_lanes_2(array(select id from lanes where stream in (select stream from ${PLACED})))`;
 
-const LOCK_DELIVERIES = `
-  select lane_id::text, position::text, deliveries.event_id::text, attempt_log
-  from deliveries join ${PLACED} using (lane_id, position)
-  where attempt_log is not null
-  order by lane_id, position for update of deliveries`;
+const EXCEPTIONS = `
+  select lane, exceptions.position::text, exceptions.event_id::text, attempt_log
+  from ${PLACED} join lanes using (stream) join exceptions on lane = lanes.id and exceptions.position = placed.position
+  where attempt_log is not null order by lane, exceptions.position`;
 
 const LOCK_EVENTS = `
   select id::text, topic, version, payload, ordering_key, dedupe_key, correlation_id, null as timer_key,
-    open > 0 or exists (select from halts where halts.lane_key = ordering_key and halts.topic = events.topic) as is_bound
+    not exists (select from log where event_id = events.id)
+      or exists (
+        select from lanes join exceptions on lane = lanes.id
+        where lanes.topic = events.topic and exceptions.ordering_key = events.ordering_key and is_open
+      )
+      or exists (select from deliveries where event_id = events.id and is_open) as is_bound
   from events where id in (select id from ${IDS} as event) order by id for update`;
 
 // Its producer moves and cancels it by its key, and it is released by its ordering key.
@@ -117,9 +119,9 @@ const LOCK_TIMERS = `
   from timers where id in (select id from ${IDS} as event) order by id for update`;
 
 const WRITE_ATTEMPTS = `
-  update deliveries set attempt_log = written.attempt_log
-  from jsonb_to_recordset($1::jsonb) as written(lane_id bigint, position bigint, attempt_log jsonb)
-  where deliveries.lane_id = written.lane_id and deliveries.position = written.position`;
+  update exceptions set attempt_log = written.attempt_log
+  from jsonb_to_recordset($1::jsonb) as written(lane int, position bigint, attempt_log jsonb)
+  where exceptions.lane = written.lane and exceptions.position = written.position`;
 
 const WRITTEN = `
   with written as materialized (
@@ -143,16 +145,20 @@ const WRITE_TIMERS = `${WRITTEN},
 
 const WRITE_KEYS = `
   with rekeyed as materialized (
-    -- Of the same shared lane.
+    -- Of the same stream.
     select id, (
       select pseudonym || ' ' || number from generate_series(0, 999) as number
       where postbud_slot(pseudonym || ' ' || number) = postbud_slot(ordering_key) order by number limit 1
     ) as pseudonym
     from jsonb_to_recordset($2::jsonb) as rekeyed(id uuid, pseudonym text) join events using (id)
   ),
-  delivery as (
-    update deliveries set lane_key = pseudonym from ${PLACED} join rekeyed on rekeyed.id = placed.event_id
-    where deliveries.lane_id = placed.lane_id and deliveries.position = placed.position
-      and deliveries.lane_key is not null
+  place as (
+    update log set ordering_key = pseudonym from ${PLACED} join rekeyed on rekeyed.id = placed.event_id
+    where log.stream = placed.stream and log.position = placed.position
+  ),
+  exception as (
+    update exceptions set ordering_key = pseudonym
+    from ${PLACED} join rekeyed on rekeyed.id = placed.event_id join lanes using (stream)
+    where exceptions.lane = lanes.id and exceptions.position = placed.position
   )
   update events set ordering_key = pseudonym, erased_at = clock_timestamp() from rekeyed where events.id = rekeyed.id`;

@@ -6,11 +6,16 @@ import { isAway } from '../../../platform/db/away.ts';
 import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database, Transaction } from '../../../platform/db/connect.ts';
 import { driverOf, limitStatements, run } from '../../../platform/db/statement.ts';
+import { MINUTE } from '../../../platform/time.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { clock } from '../parts.ts';
-import { refusingReplays } from '../subscription.ts';
 import type { Timing, Word } from './asked.ts';
-import { PRUNING, PUT_BACK } from './put-back.ts';
+import { PRUNING, putBackBy } from './put-back.ts';
+import { matchingOf, matchingValues } from './replay-matching.ts';
+import type { ReplayRequest } from './replay-matching.ts';
+
+// A paced replay has no plan: each step asks what still matches the request as it was at its time. So what was replayed,
+// dismissed or pruned since is passed over, and so are handlers that refuse replays by now.
 
 interface StepOptions extends Pick<Timing, 'now'> {
   /** Tells whose handlers refuse replays by now. */
@@ -64,22 +69,18 @@ type Step = { readonly putBack: number } | { readonly failure: unknown };
 /** @returns null as `stepReplay`. Where the step failed, its replay is put off. */
 async function attemptStep(db: Database, options: StepOptions): Promise<Step | null> {
   const { replayId, now } = options;
-  const at = now?.toISOString() ?? null;
-  for (;;) {
-    let due: DueStep | undefined;
-    try {
-      const putBack = await db.transaction(async (tx) => {
-        await limitStatements(tx);
-        [due] = await run<DueStep>(tx, { text: DUE, values: [at, replayId ?? null] });
-        return due ? await takeStep(tx, due, options) : null;
-      });
-      if (putBack === null) return null;
-      if (putBack !== 'moved') return { putBack };
-    } catch (error) {
-      if (!due || isAway(error)) throw error;
-      await putOff(db, due, now);
-      return { failure: error };
-    }
+  let due: DueStep | undefined;
+  try {
+    const putBack = await db.transaction(async (tx) => {
+      await limitStatements(tx, STEP_LIMIT_MS);
+      [due] = await run<DueStep>(tx, { text: DUE, values: [now?.toISOString() ?? null, replayId ?? null] });
+      return due ? await takeStep(tx, due, options) : null;
+    });
+    return putBack === null ? null : { putBack };
+  } catch (error) {
+    if (!due || isAway(error)) throw error;
+    await putOff(db, due, now);
+    return { failure: error };
   }
 }
 
@@ -95,23 +96,20 @@ async function putOff(db: Database, { id }: DueStep, now: Date | undefined): Pro
   });
 }
 
-/** @returns `moved` where a rename moved some of the deliveries while this waited for their lanes; nothing is put back then. */
 async function takeStep(
   tx: Transaction,
-  { id, size, next_at: nextAt }: DueStep,
+  { id, size, next_at: nextAt, requested_at: requestedAt, request }: DueStep,
   { attached, now }: StepOptions,
-): Promise<number | 'moved'> {
-  const step = [id, size];
-  const [locked] = await run<{ lanes: string }>(tx, { text: LOCK, values: step });
-  const { lanes } = locked!;
-  // In a newer snapshot. From here on no rename moves any of these: it would have to lock the lanes. It may still bring
-  // others before them, which are left to the next step.
-  const [found] = await run<{ are_locked: boolean }>(tx, { text: PLANNED, values: [...step, lanes] });
-  if (!found!.are_locked) return 'moved';
-  const refusing = JSON.stringify(refusingReplays(attached));
+): Promise<number> {
+  const [found] = await run<{ matching: string; lanes: string }>(tx, {
+    text: matchingStep(matchingOf(request)),
+    values: matchingValues({ ...request, limit: size }, attached, requestedAt),
+  });
+  const { matching, lanes } = found!;
+  await run(tx, { text: 'select postbud_lock_lanes_2($1::text::int[])', values: [lanes] });
   const [done] = await run<{ put_back: number }>(tx, {
     text: STEP,
-    values: [...step, lanes, nextAt, now?.toISOString() ?? null, refusing],
+    values: [id, matching, size, nextAt, now?.toISOString() ?? null],
   });
   const putBack = done!.put_back;
   if (putBack > 0) noteDue(tx);
@@ -138,8 +136,10 @@ export async function stopReplay(
 interface DueStep {
   readonly id: string;
   readonly size: number;
-  /** In Postgres's notation. */
+  /** Both in Postgres's notation. */
   readonly next_at: string;
+  readonly requested_at: string;
+  readonly request: ReplayRequest;
 }
 
 const NEXT = `
@@ -150,10 +150,16 @@ const NEXT = `
  * How many deliveries one transaction puts back at most. It holds their lanes meanwhile, and newer deliveries in these
  * lanes wait for it, and then for what it put back.
  */
-const STEP_DELIVERIES = 100;
+const STEP_DELIVERIES = 1000;
 
-/** A step puts back a second's worth, so that a fast pace is smooth, and a slow one costs few transactions. */
-const STEP_SECONDS = 1;
+/** Searching a million deliveries takes seconds. */
+const STEP_LIMIT_MS = 1 * MINUTE;
+
+/**
+ * A step puts back a second's worth, so that a fast pace is smooth, and a slow one costs few transactions. Since it searches
+ * all that match, it puts back a second's worth more for each so many of them, and they are searched less often.
+ */
+const DELIVERIES_FOR_A_SECOND = 20_000;
 
 /** After a gap, such as a deployment, a replay catches up on no more than this: its pace protects the subscriber. */
 const CATCH_UP_SECONDS = 10;
@@ -162,94 +168,62 @@ const CATCH_UP_SECONDS = 10;
 const DUE = `
   with ${clock('$1')},
   due as materialized (
-    select replay_id, per_minute, now,
+    select replay_id, per_minute, planned - put_back as remaining, now, 1 + planned / ${DELIVERIES_FOR_A_SECOND} as seconds,
       greatest(next_at, now - ${CATCH_UP_SECONDS} * interval '1 second') as from_at
     from clock, paced_replays
     where ended_at is null and next_at <= now and ($2::text is null or replay_id = $2::text::uuid)
     order by next_at limit 1 for update of paced_replays skip locked
   ),
   step as materialized (
-    select due.*, least(${STEP_DELIVERIES}, greatest(1, floor(
-      (extract(epoch from now - from_at) + ${STEP_SECONDS}) * per_minute / 60)))::int as size
+    select due.*, least(${STEP_DELIVERIES}, remaining, greatest(1, floor(
+      (extract(epoch from now - from_at) + seconds) * per_minute / 60)))::int as size
     from due
   )
-  select replay_id::text as id, size, (from_at + size * interval '1 minute' / per_minute)::text as next_at
-  from step`;
+  select replay_id::text as id, size, (from_at + size * interval '1 minute' / per_minute)::text as next_at,
+    requested_at::text as requested_at, request
+  from step join replays on replays.id = replay_id`;
 
-// What was put back is planned no more. A rename may have moved a delivery to an earlier lane since its event was reached.
-const nextPlanned = (condition = 'true') => `
-  planned as materialized (
-    select next.* from paced_replays, lateral (
-      select position, lane_id, ended_at from planned_replays
-      where planned_replays.replay_id = paced_replays.replay_id and position >= reached_position
-        and ${condition}
-      order by position, lane_id limit $2::int
-    ) as next
-    where replay_id = $1::text::uuid
-  )`;
+/** The limit of the matching is the size of the step. */
+const matchingStep = (matching: string) => `
+  with ${PRUNING},${matching}
+  select coalesce(json_agg(json_build_object('lane', lane, 'position', position, 'ended_at', ended_at)), '[]')::text as matching,
+    array(select distinct lane from matching)::text as lanes
+  from pruning left join matching on true where lane is not null`;
 
-const LOCK = `
-  with ${nextPlanned()},
-  ${PRUNING},
-  locked as materialized (
-    select lanes.id from pruning, lanes
-    where home_id is null and lanes.id in (select lane_id from planned) order by lanes.id for update of lanes
-  )
-  select array(select id from locked)::text as lanes`;
-
-const PLANNED = `
-  with ${nextPlanned()}
-  select not exists (
-    select from planned join lanes on lanes.id = lane_id where home_id is null and lane_id <> all ($3::text::bigint[])
-  ) as are_locked`;
-
-// A delivery that was replayed, dismissed or pruned since the plan is passed over: it no longer ended when it had.
+// What was replayed or dismissed while this waited for the locks no longer ended when it had.
 const STEP = `
   with ${clock('$5')},
-  replaying as materialized (
-    select id::text as id, requested_by as operator, reason from replays where id = $1::text::uuid
-  ),
-  ${nextPlanned('lane_id = any ($3::text::bigint[])')},
   chosen as materialized (
-    select lane_id, deliveries.position, topic, subscriber, error_group
-    from planned join deliveries using (lane_id, position) join lanes on lanes.id = lane_id
-    where deliveries.state in ('dead_lettered', 'delivered')
-      and coalesce(dead_lettered_at, dismissed_at, delivered_at) = planned.ended_at
-      and not $6::text::jsonb ? (topic || ' ' || subscriber)
-  ),${PUT_BACK},
-  forgotten as (
-    delete from planned_replays using planned
-    where planned_replays.replay_id = $1::text::uuid
-      and (planned_replays.position, planned_replays.lane_id) = (planned.position, planned.lane_id)
+    select deliveries.lane, deliveries.position, topic, subscriber
+    from jsonb_to_recordset($2::text::jsonb) as found(lane int, position bigint, ended_at timestamptz), lateral (
+      select * from deliveries where deliveries.lane = found.lane and deliveries.position = found.position
+    ) as deliveries
+    where state in ('dead_lettered', 'delivered')
+      and coalesce(dead_lettered_at, dismissed_at, delivered_at) = found.ended_at
   ),
-  reached as materialized (
-    select count(*)::int as planned, (select count(*) from put_back)::int as put_back,
-      max(position) as position, max(lane_id) filter (where position = last_position) as lane_id
-    from (select *, max(position) over () as last_position from planned) as planned
+  replay as materialized (
+    select id::text as id, requested_by as operator, reason from replays where id = $1::text::uuid
+  ),${putBackBy({ id: '(select id from replay)', by: '(select operator from replay)', reason: '(select reason from replay)' })},
+  done as materialized (
+    select coalesce(sum(count), 0)::int as put_back from put_back
   ),
   stepped as (
-    update paced_replays set put_back = paced_replays.put_back + reached.put_back,
-      passed_over = passed_over + reached.planned - reached.put_back,
-      reached_position = coalesce(reached.position, reached_position), reached_lane = coalesce(lane_id, reached_lane),
-      next_at = $4::text::timestamptz,
-      ended_at = case when reached.planned < $2::int
-        or paced_replays.put_back + passed_over + reached.planned = paced_replays.planned then clock.now end
-    from clock, reached where replay_id = $1::text::uuid
+    update paced_replays set put_back = paced_replays.put_back + done.put_back, next_at = $4::text::timestamptz,
+      ended_at = case when jsonb_array_length($2::text::jsonb) < $3::int
+        or paced_replays.put_back + done.put_back >= planned then clock.now end
+    from clock, done where replay_id = $1::text::uuid
   ),
   recorded as (
-    insert into replay_steps (replay_id, at) select $1::text::uuid, clock.now from clock, reached where put_back > 0
+    insert into replay_steps (replay_id, at) select $1::text::uuid, clock.now from clock, done where put_back > 0
     on conflict do nothing
   )
-  select put_back from reached`;
+  select put_back from done`;
 
 const STOP = `
   with ${clock('$2')},
   stopped as (
     update paced_replays set ended_at = clock.now from clock
     where replay_id = $1::text::uuid and ended_at is null returning replay_id
-  ),
-  forgotten as (
-    delete from planned_replays using stopped where planned_replays.replay_id = stopped.replay_id
   ),
   recorded as (
     insert into operator_actions (id, at, operator, action, topic, subscriber, reason, replay_id)

@@ -30,19 +30,16 @@ export async function probeHead(db: Database, asked: Asked): Promise<ActedOn> {
 
 const HELD = `
   select exists (select from pauses where subscriber = $2::text and topic in ('', $1::text)) as is_paused,
-    exists (select from outages where subscriber = $2::text and recovered_at is null) as is_silent`;
+    exists (select from outages where subscriber = $2::text) as is_silent`;
 
 const PROBE_HEAD = acting(
   'probe',
   `
   acted as (
-    update deliveries set next_attempt_at = clock.now,
+    update exceptions set next_attempt_at = clock.now,
       attempt_log = ${withAction('probed', `, 'keeps', next_attempt_at`)}
     from clock
-    where lane_id = $1::text::bigint and position = $2::text::bigint and next_attempt_at > clock.now
-    returning lane_id
-  ),
-  lane as (
-    update lanes set due_at = least(due_at, clock.now) from clock, acted where id = $3::text::bigint
+    where lane = $1::int and position = $2::bigint and next_attempt_at > clock.now
+    returning lane, ordering_key
   )`,
 );

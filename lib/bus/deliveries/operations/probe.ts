@@ -1,4 +1,4 @@
-import { and, eq, isNull } from 'drizzle-orm';
+import { eq } from 'drizzle-orm';
 import { v7 as uuidv7 } from 'uuid';
 
 import { outages } from '../../../../drizzle/schema.ts';
@@ -39,8 +39,7 @@ export async function probe(
  * @returns whether the subscriber is in an outage.
  */
 export async function probeReturned(db: Database, subscriber: string): Promise<boolean> {
-  const isSilent = and(eq(outages.subscriber, subscriber), isNull(outages.recoveredAt));
-  if ((await db.$count(outages, isSilent)) === 0) return false;
+  if ((await db.$count(outages, eq(outages.subscriber, subscriber))) === 0) return false;
   return await db.transaction(async (tx) => await makeDue(tx, subscriber, null, [null, null, null, null]));
 }
 
@@ -51,55 +50,49 @@ async function makeDue(
   at: string | null,
   operator: readonly (string | null)[],
 ): Promise<boolean> {
-  const [lane] = await run<{ id: string }>(tx, { text: LANE, values: [subscriber, at] });
+  const [lane] = await run<{ id: number }>(tx, { text: LANE, values: [subscriber, at] });
+  if (lane) await run(tx, { text: 'select postbud_lock_lanes_2(array[$1::int])', values: [lane.id] });
   const values = [subscriber, at, lane?.id ?? null, ...operator];
   return (await run(tx, { text: PROBE, values })).length > 0;
 }
 
-// The lane whose retry comes first, where nothing is due.
+// The free lane whose retry comes first, where nothing is due.
 const LANE = `
   with ${clock('$2')},
-  subscription as materialized (
-    select distinct topic from backlog where subscriber = $1::text and not exists (
-      select from pauses where pauses.subscriber = $1::text and pauses.topic in ('', backlog.topic)
+  lane as materialized (
+    select id, slot, head, tail from lane_heads
+    where subscriber = $1::text and leased_until is null and not exists (
+      select from pauses where pauses.subscriber = $1::text and pauses.topic in ('', lane_heads.topic)
     )
   ),
   first as materialized (
-    select lane.* from clock, subscription, lateral (
-      select id, due_at from lanes
-      where lanes.topic = subscription.topic and lanes.subscriber = $1::text and due_at < 'infinity'
-        and lease_token is null
-      order by due_at limit 1
-    ) as lane
+    select id, due_at from lane, lateral (
+      select due_at from exceptions where exceptions.lane = lane.id and due_at is not null order by due_at limit 1
+    ) as next
     order by due_at limit 1
   )
-  select lanes.id::text as id from clock, first join lanes on lanes.id = first.id
-  where first.due_at > clock.now and exists (select from outages where subscriber = $1::text and recovered_at is null)
-  for update of lanes skip locked`;
+  select first.id from clock, first
+  where first.due_at > clock.now and exists (select from outages where subscriber = $1::text)
+    and not exists (
+      select from lane where tail > head
+        and (slot > 0 or not exists (select from exceptions where exceptions.lane = lane.id and is_open))
+    )`;
 
 const PROBE = `
   with ${clock('$2')},
   first as materialized (
-    select lanes.id, coalesce(home_id, lanes.id) as home, next.position
-    from clock, lanes, lateral (
-      select position from postbud_next_2(lanes.id, home_id, slot, held_key, head, 1) limit 1
-    ) as next
-    where lanes.id = $3::text::bigint and due_at > clock.now and lease_token is null
+    select lane, position from clock, exceptions where lane = $3::int and due_at > clock.now order by due_at limit 1
   ),
   retried as (
-    update deliveries set next_attempt_at = clock.now,
+    update exceptions set next_attempt_at = clock.now, due_at = clock.now,
       attempt_log = case when $4::text is null then attempt_log
         else ${logged('retried_early', { by: '$4::text', reason: '$5::text' })} end
-    from clock, first
-    where lane_id = first.home and deliveries.position = first.position and next_attempt_at > clock.now
-  ),
-  lane as (
-    update lanes set due_at = clock.now from clock, first where lanes.id = first.id
+    from clock, first where exceptions.lane = first.lane and exceptions.position = first.position
   ),
   probing as (
     update outages set next_probe_at = least(next_probe_at,
       case when $4::text is null then greatest(clock.now, probed_at + interval '10 seconds') else clock.now end)
-    from clock where subscriber = $1::text and recovered_at is null
+    from clock where subscriber = $1::text
     returning subscriber
   ),
   recorded as (

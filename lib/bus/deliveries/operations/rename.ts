@@ -1,146 +1,133 @@
+import { v7 as uuidv7 } from 'uuid';
+
 import type { Database } from '../../../platform/db/connect.ts';
-import { driverOf } from '../../../platform/db/statement.ts';
-import { nearest } from '../../../platform/nearest.ts';
-import { SECOND } from '../../../platform/time.ts';
-import { subscriberNames, subscribersOf } from '../../catalog/catalog.ts';
+import { driverOf, limitStatements, run } from '../../../platform/db/statement.ts';
+import { MINUTE } from '../../../platform/time.ts';
+import { subscribersOf } from '../../catalog/catalog.ts';
+import { groupOf } from '../error-group.ts';
 import { NotActedOn } from '../refusals.ts';
-import type { Timing, Word } from './asked.ts';
-import { openRename, openRenames } from './rename-open.ts';
-import { takeOver } from './rename-take-over.ts';
-import { countDuplicates, isKnown, requireUnlisted, standingUnder } from './standing.ts';
+import type { Word } from './asked.ts';
+import { hasLeft, lockName, standingUnder } from './standing.ts';
 import type { Standing } from './standing.ts';
 
-/** A subscriber's former name and its present one. */
+/** A subscriber's name, and the one that the next release gives it. */
 export interface Rename {
   readonly from: string;
   readonly to: string;
-  /** Null: all topics that the former name has deliveries of. */
+  /** Null: all topics that the name has lanes of. */
   readonly topic: string | null;
 }
 
-/** Who renames, and for how long this call may work. */
-export interface Renaming extends Word, Timing {
-  /** Whether deliveries of events that the new name has already may be dismissed. */
-  readonly dismissesDuplicates?: boolean;
-}
-
-/** What stood under the former name in one topic when the call began, and what the call did with it. */
-export interface RenamedTopic extends Standing {
-  /** Those of events that the new name has a delivery of already. */
-  readonly duplicates: number;
-  /** Events and deliveries that are the new name's now. */
-  readonly moved: number;
-  /** Duplicates. */
-  readonly dismissed: number;
-  /** What stands under the former name now. */
-  readonly left: number;
-}
-
 /**
- * Counts what a rename would move, and what it would dismiss. Changes nothing.
+ * Finds what a rename would rename. Changes nothing.
  *
- * @returns one entry for each topic that has something of the former name; null when the name never had a delivery.
- * @throws NotActedOn `still_listed` or `no_such_subscription`.
+ * @returns null when there is nothing of the name, and it was not renamed before.
+ * @throws NotActedOn `name_taken` where the new name is another subscriber's of one of these topics.
  */
-export async function previewRename(db: Database, asked: Rename): Promise<readonly RenamedTopic[] | null> {
-  requireUnlisted(asked.from, asked.topic, 'rename');
-  const found = await standingUnder(driverOf(db), asked.from, asked.topic);
-  if (found.length === 0) return (await isKnown(db, asked.from)) ? [] : null;
-  requireListed(asked, found);
-  const renamed: RenamedTopic[] = [];
-  for (const one of found) {
-    const duplicates = await countDuplicates(db, { ...asked, topic: one.topic });
-    renamed.push({ ...one, duplicates, moved: 0, dismissed: 0, left: one.waiting + one.deadLettered });
-  }
-  return renamed;
+export async function previewRename(
+  db: Database,
+  { from, to, topic }: Rename,
+): Promise<readonly Standing[] | null> {
+  const found = await standingUnder(driverOf(db), from, topic);
+  const topics = found.map((one) => one.topic);
+  const [taken] = await run<{ topic: string }>(driverOf(db), {
+    text: TAKEN,
+    values: [JSON.stringify(topics), to],
+  });
+  const both = topics.find((name) => [from, to].every((one) => subscribersOf(name).includes(one)));
+  const where = taken?.topic ?? both;
+  if (where !== undefined)
+    throw new NotActedOn(
+      'name_taken',
+      `${to} is another subscriber of ${where}, with deliveries of its own. Nothing was renamed. Where the new name runs already, give it what ${from} lacked to get by a backfill, and retire ${from}.`,
+    );
+  return found.length > 0 || (await hasLeft(driverOf(db), from, 'rename')) ? found : null;
 }
 
 /**
- * Hands what a subscriber's former name has over to its new one: what waits, what died, and its pauses and halts. The new
- * name is handed what waited before anything newer, in order. What was delivered stays the former name's.
+ * Renames a subscriber, before the release that lists its new name: its lanes with all their deliveries, its pauses, errors,
+ * incidents and health are the new name's. Relays hand over nothing of them until that release runs.
  *
- * Works in chunks and can be called again: it then continues, or takes what an earlier release emitted for the former name
- * meanwhile. Until a topic is done, the former name is paused for it and the new one is handed nothing newer; the cron
- * continues what a call leaves.
- *
- * @returns one entry for each topic that had something of the former name; null when the name never had a delivery.
- * @throws NotActedOn as `previewRename`; `duplicates` unless they may be dismissed; `under_way` when relays do not let go of
- *   the lanes in time.
+ * @returns what stood under the name, by topic; null when there is nothing of it.
+ * @throws NotActedOn as `previewRename`.
  */
 export async function rename(
   db: Database,
   asked: Rename,
-  how: Renaming,
-): Promise<readonly RenamedTopic[] | null> {
+  { by, reason }: Word,
+): Promise<readonly Standing[] | null> {
+  const { from, to, topic } = asked;
   const found = await previewRename(db, asked);
   if (found === null || found.length === 0) return found;
-  const duplicates = found.reduce((sum, one) => sum + one.duplicates, 0);
-  if (duplicates > 0 && how.dismissesDuplicates !== true) throw duplicated(asked, duplicates);
-  const { from, to } = asked;
-  const done = new Map<string, { readonly moved: number; readonly dismissed: number }>();
-  for (const { topic, waiting, deadLettered } of found) {
-    const opened = await openRename(db, { ...asked, topic }, { ...how, matched: waiting + deadLettered });
-    done.set(topic, await takeOver(db, opened, how));
-  }
-  const standing = await standingUnder(driverOf(db), from, asked.topic);
-  const left = new Map(standing.map((one) => [one.topic, one.waiting + one.deadLettered]));
-  const renamed = found.map((one) => ({ ...one, ...done.get(one.topic)!, left: left.get(one.topic) ?? 0 }));
-  // The relays that hold the lanes did not let go of them in time.
-  if (renamed.every(({ moved, dismissed }) => moved + dismissed === 0) && left.size > 0)
-    throw new NotActedOn(
-      'under_way',
-      `A relay is still delivering to ${from} or ${to}. The rename goes on by itself once it lets go; ${to} gets nothing newer before. Ask again in a few seconds to see how far it is.`,
-    );
-  return renamed;
+  const topics = found.map((one) => one.topic);
+  const named = [JSON.stringify(topics), from, to];
+  await db.transaction(async (tx) => {
+    await limitStatements(tx, 1 * MINUTE);
+    await lockName(tx, from, topics);
+    const [taken] = await run(tx, { text: TAKEN, values: [named[0], to] });
+    if (taken)
+      throw new NotActedOn('under_way', `${to} has just got its first delivery. Nothing was renamed.`);
+    const groups = await run<{ key: string; topic: string; kind: string; message: string }>(tx, {
+      text: GROUPS,
+      values: named.slice(0, 2),
+    });
+    const keys = groups.map((group) => ({
+      old: group.key,
+      new: groupOf(group.topic, to, group.kind, group.message).key,
+    }));
+    const ids = topics.map((name) => ({ topic: name, id: uuidv7() }));
+    for (const text of RENAMES) await run(tx, { text, values: [...named, topic === null] });
+    await run(tx, { text: REGROUP, values: [JSON.stringify(keys), to] });
+    await run(tx, { text: RECORD, values: [JSON.stringify(ids), from, by, `Now ${to}: ${reason}`] });
+  });
+  return found;
 }
 
-/** How long a rename is worked on before the next one has its turn. */
-const TURN_MS = 1 * SECOND;
+const TOPICS = `(select jsonb_array_elements_text($1::text::jsonb))`;
 
-/**
- * Continues the renames that are under way, in turns, until this time: none waits for another one whose lanes a relay holds,
- * or that fails. Any number of processes may do so.
- *
- * @throws the driver's error, once the others have had their turns; what was moved stays.
- */
-export async function advanceRenames(db: Database, until: number, now?: Date): Promise<void> {
-  const failed = new Map<string, unknown>();
-  for (;;) {
-    const open = (await openRenames(db)).filter(({ id }) => !failed.has(id));
-    for (const one of open) {
-      const turn = { until: Math.min(until, Date.now() + TURN_MS), ...(now && { now }) };
-      await takeOver(db, one, turn).catch((error: unknown) => failed.set(one.id, error));
-    }
-    if (open.length === 0 || Date.now() >= until) break;
-  }
-  for (const error of failed.values()) throw error;
-}
+const TAKEN = `
+  select topic from lanes where subscriber = $2::text and topic in ${TOPICS}
+  union
+  select topic from awaiting where $2::text = any (subscribers) and topic in ${TOPICS} order by topic limit 1`;
 
-/** @throws NotActedOn where the catalog does not list the new name for a topic of the former one. */
-function requireListed(asked: Rename, found: readonly { readonly topic: string }[]): void {
-  const names = found.map(({ topic }) => topic);
-  const listed = names.filter((name) => subscribersOf(name).includes(asked.to));
-  const unlisted = names.filter((name) => !listed.includes(name));
-  if (unlisted.length === 0) return;
-  const { from, to } = asked;
-  const text = `This release’s catalog does not list ${to} for ${unlisted.join(', ')}. ${advice(from, to, listed)} Nothing was renamed.`;
-  throw new NotActedOn('no_such_subscription', text);
-}
+const GROUPS = `
+  select key, topic, kind, message from error_groups where subscriber = $2::text and topic in ${TOPICS} order by key`;
 
-/** @param listed those of the former name's topics for which the catalog does list the new one. */
-function advice(from: string, to: string, listed: readonly string[]): string {
-  const names = subscriberNames();
-  const meant = names.some((name) => name === to) ? null : nearest(to, names);
-  if (meant !== null) return `Did you mean ${meant}?`;
-  return listed.length > 0
-    ? `Name one of the others to rename only that (${listed.join(', ')}), and retire ${from} where nobody wants it.`
-    : `List it there and deploy first, or retire ${from} there.`;
-}
+/** Of a table whose rows have one of the topics; where all of them are renamed, also those of no topic. @param key of a row, besides the name. */
+const renamed = (table: string, key: readonly string[], isIts = 'true') => `
+  update ${table} set subscriber = $3::text
+  where subscriber = $2::text and (topic in ${TOPICS} or topic = '' and $4::boolean) and ${isIts} and not exists (
+    select from ${table} as known
+    where known.subscriber = $3::text and ${key.map((one) => `known.${one} is not distinct from ${table}.${one}`).join(' and ')}
+  )`;
 
-function duplicated({ from, to }: Rename, duplicates: number): NotActedOn {
-  const [has, they] = duplicates === 1 ? ['delivery of an event', 'it'] : ['deliveries of events', 'them'];
-  return new NotActedOn(
-    'duplicates',
-    `${duplicates} ${has} that ${to} has already would be dismissed, not moved. Nothing was renamed. Agree to dismiss ${they}, or leave ${from} as it is.`,
-  );
-}
+const RENAMES = [
+  `update lanes set subscriber = $3::text where subscriber = $2::text and topic in ${TOPICS} and $4::boolean is not null`,
+  `update audiences set subscribers = array_replace(subscribers, $2::text, $3::text)
+   where stream in (select id from streams where topic in ${TOPICS}) and $2::text = any (subscribers) and $4::boolean is not null`,
+  `update awaiting set subscribers = array_replace(subscribers, $2::text, $3::text)
+   where topic in ${TOPICS} and $2::text = any (subscribers) and $4::boolean is not null`,
+  renamed('pauses', ['topic']),
+  renamed('backfills', ['topic', 'ended_at'], 'ended_at is null'),
+  renamed('incidents', ['topic', 'kind', 'error_group', 'closed_at']),
+  renamed('subscriber_health', ['topic', 'period', 'starts_at']),
+  `update outages set subscriber = $3::text
+   where subscriber = $2::text and $4::boolean and $1::text is not null and not exists (select from outages where subscriber = $3::text)`,
+];
+
+const REGROUP = `
+  with regrouped as materialized (
+    select * from json_to_recordset($1::text::json) as regrouped(old text, new text)
+  ),
+  exception as (
+    update exceptions set error_group = new from regrouped where error_group = old
+  ),
+  incident as (
+    update incidents set error_group = new from regrouped where error_group = old
+  )
+  update error_groups set key = new, subscriber = $2::text from regrouped where key = old`;
+
+const RECORD = `
+  insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
+  select id, clock_timestamp(), $3::text, 'rename', topic, $2::text, $4::text
+  from json_to_recordset($1::text::json) as renamed(id uuid, topic text)`;

@@ -3,11 +3,11 @@ import { v7 as uuidv7 } from 'uuid';
 import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database, Transaction } from '../../../platform/db/connect.ts';
 import { limitStatements, run } from '../../../platform/db/statement.ts';
-import { FAN_OUT_LOCK } from '../locks.ts';
+import { PLACING_LOCK } from '../locks.ts';
 import { NotActedOn } from '../refusals.ts';
 import type { Word } from './asked.ts';
 
-/** What became of a repaired row. Of an event that waits for fan-out again: whether newer ones are in front of it now. */
+/** What became of a repaired row. Of an event that awaits its place again: whether newer ones are in front of it now. */
 export type RepairOutcome = 'in_its_place' | 'late' | 'due' | 'dismissed';
 
 export interface Repaired {
@@ -18,12 +18,12 @@ export interface Repaired {
 }
 
 /**
- * Repairs a row that the bus set aside, or an event that neither waits for fan-out nor has deliveries, and records the
- * operator and the reason.
+ * Repairs a row that the bus set aside, or an event that neither has a place nor awaits one, and records the operator and the
+ * reason.
  *
- * An event that exists waits for fan-out again: in its place if nothing newer of its topic was fanned out meanwhile, else as
- * if it had been recorded now, since subscribers have received what is newer. A row without an event, or whose event has its
- * deliveries, is dismissed: it stays on record.
+ * An event that exists awaits its place again: where it belongs if nothing newer of its topic has got one meanwhile, else as if
+ * it had been recorded now, since subscribers have received what is newer. A row without an event, or whose event has its
+ * place, is dismissed: it stays on record.
  *
  * @param id of the row, or of the event.
  * @throws NotActedOn `not_found` where neither a row nor an event has the id; `not_broken` where there is nothing to repair.
@@ -46,7 +46,7 @@ export async function repair(db: Database, asked: Word & { readonly id: string }
       if (due.length > 0) noteDue(tx);
       return { outcome: due.length > 0 ? 'due' : 'dismissed', topic: row.topic, eventId };
     }
-    await run(tx, { text: LOCK, values: [] });
+    await run(tx, { text: LOCK, values: [row?.topic ?? null, eventId] });
     const [placed] = eventId === null ? [] : await run<Placed>(tx, { text: PLACE, values: [eventId] });
     if (row === null && !placed) throw new NotActedOn('not_found', UNKNOWN);
     if (row === null && placed!.is_late === null) throw new NotActedOn('not_broken', SOUND);
@@ -61,7 +61,7 @@ export async function repair(db: Database, asked: Word & { readonly id: string }
 
 const UNKNOWN = 'Nothing that was set aside and no event has this id.';
 const SOUND =
-  'There is nothing to repair: the event waits for fan-out or has its deliveries, or somebody has repaired it already.';
+  'There is nothing to repair: the event has its place or awaits it, or somebody has repaired it already.';
 
 interface FoundRow {
   readonly id: string;
@@ -90,23 +90,25 @@ async function takeUp(tx: Transaction, id: string): Promise<FoundRow | null> {
 const RELEASE_AGAIN = `
   update timers set refused_at = null where id = $1::uuid and refused_at is not null returning 1 as it`;
 
-const LOCK = `select pg_advisory_xact_lock(${FAN_OUT_LOCK}, 0)`;
+const LOCK = `
+  select pg_advisory_xact_lock(${PLACING_LOCK}, hashtext(topic))
+  from (select coalesce((select topic from events where id = $2::uuid), $1::text) as topic) as of where topic is not null`;
 
-// Nothing is fanned out meanwhile, so what is newer is fanned out now or comes behind it.
+// No event of the topic gets a place meanwhile, so what is newer has one now or comes behind it.
 const PLACE = `
   with event as materialized (
     select * from events where id = $1::uuid
   ),
   lost as materialized (
     select event.*, exists (
-      select from lanes join deliveries on lane_id = lanes.id and position = tail
-        join events as newer on newer.id = event_id
-      where lanes.topic = event.topic and home_id is null
-        and (newer.created_at, newer.seq) > (event.created_at, event.seq)
+      select from streams, lateral (
+          select event_id from log where stream = streams.id and event_id is not null order by position desc limit 1
+        ) as newest join events as newer on newer.id = newest.event_id
+      where streams.topic = event.topic and (newer.created_at, newer.seq) > (event.created_at, event.seq)
     ) as is_late
     from event
-    where not exists (select from deliveries where event_id = event.id)
-      and not exists (select from awaiting_fan_out where event_id = event.id and awaiting_fan_out.topic = event.topic)
+    where not exists (select from log where event_id = event.id)
+      and not exists (select from awaiting where event_id = event.id and awaiting.topic = event.topic)
   ),
   recorded as (
     update events set created_at = case when is_late then clock_timestamp() else events.created_at end,
@@ -115,8 +117,8 @@ const PLACE = `
     returning events.*
   ),
   marked as (
-    insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes, subscribers)
-    select topic, created_at, seq, id, ordering_key, open, octet_length(payload::text), subscribers from recorded
+    insert into awaiting (topic, created_at, seq, event_id, ordering_key, version, bytes, subscribers)
+    select topic, created_at, seq, id, ordering_key, version, octet_length(payload::text), subscribers from recorded
   )
   select event.topic, lost.is_late from event left join lost using (id)`;
 

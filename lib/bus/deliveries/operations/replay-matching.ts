@@ -92,72 +92,97 @@ export const CLOCK_AND_WINDOW = `${clock('$9')},
     from clock
   )`;
 
-/** Selects the deliveries that may be replayed and ended in the window. A dismissed one ended when it was dismissed. */
+/** When a delivery ended: a dismissed one when it was dismissed. */
+const ENDED_AT = 'coalesce(delivery.dead_lettered_at, delivery.dismissed_at, delivery.delivered_at)';
+
+/** Selects the deliveries that may be replayed and ended in the window. */
 const HAS_ENDED = `
-      (state = 'dead_lettered' or ($7::boolean and state = 'delivered'))
-      and coalesce(dead_lettered_at, dismissed_at, delivered_at) between span.since and span.until`;
+      (delivery.state = 'dead_lettered' or ($7::boolean and delivery.state = 'delivered'))
+      and ${ENDED_AT} between span.since and span.until`;
 
 /**
- * Gives the CTEs `clock`, `span`, `found` and `matching`, which find the deliveries of a request. `matching` has lane_id,
- * position, replays, error_group, event_id and ended_at, of those that a replay may put back, the oldest first; `found` also
- * has the lane's topic and subscriber, whether the catalog lists them (is_listed) and whether the handler refuses replays
- * (refuses). `matchingValues` gives the parameters.
+ * Gives the CTEs `clock`, `span`, `found` and `matching`, which find the deliveries of a request. `matching` has lane,
+ * position, event_id, topic, subscriber, error_group, ended_at and is_dismissed, of those that a replay may put back, in the
+ * order of their events; `found` also has whether the catalog lists the subscriber (is_listed) and whether its handler
+ * refuses replays (refuses). `matchingValues` gives the parameters.
  */
 export function matchingOf({ deliveryIds, include = 'dead_letters' }: ReplayRequest): string {
   return MATCHING[deliveryIds ? 'chosen' : include];
 }
 
-const matching = (endedAt: string, from: string, where: string) => `${CLOCK_AND_WINDOW},
+const matching = (from: string, where: string) => `${CLOCK_AND_WINDOW},
   found as materialized (
-    select lane_id, position, deliveries.replays, error_group, event_id, ${endedAt} as ended_at, topic, subscriber,
-      $10::text::jsonb -> 'listed' ? (topic || ' ' || subscriber) as is_listed,
-      $10::text::jsonb -> 'refusing' ? (topic || ' ' || subscriber) as refuses
+    select delivery.lane, delivery.position, delivery.event_id, lanes.topic, lanes.subscriber, delivery.error_group,
+      ${ENDED_AT} as ended_at, delivery.dismissed_at is not null as is_dismissed,
+      $10::text::jsonb -> 'listed' ? (lanes.topic || ' ' || lanes.subscriber) as is_listed,
+      $10::text::jsonb -> 'refusing' ? (lanes.topic || ' ' || lanes.subscriber) as refuses
     from span, ${from}
     where ${where}
   ),
   matching as materialized (
-    select lane_id, position, replays, error_group, event_id, ended_at from found where is_listed and not refuses
-    -- Positions of several topics do not compare.
-    order by case when $1::text is null and $6::text is null then ended_at end, position, lane_id limit $8::int
+    select * from found where is_listed and not refuses order by event_id, lane limit $8::int
   )`;
 
 /** Whether the error of a group contains words. @param words their SQL; null stands for any error. */
 export const containing = (words: string) =>
   `(${words} is null or position(lower(${words}) in lower(kind || ' ' || message)) > 0)`;
 
+/**
+ * Reads deliveries by their ids: the rows of `delivery`, and their lanes. Each is read by itself, whatever the planner thinks
+ * of their number.
+ *
+ * @param ids a JSON array as text.
+ */
+export const deliveriesOfIds = (ids: string) => `(
+      select distinct left(id, 36)::uuid as event_id, substr(id, 38) as subscriber
+      from jsonb_array_elements_text(${ids}::text::jsonb) as id
+    ) as chosen cross join lateral (
+      select stream, log.position from log where log.event_id = chosen.event_id limit 1
+    ) as place join lanes on lanes.stream = place.stream and lanes.subscriber = chosen.subscriber cross join lateral (
+      select * from deliveries where deliveries.lane = lanes.id and deliveries.position = place.position offset 0
+    ) as delivery`;
+
 /** Each way goes through its own index. */
 const MATCHING = {
   chosen: matching(
-    'coalesce(dead_lettered_at, dismissed_at, delivered_at)',
-    `(select distinct id from jsonb_array_elements_text($6::text::jsonb) as id) as chosen
-      join deliveries on lane_id = split_part(id, '-', 1)::bigint and position = split_part(id, '-', 2)::bigint
-      join lanes on lanes.id = lane_id`,
-    `($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
-      and ($3::text is null or error_group = any (string_to_array($3::text, ','))) and ${HAS_ENDED}`,
+    deliveriesOfIds('$6'),
+    `($1::text is null or lanes.topic = $1::text) and ($2::text is null or lanes.subscriber = $2::text)
+      and ($3::text is null or delivery.error_group = any (string_to_array($3::text, ','))) and ${HAS_ENDED}`,
   ),
   dead_letters: matching(
-    'dead_lettered_at',
     // The offset has each group read through its index, however many groups match.
     `error_groups cross join lateral (
-      select * from deliveries where error_group = key and dead_lettered_at between span.since and span.until offset 0
-    ) as deliveries`,
-    `dead_lettered > 0 and ($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
+      select * from exceptions where error_group = key and dead_lettered_at between span.since and span.until offset 0
+    ) as delivery join lanes on lanes.id = delivery.lane`,
+    `($1::text is null or error_groups.topic = $1::text) and ($2::text is null or error_groups.subscriber = $2::text)
       and ($3::text is null or key = any (string_to_array($3::text, ',')) or key = (
         select incidents.error_group from incidents where id = case when length($3::text) = 36 then $3::text::uuid end
       ))
       and ${containing("$10::text::jsonb ->> 'words'")} and $6::text is null and not $7::boolean`,
   ),
   dismissed: matching(
-    'dismissed_at',
-    'deliveries join lanes on lanes.id = lane_id',
-    `topic = $1::text and ($2::text is null or subscriber = $2::text) and $3::text is null
-      and $6::text is null and not $7::boolean and dismissed_at between span.since and span.until`,
+    'exceptions as delivery join lanes on lanes.id = delivery.lane',
+    `lanes.topic = $1::text and ($2::text is null or lanes.subscriber = $2::text) and $3::text is null
+      and $6::text is null and not $7::boolean and delivery.dismissed_at between span.since and span.until`,
   ),
   all: matching(
-    'coalesce(dead_lettered_at, delivered_at)',
-    'lanes join deliveries on lane_id = lanes.id',
-    `topic = $1::text and ($2::text is null or subscriber = $2::text)
-      and ($3::text is null or error_group = any (string_to_array($3::text, ','))) and $6::text is null
-      and dismissed_at is null and ${HAS_ENDED}`,
+    // Of the log only the part that each lane's head passed in the window: what ended before it was settled, or was settled
+    // late, is sorted out one by one.
+    `lanes cross join lateral (
+      select postbud_head_at_1(lanes.id, span.since) as first, postbud_head_at_1(lanes.id, span.until + interval '5 minutes') as last
+    ) as passed cross join lateral (
+      select * from deliveries
+      where deliveries.lane = lanes.id and deliveries.position > passed.first and deliveries.position <= passed.last
+      union all
+      select * from deliveries
+      where deliveries.lane = lanes.id and deliveries.position in (
+        select exceptions.position from exceptions
+        where exceptions.lane = lanes.id and (exceptions.position <= passed.first or exceptions.position > passed.last)
+          and coalesce(dead_lettered_at, delivered_at) between span.since and span.until
+      )
+    ) as delivery`,
+    `lanes.topic = $1::text and ($2::text is null or lanes.subscriber = $2::text)
+      and ($3::text is null or delivery.error_group = any (string_to_array($3::text, ','))) and $6::text is null
+      and delivery.dismissed_at is null and ${HAS_ENDED}`,
   ),
 };

@@ -7,7 +7,7 @@ import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { CountChanged, NotActedOn, notListed, requireListed } from '../refusals.ts';
 import { refusingReplays } from '../subscription.ts';
 import { stepReplay } from './paced-replay.ts';
-import { PRUNING, PUT_BACK } from './put-back.ts';
+import { PRUNING, putBackBy } from './put-back.ts';
 import { containing, matchingOf, matchingValues } from './replay-matching.ts';
 import type { ReplayRequest } from './replay-matching.ts';
 
@@ -32,7 +32,7 @@ export interface Replay {
  * Deliveries to subscribers that the catalog does not list, or whose handlers refuse replays, are left out. A request
  * that matches nothing else is refused, and so is one that names a delivery of the former kind.
  *
- * With `perMinute` the deliveries are put back at that pace, in order of position, the first ones at once; see
+ * With `perMinute` the deliveries are put back at that pace, in the order of their events, the first ones at once; see
  * `advanceReplays`.
  *
  * @param by the operator: the token's subject.
@@ -52,7 +52,7 @@ export async function replay(
   const { topic = null, since = null, expectedCount, reason } = asked;
   const id = asked.replayId ?? uuidv7();
   const request = async () =>
-    await requeue(db, asked, now, (at) => [
+    await putBack(db, asked, now, (at) => [
       ...matchingValues(asked, attached, at),
       expectedCount ?? null,
       id,
@@ -60,56 +60,53 @@ export async function replay(
       reason ?? null,
       JSON.stringify(asked),
     ]);
-  const [row] = await request().catch(async (error: unknown) => {
+  const row = await request().catch(async (error: unknown) => {
     // The same request was recorded while this one ran: this one is rolled back, and gets the answer of the other.
     if (isDuplicate(error)) return await request();
     throw error;
   });
-  const { matched, replayed, earlier } = row!;
+  const { matched, replayed, earlier } = row;
   if (earlier) return { replayId: id, topic, since, ...earlier };
-  requireMatch(row!, asked);
+  requireMatch(row, asked);
   if (expectedCount !== undefined && matched !== expectedCount)
     throw new CountChanged(expectedCount, matched);
   if (asked.perMinute === undefined) return { replayId: id, topic, since, matched, replayed };
-  const putBack = await stepReplay(db, { attached, replayId: id, ...(now && { now }) });
-  return { replayId: id, topic, since, matched, replayed: putBack ?? 0 };
+  const begun = await stepReplay(db, { attached, replayId: id, ...(now && { now }) });
+  return { replayId: id, topic, since, matched, replayed: begun ?? 0 };
 }
 
-/** Deliveries that were dead-lettered while it waited for the locks are not part of the request. */
-async function requeue(
+async function putBack(
   db: Database,
   asked: ReplayRequest,
   now: Date | undefined,
   valuesAt: (at: string | null) => readonly unknown[],
-): Promise<ReplayRow[]> {
-  const isPaced = asked.perMinute !== undefined;
-  const text = (isPaced ? plan : statement)(matchingOf(asked));
-  // A plan changes no delivery, so it needs no locks.
-  const pace = isPaced ? [asked.perMinute] : [];
+): Promise<ReplayRow> {
   const at = now?.toISOString() ?? null;
-  if (isPaced) return await run(driverOf(db), { text, values: [...valuesAt(at), ...pace] });
-  const { topic = null, subscriber = null, deliveryIds, group = null, q } = asked;
-  const lanes = [topic, subscriber, deliveryIds ? JSON.stringify(deliveryIds) : null, group, q || null];
-  let askedAt = at;
-  for (;;) {
-    const found = await db.transaction(async (tx) => {
-      const [lock] = await run<Lock>(tx, { text: LOCK, values: lanes });
-      askedAt ??= lock!.asked_at;
-      // In a newer snapshot: a rename may have made others meanwhile, and moved dead letters there.
-      const [left] = await run<{ any: boolean }>(tx, { text: NOT_LOCKED, values: [...lanes, lock!.ids] });
-      if (left!.any) return null;
-      const [row] = await run<ReplayRow>(tx, { text, values: [...valuesAt(askedAt), lock!.ids] });
-      if (row!.replayed > 0) noteDue(tx);
-      return [row!];
+  if (asked.perMinute !== undefined) {
+    // It changes no delivery yet, so it needs no locks.
+    const [row] = await run<ReplayRow>(driverOf(db), {
+      text: beginning(matchingOf(asked)),
+      values: [...valuesAt(at), asked.perMinute],
     });
-    if (found) return found;
+    return row!;
   }
+  const { topic = null, subscriber = null, deliveryIds, group = null, q } = asked;
+  const ofLanes = [topic, subscriber, deliveryIds ? JSON.stringify(deliveryIds) : null, group, q || null];
+  return await db.transaction(async (tx) => {
+    const [locked] = await run<Locked>(tx, { text: LOCK, values: ofLanes });
+    const { asked_at: askedAt, lanes } = locked!;
+    // What died while it waited for the locks is not part of the request.
+    const values = [...valuesAt(at ?? askedAt), lanes];
+    const [row] = await run<ReplayRow>(tx, { text: replaying(matchingOf(asked)), values });
+    if (row!.replayed > 0) noteDue(tx);
+    return row!;
+  });
 }
 
-interface Lock {
+interface Locked {
   readonly asked_at: string;
   /** In Postgres's notation. */
-  readonly ids: string;
+  readonly lanes: string;
 }
 
 interface ReplayRow extends Earlier {
@@ -148,29 +145,28 @@ function isDuplicate(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '23505';
 }
 
-/** The homes of the request's lanes; without a topic, of the subscriptions that have such dead letters now. */
-const HOMES = `
-  lanes where home_id is null and case
-    when $3::text is not null
-    then id in (select split_part(id, '-', 1)::bigint from jsonb_array_elements_text($3::text::jsonb) as chosen(id))
-    when $1::text is not null then topic = $1::text and ($2::text is null or subscriber = $2::text)
-    else (topic, subscriber) in (
-      select topic, subscriber from error_groups
-      where dead_lettered > 0 and ($2::text is null or subscriber = $2::text)
-        and ($4::text is null or key = any (string_to_array($4::text, ','))) and ${containing('$5::text')}
-    ) end`;
-
+// The lanes of the request; without a topic, of the subscriptions that have such dead letters now.
 const LOCK = `
   with ${PRUNING},
-  locked as materialized (
-    select lanes.id from pruning, ${HOMES} order by lanes.id for update of lanes
+  wanted as materialized (
+    select array(
+      select id from lanes where case
+        when $3::text is not null then (stream, subscriber) in (
+          select stream, substr(chosen, 38)
+          from jsonb_array_elements_text($3::text::jsonb) as chosen, lateral (
+            select stream from log where event_id = left(chosen, 36)::uuid limit 1
+          ) as place
+        )
+        when $1::text is not null then topic = $1::text and ($2::text is null or subscriber = $2::text)
+        else (topic, subscriber) in (
+          select topic, subscriber from error_groups
+          where ($2::text is null or subscriber = $2::text)
+            and ($4::text is null or key = any (string_to_array($4::text, ','))) and ${containing('$5::text')}
+        ) end
+    ) as ids from pruning
   )
-  select statement_timestamp()::text as asked_at, array(select id from locked)::text as ids`;
+  select statement_timestamp()::text as asked_at, ids::text as lanes, postbud_lock_lanes_2(ids) from wanted`;
 
-const NOT_LOCKED = `
-  select exists (select from ${HOMES} and id <> all ($6::text::bigint[])) as any`;
-
-/** @param ofLanes a condition. */
 const chosenOf = (matching: string, ofLanes = 'true') => `
   with ${matching},
   earlier as materialized (
@@ -185,19 +181,18 @@ const chosenOf = (matching: string, ofLanes = 'true') => `
       and ($6::text is null or not exists (select from found where not is_listed)) as so
   ),
   chosen as materialized (
-    select matching.*, lanes.topic, lanes.subscriber from matching join lanes on lanes.id = lane_id
-    where (select so from is_on) and ${ofLanes}
+    select * from matching where (select so from is_on) and ${ofLanes}
   )`;
 
-/** @param of the CTE of the deliveries that it is for. */
-const recordedOf = (of: string, replayed: string) => `
+/** @param recipients the relation of topic, subscriber and count. */
+const recordedOf = (recipients: string, replayed: string) => `
   recorded as (
     insert into replays (id, topic, requested_at, requested_by, reason, request, matched, replayed, recipients)
     select $12::uuid, $1::text, clock.now, $13::text, $14::text, $15::text::jsonb, (select count(*) from matching),
       ${replayed}, (
         select coalesce(jsonb_agg(jsonb_build_object('topic', topic, 'subscriber', subscriber, 'count', count)
           order by topic, subscriber), '[]')
-        from (select topic, subscriber, count(*) from ${of} group by topic, subscriber) as recipient
+        from (select topic, subscriber, ${recipients} group by topic, subscriber) as recipient
       )
     from clock where (select so from is_on)
   )
@@ -208,20 +203,14 @@ const recordedOf = (of: string, replayed: string) => `
     (select subscriber || ' for ' || topic from found where refuses order by topic, subscriber limit 1) as refused`;
 
 // Without a topic, the first dead letter of another subscription may have come after the locks: it is left alone.
-const statement = (matching: string) => `${chosenOf(matching, 'lane_id = any ($16::text::bigint[])')},
-  replaying as materialized (
-    select $12::text as id, $13::text as operator, $14::text as reason
-  ),${PUT_BACK},${recordedOf('put_back', '(select count(*) from put_back)')}`;
+const replaying = (matching: string) =>
+  `${chosenOf(matching, 'lane = any ($16::text::int[])')},${putBackBy({ id: '$12::text', by: '$13::text', reason: '$14::text' })},${recordedOf('sum(count) as count from put_back', '(select coalesce(sum(count), 0) from put_back)')}`;
 
 // A record of replays never changes, so that of a paced one counts none.
-const plan = (matching: string) => `${chosenOf(matching)},
-  planned as (
-    insert into planned_replays (replay_id, position, lane_id, ended_at)
-    select $12::uuid, position, lane_id, ended_at from chosen
-  ),
+const beginning = (matching: string) => `${chosenOf(matching)},
   paced as (
     insert into paced_replays (replay_id, per_minute, planned, next_at, ended_at)
     select $12::uuid, $16::int, (select count(*) from chosen), clock.now,
       case when not exists (select from chosen) then clock.now end
     from clock where (select so from is_on)
-  ),${recordedOf('chosen', '0')}`;
+  ),${recordedOf('count(*) from chosen', '0')}`;

@@ -1,188 +1,99 @@
-import { sql } from 'drizzle-orm';
+import { v7 as uuidv7 } from 'uuid';
 
-import { operatorActions } from '../../../../drizzle/schema.ts';
 import type { Database } from '../../../platform/db/connect.ts';
-import { driverOf, run } from '../../../platform/db/statement.ts';
-import { SMOKE_TEST } from '../../catalog/smoke-test.ts';
+import { driverOf, limitStatements, run } from '../../../platform/db/statement.ts';
+import { MINUTE } from '../../../platform/time.ts';
+import { topicsOf } from '../../subscribers/subscriber.ts';
 import { NotActedOn } from '../refusals.ts';
-import type { SubscriptionName } from '../subscription.ts';
 import type { Word } from './asked.ts';
-import { stopBackfill } from './backfill.ts';
-import { CHUNK, beginDismissal, dismissDeadLetters, dismissalValues, dismissingOf } from './dismiss.ts';
-import type { Dismissal, Dismissed, Dismissing } from './dismiss.ts';
-import { forgetReplays, forgetSubscription } from './forget.ts';
-import { HELD, isKnown, requireUnlisted, standingUnder } from './standing.ts';
+import { hasLeft, lockName, standingUnder } from './standing.ts';
 
-export interface Retired extends Dismissed {
-  /** The topics that the subscriber had deliveries of. */
+export interface Retired {
+  /** The topics that the subscriber was retired from. */
   readonly topics: readonly string[];
+  /** Deliveries that waited or had died. */
+  readonly dismissed: number;
+}
+
+/** @throws NotActedOn `still_listed` where the catalog lists the name for the topic, so its deliveries are wanted; null: for any. */
+export function requireUnlisted(subscriber: string, topic: string | null): void {
+  const listing = topicsOf(subscriber).find((name) => topic === null || name === topic);
+  if (listing === undefined) return;
+  const advice =
+    topic === null
+      ? `Name a topic to retire: only topics that no longer list ${subscriber} can be retired.`
+      : 'Retire it from a release whose catalog does not.';
+  throw new NotActedOn(
+    'still_listed',
+    `This release’s catalog lists ${subscriber} for ${listing}. ${advice}`,
+  );
 }
 
 /**
- * Retires a subscriber that the catalog no longer lists: what waits for it and what died is dismissed with the operator's
- * reason, and its pauses, halts, backfills, paced replays and its outage end. Nothing shows the subscription afterwards, and
- * an event is delivered once its other subscribers have it.
+ * Retires a subscriber that the catalog no longer lists: deletes its lanes with all that is recorded of its deliveries, and ends
+ * its pauses, backfills and outage. Events that await their places are no longer for it. The log of operators keeps that.
  *
- * Works in chunks and can be called again, like `dismiss`. An event that is not fanned out yet still counts as left: call
- * it again in a few seconds.
- *
- * @param topic null: all topics that the subscriber has deliveries of.
- * @returns null when the subscriber never had any.
+ * @param topic null: all topics that the subscriber has lanes of.
+ * @returns null when there is nothing of the subscriber, and never was.
  * @throws NotActedOn `still_listed`; `under_way` while a relay of another release delivers to it.
  */
 export async function retire(
   db: Database,
   { subscriber, topic }: { readonly subscriber: string; readonly topic: string | null },
-  how: Omit<Dismissal, 'action'>,
+  { by, reason, now }: Word & { readonly now?: Date },
 ): Promise<Retired | null> {
-  requireUnlisted(subscriber, topic, 'retire');
-  const found = await run<{ topic: string }>(driverOf(db), { text: TOPICS, values: [subscriber, topic] });
-  if (found.length === 0) return (await isKnown(db, subscriber)) ? NOTHING : null;
-  let dismissed = 0;
-  for (const one of found) {
-    const subscription = { topic: one.topic, subscriber };
-    const dismissing = beginDismissal({ ...how, action: 'retire' });
-    await endBackfill(db, subscription, how);
-    await forgetReplays(driverOf(db), subscription);
-    dismissed += await dismissWaiting(db, subscription, dismissing);
-    dismissed += await dismissDeadLetters(db, subscription, dismissing);
-    if (Date.now() < how.until) await forget(db, subscription, dismissing);
-  }
-  const rest = await standingUnder(driverOf(db), subscriber, topic);
-  const left = rest.reduce((sum, { waiting, deadLettered }) => sum + waiting + deadLettered, 0);
-  return { topics: found.map((one) => one.topic), dismissed, left };
-}
-
-/**
- * Stops a backfill, so that it writes no more of what is dismissed.
- *
- * @throws NotActedOn `under_way` while the subscription is renamed: what waits is wanted under its new name.
- */
-async function endBackfill(
-  db: Database,
-  { topic, subscriber }: SubscriptionName,
-  { by, reason }: Word,
-): Promise<void> {
-  const open = await run<{ id: string; from: string | null; to: string }>(driverOf(db), {
-    text: OPEN_BACKFILLS,
-    values: [topic, subscriber],
-  });
-  for (const { id, from, to } of open) {
-    const refusal = `${from} is being renamed to ${to} on ${topic}. Nothing was dismissed there. Try again once that has ended.`;
-    if (from !== null) throw new NotActedOn('under_way', refusal);
-    await stopBackfill(db, id, by, reason);
-  }
-}
-
-/** Ends what is left of a subscription without deliveries, on record even where nothing had to be dismissed. */
-async function forget(
-  db: Database,
-  subscription: SubscriptionName,
-  { isRecorded, actionId, at, by, reason, action }: Dismissing,
-): Promise<void> {
-  await db.transaction(async (tx) => {
-    const hasEnded = await forgetSubscription(tx, subscription);
-    if (isRecorded || !hasEnded) return;
-    const { topic, subscriber } = subscription;
-    // To the microsecond, as its deliveries have it.
-    const instant = sql`coalesce(${at}::text::timestamptz, clock_timestamp())`;
-    const record = { id: actionId, at: instant, operator: by, action, topic, subscriber, reason };
-    await tx.insert(operatorActions).values(record);
+  requireUnlisted(subscriber, topic);
+  const found = await standingUnder(driverOf(db), subscriber, topic);
+  if (found.length === 0 && !(await hasLeft(driverOf(db), subscriber, 'retire'))) return null;
+  const topics = found.map((one) => one.topic);
+  const values = [JSON.stringify(topics), subscriber];
+  return await db.transaction(async (tx) => {
+    await limitStatements(tx, 1 * MINUTE);
+    await lockName(tx, subscriber, topics);
+    const at = now?.toISOString() ?? null;
+    const [held] = await run<{ any: boolean }>(tx, { text: HELD, values: [...values, at] });
+    if (held!.any) throw new NotActedOn('under_way');
+    const standing = await standingUnder(tx, subscriber, topic);
+    const ids = JSON.stringify(topics.map((name) => ({ topic: name, id: uuidv7() })));
+    await run(tx, { text: RETIRE, values: [...values, by, reason, ids, at] });
+    await run(tx, { text: FORGET, values: [subscriber, topicsOf(subscriber).length === 0] });
+    const dismissed = standing.reduce((sum, one) => sum + one.waiting + one.deadLettered, 0);
+    return { topics, dismissed };
   });
 }
 
-/** What a second call finds. */
-const NOTHING: Retired = { topics: [], dismissed: 0, left: 0 };
+const TOPICS = `(select jsonb_array_elements_text($1::text::jsonb))`;
 
-/** Dismisses what is pending or failing. @returns how many deliveries. @throws NotActedOn */
-async function dismissWaiting(
-  db: Database,
-  subscription: SubscriptionName,
-  dismissing: Dismissing,
-): Promise<number> {
-  let total = 0;
-  while (Date.now() < dismissing.until) {
-    const done = await db.transaction(async (tx) => {
-      const { topic, subscriber } = subscription;
-      const [lane] = await run<{ id: string }>(tx, { text: NEXT_LANE, values: [topic, subscriber] });
-      if (!lane) return null;
-      const [lock] = await run<{ now: string; is_leased: boolean }>(tx, {
-        text: LOCK,
-        values: [lane.id, dismissing.now?.toISOString() ?? null],
-      });
-      if (lock!.is_leased) throw new NotActedOn('under_way');
-      dismissing.at ??= lock!.now;
-      const values = dismissalValues(subscription, lane.id, dismissing);
-      const [dismissed] = await run<{ count: number }>(tx, { text: DISMISS_WAITING, values });
-      return dismissed!.count;
-    });
-    if (done === null) break;
-    dismissing.isRecorded ||= done > 0;
-    total += done;
-  }
-  return total;
-}
+const HELD = `
+  select exists (
+    select from lane_heads where subscriber = $2::text and topic in ${TOPICS}
+      and leased_until > coalesce($3::text::timestamptz, clock_timestamp())
+  ) as any`;
 
-const TOPICS = `
-  select topic from (
-    select topic from (${HELD}
-    ) as standing
-    union
-    select topic from backfills where subscriber = $1::text and ended_at is null
-    union
-    select topic from halts where subscriber = $1::text
-    union
-    -- Neither has a topic: they end with any.
-    select min(topic) from home_lanes where subscriber = $1::text and topic <> '${SMOKE_TEST.topic}' and (
-      exists (select from outages where outages.subscriber = $1::text)
-      or exists (select from pauses where pauses.subscriber = $1::text and pauses.topic = '')
-    )
-    having count(*) > 0
-  ) as held
-  where $2::text is null or topic = $2::text order by topic`;
-
-/** A lane that has something to deliver is due at some time, or the lane of one of its keys is. */
-const NEXT_LANE = `
-  select coalesce(home_id, id)::text as id from lanes
-  where topic = $1::text and subscriber = $2::text and (due_at is not null or lease_token is not null) order by 1 limit 1`;
-
-// The lane with the lanes of its keys.
-const LOCK = `
-  with locked as materialized (
-    select lease_token, coalesce(due_at, leased_until) as held_until from lanes where id = $1::text::bigint or home_id = $1::text::bigint
-    order by id for update
+const RETIRE = `
+  with lane as materialized (
+    delete from lanes where subscriber = $2::text and topic in ${TOPICS} returning id
+  ),
+  journal_row as (delete from journal where lane in (select id from lane)),
+  exception as (delete from exceptions where lane in (select id from lane)),
+  total as (delete from lane_totals where lane in (select id from lane)),
+  marker as (
+    update awaiting set subscribers = array_remove(subscribers, $2::text)
+    where topic in ${TOPICS} and $2::text = any (subscribers)
+  ),
+  pause as (delete from pauses where subscriber = $2::text and topic in ${TOPICS}),
+  backfill as (
+    update backfills set ended_at = coalesce($6::text::timestamptz, clock_timestamp())
+    where subscriber = $2::text and topic in ${TOPICS} and ended_at is null
   )
-  select coalesce($2::text::timestamptz, clock_timestamp())::text as now,
-    coalesce(bool_or(lease_token is not null and held_until > coalesce($2::text::timestamptz, clock_timestamp())), false)
-      as is_leased
-  from locked`;
+  insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
+  select id, coalesce($6::text::timestamptz, clock_timestamp()), $3::text, 'retire', topic, $2::text, $4::text
+  from json_to_recordset($5::text::json) as retired(id uuid, topic text)`;
 
-const DISMISS_WAITING = dismissingOf(`
-  chosen as materialized (
-    select lane_id, position, event_id, null::text as key, 1 as waited, (state = 'failing')::int as failing
-    from deliveries
-    where lane_id = $3::text::bigint and coalesce(state in ('pending', 'failing'), false)
-      and position > (select min(head) from lanes where id = $3::text::bigint or home_id = $3::text::bigint)
-    order by position limit ${CHUNK}
-  ),
-  reach as materialized (
-    select max(position) as last, count(*) < ${CHUNK} as is_end from chosen
-  ),
-  moved_lane as (
-    update lanes set head = case when is_end then tail else greatest(head, last) end,
-      due_at = case when not is_end then due_at end, lease_token = case when not is_end then lease_token end,
-      waits_for_version = null
-    from reach where id = $3::text::bigint
-  ),
-  moved_key as (
-    update lanes set head = greatest(head, last), tail = greatest(tail, last)
-    from reach where home_id = $3::text::bigint and not is_end
-  ),
-  ended_key as (
-    delete from lanes using reach where home_id = $3::text::bigint and is_end
-  )`);
-
-const OPEN_BACKFILLS = `
-  select id::text, renamed_from as from, subscriber as to from backfills
-  where topic = $1::text and $2::text in (subscriber, renamed_from) and ended_at is null
-  order by renamed_from`;
+// A later release that lists the name again must not find it paused or down.
+const FORGET = `
+  with pause as (
+    delete from pauses where subscriber = $1::text and topic = '' and $2::boolean
+      and not exists (select from lanes where subscriber = $1::text)
+  )
+  delete from outages where subscriber = $1::text and not exists (select from lanes where subscriber = $1::text)`;

@@ -21,19 +21,14 @@ const RETRY_NOW = acting(
   'retry',
   `
   acted as (
-    update deliveries set next_attempt_at = case when next_attempt_at > clock.now then clock.now else next_attempt_at end,
+    update exceptions set next_attempt_at = case when next_attempt_at > clock.now then clock.now else next_attempt_at end,
       attempt_log = ${withAction('retried_early')}
     from clock
-    where lane_id = $1::text::bigint and position = $2::text::bigint and (next_attempt_at > clock.now or exists (
-      select from outages where subscriber = $5::text and recovered_at is null
-    ))
-    returning lane_id
+    where lane = $1::int and position = $2::bigint
+      and (next_attempt_at > clock.now or exists (select from outages where subscriber = $4::text))
+    returning lane, ordering_key
   ),
   probing as (
-    update outages set next_probe_at = least(next_probe_at, clock.now) from clock, acted
-    where subscriber = $5::text and recovered_at is null
-  ),
-  lane as (
-    update lanes set due_at = least(due_at, clock.now) from clock, acted where id = $3::text::bigint
+    update outages set next_probe_at = least(next_probe_at, clock.now) from clock, acted where subscriber = $4::text
   )`,
 );

@@ -1,42 +1,16 @@
-import { eq } from 'drizzle-orm';
-
-import { lanes } from '../../../../drizzle/schema.ts';
-import type { Database } from '../../../platform/db/connect.ts';
-import { driverOf, run } from '../../../platform/db/statement.ts';
+import { run } from '../../../platform/db/statement.ts';
 import type { Executor } from '../../../platform/db/statement.ts';
-import { topicsOf } from '../../subscribers/subscriber.ts';
-import { NotActedOn } from '../refusals.ts';
-import { FORMER_LANES } from './rename-open.ts';
+import { PLACING_LOCK } from '../locks.ts';
 
-// What stands under a name that the catalog no longer lists: it is renamed or retired.
-
-/** What stands under a name in one topic. */
+/** What stands under a subscriber's name in one topic. */
 export interface Standing {
   readonly topic: string;
-  /** Deliveries that wait, with events that are not fanned out yet. */
+  /** Deliveries that wait, with events that await their places. */
   readonly waiting: number;
   readonly deadLettered: number;
 }
 
-/** @throws NotActedOn `still_listed` where the catalog lists the name for the topic, so its deliveries are wanted; null: for any. */
-export function requireUnlisted(subscriber: string, topic: string | null, action: 'retire' | 'rename'): void {
-  const listing = topicsOf(subscriber).find((name) => topic === null || name === topic);
-  if (listing === undefined) return;
-  const advice =
-    topic === null
-      ? `Name a topic to ${action}: only topics that no longer list ${subscriber} can be ${action}d.`
-      : `${action === 'retire' ? 'Retire' : 'Rename'} it from a release whose catalog does not.`;
-  const text = `This release’s catalog lists ${subscriber} for ${listing}. ${advice}`;
-  throw new NotActedOn('still_listed', text);
-}
-
-/** Whether the subscriber ever had a delivery. */
-export async function isKnown(db: Database, subscriber: string): Promise<boolean> {
-  const isIts = eq(lanes.subscriber, subscriber);
-  return (await db.select({ id: lanes.id }).from(lanes).where(isIts).limit(1)).length > 0;
-}
-
-/** Counts what stands under a name, in the topics that have something of it. @param topic null: in any. */
+/** Counts what stands under a name, in the topics that have lanes or a pause of it. @param topic null: in any. */
 export async function standingUnder(
   on: Executor,
   subscriber: string,
@@ -45,40 +19,46 @@ export async function standingUnder(
   return await run(on, { text: STANDING, values: [subscriber, topic] });
 }
 
-/** Selects the topics that have something of the subscriber `$1`: topic, waiting, dead. */
-export const HELD = `
-    select topic, sum(pending) + sum(failing) as waiting, sum(dead_lettered) as dead from backlog
-    where subscriber = $1::text
-    group by topic having sum(pending) <> 0 or sum(failing) <> 0 or sum(dead_lettered) <> 0
+const STANDING = `
+  select topic, sum(waiting)::float8 as waiting, sum(dead)::float8 as "deadLettered" from (
+    select topic, pending + failing as waiting, dead_lettered as dead from subscription_counts where subscriber = $1::text
     union all
-    select topic, count(*), 0 from awaiting_fan_out where $1::text = any (subscribers) group by topic
+    select topic, count(*), 0 from awaiting where $1::text = any (subscribers) group by topic
     union all
     select topic, 0, 0 from pauses where subscriber = $1::text and topic <> ''
     union all
-    -- A rename that is open has something left, if only to end it.
-    select topic, 0, 0 from backfills where renamed_from = $1::text and ended_at is null`;
-
-const STANDING = `
-  select topic, sum(waiting)::float8 as waiting, sum(dead)::float8 as "deadLettered" from (${HELD}
+    select topic, 0, 0 from backfills where subscriber = $1::text and ended_at is null
   ) as held
   where $2::text is null or topic = $2::text group by topic order by topic`;
 
-/** Counts the deliveries under a former name whose events the new name has a delivery of too. What is not fanned out has none. */
-export async function countDuplicates(
-  db: Database,
-  { from, to, topic }: { readonly from: string; readonly to: string; readonly topic: string },
-): Promise<number> {
-  const [found] = await run<{ count: number }>(driverOf(db), { text: DUPLICATES, values: [topic, from, to] });
-  return found!.count;
+/** Whether the name was renamed or retired before, so that a repeated request for it is no mistake. */
+export async function hasLeft(
+  on: Executor,
+  subscriber: string,
+  action: 'rename' | 'retire',
+): Promise<boolean> {
+  const [row] = await run<{ left: boolean }>(on, {
+    text: 'select exists (select from operator_actions where subscriber = $1::text and action = $2::text) as left',
+    values: [subscriber, action],
+  });
+  return row!.left;
 }
 
-const DUPLICATES = `
-  with ${FORMER_LANES.trim()},
-  held as (
-    select event_id from former_lane join deliveries on lane_id = former_lane.id and position > settled_to
-    where coalesce(state in ('pending', 'failing'), false)
-    union all
-    select event_id from error_groups join deliveries on error_group = key
-    where error_groups.topic = $1::text and subscriber = $2::text and error_groups.dead_lettered > 0
-  )
-  select count(*)::float8 as count from held join events on id = event_id where $3::text = any (events.subscribers)`;
+/**
+ * Locks what a name has in these topics: no event gets a place there, and nothing of it is claimed or settled, until the
+ * transaction ends. In the order of locks.ts.
+ */
+export async function lockName(tx: Executor, subscriber: string, topics: readonly string[]): Promise<void> {
+  const names = JSON.stringify(topics);
+  await run(tx, { text: LOCK_TOPICS, values: [names] });
+  await run(tx, { text: LOCK_LANES, values: [names, subscriber] });
+}
+
+const TOPICS = `(select jsonb_array_elements_text($1::text::jsonb))`;
+
+const LOCK_TOPICS = `
+  select pg_advisory_xact_lock(${PLACING_LOCK}, lock)
+  from (select distinct hashtext(topic) as lock from jsonb_array_elements_text($1::text::jsonb) as topic order by 1) as topics`;
+
+const LOCK_LANES = `
+  select postbud_lock_lanes_2(array(select id from lanes where subscriber = $2::text and topic in ${TOPICS}))`;
