@@ -250,8 +250,11 @@ export class ClaimLoop {
    * back before anybody hears that it looks no more, so that a relay that begins then finds it.
    */
   async #end(): Promise<void> {
+    const { time, calls } = this.#relaying;
     this.#runs.areEnding = true;
     this.isAboutToLook = false;
+    // What it has claimed and not begun is left to the relay of the next kick.
+    if (time.isOver()) calls.owe();
     try {
       if (this.#runs.count > 0) await handlersThatWaitForNothing();
       if (this.#runs.isAnyPaused) await this.#settle();
