@@ -120,7 +120,7 @@ export class ClaimLoop {
 
   /** @param isLooking whether it places and claims too. */
   async #settlePlaceAndClaim(isLooking: boolean): Promise<Turn> {
-    const { db, lines, time, report, onTurn, bell } = this.#relaying;
+    const { db, lines, time, report, onTurn, bell, calls, inHand } = this.#relaying;
     lines?.write();
     const now = time.overriddenNow();
     await releaseLostClaims(db, now);
@@ -154,12 +154,12 @@ export class ClaimLoop {
     // What runs have written by a clock that was ahead is known by their own.
     this.#isClockBack ||= turn.isClockBack || (now === null && turn.nowMs < writtenByMs - STEP_MS);
     this.#runs.confirm(yielded, turn, leaseClock);
-    if (turn.hasMore) this.#relaying.calls.owe();
+    if (turn.hasMore) calls.owe();
     const hasFoundWork = turn.lanes.length > 0 || turn.placed > 0;
     if (hasFoundWork) this.#pace.foundWork();
-    if (isLooking) this.#relaying.calls.noteTurn(claim.isLooking, hasFoundWork);
+    if (isLooking) calls.noteTurn(claim.isLooking, hasFoundWork);
     if (turn.isAwaited) this.#giveBack(claim);
-    this.#relaying.calls.awaitLanes(turn.behind);
+    calls.awaitLanes(turn.behind.filter((lane) => !inHand.has(lane)));
     if (turn.limitedInMs !== null) this.#runs.noteNext(turn.nowMs + turn.limitedInMs);
     const { nowMs } = turn;
     this.#isBusy = this.#runs.deliver(

@@ -52,6 +52,7 @@ async function drain(options: RelayOptions): Promise<RelayReport> {
     onTurn: options.onTurn,
     bell: options.bell ?? bellOf(options.db),
     calls: options.bell?.calls ?? new Calls(true),
+    inHand: new Set(),
     looks: { heard: 0, leavesOut: false },
   };
   await new Loops(relaying, options.onLooked).run();

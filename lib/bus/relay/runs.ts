@@ -17,6 +17,8 @@ export interface Relaying extends Pick<RunOptions, 'time' | 'lines'> {
   readonly bell: Bell;
   /** What the next turns are to ask for. */
   readonly calls: Calls;
+  /** The lanes that any of its loops holds. */
+  readonly inHand: Set<number>;
   readonly looks: {
     /** How often the bell had rung when a loop last sent a turn that looks, unless that failed. */
     heard: number;
@@ -103,6 +105,7 @@ export class Runs {
         this.#forget(known);
       }
       this.#runs.set(lane.lane, new LaneRun(lane, nowMs, clocks, options));
+      this.#relaying.inHand.add(lane.lane);
     }
     return lanes.reduce((count, { deliveries }) => count + deliveries.length, 0) * 2 > MAX_DELIVERIES;
   }
@@ -114,11 +117,11 @@ export class Runs {
    */
   gather(partially: boolean): Yielded[] {
     this.#giveUpOverdue();
-    for (const [lane, run] of this.#runs) {
+    for (const run of this.#runs.values()) {
       if (this.#unsettled.has(run)) continue;
       if (run.error !== undefined) {
         this.error ??= run.error;
-        this.#runs.delete(lane);
+        this.#drop(run);
         continue;
       }
       const endsAt = performance.now() + run.state.lease.leftMs;
@@ -221,7 +224,10 @@ export class Runs {
   }
 
   #drop(run: LaneRun): void {
-    if (this.#runs.get(run.lane.lane) === run) this.#runs.delete(run.lane.lane);
+    const { lane } = run.lane;
+    if (this.#runs.get(lane) !== run) return;
+    this.#runs.delete(lane);
+    this.#relaying.inHand.delete(lane);
   }
 
   #dropLost(run: LaneRun): void {
