@@ -55,7 +55,8 @@ const warnings = () =>
     .split('\n')
     .filter(Boolean)
     .map((line) => JSON.parse(line))
-    .filter(({ level }) => level !== 'info');
+    // Other files that ran in this process may still write lines of their own.
+    .filter(({ message }) => String(message).startsWith('rate limits are counted in this process'));
 
 describe('a limiter whose Redis misbehaves', () => {
   test.each(Object.keys(misbehaviours) as Misbehaviour[])(
@@ -87,8 +88,8 @@ describe('a limiter whose Redis misbehaves', () => {
         return start(body, ms);
       });
       expect((await limited(rest).fetch(call())).status).toBe(200);
-      // It answered when the first of its limits had run out; the other may have, at the same moment.
-      expect(warnings().length).toBeGreaterThan(0);
+      // It answered when the first of its limits had run out.
+      expect(warnings()).toHaveLength(1);
       expect(Math.min(...limits)).toBe(800);
     },
   );

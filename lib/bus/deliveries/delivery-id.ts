@@ -6,7 +6,7 @@ export function deliveryIdOf(eventId: string, subscriber: string): string {
 /** Its form. */
 export const DELIVERY_ID = /^([\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12})\.([a-z][a-z\d-]*)$/;
 
-/** @returns null for what is no delivery's id. */
+/** @returns null where the text is not the id of a delivery. */
 export function readDeliveryId(id: string): { readonly eventId: string; readonly subscriber: string } | null {
   const found = DELIVERY_ID.exec(id);
   return found && { eventId: found[1]!, subscriber: found[2]! };

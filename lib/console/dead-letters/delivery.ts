@@ -204,7 +204,7 @@ export async function revealDeadLetter(
   return deadLetterOf(row.found, attached, revealOf(revealId, Date.parse(row.found.generatedAt)));
 }
 
-/** The parameters of `READ`: of what is no delivery's id, none that is found. */
+/** The parameters of `READ`. Those of a text that is not the id of a delivery find nothing. */
 function namesIn(deliveryId: string): readonly [eventId: string | null, subscriber: string | null] {
   const names = readDeliveryId(deliveryId);
   return [names?.eventId ?? null, names?.subscriber ?? null];

@@ -80,7 +80,7 @@ export async function requireFirstOfLane(
   return found;
 }
 
-/** @throws NotActedOn for what is no delivery's id. */
+/** @throws NotActedOn where the text is not the id of a delivery. */
 function namesIn(deliveryId: string): readonly [eventId: string, subscriber: string] {
   const names = readDeliveryId(deliveryId);
   if (!names) throw new NotActedOn('not_found');
