@@ -62,8 +62,8 @@ begin
   end if;
   if room > 0 and due is not null then
     due := due[:room];
-    claimed := postbud_claim_2(due, null, null, probes, token, names, versions, leases_ms, waits, tokens,
-      greatest(1, room / greatest(1, cardinality(due))), now_at);
+    select one.claimed into claimed from postbud_claim_2(due, null, null, probes, token, names, versions, leases_ms, waits, tokens,
+      greatest(1, room / greatest(1, cardinality(due))), now_at) as one;
     select sum(case json_typeof(one -> 'rows') when 'array' then json_array_length(one -> 'rows') else 0 end
       + case json_typeof(one -> 'positions') when 'array' then json_array_length(one -> 'positions') else 0 end)
     into used from json_array_elements(claimed -> 'lanes') as one;

@@ -28,6 +28,7 @@ declare
   late timestamptz;
   is_quiet boolean;
   placed record;
+  newcomers json;
 begin
   if not pg_try_advisory_xact_lock(36952, topic_lock) then
     perform pg_advisory_xact_lock(36952, topic_lock);
@@ -126,24 +127,30 @@ begin
   audience as (
     insert into audiences
     select stream, position, subscribers from place where subscribers is distinct from before
-  ),
-  newcomer as materialized (
-    select named.stream, name, min(first) as position
-    from (select stream, subscribers, min(position) as first from place group by 1, 2) as named, unnest(subscribers) as name
-    where not exists (select from lanes where lanes.stream = named.stream and lanes.subscriber = name)
-    group by 1, 2
-  ),
-  lane as (
-    insert into lanes (stream, topic, slot, subscriber)
-    select newcomer.stream, of_topic, stream.slot, name from newcomer join stream on stream.id = newcomer.stream
-    returning id, stream, subscriber
-  ),
-  begun as (
-    insert into journal (lane, number, head, at)
-    select lane.id, 0, newcomer.position - 1, clock_timestamp()
-    from lane join newcomer on newcomer.stream = lane.stream and newcomer.name = lane.subscriber
   )
-  select count(*), array(select id from stream), max(created_at) into events, streams, next_bound from place;
+  select count(*), array(select id from stream), max(created_at), (
+    select json_agg(json_build_object('stream', stream, 'slot', slot, 'name', name, 'head', first - 1))
+    from (
+      select stream, slot, name, min(position) as first from (
+        select stream.id as stream, slot, place.subscribers, min(position) as position
+        from place join stream on stream.id = place.stream group by 1, 2, 3
+      ) as named, unnest(named.subscribers) as name
+      where not exists (select from lanes where lanes.stream = named.stream and lanes.subscriber = name)
+      group by 1, 2, 3
+    ) as newcomer
+  ) into events, streams, next_bound, newcomers from place;
+  if newcomers is not null then
+    with newcomer as materialized (
+      select * from json_to_recordset(newcomers) as newcomer(stream int, slot smallint, name text, head bigint)
+    ),
+    lane as (
+      insert into lanes (stream, topic, slot, subscriber) select stream, of_topic, slot, name from newcomer
+      returning id, stream, subscriber
+    )
+    insert into journal (lane, number, head, at)
+    select lane.id, 0, newcomer.head, clock_timestamp()
+    from lane join newcomer on newcomer.stream = lane.stream and newcomer.name = lane.subscriber;
+  end if;
   if events < max_events then
     next_bound := greatest(bound, certain_until);
   end if;

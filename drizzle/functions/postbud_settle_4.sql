@@ -68,9 +68,11 @@ begin
         lane int, position bigint, kind text, replays smallint, at timestamptz, duration_ms int, next_attempt_at timestamptz,
         halts boolean, error_group jsonb, entry jsonb
       )
-      join unnest(held, heads) as lane_held(id, head) on lane_held.id = attempt.lane
-      join lanes on lanes.id = attempt.lane
-      join log on log.stream = lanes.stream and log.position = attempt.position
+      join unnest(held, heads) as lane_held(id, head) on lane_held.id = attempt.lane, lateral (
+        select stream, topic, subscriber from lanes where lanes.id = attempt.lane limit 1
+      ) as lanes, lateral (
+        select event_id, ordering_key from log where log.stream = lanes.stream and log.position = attempt.position limit 1
+      ) as log
     -- What the head had passed and has no row was delivered, by a commit that was not answered.
     where attempt.position > lane_held.head
       or exists (select from exceptions where exceptions.lane = attempt.lane and exceptions.position = attempt.position)
@@ -113,8 +115,9 @@ begin
   perform postbud_make_due_1(array_agg(lane), array_agg(ordering_key), now_at)
   from (
     select distinct attempt.lane, ordering_key
-    from jsonb_to_recordset(exceptional) as attempt(lane int, position bigint, kind text)
-      join exceptions using (lane, position)
+    from jsonb_to_recordset(exceptional) as attempt(lane int, position bigint, kind text), lateral (
+        select ordering_key from exceptions where exceptions.lane = attempt.lane and exceptions.position = attempt.position limit 1
+      ) as written
     where kind <> 'running' and attempt.lane = any (held)
   ) as touched;
 end

@@ -42,7 +42,7 @@ declare
   waits boolean[];
   continued int[];
   lengthened int[];
-  behind int[];
+  behind int[] := '{}';
   wanted int[];
   due int[];
   probing int[];
@@ -50,13 +50,13 @@ declare
   limited_lanes int[];
   of_limited record;
   limited_in_ms float8;
+  claim record;
   claims json[] := '{}';
   synchronous_commit text;
   settled record;
   held int[] := '{}';
   repeated int[] := '{}';
   lapsed int[] := '{}';
-  claimed json;
 begin
   if bounds <> '{}' and room ->> 'server' is distinct from server then
     bounds := '{}';
@@ -116,7 +116,7 @@ begin
       if room ->> 'behind' <> '[]' then
         wanted := wanted || array(select lane::int from json_array_elements_text(room -> 'behind') as lane);
       end if;
-      behind := wanted;
+      behind := coalesce(wanted, '{}');
       if looks then
         due := postbud_find_due_2(names, waits, max_lanes, now_at);
         if exists (select from outages where next_probe_at <= now_at) then
@@ -168,11 +168,23 @@ begin
       );
     end if;
     if max_lanes > 0 and cardinality(wanted) > 0 then
-      limited_lanes := array(select id from lanes join subscriber_limits using (subscriber) where id = any (wanted));
-      claimed := postbud_claim_2(wanted, limited_lanes, continued, probing, token, names, versions, leases_ms, waits,
+      limited_lanes := array(
+        select id from lanes
+        where id = any (wanted) and (select true from subscriber_limits as limits where limits.subscriber = lanes.subscriber limit 1)
+      );
+      claim := postbud_claim_2(wanted, limited_lanes, continued, probing, token, names, versions, leases_ms, waits,
         (room ->> 'deliveries')::int, 64, now_at);
-      if claimed is not null then
-        claims := array[claimed];
+      if claim.claimed is not null then
+        claims := array[claim.claimed];
+      end if;
+      if room ->> 'behind' is null or behind <@ (claim.claimed_lanes || limited_lanes) then
+        behind := '{}';
+      else
+        behind := array(
+          select id from lane_heads
+          where id = any (behind) and id <> all (limited_lanes) and leased_until > now_at and lane_heads.token <> own_token
+            and tail > coalesce(claimed_to, head)
+        );
       end if;
       if limited_lanes <> '{}' then
         for limited in
@@ -208,10 +220,6 @@ begin
     'clock', extract(epoch from coalesce(clock, clock_timestamp())) * 1000, 'placed', events, 'isAwaited', is_awaited,
     'isMet', is_met, 'isClockBack', is_clock_back, 'server', server, 'bounds', new_bounds, 'hasMore', coalesce(cardinality(due) = max_lanes, false),
     'settled', case when outcomes is not null then json_build_object('held', held, 'repeated', repeated, 'lapsed', lapsed) end,
-    'claimed', claims, 'limitedInMs', limited_in_ms, 'behind', case when behind is not null and room ->> 'behind' is not null then array(
-      select id from lane_heads
-      where id = any (behind) and id <> all (limited_lanes) and leased_until > now_at and lane_heads.token <> own_token
-        and tail > coalesce(claimed_to, head)
-    ) else '{}' end);
+    'claimed', claims, 'limitedInMs', limited_in_ms, 'behind', behind);
 end
 $$;

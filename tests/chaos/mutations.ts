@@ -8,6 +8,7 @@ const PLACE = 'drizzle/functions/postbud_place_3.sql';
 const EMIT = 'drizzle/functions/postbud_emit.sql';
 const SETTLE = 'drizzle/functions/postbud_settle_4.sql';
 const CLAIM = 'drizzle/functions/postbud_claim_2.sql';
+const DUE_LANES = 'drizzle/functions/postbud_due_lanes_1.sql';
 const FIND_DUE = 'drizzle/functions/postbud_find_due_2.sql';
 const REPLAY = 'drizzle/functions/postbud_replay_1.sql';
 const RELEASE_TIMERS = 'drizzle/functions/postbud_release_timers_1.sql';
@@ -61,8 +62,8 @@ export const MUTATIONS: readonly Mutation[] = [
     changes: [
       {
         file: PLACE,
-        from: 'select id from stream), max(created_at) into',
-        to: 'select id from stream), clock_timestamp() into',
+        from: 'select id from stream), max(created_at), (',
+        to: 'select id from stream), clock_timestamp(), (',
       },
     ],
   },
@@ -153,7 +154,7 @@ export const MUTATIONS: readonly Mutation[] = [
     changes: [
       {
         file: CLAIM,
-        from: 'bool_or(log.version > versions[turn])',
+        from: 'bool_or(place.version > free.version)',
         to: 'bool_or(false)',
       },
       {
@@ -203,9 +204,14 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['order', 'overlap'],
     changes: [
       {
+        file: DUE_LANES,
+        from: 'and (slot > 0 or not exists (select from exceptions where exceptions.lane = lane.id and is_open limit 1))',
+        to: '',
+      },
+      {
         file: CLAIM,
-        from: 'where slot = 0 and not is_lapsed and exists (',
-        to: 'where false and slot = 0 and exists (',
+        from: 'or slot = 0 and not is_lapsed and has_exceptions and exists (',
+        to: 'or false and exists (',
       },
     ],
   },
@@ -216,10 +222,8 @@ export const MUTATIONS: readonly Mutation[] = [
     changes: [
       {
         file: CLAIM,
-        from: `        where slot > 0 and exists (
-          select from exceptions as open`,
-        to: `        where false and exists (
-          select from exceptions as open`,
+        from: 'case when slot > 0 and has_exceptions then (',
+        to: 'case when false then (',
       },
     ],
   },
@@ -241,14 +245,14 @@ export const MUTATIONS: readonly Mutation[] = [
     changes: [
       {
         file: FIND_DUE,
-        from: 'and not (asked.waits and exists (select from outages where outages.subscriber = lane.subscriber))',
+        from: 'where not (asked.waits and exists (select from outages where outages.subscriber = lane.subscriber))',
         to: '',
       },
       {
         file: CLAIM,
-        from: `      and (lanes.id = any (probes) or not waits[turn] or not exists (
-        select from outages where outages.subscriber = lanes.subscriber
-      ))`,
+        from: `    and (id = any (probes) or not waits[array_position(names, topic || ' ' || subscriber)] or not exists (
+      select from outages where outages.subscriber = lane.subscriber
+    ))`,
         to: '',
       },
     ],
@@ -259,9 +263,19 @@ export const MUTATIONS: readonly Mutation[] = [
     schedules: joinings,
     changes: [
       {
+        file: DUE_LANES,
+        from: `        and not exists (
+          select from backfills
+          where backfills.topic = lane.topic and backfills.subscriber = lane.subscriber and ended_at is null
+        )`,
+        to: '',
+      },
+      {
         file: CLAIM,
-        from: 'or exists (select from backfills where',
-        to: 'or false and exists (select from backfills where',
+        from: `or exists (
+            select from backfills`,
+        to: `or false and exists (
+            select from backfills`,
       },
     ],
   },

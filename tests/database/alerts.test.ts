@@ -454,9 +454,9 @@ describe('the heartbeat', () => {
     await holder.rollback();
     await standing;
     expect(chat.got).toHaveLength(1);
-    await rows(bus.db, 'alter table lanes rename to mislaid');
+    await rows(bus.db, 'alter table awaiting rename to mislaid');
     await expect(cron(bus, alerts)).rejects.toMatchObject({ code: '42P01' });
-    await rows(bus.db, 'alter table mislaid rename to lanes');
+    await rows(bus.db, 'alter table mislaid rename to awaiting');
     expect(chat.got).toHaveLength(1);
   });
 

@@ -17,21 +17,36 @@ import {
   drainLive,
   emitPayments,
   gate,
+  numbers,
   onConnectionsOf,
   openTransaction,
   payment,
   rows,
+  storeBacklog,
 } from '../support/bus.ts';
 import { statesOf, leasedLanes } from '../support/records.ts';
 import { lockLanes } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 
-/** Takes the place of a turn that waits in the database, while a test has one. */
-const turns = vi.hoisted(() => ({ awaiting: null as typeof Turns.takeTurn | null }));
+const turns = vi.hoisted(() => ({
+  /** Takes the place of a turn that waits in the database, while a test has one. */
+  awaiting: null as typeof Turns.takeTurn | null,
+  /** What the next turn that settles fails with. */
+  refusal: null as Error | null,
+}));
 vi.mock('../../lib/bus/deliveries/turn.ts', async (importOriginal) => {
   const original = await importOriginal<typeof Turns>();
-  const takeTurn: typeof Turns.takeTurn = async (db, options) =>
-    await (options.awaited.length > 0 && turns.awaiting ? turns.awaiting : original.takeTurn)(db, options);
+  const takeTurn: typeof Turns.takeTurn = async (db, options) => {
+    const { refusal } = turns;
+    if (refusal && options.outcomes.length > 0) {
+      turns.refusal = null;
+      throw refusal;
+    }
+    return await (options.awaited.length > 0 && turns.awaiting ? turns.awaiting : original.takeTurn)(
+      db,
+      options,
+    );
+  };
   return { ...original, takeTurn };
 });
 
@@ -255,6 +270,22 @@ test('what a turn makes due beside what it leases is looked for by the next one'
   await drainLive(db, [once]);
   expect(handed.toSorted()).toEqual([1, 1, 2]);
   expect(await contradictions(db)).toEqual([]);
+});
+
+test('after a turn that failed, a kick goes on with the lanes that it would have gone on with', async ({
+  bus,
+  handed,
+  ledger,
+}) => {
+  // A claim takes two thousand of a lane.
+  await storeBacklog(bus.db, 'payment.captured', 2100);
+  const { done } = kicking(bus, [ledger()]);
+  turns.refusal = new Error('the connection was refused');
+  await emitPayments(bus.db, 2101, 2101);
+  await done();
+  expect(turns.refusal).toBeNull();
+  expect(handed).toEqual(numbers(1, 2101));
+  expect(await contradictions(bus.db)).toEqual([]);
 });
 
 test('two hundred events make no AbortController, and no timers but the pool’s own', async ({

@@ -135,7 +135,11 @@ export class ClaimLoop {
       turn = await takeTurn(db, { ...claim, outcomes, clockMs: this.#clock(), now });
     } catch (error) {
       this.#isSmaller = this.#portion.shrinkAfter(error);
-      if (isLooking) this.#giveBack(claim);
+      if (isLooking) {
+        this.#giveBack(claim);
+        // The lanes of these outcomes may have more, and the turn that settles them claims nothing.
+        calls.owe();
+      }
       for (const look of early) look.end(false);
       throw error;
     }

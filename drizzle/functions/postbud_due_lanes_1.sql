@@ -1,0 +1,16 @@
+-- Lanes that have something to hand over and are free, or whose relay died, or that are among those `kept` by this relay. Of a paused
+-- subscriber none.
+create or replace function postbud_due_lanes_1(now_at timestamptz, kept int[]) returns setof lane_heads language sql stable as $$
+  select lane.* from lane_heads as lane
+  where (leased_until is null or leased_until <= now_at or id = any (kept)) and (
+      leased_until is not null and coalesce(id <> all (kept), true)
+      or exists (select from exceptions where exceptions.lane = lane.id and due_at <= now_at limit 1)
+      or tail > head
+        and (slot > 0 or not exists (select from exceptions where exceptions.lane = lane.id and is_open limit 1))
+        and not exists (
+          select from backfills
+          where backfills.topic = lane.topic and backfills.subscriber = lane.subscriber and ended_at is null
+        )
+    )
+    and not exists (select from pauses where pauses.subscriber = lane.subscriber and pauses.topic in ('', lane.topic))
+$$;
