@@ -131,6 +131,7 @@ async function haltAndGoSilent(db: Database): Promise<void> {
     attach('ledger', { 'payment.refunded': refused }, { afterDeadLetter: 'halt' }),
     attach('accounting', topics('accounting', silent), { outage: 'wait' }),
   ];
+  await backdate(db, Date.now() - 13 * MINUTE);
   for (const minutesAgo of [12, 10, 4, 0]) await deliver(db, Date.now() - minutesAgo * MINUTE, subscribers);
 }
 

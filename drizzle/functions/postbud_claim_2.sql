@@ -27,7 +27,7 @@ declare
   has_exceptions boolean;
   exceptional json;
 begin
-  select array_agg(lane), bool_or(exists (select from exceptions where exceptions.lane = lane.id and is_open limit 1))
+  select array_agg(lane), bool_or((select true from exceptions where exceptions.lane = lane.id and is_open limit 1))
   into due, has_exceptions
   from postbud_due_lanes_1(now_at, continued) as lane
   where id = any (candidates) and (except_for is null or id <> all (except_for)) and topic || ' ' || subscriber = any (names)
@@ -96,8 +96,8 @@ begin
     select lane.*, turn, is_continued, is_lapsed, rows, due_positions, due_event_ids, case
         when is_lapsed and due_positions is not null
           -- In a stream without keys whatever is open holds back the log, unless it comes first.
-          or slot = 0 and not is_lapsed and has_exceptions and exists (
-            select from exceptions where exceptions.lane = lane.id and is_open and position <> all (coalesce(due_positions, '{}')) limit 1
+          or slot = 0 and not is_lapsed and has_exceptions and (
+            select true from exceptions where exceptions.lane = lane.id and is_open and position <> all (coalesce(due_positions, '{}')) limit 1
           )
           or exists (
             select from backfills
@@ -163,8 +163,8 @@ begin
       'topic', topic, 'subscriber', subscriber, 'isKeyed', slot > 0, 'handlers', max_keys, 'head', head, 'rows', rows,
       'positions', positions, 'openKeys', case when slot > 0 and has_exceptions then (
           select array_agg(key) from unnest(keys) as key
-          where exists (
-            select from exceptions as open
+          where (
+            select true from exceptions as open
             where open.lane = id and open.ordering_key = key and open.is_open
               and open.position <> all (coalesce(due_positions, '{}')) limit 1
           )

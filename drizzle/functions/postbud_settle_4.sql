@@ -75,7 +75,9 @@ begin
       ) as log
     -- What the head had passed and has no row was delivered, by a commit that was not answered.
     where attempt.position > lane_held.head
-      or exists (select from exceptions where exceptions.lane = attempt.lane and exceptions.position = attempt.position)
+      or (
+        select true from exceptions where exceptions.lane = attempt.lane and exceptions.position = attempt.position limit 1
+      )
   ),
   written as (
     insert into exceptions as known (lane, position, event_id, ordering_key, state, is_open, is_held, attempts, attempted_at,
@@ -102,13 +104,11 @@ begin
     where known.is_open and known.replays = coalesce((
       select replays from attempt where attempt.lane = known.lane and attempt.position = known.position
     ), known.replays)
-    returning known.lane, known.position, known.state
   ),
   dead as (
     insert into error_groups (key, topic, subscriber, kind, message)
     select distinct on (1) error_group ->> 'key', topic, subscriber, error_group ->> 'kind', error_group ->> 'message'
-    from attempt join written using (lane, position)
-    where attempt.kind = 'dead' order by 1
+    from attempt where kind = 'dead' order by 1
     on conflict (key) do nothing
   )
   select null into heads;

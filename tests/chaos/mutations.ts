@@ -205,13 +205,13 @@ export const MUTATIONS: readonly Mutation[] = [
     changes: [
       {
         file: DUE_LANES,
-        from: 'and (slot > 0 or not exists (select from exceptions where exceptions.lane = lane.id and is_open limit 1))',
+        from: 'and (slot > 0 or (select true from exceptions where exceptions.lane = lane.id and is_open limit 1) is null)',
         to: '',
       },
       {
         file: CLAIM,
-        from: 'or slot = 0 and not is_lapsed and has_exceptions and exists (',
-        to: 'or false and exists (',
+        from: 'or slot = 0 and not is_lapsed and has_exceptions and (',
+        to: 'or false and (',
       },
     ],
   },

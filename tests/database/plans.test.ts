@@ -10,6 +10,7 @@ import { previewReplay } from '../../lib/console/replays/preview.ts';
 import { test } from '../support/bus-test.ts';
 import { contradictions, emitAlone, emitPayments, payloadOf, rows, storeBacklog } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { HOUR } from '../../lib/platform/time.ts';
 import { countDeliveries } from '../support/records.ts';
 import { expireLeases, holdLanes } from '../support/scenes.ts';
 import { explainAll, watch } from '../support/plans.ts';
@@ -51,7 +52,7 @@ async function singles(connection: WatchedConnection, rounds: number): Promise<v
 async function burst(connection: WatchedConnection): Promise<void> {
   await storeBacklog(connection.db, 'payment.captured', 1500, 20);
   await drain(connection);
-  expect(await countDeliveries(connection.db, `state <> 'delivered'`)).toBe(0);
+  expect(await countDeliveries(connection.db, `topic = 'payment.captured' and state <> 'delivered'`)).toBe(0);
 }
 
 /** What two connections handle when they do the same, by statement. */
@@ -75,13 +76,13 @@ const AS_MUCH = 3;
 /** Of single events: what costs the same whatever it finds. */
 const LITTLE = 300;
 
-/** What runs by the clock, and so more often in one of them. */
-const RUNS_BY_THE_CLOCK = /subscriber_health|unnest\(one, other\)/;
+/** What runs by the clock, and so more often in one of them; and what this file counts. */
+const NOT_COMPARED = /subscriber_health|unnest\(one, other\)|^select count/;
 
 /** A busy machine takes more and smaller turns: more calls may handle more, each of them not. */
 function expectAsMuch(name: string, work: Work, other: Work | undefined): void {
   // What only one of them ran: for lanes that were new, or that another loop had just then.
-  if (RUNS_BY_THE_CLOCK.test(name) || !other) return;
+  if (NOT_COMPARED.test(name) || !other) return;
   const most = AS_MUCH * other.rows * Math.max(1, work.calls / other.calls) + LITTLE;
   expect([name, work, other, work.rows <= most]).toEqual([name, work, other, true]);
 }
@@ -136,6 +137,10 @@ describe('a statement of the bus', () => {
   test('reads no more rows where statistics were taken before the rows were committed', async ({ bus }) => {
     await bus.reset();
     const connection = await watch(bus.url);
+    // Very many exceptions, of a lane that nobody asks for.
+    await storeBacklog(bus.db, 'payment.failed', 2000, 2000);
+    const waiting = subscriber('audit', { 'payment.failed': () => Promise.reject(new RetryAfter(HOUR)) });
+    await relay({ db: bus.db, subscribers: [waiting], until: Date.now() + 45_000 });
     await burst(connection);
     await rows(bus.db, 'analyze');
     const doing = async (one: WatchedConnection) => {
@@ -148,7 +153,7 @@ describe('a statement of the bus', () => {
     await connection.close();
     await rows(
       bus.db,
-      `update pg_class set reltuples = 0 where relkind = 'r' and relnamespace = 'public'::regnamespace`,
+      `update pg_class set reltuples = 0 where oid = any ('{events,awaiting,log,journal,exceptions}'::regclass[])`,
     );
     const misled = await watch(bus.url);
     await doing(misled);

@@ -102,8 +102,12 @@ export function isIdle(run: Run): boolean {
 /** Whether there is something to settle. */
 export function hasNews({ exceptional, hand, head }: Run): boolean {
   const next = hand.find(({ isException, position }) => !isException && position > head);
-  return exceptional.length > 0 || next?.state === 'delivered';
+  const isNext = next?.state === 'delivered' || next?.state === 'recorded';
+  return isNext || exceptional.some((one) => mayStand(one, head));
 }
+
+/** No exception stands beyond the head. */
+const mayStand = ({ replays, position }: Exceptional, head: number) => replays !== -1 || position <= head;
 
 export function deliver(run: Run, one: InHand): void {
   one.state = 'delivered';
@@ -128,24 +132,32 @@ export function take(run: Run, isWhole: boolean, world: World): Outcome {
   const isKeyed = world.scope.keys.length > 0;
   run.blocked = barred(run);
   let stands = true;
-  for (const one of run.hand) {
+  const isThrough = isWhole || isIdle(run);
+  const recordedTo = isThrough ? run.hand.findLastIndex(({ state }) => state === 'recorded') : -1;
+  for (const [index, one] of run.hand.entries()) {
     if (one.isException) {
       if (isKeyed && one.state === 'running' && !one.isHeld) hold(run, one);
       continue;
     }
-    stands &&= isPassed(run, one, isKeyed, world);
+    if (stands && !isPassed(run, one, isKeyed, world)) {
+      stands = index < recordedTo;
+      if (stands) park(run, one, world);
+    }
     if (stands) run.head = Math.max(run.head, one.position);
   }
-  const ahead = run.hand.filter((one) => one.state === 'running' || mayBegin(one, run.blocked, run.openKeys));
-  const { number, head, exceptional, carefulTo, isDoubtful } = run;
-  run.exceptional = [];
+  const ahead = run.hand.filter(
+    (one) => one.state === 'running' || one.state === 'left' || mayBegin(one, run.blocked, run.openKeys),
+  );
+  const { number, head, carefulTo, isDoubtful } = run;
+  const exceptional = run.exceptional.filter((one) => mayStand(one, head));
+  run.exceptional = run.exceptional.filter((one) => !mayStand(one, head));
   run.carefulTo = 0;
   const first = isWhole || ahead.length === 0 ? 0 : Math.min(...ahead.map(({ position }) => position));
   return { number, head, exceptional, isKept: !isWhole, first, carefulTo, isDoubtful };
 }
 
 /** Whether the head may pass a delivery of the log. Where it has to wait, it gets a row of its own. */
-function isPassed(run: Run, one: InHand, isKeyed: boolean, { mistake }: World): boolean {
+function isPassed(run: Run, one: InHand, isKeyed: boolean, world: World): boolean {
   if (one.state === 'delivered' || one.state === 'recorded') return true;
   if (!isKeyed || one.state === 'left') return false;
   if (one.state === 'running') {
@@ -153,9 +165,13 @@ function isPassed(run: Run, one: InHand, isKeyed: boolean, { mistake }: World): 
     return true;
   }
   if (mayBegin(one, run.blocked, run.openKeys)) return false;
+  park(run, one, world);
+  return true;
+}
+
+function park(run: Run, one: InHand, { mistake }: World): void {
   if (mistake !== 'parked-key-passed') note(run, one, 'parked');
   one.state = 'recorded';
-  return true;
 }
 
 function hold(run: Run, one: InHand): void {

@@ -24,9 +24,13 @@ export function brokenIn(state: State, world: World): Rule | null {
   return state.broken;
 }
 
-/** An event has one place, and none while its marker is there. */
+/** An event has one place, and none while its marker is there. No exception stands beyond the head. */
 function placedOnce({ db }: State): boolean {
-  return new Set(db.log).size === db.log.length && !db.markers.some(({ event }) => db.log.includes(event));
+  return (
+    new Set(db.log).size === db.log.length &&
+    !db.markers.some(({ event }) => db.log.includes(event)) &&
+    db.exceptions.every(({ position }) => position <= db.lane.head)
+  );
 }
 
 /** Events of the stream get places, and those of a key are handed over, in the order in which they were recorded. */

@@ -99,7 +99,7 @@ export class LaneRun {
       lane: lane.lane,
       number,
       token: lane.token,
-      ...progress.take(),
+      ...progress.take(isLast || progress.isIdle),
       keepMs: isLast ? null : lane.subscription.leaseMs,
       carefulTo,
       isDoubtful,

@@ -136,10 +136,10 @@ export class Progress {
 
   /** Whether there is something to settle. */
   get hasNews(): boolean {
-    if (this.#exceptional.length > 0) return true;
+    if (this.#exceptional.some((one) => this.#mayStand(one))) return true;
     for (let next = this.#next; next < this.#inHand.length; next += 1) {
       const one = this.#inHand[next]!;
-      if (!one.isException) return one.state === 'delivered';
+      if (!one.isException) return one.state === 'delivered' || one.state === 'recorded';
     }
     return false;
   }
@@ -161,16 +161,22 @@ export class Progress {
 
   /**
    * Takes the recorded outcomes, for a turn to settle. In a lane with keys what runs for long becomes an exception, and so does
-   * what waits behind one.
+   * what waits behind one. No exception stands beyond the head: until the head has passed what is before it, it is kept.
+   *
+   * @param isThrough whether the run begins nothing more of its claim. What the head could not pass becomes exceptions then.
    */
-  take(): Unsettled {
+  take(isThrough: boolean): Unsettled {
     let first: number | null = null;
+    const recordedTo = isThrough ? this.#inHand.findLastIndex(({ state }) => state === 'recorded') : -1;
     const delivered: (DeliveredAttempt | null)[] = [];
     for (; this.#next < this.#inHand.length; this.#next += 1) {
       const one = this.#inHand[this.#next]!;
       const { position } = one.delivery;
       if (one.isException) continue;
-      if (!this.#isPassed(one)) break;
+      if (!this.#isPassed(one)) {
+        if (this.#next > recordedTo) break;
+        this.#park(one);
+      }
       if (one.state === 'delivered') {
         first ??= position;
         while (delivered.length < position - first) delivered.push(null);
@@ -181,8 +187,8 @@ export class Progress {
     if (this.#isKeyed)
       for (const one of this.#inHand)
         if (one.isException && !one.isHeld && this.#isLong(one)) this.#hold(one);
-    const exceptional = this.#exceptional;
-    this.#exceptional = [];
+    const exceptional = this.#exceptional.filter((one) => this.#mayStand(one));
+    this.#exceptional = this.#exceptional.filter((one) => !this.#mayStand(one));
     return { head: this.#head, first, delivered, exceptional, nextClaimed: this.#nextClaimed() };
   }
 
@@ -199,7 +205,7 @@ export class Progress {
       inHand: this.#inHand.map((one) => ({ one, was: { ...one } })),
     };
     for (const { one, attempt } of attempts) this.deliver(one, attempt);
-    const unsettled = this.take();
+    const unsettled = this.take(false);
     const undo = () => {
       this.#head = before.head;
       this.#next = before.next;
@@ -224,9 +230,17 @@ export class Progress {
       return true;
     }
     if (this.#mayBegin(one)) return false;
+    this.#park(one);
+    return true;
+  }
+
+  #mayStand({ position, replays }: ExceptionalDelivery): boolean {
+    return replays !== null || position <= this.#head;
+  }
+
+  #park(one: InHand): void {
     this.#record(one, 'parked');
     one.state = 'recorded';
-    return true;
   }
 
   #isLong({ state, beganAt }: InHand): boolean {
@@ -256,7 +270,9 @@ export class Progress {
 
   /** The first position of what the run has begun, or may begin. */
   #nextClaimed(): number | null {
-    const ahead = this.#inHand.filter((one) => one.state === 'running' || this.#mayBegin(one));
+    const ahead = this.#inHand.filter(
+      (one) => one.state === 'running' || one.state === 'left' || this.#mayBegin(one),
+    );
     return ahead.length === 0 ? null : Math.min(...ahead.map(({ delivery }) => delivery.position));
   }
 
