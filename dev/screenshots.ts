@@ -89,7 +89,7 @@ async function liveThroughADay(db: Database): Promise<void> {
     const failures = hoursAgo < 3 ? { 'ledger payment.captured': UNAVAILABLE } : {};
     const more = hoursAgo % 9 === 4 ? { 'intelligence inquiry.submitted': TIMED_OUT } : {};
     const odd = hoursAgo === 7 ? { 'audit user.signed_in': ODD_POSTCODE } : {};
-    const at = now - hoursAgo * HOUR - 4 * MINUTE;
+    const at = now - hoursAgo * HOUR - 20 * MINUTE;
     for (const [topic, count] of HOURLY) await emitSome(db, topic, isNight ? 1 : count + (hoursAgo % 3));
     if (hoursAgo >= 10) await emitWithoutIntelligence(db);
     await deliver(db, at, everyone({ ...failures, ...more, ...odd }, 1));
@@ -117,7 +117,7 @@ async function liveThroughADay(db: Database): Promise<void> {
 /** Accounting does not answer any more, and a refused refund halts the ledger's lane of its booking. */
 async function haltAndGoSilent(db: Database): Promise<void> {
   await emitSome(db, 'payment.refunded', 6);
-  for (const topic of ['payment.captured', 'invoice.delivered', 'invoice.paid'] as const)
+  for (const topic of ['payment.captured', 'payment.failed', 'invoice.paid'] as const)
     await emitSome(db, topic, 40);
   const refused = () => {
     throw Object.assign(new Error('the payment was never booked'), { code: 'permanent' });
@@ -129,7 +129,8 @@ async function haltAndGoSilent(db: Database): Promise<void> {
     Object.fromEntries(topicsOf(name).map((topic) => [topic, handler]));
   const subscribers = [
     attach('ledger', { 'payment.refunded': refused }, { afterDeadLetter: 'halt' }),
-    attach('accounting', topics('accounting', silent), { outage: 'wait' }),
+    // Which has answered nobody for longer than that.
+    attach('bookings', topics('bookings', silent), { outage: 'wait' }),
   ];
   await backdate(db, Date.now() - 13 * MINUTE);
   for (const minutesAgo of [12, 10, 4, 0]) await deliver(db, Date.now() - minutesAgo * MINUTE, subscribers);
@@ -331,7 +332,7 @@ async function walk(page: Page, origin: string): Promise<void> {
 
 async function walkAmongWaits(page: Page, origin: string): Promise<void> {
   for (const [name, link] of [
-    ['outage', /^accounting is unreachable/],
+    ['outage', /^bookings is unreachable/],
     ['halted', /^ledger refused deliveries on payment.refunded/],
   ] as const) {
     await page.goto(`${origin}/platform/event-bus/incidents`);
