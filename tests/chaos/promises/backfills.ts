@@ -55,7 +55,7 @@ function* beforeNewer(
     if (written.at < begunAt || writtenAt > (endedAt ?? Infinity)) continue;
     const { start } = call;
     const claimedAt = read.lease(call, start.t)?.claim.at ?? 0;
-    if (claimedAt <= begunAt || start.t + ROUNDING_MS >= firstSettledAt(before, start.relay)) continue;
+    if (claimedAt <= begunAt || start.t + ROUNDING_MS >= firstSettledAt(read, before, start.relay)) continue;
     const { eventId, laneId, limits } = delivery;
     const what = `${limits.name} was handed ${start.tag} before the backfilled event ahead of it was settled`;
     yield { rule: 'backfill', what, about: { eventId, laneId, subscriber: limits.name }, t: start.t };

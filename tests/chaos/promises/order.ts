@@ -27,7 +27,7 @@ export function* inOrder(read: Reading): Generator<Violation> {
       // Newer events may have been delivered before it was written: promise 12.
       if (before.versions[0]!.backfilled) continue;
       const first = delivery.calls[0]?.start;
-      if (first && first.t + ROUNDING_MS < firstSettledAt(before, first.relay)) {
+      if (first && first.t + ROUNDING_MS < firstSettledAt(read, before, first.relay)) {
         const what = `${subscriber} was handed ${first.tag} before the event ahead of it was settled`;
         yield { rule: 'order', what, about, t: first.t };
       }
@@ -49,11 +49,15 @@ function writtenAt({ versions }: DeliveryHistory): number {
 /**
  * When a delivery was settled for the first time, as far as a relay knew. Of what it did itself it knows the outcome
  * before the database does, and goes on: with the batch that it settles together, or in the transaction that the
- * deliveries share.
+ * deliveries share. What another relay did may have been settled, and taken back by a crash since.
  */
-export function firstSettledAt(delivery: DeliveryHistory, relay: string): number {
+export function firstSettledAt(read: Reading, delivery: DeliveryHistory, relay: string): number {
   const ended = delivery.calls.flatMap(({ start, end }) =>
-    start.relay === relay && end && isSettledBy(end.end, start.attempt, delivery) ? [end.t] : [],
+    (start.relay === relay || read.mayBeTakenBack(start)) &&
+    end &&
+    isSettledBy(end.end, start.attempt, delivery)
+      ? [end.t]
+      : [],
   );
   return Math.min(writtenAt(delivery), ...ended);
 }
