@@ -14,7 +14,7 @@
 create or replace function postbud_turn_5(
   outcomes json, exceptional jsonb, token uuid, topics text[], bounds jsonb,
   names_text text, versions_text text, leases_text text, waits_text text,
-  room json, awaited int[], clock timestamptz
+  room jsonb, awaited int[], clock timestamptz
 ) returns json language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off
 set enable_mergejoin = off set enable_bitmapscan = off set jit = off as $$
@@ -103,7 +103,7 @@ begin
       new_bounds := jsonb_set(new_bounds, array[topic], to_jsonb(placed.next_bound));
     end loop;
   end if;
-  if outcomes is not null or streams <> '{}' or looks or json_array_length(room -> 'continued') > 0 or room ->> 'behind' <> '[]' then
+  if outcomes is not null or streams <> '{}' or looks or jsonb_array_length(room -> 'continued') > 0 or room ->> 'behind' <> '[]' then
     if max_lanes > 0 then
       names := string_to_array(names_text, ',');
       versions := versions_text;
@@ -114,7 +114,7 @@ begin
         wanted := lengthened;
       end if;
       if room ->> 'behind' <> '[]' then
-        wanted := wanted || array(select lane::int from json_array_elements_text(room -> 'behind') as lane);
+        wanted := wanted || array(select lane::int from jsonb_array_elements_text(room -> 'behind') as lane);
       end if;
       behind := coalesce(wanted, '{}');
       if looks then
@@ -128,16 +128,17 @@ begin
     if outcomes is not null then
       wanted := wanted || array(select lane from json_to_recordset(outcomes) as outcome(lane int));
     end if;
-    if max_lanes > 0 and json_array_length(room -> 'continued') > 0 then
-      wanted := wanted || array(select lane from json_to_recordset(room -> 'continued') as kept(lane int));
+    if max_lanes > 0 and jsonb_array_length(room -> 'continued') > 0 then
+      wanted := wanted || array(select lane from jsonb_to_recordset(room -> 'continued') as kept(lane int));
     end if;
     if cardinality(wanted) > 0 then
       -- As postbud_lock_lanes_2 does, and each once.
-      wanted := array(
-        select id from (select distinct id from unnest(wanted) as id order by id) as lane, lateral (
-          select pg_advisory_xact_lock(36965, id)
-        ) as locked
-      );
+      select array_agg(id), coalesce(array_agg(id) filter (where is_limited), '{}') into wanted, limited_lanes
+      from (select distinct id from unnest(wanted) as id order by id) as lane, lateral (
+          select pg_advisory_xact_lock(36965, id), (
+              select true from lanes, subscriber_limits as limits where lanes.id = lane.id and limits.subscriber = lanes.subscriber limit 1
+            ) as is_limited
+        ) as locked;
       now_at := coalesce(clock, clock_timestamp());
     end if;
     if outcomes is not null then
@@ -152,9 +153,9 @@ begin
         ), now_at);
       end if;
     end if;
-    if max_lanes > 0 and json_array_length(room -> 'continued') > 0 then
+    if max_lanes > 0 and jsonb_array_length(room -> 'continued') > 0 then
       continued := array(
-        select lane from json_to_recordset(room -> 'continued') as kept(lane int, token uuid)
+        select lane from jsonb_to_recordset(room -> 'continued') as kept(lane int, token uuid)
         where kept.token = (
           select journal.token from journal where journal.lane = kept.lane order by head desc, number desc limit 1
         )
@@ -168,10 +169,6 @@ begin
       );
     end if;
     if max_lanes > 0 and cardinality(wanted) > 0 then
-      limited_lanes := array(
-        select id from lanes
-        where id = any (wanted) and (select true from subscriber_limits as limits where limits.subscriber = lanes.subscriber limit 1)
-      );
       claim := postbud_claim_2(wanted, limited_lanes, continued, probing, token, names, versions, leases_ms, waits,
         (room ->> 'deliveries')::int, 64, now_at);
       if claim.claimed is not null then

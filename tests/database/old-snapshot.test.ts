@@ -143,7 +143,7 @@ function turnsOf(bus: Bus, client: pg.Client) {
     await storeBacklog(bus.db, TOPIC, 1);
     const room = { lanes: 0, deliveries: 0, events: 10, server: known.server, looks: true, isWhole: false };
     const { rows: found } = await client.query<{ answer: typeof known & { placed: number } }>(
-      `select postbud_turn_5(null, null, gen_random_uuid(), '{}', $1::jsonb, '', '{}', '{}', '{}', $2::json, null, null) as answer`,
+      `select postbud_turn_5(null, null, gen_random_uuid(), '{}', $1::jsonb, '', '{}', '{}', '{}', $2::jsonb, null, null) as answer`,
       [JSON.stringify(known.bounds), JSON.stringify({ ...room, isCareful: false, continued: [] })],
     );
     const { bounds, server, placed } = found[0]!.answer;

@@ -167,7 +167,7 @@ interface TurnAnswer
 }
 
 const TURN = `select postbud_turn_5($1::json, $2::jsonb, $3::uuid, $4::text[], $5::jsonb, $6::text, $7::text, $8::text, $9::text,
-  $10::json, $11::int[], $12::timestamptz) as answer`;
+  $10::jsonb, $11::int[], $12::timestamptz) as answer`;
 
 /** Writes subscriptions as `postbud_turn_5` takes them, once for each map. */
 const textsOf = onceFor((subscriptions: TurnOptions['subscriptions']): readonly string[] => {
