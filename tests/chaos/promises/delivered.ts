@@ -59,9 +59,9 @@ function* toEachSubscriber(
   }
 }
 
-/** Whether a backfill wrote it, or gave its event the subscriber before the event had its place. */
+/** Whether a backfill wrote it, or gave the subscriber what was beyond its head: nothing of that was handed over before. */
 function isOfBackfill(
-  { limits, versions }: DeliveryHistory,
+  { limits, versions, calls }: DeliveryHistory,
   { topic }: StoredEvent,
   { history: { backfills } }: Reading,
 ): boolean {
@@ -69,7 +69,7 @@ function isOfBackfill(
     (backfill) =>
       backfill.topic === topic &&
       backfill.subscriber === limits.name &&
-      versions[0]!.at >= backfill.requestedAt,
+      Math.max(versions[0]!.at, calls[0]?.start.t ?? Infinity) >= backfill.requestedAt,
   );
 }
 
