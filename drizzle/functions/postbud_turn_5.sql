@@ -41,7 +41,6 @@ declare
   leases_ms int[];
   waits boolean[];
   continued int[];
-  lengthened int[];
   behind int[] := '{}';
   wanted int[];
   due int[];
@@ -110,8 +109,7 @@ begin
       leases_ms := leases_text;
       waits := waits_text;
       if streams <> '{}' then
-        lengthened := array(select id from lanes where stream = any (streams) and lanes.topic || ' ' || subscriber = any (names));
-        wanted := lengthened;
+        wanted := array(select id from lanes where stream = any (streams) and lanes.topic || ' ' || subscriber = any (names));
       end if;
       if room ->> 'behind' <> '[]' then
         wanted := wanted || array(select lane::int from jsonb_array_elements_text(room -> 'behind') as lane);
@@ -125,16 +123,16 @@ begin
         wanted := wanted || due || probing;
       end if;
     end if;
-    if outcomes is not null then
-      wanted := wanted || array(select lane from json_to_recordset(outcomes) as outcome(lane int));
-    end if;
-    if max_lanes > 0 and jsonb_array_length(room -> 'continued') > 0 then
-      wanted := wanted || array(select lane from jsonb_to_recordset(room -> 'continued') as kept(lane int));
-    end if;
-    if cardinality(wanted) > 0 then
+    if outcomes is not null or jsonb_array_length(room -> 'continued') > 0 or cardinality(wanted) > 0 then
       -- As postbud_lock_lanes_2 does, and each once.
       select array_agg(id), coalesce(array_agg(id) filter (where is_limited), '{}') into wanted, limited_lanes
-      from (select distinct id from unnest(wanted) as id order by id) as lane, lateral (
+      from (
+          select distinct id from (
+            select unnest(wanted) as id
+            union all select lane from json_to_recordset(outcomes) as outcome(lane int)
+            union all select lane from jsonb_to_recordset(room -> 'continued') as kept(lane int)
+          ) as named order by id
+        ) as lane, lateral (
           select pg_advisory_xact_lock(36965, id), (
               select true from lanes, subscriber_limits as limits where lanes.id = lane.id and limits.subscriber = lanes.subscriber limit 1
             ) as is_limited
