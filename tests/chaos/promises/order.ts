@@ -49,29 +49,20 @@ function writtenAt({ versions }: DeliveryHistory): number {
 /**
  * When a delivery was settled for the first time, as far as a relay knew. Of what it did itself it knows the outcome
  * before the database does, and goes on: with the batch that it settles together, or in the transaction that the
- * deliveries share. What another relay did may have been settled, and taken back by a crash since.
+ * deliveries share. Whatever ended before a crash may have been settled, and taken back since.
  */
 export function firstSettledAt(read: Reading, delivery: DeliveryHistory, relay: string): number {
-  const ended = delivery.calls.flatMap(({ start, end }) =>
-    (start.relay === relay || read.mayBeTakenBack(start)) &&
-    end &&
-    isSettledBy(end.end, start.attempt, delivery)
-      ? [end.t]
-      : [],
-  );
+  const ended = delivery.calls.flatMap(({ start, end }) => {
+    const mayBeTakenBack = read.mayBeTakenBack(start);
+    // A turn has to settle what failed before a transaction that follows it.
+    const isKnown =
+      mayBeTakenBack || (start.relay === relay && (end?.end === 'ok' || !delivery.limits.transactional));
+    return end && isKnown && hasEndedIt(end.end, start.attempt, delivery) ? [end.t] : [];
+  });
   return Math.min(writtenAt(delivery), ...ended);
 }
 
-function isSettledBy(end: HandlerEnd, attempt: number, { limits }: DeliveryHistory): boolean {
-  switch (end) {
-    case 'ok':
-      return true;
-    case 'permanent':
-      return !limits.transactional;
-    case 'threw':
-    case 'timed out':
-      return !limits.transactional && attempt >= limits.maxAttempts;
-    default:
-      return false;
-  }
+function hasEndedIt(end: HandlerEnd, attempt: number, { limits }: DeliveryHistory): boolean {
+  if (end === 'threw' || end === 'timed out') return attempt >= limits.maxAttempts;
+  return end === 'ok' || end === 'permanent';
 }
