@@ -8,7 +8,8 @@
 --
 -- `topics` are those whose events are to be placed: null to settle only. `bounds` says for each topic up to when all is placed, as
 -- this process knows it: in one life of the server, because what was placed last may be taken back by a crash. `room` says how much it may take: `lanes`, `deliveries` over all of them and `events` of each topic; with
--- `looks` it looks at all topics and lanes; with `isWhole` also behind the bounds; `continued` are lanes that it
+-- `looks` it looks at all topics and lanes; with `share` it claims only so many of its lanes, by their ids, and leaves the others to
+-- another loop; with `isWhole` also behind the bounds; `continued` are lanes that it
 -- holds and that may go on; `behind` are lanes in which events wait that no claim of the relay holding them includes, as the turn
 -- before found them: null for a relay that does not wait for other relays. The subscriptions are texts of arrays: an idle turn reads none of them.
 create or replace function postbud_turn_5(
@@ -167,7 +168,7 @@ begin
       );
     end if;
     if max_lanes > 0 and cardinality(wanted) > 0 then
-      claim := postbud_claim_2(wanted, limited_lanes, continued, probing, token, names, versions, leases_ms, waits,
+      claim := postbud_claim_2(wanted[:coalesce((room ->> 'share')::int, cardinality(wanted))], limited_lanes, continued, probing, token, names, versions, leases_ms, waits,
         (room ->> 'deliveries')::int, 64, now_at);
       if claim.claimed is not null then
         claims := array[claim.claimed];

@@ -212,6 +212,7 @@ describe('a relay that has lost its lease', () => {
       topics: [],
       subscriptions: subscriptionsOf([attached]),
       maxLanes: 1,
+      share: null,
       maxDeliveries: 10,
       maxEvents: 10,
       isLooking: true,

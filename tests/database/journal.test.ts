@@ -107,6 +107,7 @@ const LOOK = {
   behind: null,
   topics: [],
   maxLanes: 10,
+  share: null,
   maxDeliveries: 10,
   maxEvents: 10,
   isLooking: true,

@@ -4,7 +4,9 @@ import { describe, expect, onTestFinished, vi } from 'vitest';
 import type * as Turns from '../../lib/bus/deliveries/turn.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
 import { createKick } from '../../lib/bus/relay/kick.ts';
+import { Runs } from '../../lib/bus/relay/runs.ts';
 import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
+import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { onDue } from '../../lib/platform/db/commits.ts';
 import { run } from '../../lib/platform/db/statement.ts';
@@ -285,6 +287,25 @@ test('after a turn that failed, a kick goes on with the lanes that it would have
   await done();
   expect(turns.refusal).toBeNull();
   expect(handed).toEqual(numbers(1, 2101));
+  expect(await contradictions(bus.db)).toEqual([]);
+});
+
+test('the loops of a relay share the lanes of a burst by their streams, and leave none', async ({
+  bus,
+  handed,
+  ledger,
+}) => {
+  await storeBacklog(bus.db, 'payment.captured', 12_000, 400);
+  const share = vi.spyOn(Runs.prototype, 'share', 'get');
+  onTestFinished(() => share.mockRestore());
+  const others = (['bookings', 'notifications'] as const).map((name) =>
+    subscriber(name, { 'payment.captured': () => undefined }),
+  );
+  const { done } = kicking(bus, [ledger(), ...others]);
+  await emitPayments(bus.db, 12_001, 12_001, { orderingKey: 'key 1' });
+  await done();
+  expect(share.mock.results.some(({ value }) => value > 0)).toBe(true);
+  expect(handed.toSorted((one, other) => one - other)).toEqual(numbers(1, 12_001));
   expect(await contradictions(bus.db)).toEqual([]);
 });
 

@@ -281,6 +281,7 @@ describe('a settlement that is repeated, because its answer was lost,', () => {
       topics: [],
       subscriptions: subscriptionsOf([attached]),
       maxLanes: 10,
+      share: null,
       maxDeliveries: 100,
       maxEvents: 100,
       isLooking: true,

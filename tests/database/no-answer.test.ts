@@ -63,6 +63,7 @@ describe.for(Object.entries(drivers))('a connection of %s that no longer answers
     topics: [],
     subscriptions: new Map(),
     maxLanes: 1,
+    share: null,
     maxDeliveries: 1,
     maxEvents: 1,
     isLooking: true,

@@ -204,6 +204,7 @@ const TURN = {
   behind: null,
   topics: [],
   maxLanes: 10,
+  share: null,
   maxDeliveries: 100,
   maxEvents: 100,
   isLooking: true,

@@ -104,6 +104,7 @@ export const IDLE = {
   topics: null,
   subscriptions: new Map(),
   maxLanes: 0,
+  share: null,
   maxDeliveries: 0,
   maxEvents: 0,
   isLooking: false,

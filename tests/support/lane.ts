@@ -21,6 +21,7 @@ export function laneOf(
     lane: 1,
     number: 1,
     token: '00000000-0000-4000-8000-000000000000',
+    stream: 1,
     subscription: subscription!,
     isKeyed: true,
     handlers: 64,

@@ -9,6 +9,8 @@ export interface ClaimedLane {
   /** Number of the claim in the lane's journal: a settlement counts only behind it. */
   readonly number: number;
   readonly token: string;
+  /** Of which it is a subscriber. */
+  readonly stream: number;
   readonly subscription: Subscription;
   /** Whether it carries ordering keys, each delivered in order by itself. */
   readonly isKeyed: boolean;
@@ -82,7 +84,7 @@ export function readClaim(
     // One without its event is settled by itself, so that it stops nothing but itself.
     const lacking = all.findIndex(({ event }) => event === null);
     const deliveries = lacking === -1 ? all : all.slice(0, Math.max(1, lacking));
-    return { ...lane, token, subscription, deliveries, openKeys: new Set(openKeys) };
+    return { ...lane, token, stream, subscription, deliveries, openKeys: new Set(openKeys) };
   });
 }
 
@@ -109,7 +111,6 @@ export interface FoundClaim {
 }
 
 interface FoundLane extends Omit<ClaimedLane, 'token' | 'subscription' | 'deliveries' | 'openKeys'> {
-  readonly stream: number;
   readonly topic: string;
   readonly subscriber: string;
   /** The exceptions. */

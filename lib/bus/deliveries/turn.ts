@@ -26,6 +26,8 @@ export interface TurnOptions {
   /** Whose lanes to claim. */
   readonly subscriptions: ReadonlyMap<string, Subscription>;
   readonly maxLanes: number;
+  /** How many lanes to claim, by their ids, where another loop is to have the others; null for all. */
+  readonly share: number | null;
   /** Over all lanes. */
   readonly maxDeliveries: number;
   /** How many events of a topic get their places at most. */
@@ -87,6 +89,7 @@ export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn
     ...textsOf(subscriptions),
     JSON.stringify({
       lanes: options.maxLanes,
+      share: options.share,
       deliveries: options.maxDeliveries,
       events: options.maxEvents,
       server: bounds.server,

@@ -97,6 +97,11 @@ export class ClaimLoop {
     if (this.#runs.error !== undefined) throw this.#runs.error;
   }
 
+  /** Whether it holds lanes. */
+  get isHolding(): boolean {
+    return this.#runs.count > 0;
+  }
+
   /** @returns whether there may be more to do. */
   async #takeTurn(): Promise<boolean> {
     const isRepeated = this.isRepeating;
@@ -158,7 +163,7 @@ export class ClaimLoop {
     // What runs have written by a clock that was ahead is known by their own.
     this.#isClockBack ||= turn.isClockBack || (now === null && turn.nowMs < writtenByMs - STEP_MS);
     this.#runs.confirm(yielded, turn, leaseClock);
-    if (turn.hasMore) calls.owe();
+    if (turn.hasMore || claim.share !== null) calls.owe();
     const hasFoundWork = turn.lanes.length > 0 || turn.placed > 0;
     if (hasFoundWork) this.#pace.foundWork();
     if (isLooking) calls.noteTurn(claim.isLooking, hasFoundWork);
@@ -287,9 +292,12 @@ export class ClaimLoop {
     bell.early.clear();
     this.isAboutToLook = false;
     const { maxLanes, maxDeliveries } = this.#runs.room;
+    // While the handlers of one loop run, the database works for another.
+    const share = this.#isBusy && this.#loops.isAnyIdle ? this.#runs.share : 0;
     return {
       ...calls.take(),
       continued: this.#runs.continued,
+      share: share > 0 ? share : null,
       maxLanes: this.#portion.of(maxLanes),
       maxDeliveries: this.#portion.of(maxDeliveries),
       maxEvents: this.#portion.of(MAX_PLACED),
@@ -335,6 +343,7 @@ export class ClaimLoop {
 /** All loops of the relay, see `Loops`. */
 interface RelaysLoops {
   readonly isWaiting: boolean;
+  readonly isAnyIdle: boolean;
   start(): void;
   noteEnding(loop: ClaimLoop): void;
 }
@@ -348,6 +357,7 @@ const NO_CLAIM: Claim = {
   continued: [],
   behind: null,
   maxLanes: 0,
+  share: null,
   maxDeliveries: 0,
   isLooking: false,
   awaited: [],

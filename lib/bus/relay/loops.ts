@@ -61,6 +61,11 @@ export class Loops {
     return [...this.#running].some(({ wake }) => wake !== null);
   }
 
+  /** Whether there is, or may be, a loop that holds no lane. */
+  get isAnyIdle(): boolean {
+    return this.#running.size < MAX_LOOPS || [...this.#looking].some(({ isHolding }) => !isHolding);
+  }
+
   async #run(loop: ClaimLoop): Promise<void> {
     this.#running.add(loop);
     this.#looking.add(loop);

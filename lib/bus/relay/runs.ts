@@ -77,6 +77,21 @@ export class Runs {
     return { maxLanes: Math.max(1, MAX_LANES - this.#runs.size), maxDeliveries: this.#maxDeliveries };
   }
 
+  /**
+   * How many of its lanes, by their ids, to keep where another loop is to have the others: half of them, but those of a stream
+   * stay together, which share its events. 0 where all are of one stream.
+   */
+  get share(): number {
+    const lanes = [...this.#runs.values()]
+      .map(({ lane }) => lane)
+      .toSorted((one, other) => one.lane - other.lane);
+    const streams = lanes.map(({ stream }) => stream);
+    const middle = streams[streams.length >> 1];
+    if (middle === undefined) return 0;
+    const end = streams.lastIndexOf(middle) + 1;
+    return end < streams.length ? end : streams.indexOf(middle);
+  }
+
   /** The lanes that may go on while their handlers run. */
   get continued(): Pick<LaneOutcome, 'lane' | 'token'>[] {
     return [...this.#runs.values()]
