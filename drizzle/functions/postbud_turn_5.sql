@@ -7,11 +7,14 @@
 -- It never waits for the disk: what a crash takes back is placed in the same order, claimed anew and delivered once more.
 --
 -- `topics` are those whose events are to be placed: null to settle only. `bounds` says for each topic up to when all is placed, as
--- this process knows it: in one life of the server, because what was placed last may be taken back by a crash. `room` says how much it may take: `lanes`, `deliveries` over all of them and `events` of each topic; with
--- `looks` it looks at all topics and lanes; with `share` it claims only so many of its lanes, by their ids, and leaves the others to
--- another loop; with `isWhole` also behind the bounds; `continued` are lanes that it
--- holds and that may go on; `behind` are lanes in which events wait that no claim of the relay holding them includes, as the turn
--- before found them: null for a relay that does not wait for other relays. The subscriptions are texts of arrays: an idle turn reads none of them.
+-- this process knows it: in one life of the server, because what was placed last may be taken back by a crash.
+--
+-- `room` says how much it may take: `lanes`, `deliveries` over all of them and `events` of each topic. With `looks` it looks at all
+-- topics and lanes, with `isWhole` also behind the bounds. With `share` it claims only so many of its lanes, by their ids, and leaves
+-- the others to another loop. `continued` are lanes that it holds and that may go on. `behind` are lanes in which events wait that no
+-- claim of the relay holding them includes, as the turn before found them: null for a relay that does not wait for other relays.
+--
+-- The subscriptions are texts of arrays: an idle turn reads none of them.
 create or replace function postbud_turn_5(
   outcomes json, exceptional jsonb, token uuid, topics text[], bounds jsonb,
   names_text text, versions_text text, leases_text text, waits_text text,
@@ -168,8 +171,8 @@ begin
       );
     end if;
     if max_lanes > 0 and cardinality(wanted) > 0 then
-      claim := postbud_claim_2(wanted[:coalesce((room ->> 'share')::int, cardinality(wanted))], limited_lanes, continued, probing, token, names, versions, leases_ms, waits,
-        (room ->> 'deliveries')::int, 64, now_at);
+      claim := postbud_claim_2(wanted[:coalesce((room ->> 'share')::int, cardinality(wanted))], limited_lanes, continued, probing,
+        token, names, versions, leases_ms, waits, (room ->> 'deliveries')::int, 64, now_at);
       if claim.claimed is not null then
         claims := array[claim.claimed];
       end if;
