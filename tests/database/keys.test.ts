@@ -1,15 +1,26 @@
 import { describe, expect } from 'vitest';
 
 import { SLOTS } from '../../drizzle/schema.ts';
+import { Bell } from '../../lib/bus/relay/bell.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
 import { NotActedOn } from '../../lib/bus/deliveries/refusals.ts';
 import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
-import { HOUR, MINUTE } from '../../lib/platform/time.ts';
+import { HOUR, MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import { START, contradictions, drain, emitPayments, numbers, rows, storeBacklog } from '../support/bus.ts';
+import {
+  START,
+  contradictions,
+  drain,
+  emitPayments,
+  gate,
+  numbers,
+  rows,
+  storeBacklog,
+} from '../support/bus.ts';
 import { deliveriesOf, deliveryIdsOf } from '../support/records.ts';
 import type { Bus } from '../support/bus.ts';
 
@@ -81,6 +92,36 @@ describe('ordering keys', () => {
     expect(await statesOf(bus, one)).toEqual(['failing', 'pending']);
     expect(await statesOf(bus, beside)).toEqual(['delivered', 'delivered']);
     expect(await heldKeys(bus)).toEqual([one]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('are handed over once each while the lane goes on beside a slow handler, whose key has more', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    const slow = gate();
+    const bell = new Bell();
+    const some = ledger((number) => {
+      if (number === 1) return slow.opened;
+      if (number === 4) throw new PermanentError('never');
+    });
+    const emitAndRing = async (number: number, orderingKey: string) => {
+      await emitPayments(bus.db, number, number, { orderingKey });
+      bell.ring(['payment.captured']);
+    };
+    await emitPayments(bus.db, 1, 1, { orderingKey: one });
+    const relaying = relay({ db: bus.db, subscribers: [some], until: Date.now() + 5 * SECOND, bell });
+    // Each comes with the one before it still in hand: a turn may claim both.
+    await sleep(200);
+    await Promise.all([emitAndRing(2, one), emitAndRing(3, beside), emitAndRing(4, beside)]);
+    for (let ring = 0; ring < 10; ring += 1) {
+      await sleep(10);
+      bell.ring(['payment.captured']);
+    }
+    slow.open();
+    expect(await relaying).toMatchObject({ delivered: 3, deadLettered: 1, leasesLost: 0 });
+    expect(handed.toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 

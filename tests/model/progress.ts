@@ -86,11 +86,12 @@ export function isDone(run: Run): boolean {
 }
 
 /** Whether it may go on with a further claim, while handlers run for long. */
-export function mayGoOn(run: Run, { scope, mistake }: World): boolean {
+export function mayGoOn(run: Run, world: World): boolean {
+  const { scope, mistake } = world;
   const { isCut, isOver, outcome } = run;
   if (scope.keys.length === 0 || isCut || isOver || outcome) return false;
   // A claim would read again what is not settled.
-  return isIdle(run) && (!hasNews(run) || mistake === 'continued-with-news');
+  return isIdle(run) && (!hasNews(run, world) || mistake === 'continued-with-news');
 }
 
 /** Whether handlers run for long, whose deliveries are exceptions, and all else that it claimed has ended. */
@@ -100,9 +101,11 @@ export function isIdle(run: Run): boolean {
 }
 
 /** Whether there is something to settle. */
-export function hasNews({ exceptional, hand, head }: Run): boolean {
+export function hasNews(run: Run, { scope }: World): boolean {
+  const { exceptional, hand, head } = run;
   const next = hand.find(({ isException, position }) => !isException && position > head);
-  const isNext = next?.state === 'delivered' || next?.state === 'recorded';
+  // Nobody sees how long it has run.
+  const isNext = next !== undefined && next.state !== 'running' && mayPass(run, next, scope.keys.length > 0);
   return isNext || exceptional.some((one) => mayStand(one, head));
 }
 
@@ -139,11 +142,11 @@ export function take(run: Run, isWhole: boolean, world: World): Outcome {
       if (isKeyed && one.state === 'running' && !one.isHeld) hold(run, one);
       continue;
     }
-    if (stands && !isPassed(run, one, isKeyed, world)) {
-      stands = index < recordedTo;
-      if (stands) park(run, one, world);
-    }
-    if (stands) run.head = Math.max(run.head, one.position);
+    stands &&= mayPass(run, one, isKeyed) || index < recordedTo;
+    if (!stands) continue;
+    if (one.state === 'running') hold(run, one);
+    else if (one.state === 'open' || one.state === 'left') park(run, one, world);
+    run.head = Math.max(run.head, one.position);
   }
   const ahead = run.hand.filter(
     (one) => one.state === 'running' || one.state === 'left' || mayBegin(one, run.blocked, run.openKeys),
@@ -156,17 +159,11 @@ export function take(run: Run, isWhole: boolean, world: World): Outcome {
   return { number, head, exceptional, isKept: !isWhole, first, carefulTo, isDoubtful };
 }
 
-/** Whether the head may pass a delivery of the log. Where it has to wait, it gets a row of its own. */
-function isPassed(run: Run, one: InHand, isKeyed: boolean, world: World): boolean {
+/** Whether the head may pass a delivery of the log: it has an outcome, runs for long, or waits and gets a row of its own. */
+function mayPass(run: Run, one: InHand, isKeyed: boolean): boolean {
   if (one.state === 'delivered' || one.state === 'recorded') return true;
   if (!isKeyed || one.state === 'left') return false;
-  if (one.state === 'running') {
-    hold(run, one);
-    return true;
-  }
-  if (mayBegin(one, run.blocked, run.openKeys)) return false;
-  park(run, one, world);
-  return true;
+  return one.state === 'running' || !mayBegin(one, barred(run), run.openKeys);
 }
 
 function park(run: Run, one: InHand, { mistake }: World): void {

@@ -23,7 +23,7 @@ export function* turnSteps(state: State, who: number, world: World): Generator<S
   if (lost > 0 || !run || run.outcome || isRepeating) return;
   const isRunning = run.hand.some((one) => one.state === 'running' && !one.isHeld);
   // Of a transaction nothing is settled but by itself.
-  const maySettle = !world.scope.isTransactional && (isRunning || (hasNews(run) && !isDone(run)));
+  const maySettle = !world.scope.isTransactional && (isRunning || (hasNews(run, world) && !isDone(run)));
   if (maySettle && mayHappen(state, 'long')) yield step('look partially');
 }
 
@@ -36,8 +36,8 @@ function hasWork(state: State, who: number, world: World): boolean {
 }
 
 /** Whether a run that may go on has to be settled first. */
-function settlesNews(run: Run, { mistake }: World): boolean {
-  return isIdle(run) && hasNews(run) && mistake !== 'continued-with-news';
+function settlesNews(run: Run, world: World): boolean {
+  return isIdle(run) && hasNews(run, world) && world.mistake !== 'continued-with-news';
 }
 
 /** @param run that the relay has in hand. */
@@ -115,6 +115,12 @@ function finish(state: State, who: number, world: World, isAnswered: boolean): v
   const goesOn = outcome !== null && outcome.isKept && settled !== 'lost';
   const claim = goesOn ? null : claimOf(state, outcome ? null : run, relay.isRepeating, world);
   if (claim) {
+    // Its relay would forget what became of these.
+    if (
+      claim.isContinued &&
+      relay.run!.hand.some((one) => !one.isException && claim.positions.includes(one.position))
+    )
+      state.broken = 'survival';
     const token = Math.max(...tokensOf(state)) + 1;
     const { claimedTo } = state.db.lane;
     lease(state, claim, token, world);

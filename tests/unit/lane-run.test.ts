@@ -191,6 +191,27 @@ describe('in a lane with keys', () => {
     });
   });
 
+  it('a lane that went on settles what waits behind a handler that runs for long before it goes on again', async () => {
+    const slow = gate();
+    const now = performance.now.bind(performance);
+    const { handed, noted } = noting((position) => (position === 1 ? slow.opened : undefined));
+    const run = new LaneRun(laneOf(noted, ['slow']), 0, still, options());
+    await sleep(1);
+    vi.spyOn(performance, 'now').mockImplementation(() => now() + 200);
+    run.yieldOutcome(false);
+    const [, ...deliveries] = laneOf(noted, ['slow', 'slow', 'b']).deliveries;
+    run.goOn(laneOf(noted, [], { number: 2, head: 1, deliveries, isContinued: true, claimedTo: 3 }), still);
+    await sleep(1);
+    expect(handed).toEqual([1, 3]);
+    // A claim would read both again.
+    expect(run.mayGoOn).toBe(false);
+    const outcome = run.yieldOutcome(false)!;
+    expect(outcome).toMatchObject({ head: 3, nextClaimed: 1 });
+    expect([deliveredIn(outcome), parkedIn(outcome)]).toEqual([[3], [2]]);
+    expect(run.mayGoOn).toBe(true);
+    slow.open();
+  });
+
   it('no handler is begun once time is up', async () => {
     const { handed, noted } = noting();
     const outcome = await runLane(laneOf(noted, ['a', 'b', 'c', 'a']), { isOver: () => handed.length === 2 });

@@ -10,7 +10,6 @@ import { inWords } from '../model/words.ts';
 const SLOW: ReadonlySet<string> = new Set([
   'fence-clock-after-locks',
   'place-without-lock',
-  'continued-with-news',
   'lease-longer-by-a-repetition',
 ]);
 

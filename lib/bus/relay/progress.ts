@@ -139,7 +139,7 @@ export class Progress {
     if (this.#exceptional.some((one) => this.#mayStand(one))) return true;
     for (let next = this.#next; next < this.#inHand.length; next += 1) {
       const one = this.#inHand[next]!;
-      if (!one.isException) return one.state === 'delivered' || one.state === 'recorded';
+      if (!one.isException) return this.#mayPass(one);
     }
     return false;
   }
@@ -173,10 +173,9 @@ export class Progress {
       const one = this.#inHand[this.#next]!;
       const { position } = one.delivery;
       if (one.isException) continue;
-      if (!this.#isPassed(one)) {
-        if (this.#next > recordedTo) break;
-        this.#park(one);
-      }
+      if (!this.#mayPass(one) && this.#next > recordedTo) break;
+      if (one.state === 'running') this.#hold(one);
+      else if (one.state === 'open' || one.state === 'left') this.#park(one);
       if (one.state === 'delivered') {
         first ??= position;
         while (delivered.length < position - first) delivered.push(null);
@@ -220,18 +219,11 @@ export class Progress {
     return one.state === 'open' && !this.#blocked.has(key) && (one.isException || !this.#openKeys.has(key));
   }
 
-  /** Whether the head may pass a delivery of the log. Where it has to wait, it gets a row of its own. */
-  #isPassed(one: InHand): boolean {
+  /** Whether the head may pass a delivery of the log: it has an outcome, runs for long, or waits and gets a row of its own. */
+  #mayPass(one: InHand): boolean {
     if (one.state === 'delivered' || one.state === 'recorded') return true;
     if (!this.#isKeyed || one.state === 'left') return false;
-    if (one.state === 'running') {
-      if (!this.#isLong(one)) return false;
-      this.#hold(one);
-      return true;
-    }
-    if (this.#mayBegin(one)) return false;
-    this.#park(one);
-    return true;
+    return one.state === 'running' ? this.#isLong(one) : !this.#mayBegin(one);
   }
 
   #mayStand({ position, replays }: ExceptionalDelivery): boolean {
