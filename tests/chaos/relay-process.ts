@@ -15,6 +15,7 @@ import type {
 import { connect } from '../../lib/platform/db/connect.ts';
 import type { Transaction } from '../../lib/platform/db/connect.ts';
 import { run } from '../../lib/platform/db/statement.ts';
+import { logTo } from '../../lib/platform/log.ts';
 import { sleep } from '../../lib/platform/time.ts';
 import { aheadMs } from './clock.ts';
 import { PLANNED } from './history.ts';
@@ -64,6 +65,10 @@ class Run {
     // For this process too time passes when the clock is moved.
     const now = () => machineNow() + aheadMs(this.#clockFile);
     Object.defineProperty(performance, 'now', { value: now, configurable: true });
+    // Turns that fail and are taken again.
+    logTo(({ code, message }) => {
+      if (typeof code === 'string') this.#note({ k: 'error', code, message });
+    });
     this.#ended = this.#relay();
   }
 

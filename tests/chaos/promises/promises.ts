@@ -7,7 +7,7 @@ export const PROMISES = {
   5: "an event's state is the worst of its deliveries; no delivery is an orphan or a twin; all counts are exact",
   6: 'a delivery keeps its position and its history, even when it is replayed',
   7: 'no statements of the bus deadlock',
-  8: 'a relay survives the loss of its database',
+  8: 'a relay survives the loss of its database, and none of its turns fails by itself',
   9: 'no handler is handed a payload version that its release does not know',
   10: 'a lane, or a key, stops behind a dead letter that halts it until that is replayed or dismissed',
   11: 'while a subscriber does not answer, nothing is handed to it but one probe at a time, which uses up no attempt',

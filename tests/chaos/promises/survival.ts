@@ -18,10 +18,17 @@ export function* withoutDeadlocks(read: Reading): Generator<Violation> {
   }
 }
 
+/** Classes of SQLSTATE that say what a statement does wrong: with cardinality, data, integrity, syntax. */
+const OWN_FAULT = /^(21|22|23|42)[0-9A-Z]{3}$/;
+
 /** Promise 8: processes end when they are killed, or when a handler ends them. */
 export function* survived(read: Reading): Generator<Violation> {
   const doomed = new Set<string>();
   for (const entry of read.history.log) {
+    if (entry.k === 'error' && OWN_FAULT.test(entry.code)) {
+      const what = `a turn of ${entry.relay} failed: ${entry.code} ${entry.message}`;
+      yield { rule: 'survival', what, about: {}, t: entry.t };
+    }
     if (entry.k === 'fault' && entry.fault === KILLED) doomed.add(entry.relay);
     if (entry.k === 'end' && entry.end === 'crashes') doomed.add(entry.relay);
     if (entry.k !== 'fault' || entry.fault !== GONE || doomed.has(entry.relay)) continue;
