@@ -1,7 +1,7 @@
 import type { Answered, Asked, Bus, Route } from './bus.ts';
 
 /** The most that one page of an endpoint holds. */
-const PAGE = 100;
+export const PAGE = 100;
 
 /** The most that `--limit` takes. */
 export const MOST = 10_000;

@@ -1,14 +1,19 @@
 import { readdirSync } from 'node:fs';
 
 import type { Action } from '../lib/console/kit/action.ts';
+import type { View } from '../lib/console/kit/view.ts';
 import { actionCommand } from './action.ts';
 import type { Command, Described } from './command.ts';
+import { viewCommand } from './read.ts';
 
 /** A command in the list of all. */
 export interface Listed {
   readonly name: string;
   readonly summary: string;
-  /** The capability of the console whose action it follows from; without one, its file is in `commands/`. */
+  /**
+   * The file of the console that declares the view or the action which it follows from: `timers/views`, `lanes/actions`.
+   * Without one, its own file is in `commands/`.
+   */
   readonly of?: string;
   readonly isOffline?: boolean;
   /** The placeholder of its argument: `topic`, `subscriber`, or the choices as `bash|zsh|fish`. */
@@ -25,21 +30,20 @@ export async function load({ name, of }: Pick<Listed, 'name' | 'of'>): Promise<C
     const { command }: { readonly command: Command } = await import(`./commands/${name}.ts`);
     return command;
   }
-  const found = (await actionsOf(of)).find((action) => nameOf(action) === name);
-  if (!found) throw new TypeError(`${of} has no action for the command ${name}`);
-  return actionCommand(found);
+  const command = (await declaredIn(of)).get(name);
+  if (!command) throw new TypeError(`${of}.ts has nothing for the command ${name}`);
+  return command();
 }
 
-/** Finds all commands: each file in `commands/`, and each action that has words for one. */
+/** Finds all commands: each file in `commands/`, and each view and each action that has words for one. */
 export async function listCommands(): Promise<readonly Listed[]> {
   const written = readdirSync(FOLDER).map((file) => ({ name: file.replace(/\.ts$/, '') }));
   const derived = await Promise.all(
     readdirSync(CONSOLE, { recursive: true, encoding: 'utf8' })
-      .filter((file) => /^(?!kit)[^/]+\/actions\.ts$/.test(file))
+      .filter((file) => /^(?!kit)[^/]+\/(?:views|actions)\.ts$/.test(file))
       .map(async (file) => {
-        const of = file.replace(/\/.*$/, '');
-        const actions = await actionsOf(of);
-        return actions.flatMap((action) => (action.command ? [{ name: nameOf(action), of }] : []));
+        const of = file.replace(/\.ts$/, '');
+        return [...(await declaredIn(of)).keys()].map((name) => ({ name, of }));
       }),
   );
   const all: Pick<Listed, 'name' | 'of'>[] = [...written, ...derived.flat()];
@@ -67,11 +71,25 @@ function writtenOf({
   return { ...(takes !== undefined && { takes }), options: Object.fromEntries(placeholders) };
 }
 
-const nameOf = ({ name, command }: Action<never>) => command?.name ?? name;
-
-/** The actions that a capability declares, in the list that it exports. */
-async function actionsOf(capability: string): Promise<readonly Action<never>[]> {
-  const exported: object = await import(`../lib/console/${capability}/actions.ts`);
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- it exports one list, that of its actions
-  return Object.values(exported).find(Array.isArray) as readonly Action<never>[];
+/** Makes the commands of the views, or of the actions, that a file of the console declares, in the list that it exports. */
+async function declaredIn(of: string): Promise<ReadonlyMap<string, () => Command>> {
+  const [capability, kind] = of.split('/');
+  if (kind === 'views') {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- that of its views
+    const views = listIn(await import(`../lib/console/${capability}/views.ts`)) as readonly View[];
+    return new Map(
+      views.flatMap((view) => (view.command ? [[view.command.name, () => viewCommand(view)] as const] : [])),
+    );
+  }
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- that of its actions
+  const actions = listIn(await import(`../lib/console/${capability}/actions.ts`)) as readonly Action<never>[];
+  return new Map(
+    actions.flatMap((action) => {
+      const { name, command } = action;
+      return command ? [[command.name ?? name, () => actionCommand(action)] as const] : [];
+    }),
+  );
 }
+
+/** Each file exports one list. */
+const listIn = (exported: object): unknown => Object.values(exported).find(Array.isArray);

@@ -1,19 +1,22 @@
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 
 import type { Operation } from '../lib/platform/http/operation.ts';
 
+const LIB = new URL('../lib/', import.meta.url);
+
 /**
- * Finds the operations of all endpoints: what each `route.ts` in `lib/` exports, and the lists of each `routes.ts`.
+ * Finds the operations of all endpoints: what each `route.ts` in `lib/` exports, the lists of each `routes.ts`, and the routes of the
+ * views of each `views.ts` and of the actions beside it.
  *
  * @returns them in the order of their files; a list in its own order.
  */
 export async function allOperations(): Promise<readonly Operation[]> {
-  const root = new URL('../lib/', import.meta.url);
-  const files = readdirSync(root, { recursive: true, encoding: 'utf8' })
-    .filter((file) => /(^|\/)routes?\.ts$/.test(file))
-    .toSorted();
+  const files = readdirSync(LIB, { recursive: true, encoding: 'utf8' })
+    .filter((file) => /(^|\/)(?:routes?|views)\.ts$/.test(file))
+    .toSorted()
+    .flatMap((file) => [file, ...besideViews(file)]);
   const modules = await Promise.all(
-    files.map(async (file): Promise<Record<string, unknown>> => await import(new URL(file, root).href)),
+    files.map(async (file): Promise<Record<string, unknown>> => await import(new URL(file, LIB).href)),
   );
   return modules.flatMap((exported) => {
     // A module's names come in an order that depends on what loads it.
@@ -21,10 +24,23 @@ export async function allOperations(): Promise<readonly Operation[]> {
       .toSorted()
       .map((name) => exported[name]);
     const lists = values.filter((value) => Array.isArray(value));
-    return (lists.length > 0 ? lists.flat() : values).filter(isOperation);
+    return (lists.length > 0 ? lists.flat() : values).map(operationIn).filter((one) => one !== null);
   });
 }
 
-function isOperation(value: unknown): value is Operation {
-  return typeof value === 'object' && value !== null && 'path' in value && 'examples' in value;
+function besideViews(file: string): readonly string[] {
+  const actions = file.replace(/views\.ts$/, 'actions.ts');
+  return actions !== file && existsSync(new URL(actions, LIB)) ? [actions] : [];
+}
+
+/** An operation, or that of a view or of an action. */
+function operationIn(value: unknown): Operation | null {
+  if (typeof value !== 'object' || value === null) return null;
+  const route: object =
+    'route' in value && typeof value.route === 'object' && value.route ? value.route : value;
+  return isOperation(route) ? route : null;
+}
+
+function isOperation(value: object): value is Operation {
+  return 'path' in value && 'examples' in value;
 }

@@ -120,20 +120,21 @@ describe('webhooks', () => {
     expect(code).toBe(0);
     for (const words of ['not configured', 'evt_1QxK2mCaptured', 'signature_mismatch', '57'])
       expect(out).toContain(words);
-    expect(out).toMatch(
-      /Asked for webhooks that never came:[^]+cardpayments +off +2 h ago +12 +answered 401/,
-    );
+    expect(out).toMatch(/Webhooks that never came[^]+cardpayments +off +2 h ago +12 +answered 401/);
     expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(80);
     expect((await postbud('webhooks --json')).json()).toMatchObject({ receipts: { nextCursor: null } });
   });
 
-  test('webhooks --id says whether a webhook was received, and an unknown provider is refused with a suggestion', async ({
+  test('webhooks --id says whether a webhook was received, and an unknown provider is refused with those that there are', async ({
     postbud,
   }) => {
     const { code, out } = await postbud('webhooks --id evt_9');
-    expect([code, out]).toEqual([0, expect.stringContaining("No webhook with the id 'evt_9'")]);
+    expect([code, out]).toEqual([0, expect.stringContaining('No webhook with the id evt_9')]);
     const { code: wrong, err } = await postbud('webhooks --provider cardpayment');
-    expect([wrong, err]).toEqual([2, "Unknown provider 'cardpayment'. Did you mean 'cardpayments'?"]);
+    expect([wrong, err]).toEqual([
+      2,
+      expect.stringContaining("--provider 'cardpayment': expected one of cardpayments"),
+    ]);
   });
 });
 

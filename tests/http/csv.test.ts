@@ -90,14 +90,7 @@ describe('a list of the console as CSV', () => {
       const { text } = await operators.ask(path, { accept: BROWSER });
       return Array.from(text.matchAll(/href="[^"]*format=csv([^"]*)"/g), ([, rest]) => rest);
     };
-    for (const path of [
-      '/events',
-      '/timers',
-      '/dead-letters',
-      '/replays',
-      '/set-aside',
-      '/subscribers/ledger/x',
-    ])
+    for (const path of ['/events', '/dead-letters', '/replays', '/subscribers/ledger/x'])
       expect([path, await linksOf(path)]).toEqual([path, []]);
     await operators.held(1);
     expect(await linksOf('/events')).toEqual(['']);
@@ -118,14 +111,8 @@ describe('a list of the console as CSV', () => {
     '/replays',
     '/replays?list=replays',
     '/backfills',
-    '/timers',
     '/subscribers',
     '/erasures',
-    '/set-aside',
-    '/webhooks',
-    '/webhooks?list=refusals.items',
-    '/webhooks?list=setAside.items',
-    '/webhooks?list=providers',
     '/catalog',
     '/tail',
     '/topics/payment.captured?list=heldLanes',

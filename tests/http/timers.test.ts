@@ -49,7 +49,7 @@ describe('an operator', () => {
     const first = await postbud('timers');
     expect([first.out.match(/bkg_\d+/g)!.length, first.out]).toEqual([
       40,
-      expect.stringContaining('There are later ones: add --limit 100.'),
+      expect.stringContaining('There are more: add --limit 100.'),
     ]);
     const all = await postbud('timers --limit 100 --json');
     expect(all.json()).toMatchObject({ items: Array.from({ length: 60 }, () => ({})), nextCursor: null });

@@ -16,12 +16,16 @@ import type { Bus, Route } from '../../lib/console/kit/route.ts';
 import { laneRoutes } from '../../lib/console/lanes/routes.ts';
 import { overviewRoutes } from '../../lib/console/overview/routes.ts';
 import { logRoutes, replayRoutes } from '../../lib/console/replays/routes.ts';
-import { setAsideRoutes } from '../../lib/console/set-aside/routes.ts';
+import { setAsideActions } from '../../lib/console/set-aside/actions.ts';
+import { setAsideViews } from '../../lib/console/set-aside/views.ts';
 import { smokeRoutes } from '../../lib/console/smoke/routes.ts';
 import { subscriberRoutes } from '../../lib/console/subscribers/routes.ts';
 import { tailRoutes } from '../../lib/console/tail/routes.ts';
-import { timerRoutes } from '../../lib/console/timers/routes.ts';
-import { webhookRoutes } from '../../lib/console/webhooks/routes.ts';
+import { routesOf } from '../../lib/console/kit/action.ts';
+import { timerActions } from '../../lib/console/timers/actions.ts';
+import { timerViews } from '../../lib/console/timers/views.ts';
+import { webhookActions } from '../../lib/console/webhooks/actions.ts';
+import { webhookViews } from '../../lib/console/webhooks/views.ts';
 import { endpointsOf } from '../../lib/edge/webhooks/endpoints.ts';
 import { testSender } from '../../lib/edge/webhooks/send-test.ts';
 import { readConfig } from '../../lib/platform/config.ts';
@@ -49,11 +53,11 @@ export const operatorRoutes: readonly Route[] = [
   ...backfillRoutes,
   ...erasureRoutes,
   ...doctorRoutes,
-  ...webhookRoutes,
+  ...routesOf([...webhookViews, ...webhookActions]),
   ...alertRoutes,
   ...smokeRoutes,
-  ...setAsideRoutes,
-  ...timerRoutes,
+  ...routesOf([...setAsideViews, ...setAsideActions]),
+  ...routesOf([...timerViews, ...timerActions]),
 ];
 
 interface OperatorFunctionOptions {

@@ -166,7 +166,7 @@ test('the compiler refuses a row, a listing and a handler that do not fit', () =
 test('an operator’s action takes three files: its route, OpenAPI, form, follow page and command are made of them', () => {
   const ACT = 'lib/bus/deliveries/operations/flag-timer.ts';
   const DECLARED = 'lib/console/timers/actions.ts';
-  const PAGE = 'lib/console/timers/page.ts';
+  const SAID = 'lib/console/timers/doc.ts';
   write(
     ACT,
     `import { v7 as uuidv7 } from 'uuid';
@@ -228,12 +228,11 @@ const FLAG = \`
 export const timerActions = [cancelTimer, flag];`,
   );
   edit(
-    PAGE,
-    `actionForm('cancel-timer', { eventId }, { of: shortId(eventId) }, context),`,
-    `html\`\${actionForm('cancel-timer', { eventId }, { of: shortId(eventId) }, context)}
-                \${actionForm('flag-timer', { eventId }, { of: shortId(eventId) }, context)}\`,`,
+    SAID,
+    `does('cancel-timer', { eventId }, { of: shortId(eventId) })`,
+    `$&, does('flag-timer', { eventId }, { of: shortId(eventId) })`,
   );
-  expect([...changed.keys()]).toEqual([ACT, DECLARED, PAGE]);
+  expect([...changed.keys()]).toEqual([ACT, DECLARED, SAID]);
   expect(compile()).toEqual([]);
 
   for (const file of ['cli/commands.json', 'docs/openapi.json'])
@@ -248,8 +247,9 @@ export const timerActions = [cancelTimer, flag];`,
   const program = `
     import { followed, forms as actions } from './lib/console/actions.ts';
     import { followIn } from './lib/console/kit/following.ts';
-    import { timerRoutes } from './lib/console/timers/routes.ts';
-    import { timersPage } from './lib/console/timers/page.ts';
+    import { drawPage } from './lib/console/kit/doc.ts';
+    import { timerActions } from './lib/console/timers/actions.ts';
+    import { timersDoc } from './lib/console/timers/doc.ts';
     const at = '2026-03-13T16:00:00.000Z';
     const timer = { eventId: '7', topic: 't', timerKey: null, dueAt: at, setAt: at, refusedAt: null, producer: 'p', subject: null };
     const view = { generatedAt: at, filters: { topic: null, timerKey: null }, items: [timer], nextCursor: null };
@@ -257,8 +257,8 @@ export const timerActions = [cancelTimer, flag];`,
     const operator = { subject: 'kari', name: 'kari', scopes: new Set(['event-bus:replay']) };
     const followUrl = new URL('?done=flag-timer&done.eventId=019cd0a3-7c00-7c2e-9d55-000000000000', url);
     console.log(JSON.stringify({
-      routes: timerRoutes.map(({ path }) => path),
-      page: String(timersPage(view, { url, operator, actions, environment: 'Local', badges: null })),
+      routes: timerActions.map(({ route: { path } }) => path),
+      page: String(drawPage(timersDoc(view), { url, operator, actions, environment: 'Local', badges: null })),
       isFollowed: followIn(followUrl, followed) !== null,
     }));`;
   const made = z

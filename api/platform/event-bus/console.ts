@@ -10,12 +10,16 @@ import { erasureRoutes } from '../../../lib/console/erasures/routes.ts';
 import { incidentRoutes } from '../../../lib/console/incidents/routes.ts';
 import { laneRoutes } from '../../../lib/console/lanes/routes.ts';
 import { logRoutes } from '../../../lib/console/replays/routes.ts';
-import { setAsideRoutes } from '../../../lib/console/set-aside/routes.ts';
+import { setAsideActions } from '../../../lib/console/set-aside/actions.ts';
+import { setAsideViews } from '../../../lib/console/set-aside/views.ts';
 import { smokeRoutes } from '../../../lib/console/smoke/routes.ts';
 import { subscriberRoutes } from '../../../lib/console/subscribers/routes.ts';
 import { tailRoutes } from '../../../lib/console/tail/routes.ts';
-import { timerRoutes } from '../../../lib/console/timers/routes.ts';
-import { webhookRoutes } from '../../../lib/console/webhooks/routes.ts';
+import { routesOf } from '../../../lib/console/kit/action.ts';
+import { timerActions } from '../../../lib/console/timers/actions.ts';
+import { timerViews } from '../../../lib/console/timers/views.ts';
+import { webhookActions } from '../../../lib/console/webhooks/actions.ts';
+import { webhookViews } from '../../../lib/console/webhooks/views.ts';
 
 export default operators(
   [
@@ -29,12 +33,12 @@ export default operators(
     ...backfillRoutes,
     ...erasureRoutes,
     ...doctorRoutes,
-    ...webhookRoutes,
+    ...routesOf([...webhookViews, ...webhookActions]),
     ...alertRoutes,
     ...smokeRoutes,
-    ...setAsideRoutes,
+    ...routesOf([...setAsideViews, ...setAsideActions]),
     ...tailRoutes,
-    ...timerRoutes,
+    ...routesOf([...timerViews, ...timerActions]),
   ],
   perVisitor,
 );

@@ -97,8 +97,9 @@ export function action<View, Parameters extends Shape, Body extends object, Acte
   };
 }
 
-export function routesOf(actions: readonly Pick<Action, 'route'>[]): readonly OperatorRoute[] {
-  return actions.map(({ route }) => route);
+/** The routes of actions, or of views. */
+export function routesOf(declared: readonly Pick<Action, 'route'>[]): readonly OperatorRoute[] {
+  return declared.map(({ route }) => route);
 }
 
 /** The page that a form names. */

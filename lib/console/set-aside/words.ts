@@ -1,12 +1,5 @@
 import type { RepairOutcome } from '../../bus/deliveries/operations/repair.ts';
-import { count } from '../kit/words.ts';
-import type { SetAside, SetAsideList } from './read.ts';
-
-/** Says how many rows are to be repaired. Only the newest are listed. */
-export function openWords({ open, items }: Pick<SetAsideList, 'open' | 'items'>): string {
-  const isMore = open > items.length;
-  return `${count(open)} to repair${isMore ? `. The newest ${count(items.length)} are listed: the others follow as these are repaired` : ''}.`;
-}
+import type { SetAside } from './read.ts';
 
 /** Says what was set aside, and why. */
 export function whatWords({

@@ -6,6 +6,7 @@ import { subjectOf } from '../../bus/catalog/subject.ts';
 import { cursorOf, writeCursor } from '../kit/cursor.ts';
 import { computed, field, instant, instantOrNull, jsonOf, shapesOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
+import { byText, byTopic, shapesIn } from '../kit/filters.ts';
 import { isInstant } from '../kit/replay-request.ts';
 import * as shape from '../kit/shapes.ts';
 
@@ -42,15 +43,13 @@ export type TimerList = z.output<typeof timerList>;
 
 const cursor = z.object({ dueAt: z.string().refine(isInstant), seq: z.string().regex(/^\d{1,18}$/) });
 
+export const timerFilters = {
+  topic: byTopic,
+  timerKey: byText('Timer key', { name: 'key', value: '<timerKey>', help: 'only timers of this key' }),
+};
+
 export const timersQuery = z.object({
-  topic: z
-    .union([z.literal('').transform(() => undefined), shape.topic])
-    .optional()
-    .meta({ description: 'Only this topic.' }),
-  timerKey: z
-    .union([z.literal('').transform(() => undefined), z.string().max(255)])
-    .optional()
-    .meta({ description: 'Only timers of this key, of any topic.' }),
+  ...shapesIn(timerFilters),
   limit: shape.pageLimit.default(50),
   cursor: cursorOf(cursor).optional().meta({ description: 'Where the page begins.' }),
 });

@@ -14,6 +14,7 @@ import type {
   WebhookRefusals,
   WebhookSetAside,
 } from './fields.ts';
+import { senderName } from './query.ts';
 import { agoOr, countOrZero, fine, muted, troubled } from './words.ts';
 
 export function providerList({ providers, generatedAt: now }: WebhookPage): List<WebhookProvider> {
@@ -203,11 +204,6 @@ const SENDER = {
   cell: ({ provider }: { readonly provider: string }) =>
     provider === 'unknown' ? { html: senderName(provider), text: provider } : mono(provider),
 };
-
-/** `unknown` is a word in the address, not a provider's name. */
-export function senderName(provider: string): string {
-  return provider === 'unknown' ? 'Unknown address' : provider;
-}
 
 export function refusalList({ refusals, generatedAt: now }: WebhookPage): List<WebhookRefusal> {
   return {

@@ -1,15 +1,18 @@
 import * as z from 'zod';
 
-import { isInstant } from '../kit/replay-request.ts';
 import { providerOf, providers } from '../../platform/config.ts';
 import { cursorOf } from '../kit/cursor.ts';
+import { byText, shapesIn } from '../kit/filters.ts';
+import type { Filters } from '../kit/filters.ts';
+import { isInstant } from '../kit/replay-request.ts';
+import { select } from '../kit/select.ts';
 import * as shape from '../kit/shapes.ts';
 
 /** The senders whose refusals are counted, without further accounts: `unknown` called an address of no endpoint. */
-export const senders = [...providers, 'unknown'] as const;
+const senders = [...providers, 'unknown'] as const;
 
 /** Whether webhooks can be listed by this name. */
-export function isSender(name: string): boolean {
+function isSender(name: string): boolean {
   return name === 'unknown' || providerOf(name) !== undefined;
 }
 
@@ -26,22 +29,38 @@ const cursorShape = z.union([
 /** One of the lists, each of which is paged. */
 export type PagedList = z.output<typeof cursorShape>['list'];
 
+export const webhookFilters = {
+  provider: {
+    shape: z
+      .string()
+      .refine(isSender, `expected one of ${senders.join(', ')}, or a further account such as cardpayments_2`)
+      .meta({
+        description:
+          'Only this endpoint: a provider, or a further account such as `cardpayments_2`; `unknown` for requests to an address of no endpoint.',
+      })
+      .optional(),
+    option: { value: '<name>', help: 'only this provider; unknown: requests to no provider’s address' },
+    field: (name, value) =>
+      select('Provider', name, value, [
+        ['', 'All providers'],
+        ...senders.map((one) => [one, senderName(one)] as const),
+      ]),
+  },
+  id: byText(
+    'The provider’s id of a webhook',
+    { value: '<id>', help: 'find one webhook by the id that its provider gave it, however old' },
+    'evt_1QxK2m',
+  ),
+} satisfies Filters;
+
+/** `unknown` is a word in the address, not a provider's name. */
+export function senderName(provider: string): string {
+  return provider === 'unknown' ? 'Unknown address' : provider;
+}
+
 /** The query of the list of webhooks. */
 export const webhookQuery = z.object({
-  provider: z
-    .string()
-    .refine(isSender, `expected one of ${senders.join(', ')}, or a further account such as cardpayments_2`)
-    .meta({
-      description:
-        'Only this endpoint: a provider, or a further account such as `cardpayments_2`; `unknown` for requests to an address of no endpoint.',
-    })
-    .optional(),
-  id: z
-    .string()
-    .trim()
-    .max(255)
-    .meta({ description: 'Only the receipt of this id, which the provider gave the webhook. However old.' })
-    .optional(),
+  ...shapesIn(webhookFilters),
   limit: shape.pageLimit,
   cursor: cursorOf(cursorShape).optional(),
 });

@@ -1,18 +1,14 @@
 import { answered } from '../../platform/http/operation.ts';
-import { routesOf } from '../kit/action.ts';
 import { setAsidePath } from '../kit/links.ts';
-import { operatorRoute } from '../kit/route.ts';
-import { setAsideActions } from './actions.ts';
-import { setAsidePage } from './page.ts';
+import { view } from '../kit/view.ts';
+import { setAsideDoc } from './doc.ts';
 import { readSetAside, setAsideList } from './read.ts';
 
-export const listSetAside = operatorRoute({
+const listSetAside = view({
   id: 'listSetAside',
   path: setAsidePath(),
-  scope: 'event-bus:read',
   summary: 'List what the bus set aside: rows that should not exist, and a clock that was ahead',
   answer: setAsideList,
-  csv: [{ path: 'items', words: 'Rows set aside' }],
   examples: {
     all: {
       summary: 'All of them',
@@ -35,7 +31,13 @@ export const listSetAside = operatorRoute({
     },
   },
   handle: async ({ bus }) => await readSetAside(await bus.database()),
-  page: setAsidePage,
+  says: setAsideDoc,
+  command: {
+    name: 'set-aside',
+    summary: 'show what the bus set aside: rows that should not exist, and a clock that was ahead',
+    notes: ['What is set aside stops nothing else. Repair it with repair <id>.'],
+    examples: [['set-aside', 'what is to be repaired, then what was']],
+  },
 });
 
-export const setAsideRoutes = [listSetAside, ...routesOf(setAsideActions)];
+export const setAsideViews = [listSetAside];

@@ -1,22 +1,16 @@
 import { answered } from '../../platform/http/operation.ts';
-import { routesOf } from '../kit/action.ts';
 import { requireKnownTopic } from '../kit/known-names.ts';
 import { timersPath } from '../kit/links.ts';
-import { operatorRoute } from '../kit/route.ts';
-import { timerActions } from './actions.ts';
-import { timersPage } from './page.ts';
-import { readTimers, timerList, timersQuery } from './read.ts';
+import { view } from '../kit/view.ts';
+import { timersDoc } from './doc.ts';
+import { readTimers, timerFilters, timerList, timersQuery } from './read.ts';
 
-const EVENT_ID = '019cd0a3-7c00-7c2e-9d55-7b1f6a0c3d21';
-
-export const listTimers = operatorRoute({
+const listTimers = view({
   id: 'listTimers',
   path: timersPath(),
-  scope: 'event-bus:read',
   summary: 'List timers: events that happen later, by time',
   query: timersQuery,
   answer: timerList,
-  csv: [{ path: 'items', words: 'Timers', isPaged: true }],
   links: {
     cancel: {
       operationId: 'cancelTimer',
@@ -35,7 +29,7 @@ export const listTimers = operatorRoute({
         filters: { topic: 'booking.reminder.due', timerKey: null },
         items: [
           {
-            eventId: EVENT_ID,
+            eventId: '019cd0a3-7c00-7c2e-9d55-7b1f6a0c3d21',
             topic: 'booking.reminder.due',
             timerKey: 'bkg_48213',
             dueAt: '2026-03-13T16:00:00.000Z',
@@ -51,12 +45,22 @@ export const listTimers = operatorRoute({
   },
   handle: async ({ query, bus }) => {
     const db = await bus.database();
-    const view = await readTimers(db, query);
+    const found = await readTimers(db, query);
     // A topic of another release may have timers before it has events.
-    if (view.items.length === 0) await requireKnownTopic(db, query.topic);
-    return view;
+    if (found.items.length === 0) await requireKnownTopic(db, query.topic);
+    return found;
   },
-  page: timersPage,
+  says: timersDoc,
+  command: {
+    name: 'timers',
+    summary: 'show what will happen: events that are set for later',
+    filters: timerFilters,
+    list: 'items',
+    examples: [
+      ['timers', 'what happens next'],
+      ['timers --topic booking.reminder.due --key bkg_48213', 'the reminder of one booking'],
+    ],
+  },
 });
 
-export const timerRoutes = [listTimers, ...routesOf(timerActions)];
+export const timerViews = [listTimers];

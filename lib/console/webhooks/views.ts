@@ -1,11 +1,9 @@
 import { answered, invalid } from '../../platform/http/operation.ts';
-import { routesOf } from '../kit/action.ts';
-import { HOME } from '../kit/links.ts';
-import { operatorRoute } from '../kit/route.ts';
-import { webhookActions } from './actions.ts';
+import { webhooksPath } from '../kit/links.ts';
+import { view } from '../kit/view.ts';
+import { webhooksDoc } from './doc.ts';
 import { webhookPage } from './fields.ts';
-import { webhooksPage } from './page.ts';
-import { webhookQuery } from './query.ts';
+import { webhookFilters, webhookQuery } from './query.ts';
 import { readWebhooks } from './read.ts';
 import { meaningOf } from './reasons.ts';
 
@@ -15,19 +13,12 @@ const REFUSED = {
   meaning: meaningOf('signature_mismatch'),
 };
 
-export const listWebhooks = operatorRoute({
+const listWebhooks = view({
   id: 'listWebhooks',
-  path: `${HOME}/webhooks`,
-  scope: 'event-bus:read',
+  path: webhooksPath(),
   summary: 'List what providers sent: receipts with their events, refusals, and what was set aside',
   query: webhookQuery,
   answer: webhookPage,
-  csv: [
-    { path: 'receipts.items', words: 'Received', isPaged: true },
-    { path: 'refusals.items', words: 'Refused', isPaged: true },
-    { path: 'setAside.items', words: 'Set aside', isPaged: true },
-    { path: 'providers', words: 'Providers' },
-  ],
   problems: ['validation_failed'],
   examples: {
     'of-a-provider': {
@@ -122,7 +113,21 @@ export const listWebhooks = operatorRoute({
     },
   },
   handle: async ({ query, bus }) => await readWebhooks(await bus.database(), bus.webhooks(), query),
-  page: webhooksPage,
+  says: webhooksDoc,
+  command: {
+    name: 'webhooks',
+    summary: 'list what providers sent: received, refused, set aside, and what never came',
+    notes: [
+      'Received webhooks are listed as far back as their events are kept; --id finds any. Of each day, provider and reason the newest 20 refusals are listed, and all are counted. No bodies are shown.',
+    ],
+    filters: webhookFilters,
+    listed: 10,
+    examples: [
+      ['webhooks', 'the providers, and what they sent last'],
+      ['webhooks --provider cardpayments', 'those of one provider'],
+      ['webhooks --id evt_1QxK2m', 'whether this webhook was received'],
+    ],
+  },
 });
 
-export const webhookRoutes = [listWebhooks, ...routesOf(webhookActions)];
+export const webhookViews = [listWebhooks];

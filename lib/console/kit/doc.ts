@@ -1,0 +1,171 @@
+import { html } from '../../platform/markup.ts';
+import type { Child, Html } from '../../platform/markup.ts';
+import { actionForm, mayReplay, missingReplayScope, replayLinkTo } from './actions.ts';
+import { factsOf, listTable, phraseOf } from './document.ts';
+import type { Facts, List, Part } from './document.ts';
+import { filterBar } from './filters.ts';
+import type { Filtered } from './filters.ts';
+import { heading, layout, liveness } from './layout.ts';
+import type { PageContext } from './layout.ts';
+import type { replayPath } from './links.ts';
+import type { Section } from './navigation.ts';
+import type { OperatorNames } from './operator-names.ts';
+import { cursorPager } from './pager.ts';
+import { alert, card, emptyCard, emptyLine, section } from './sections.ts';
+
+// A view in words, once: a browser and a terminal draw the same document.
+
+/** Says a view. @param names of operators; a terminal has none. */
+export type Says<View> = (view: View, names: OperatorNames) => Doc;
+
+export interface Doc {
+  readonly title: Part;
+  /** The title of the tab, which browsers keep, where `title` is not free of personal data. */
+  readonly tab?: string;
+  /** A sentence about it. */
+  readonly lead?: Part;
+  readonly section: Section;
+  /** When it was read. */
+  readonly at: string;
+  /** How often a page refreshes itself; 15 s by default. */
+  readonly refreshSeconds?: number;
+  readonly back?: readonly [path: string, words: string];
+  /** The most important news, or what only a browser draws of it. */
+  readonly alerts?: readonly (Alert | false | null)[];
+  readonly acts?: readonly (Act | false | null)[];
+  readonly filters?: Filtered;
+  readonly blocks: readonly (Block | false | null)[];
+  /** Of a list with a cursor: that of the next page; null: there is none. */
+  readonly nextCursor?: string | null;
+  /** Commands that a terminal suggests, beside those of the acts. */
+  readonly next?: readonly (Suggestion | false | null | undefined)[];
+}
+
+/** A command, after the words that say what it is for: `['To cancel one', 'cancel-timer <eventId>']`. */
+export type Suggestion = readonly [why: string, line: string];
+
+/** What can be done: a browser has its button, a terminal the command. */
+export interface Act {
+  readonly button: (context: PageContext) => Child;
+  readonly command?: Suggestion;
+}
+
+interface Alert {
+  readonly tone: 'dead' | 'fail' | 'ok';
+  readonly icon: Html;
+  readonly words: Part;
+  readonly act?: Act | false | null;
+}
+
+/** A part of a document. Without a title it has no heading. */
+export type Block = {
+  /** Of the section, to be linked to. */
+  readonly id: string;
+  readonly title?: Part;
+  /** Defines a term, or says how a list is sorted. */
+  readonly hint?: Part;
+} & (FactsBlock | ListBlock | DrawnBlock);
+
+interface FactsBlock {
+  readonly facts: Facts;
+}
+
+interface ListBlock {
+  // oxlint-disable-next-line typescript/no-explicit-any -- of whatever rows
+  readonly list: List<any>;
+  /** What can be done with a row, in a browser. */
+  // oxlint-disable-next-line typescript/no-explicit-any -- as above
+  readonly acts?: (row: any) => readonly (Act | false | null)[];
+  /** In the place of an empty list; by default nothing is drawn. */
+  readonly empty?: Empty;
+  /** Below it in a browser: the links to its other pages, where the document has several lists. */
+  readonly below?: (context: PageContext) => Child;
+}
+
+/** What only a browser draws: a chart, a form, cards; and what a terminal writes in its place. */
+interface DrawnBlock {
+  readonly drawn: (context: PageContext) => Child;
+  readonly lines?: readonly Part[];
+}
+
+interface Empty {
+  readonly icon?: Html;
+  /** As a sentence, without its full stop. */
+  readonly title: string;
+  readonly text?: string;
+}
+
+/** Has an action that some `actions.ts` declares be done. */
+export function does(
+  name: string,
+  parameters: Readonly<Record<string, string>>,
+  words: Parameters<typeof actionForm>[2],
+  command?: Suggestion,
+): Act {
+  return {
+    button: (context) => mayReplay(context.operator) && actionForm(name, parameters, words, context),
+    ...(command && { command }),
+  };
+}
+
+/** Leads to the preview of a replay of what a subscription has. @param of names what is replayed, for screen readers. */
+export function replays(
+  to: { readonly topic: string; readonly subscriber: string },
+  of: string,
+  query: Parameters<typeof replayPath>[0],
+  command?: Suggestion,
+): Act {
+  return {
+    button: (context) => mayReplay(context.operator) && replayLinkTo(to, of, query, context),
+    ...(command && { command }),
+  };
+}
+
+/** Leads to another page. @param of names what it leads to, for screen readers. */
+export function leads(path: string, words: string, of: string, command?: Suggestion): Act {
+  const link = html`<a class="btn sm quiet" href="${path}">${words}<span class="vh"> ${of}</span></a>`;
+  return { button: () => link, ...(command && { command }) };
+}
+
+const REFRESH_SECONDS = 15;
+
+/** Draws a document for a browser. */
+export function drawPage(doc: Doc, context: PageContext): Html {
+  const { title, lead, at, refreshSeconds = REFRESH_SECONDS, back, alerts = [], acts = [], filters } = doc;
+  const { tab = phraseOf(title).text, section: entry, blocks, nextCursor = null } = doc;
+  const buttons = acts.map((act) => act && act.button(context));
+  const content = html`${back && html`<p class="back"><a href="${back[0]}">← ${back[1]}</a></p>`}
+  ${heading({
+    title: phraseOf(title).html,
+    lead: phraseOf(lead).html,
+    actions: buttons.some(Boolean) && html`<div class="acts">${buttons}</div>`,
+    live: liveness(at, refreshSeconds, context.url),
+  })}
+  ${filters && filterBar(filters)} ${missingReplayScope(context.operator)}
+  ${alerts.map(
+    (one) => one && alert(one.tone, one.icon, phraseOf(one.words).html, one.act && one.act.button(context)),
+  )}
+  ${blocks.map((block) => block && drawBlock(block, context))} ${cursorPager(nextCursor, context.url)}`;
+  return layout({ title: tab, section: entry, refreshSeconds, content }, context);
+}
+
+function drawBlock(block: Block, context: PageContext): Child {
+  const { id, title, hint } = block;
+  const content = contentOf(block, context);
+  if (title === undefined || content === null || content === false) return content;
+  const said = phraseOf(hint).html;
+  return section({ id, title: phraseOf(title).html, content, ...(said !== null && { hint: said }) });
+}
+
+function contentOf(block: Block, context: PageContext): Child {
+  if ('facts' in block) return card(factsOf(block.facts, 'roomy'));
+  if ('drawn' in block) return block.drawn(context);
+  const { list, acts, empty, title, below } = block;
+  if (list.rows.length === 0) {
+    if (!empty) return null;
+    if (title === undefined) return emptyCard({ ...empty, text: empty.text ?? null });
+    return html`${card(emptyLine(`${empty.title}.`))} ${below?.(context)}`;
+  }
+  const actions = acts && ((row: unknown) => acts(row).map((act) => act && act.button(context)));
+  return html`${card(listTable(list, { ...(actions && { actions }) }))} ${below?.(context)}`;
+}

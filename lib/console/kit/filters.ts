@@ -1,0 +1,92 @@
+import * as z from 'zod';
+
+import { topics } from '../../bus/catalog/catalog.ts';
+import { html } from '../../platform/markup.ts';
+import type { Child, Html } from '../../platform/markup.ts';
+import { ago, topicText } from './replay-request.ts';
+import { select, sinceOptions, topicField } from './select.ts';
+
+// The filters of a list, once: its query, its form, the options of its command and OpenAPI follow from them.
+
+export interface Filter {
+  readonly shape: z.ZodOptional<z.ZodType<string>>;
+  /** Of the command; its name is the field's where it has none of its own. */
+  readonly option: { readonly name?: string; readonly value: string; readonly help: string };
+  /** Draws its field. @param value null: all. */
+  readonly field: (name: string, value: string | null) => Child;
+}
+
+export type Filters = Readonly<Record<string, Filter>>;
+
+/** Filters with what they are set to, for the form of a page. */
+export interface Filtered {
+  readonly path: string;
+  readonly by: Filters;
+  readonly values: Readonly<Record<string, unknown>>;
+}
+
+export const byTopic: Filter = {
+  shape: topicText.optional(),
+  option: { value: '<topic>', help: 'only this topic' },
+  field: (_, topic) => topicField({ topic, names: topics().map(([name]) => name) }),
+};
+
+export const bySubscriber: Filter = {
+  shape: z.string().max(100).optional(),
+  option: { value: '<name>', help: 'only this subscriber' },
+  field: (name, value) => {
+    const names = [...new Set(topics().flatMap(([, { subscribers }]) => subscribers))].toSorted();
+    const options = names.map((one) => [one, one] as const);
+    return select('Subscriber', name, value, [['', 'All subscribers'], ...options]);
+  },
+};
+
+/** @param label what happened within this time: `Dead-lettered`. */
+export function bySince(label: string): Filter {
+  return {
+    shape: ago.optional(),
+    option: { value: '<24h>', help: `${label.toLowerCase()} within this time, such as 90m, 24h or 7d` },
+    field: (name, value) => select(label, name, value, sinceOptions(value)),
+  };
+}
+
+/** @param label of its field. @param example of what is typed. */
+export function byText(label: string, option: Filter['option'], example?: string): Filter {
+  return {
+    shape: z.string().trim().max(255).optional(),
+    option,
+    field: (name, value) =>
+      html`<label class="f grow">
+        ${label}<input
+          type="search"
+          name="${name}"
+          value="${value}"
+          ${example !== undefined && html`placeholder="for example: ${example}"`}
+          spellcheck="false"
+          autocapitalize="off"
+          data-search
+        />
+      </label>`,
+  };
+}
+
+/** The shapes of a list's query. */
+export function shapesIn<Of extends Filters>(
+  filters: Of,
+): { readonly [Name in keyof Of]: Of[Name]['shape'] } {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same names
+  return Object.fromEntries(Object.entries(filters).map(([name, { shape }]) => [name, shape])) as {
+    readonly [Name in keyof Of]: Of[Name]['shape'];
+  };
+}
+
+/** Draws the filters as a plain form, so that the address holds them and can be shared. */
+export function filterBar({ path, by, values }: Filtered): Html {
+  const valueOf = (name: string) => (typeof values[name] === 'string' ? values[name] : null);
+  const isFiltered = Object.keys(by).some((name) => valueOf(name));
+  return html`<form class="filters bar" method="get" action="${path}">
+    ${Object.entries(by).map(([name, { field }]) => field(name, valueOf(name)))}
+    <button class="btn">Apply</button>
+    ${isFiltered && html`<a class="btn quiet" href="${path}">Clear</a>`}
+  </form>`;
+}

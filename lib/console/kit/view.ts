@@ -1,0 +1,60 @@
+import { drawPage } from './doc.ts';
+import type { Says } from './doc.ts';
+import type { Filters } from './filters.ts';
+import { operatorRoute } from './route.ts';
+import type { OperatorRoute, RouteDeclaration, Shape } from './route.ts';
+
+/** The words of the command that shows a view, and how it is called. */
+interface CommandOf {
+  readonly name: string;
+  /** For the list of commands: a verb and its object. */
+  readonly summary: string;
+  readonly notes?: readonly string[];
+  readonly examples: readonly (readonly [line: string, does: string])[];
+  /** The filters of a list, which become options. */
+  readonly filters?: Filters;
+  /** The field of the answer that holds a list which is read page by page. */
+  readonly list?: string;
+  /** How many entries of each list it asks for, unless told otherwise. */
+  readonly listed?: number;
+  /** The view of one thing, by the id that is the command's argument. Without a list the command needs it. */
+  readonly one?: View;
+  /** The name of its parameter, such as `eventId`, where it is of one thing. */
+  readonly argument?: string;
+  /** Said where the argument is missing, with where to find one. */
+  readonly missing?: readonly [message: string, advice: string];
+}
+
+/** What operators can look at: for the router, for browsers, and for the command line. */
+export interface View<Shown = unknown> {
+  readonly route: OperatorRoute<Shown>;
+  readonly says: Says<Shown>;
+  readonly command?: CommandOf;
+}
+
+interface Declaration<Shown, Parameters extends Shape, Query, Body> extends Omit<
+  RouteDeclaration<Shown, Parameters, Query, Body>,
+  'page' | 'scope'
+> {
+  readonly scope?: RouteDeclaration<Shown, Parameters, Query, Body>['scope'];
+  readonly says: Says<Shown>;
+  readonly command?: CommandOf;
+}
+
+/** Makes a view of its declaration: its route, whose page is the document that it says, and its command. */
+export function view<Shown, Parameters extends Shape = Shape, Query = undefined, Body = undefined>({
+  scope = 'event-bus:read',
+  says,
+  command,
+  ...route
+}: Declaration<Shown, Parameters, Query, Body>): View<Shown> {
+  return {
+    says,
+    ...(command && { command }),
+    route: operatorRoute<Shown, Parameters, Query, Body>({
+      ...route,
+      scope,
+      page: (shown, context) => drawPage(says(shown, context.names), context),
+    }),
+  };
+}
