@@ -9,7 +9,9 @@ import {
   changesBetween,
 } from '../lib/elsewhere/catalog-description/catalog-version.ts';
 import { payloadVersions, updatedVersions } from '../lib/elsewhere/catalog-description/payload-versions.ts';
+import { JSON_TYPE } from '../lib/platform/http/operation.ts';
 import { openApi } from '../lib/platform/http/openapi/openapi.ts';
+import type { Recorded } from '../lib/platform/http/openapi/operation-object.ts';
 import { listCommands } from '../cli/load.ts';
 import { allOperations } from './operations.ts';
 
@@ -29,11 +31,36 @@ export function catalogVersions() {
   return { kept: catalogVersion.parse(kept), current: catalogVersionOf(catalog, packageJson.version) };
 }
 
+/**
+ * The answers that the document has. `RECORD_EXAMPLES=1 npx vitest run --project http tests/http/openapi-contract.test.ts` records them
+ * anew; `npm run descriptions` then brings them into form.
+ */
+function recordedAnswers(): Recorded {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- written by us, in OpenAPI's form
+  const { paths } = JSON.parse(readFileSync(documentUrl('openapi'), 'utf8')) as KeptOpenApi;
+  const operations = Object.values(paths).flatMap(({ get, post }) => [get, post]);
+  const byId = new Map(operations.flatMap((one) => (one ? [[one.operationId, one] as const] : [])));
+  return (id, example) => byId.get(id)?.responses[200]?.content?.[JSON_TYPE]?.examples?.[example]?.value;
+}
+
+interface KeptOpenApi {
+  readonly paths: Readonly<Record<string, { readonly get?: KeptOperation; readonly post?: KeptOperation }>>;
+}
+
+interface KeptOperation {
+  readonly operationId: string;
+  readonly responses: Readonly<
+    Record<string, { readonly content?: Readonly<Record<string, { readonly examples?: KeptExamples }>> }>
+  >;
+}
+
+type KeptExamples = Readonly<Record<string, { readonly value?: unknown }>>;
+
 /** Generates the documents of `docs/`, and the list of commands: the text of each by its name, and the breaks that forbid writing them. */
 export async function descriptions() {
   const { versions, breaks } = currentVersions();
   const documents = {
-    openapi: openApi(await allOperations()),
+    openapi: openApi(await allOperations(), recordedAnswers()),
     'payload-versions': versions,
     'catalog-version': catalogVersions().current,
     commands: await listCommands(),

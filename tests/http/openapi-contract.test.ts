@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -9,6 +9,7 @@ import { text as textOf } from 'node:stream/consumers';
 
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 
+import { documentUrl } from '../../dev/descriptions.ts';
 import { startDirectory } from '../../dev/stand-ins/directory.ts';
 import type { DirectoryStandIn } from '../../dev/stand-ins/directory.ts';
 import { startMessagesApi } from '../../dev/stand-ins/messages-api.ts';
@@ -21,7 +22,7 @@ import type { Connection } from '../../lib/platform/db/connect.ts';
 import { AnswerJudge } from '../support/answer-judge.ts';
 import { payloadOf, rows, emitAlone } from '../support/bus.ts';
 import { exchangesOf, operationsOf, send, sendExample } from '../support/contract.ts';
-import type { DocumentedOperation, OpenApiDocument, Target } from '../support/contract.ts';
+import type { DocumentedOperation, Exchange, OpenApiDocument, Target } from '../support/contract.ts';
 import { startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';
 import { operatorToken } from '../support/operator-token.ts';
@@ -85,6 +86,7 @@ beforeAll(async () => {
   await makeTrouble(connection);
 }, 60_000);
 afterAll(async () => {
+  if (process.env['RECORD_EXAMPLES']) writeFileSync(documentUrl('openapi'), JSON.stringify(document));
   await connection?.close();
   await server?.stop();
   accounting?.close();
@@ -186,11 +188,25 @@ describe('an example of the document', () => {
     async (exchange) => {
       const response = await sendExample(target, exchange);
       const { faults, body } = await faultsOf(exchange.operation, response);
+      if (exchange.status === 200 && exchange.type === JSON_TYPE) record(exchange, body);
       expect([response.status, faults]).toEqual([exchange.status, []]);
       if (exchange.code !== undefined) expect((body as { code: string }).code).toBe(exchange.code);
     },
   );
 });
+
+/** What the document says of an example's answer, where it is recorded anew: of each list the first two. */
+function record({ operation, name }: Exchange, body: unknown): void {
+  const { examples = {} } = operation.responses[200]!.content![JSON_TYPE]!;
+  if (process.env['RECORD_EXAMPLES']) Object.assign(examples[name]!, { value: shortened(body) });
+}
+
+function shortened(value: unknown): unknown {
+  if (Array.isArray(value))
+    return value.filter((_, place) => place < 2 || typeof value[0] !== 'object').map(shortened);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, shortened(one)]));
+}
 
 describe('a link of the document', () => {
   const links = operations.flatMap((operation) =>

@@ -126,6 +126,9 @@ describe.each(operations)('$method $path', (operation) => {
         for (const [name, { value }] of Object.entries(examples)) {
           if (value !== undefined) expect([name, judge.faultsOf(schema, value)]).toEqual([name, []]);
         }
+        const { 'application/json': json } = content;
+        for (const [name, { value }] of Object.entries(json?.examples ?? {}))
+          expect([name, value], 'record it: see dev/descriptions.ts').not.toEqual([name, undefined]);
       }
     }
   });

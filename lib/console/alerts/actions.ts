@@ -28,7 +28,7 @@ const testAlert = action({
     'nobody-is-notified': {
       summary: 'Where no channel is configured',
       json: {},
-      answer: answered({ channels: [] }),
+      answer: answered(),
     },
     'not-configured': {
       summary: 'A channel that is not configured',

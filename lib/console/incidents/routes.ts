@@ -11,32 +11,6 @@ import { incidentsPage } from './page.ts';
 import { incidentList, incidentQuery, readIncidents } from './read.ts';
 import { showSkip } from './skip.ts';
 
-const INCIDENT = {
-  incidentId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
-  topic: 'payment.dispute.closed',
-  subscriber: 'accounting',
-  state: 'happening' as const,
-  sentence: 'accounting answers 500 on payment.dispute.closed: 1 lane is blocked, 3 deliveries wait.',
-  group: '2cc2bb03cbfce8c4',
-  lastError: { kind: 'http_500', message: 'the subscriber answered 500: period 2026-01 is closed' },
-  openedAt: '2026-02-21T09:30:00.120Z',
-  changedAt: '2026-02-21T09:30:57.204Z',
-  closedAt: null,
-  times: 1,
-  lastOpenedAt: null,
-  next: null,
-  blockedLanes: 1,
-  haltedLanes: 0,
-  waiting: 3,
-  owed: 0,
-  revision: 1,
-  acknowledged: null,
-  paused: false,
-  outage: null,
-  inCatalog: true,
-  lastDeliveredAt: '2026-02-20T16:02:11.480Z',
-};
-
 const LINKED = { incidentId: '$response.body#/items/0/incidentId' };
 
 export const listIncidents = operatorRoute({
@@ -84,13 +58,7 @@ export const listIncidents = operatorRoute({
     all: {
       summary: 'All incidents',
       parameters: { limit: 10 },
-      answer: answered({
-        generatedAt: '2026-02-21T09:31:00.000Z',
-        items: [INCIDENT],
-        happening: 1,
-        owed: 0,
-        nextCursor: null,
-      }),
+      answer: answered(),
     },
     'a-wrong-state': {
       summary: 'A state that no incident has',

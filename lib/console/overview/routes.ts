@@ -47,8 +47,6 @@ export const TROUBLED_TOPIC = {
   ],
 };
 
-const COUNTS = { pending: 0, failing: 1, deadLettered: 2 };
-
 export const showOverview = operatorRoute({
   id: 'readOverview',
   path: HOME,
@@ -64,27 +62,7 @@ export const showOverview = operatorRoute({
   examples: {
     'as-json': {
       summary: 'The overview',
-      answer: answered({
-        generatedAt: '2026-02-21T09:31:00.000Z',
-        relay: { state: 'running', lastPassAt: '2026-02-21T09:30:57.204Z', runsHere: true, lagSeconds: 0 },
-        totals: {
-          ...COUNTS,
-          deliveries: COUNTS,
-          deliveredLast24h: 0,
-          replaysLast24h: { delivered: 0, deadLettered: 0 },
-          deliveredShareLast24h: null,
-        },
-        hours: NO_HOURS,
-        incidents: [],
-        incidentCounts: { happening: 0, owed: 0 },
-        oldestSnapshot: null,
-        topics: [TROUBLED_TOPIC],
-        alerts: {
-          channels: [{ channel: 'webhook', to: 'hooks.slack.com' }],
-          heartbeat: true,
-          problems: [],
-        },
-      }),
+      answer: answered(),
     },
     'as-a-page': { summary: 'The same as a page', answer: { status: 200, type: HTML_TYPE } },
   },

@@ -12,22 +12,7 @@ const listSetAside = view({
   examples: {
     all: {
       summary: 'All of them',
-      answer: answered({
-        generatedAt: '2026-02-21T09:31:00.000Z',
-        items: [
-          {
-            id: '7',
-            at: '2026-02-21T09:30:00.000Z',
-            kind: 'unfit_marker',
-            topic: 'payment.captured',
-            eventId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
-            eventExists: false,
-            error: 'null value in column "subscriber" of relation "lanes" violates not-null constraint',
-            repaired: null,
-          },
-        ],
-        open: 1,
-      }),
+      answer: answered(),
     },
   },
   handle: async ({ bus }) => await readSetAside(await bus.database()),

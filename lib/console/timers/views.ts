@@ -24,23 +24,7 @@ const listTimers = view({
     'of-a-topic': {
       summary: 'Those of one topic',
       parameters: { topic: 'booking.reminder.due', limit: 10 },
-      answer: answered({
-        generatedAt: '2026-03-09T09:31:00.000Z',
-        filters: { topic: 'booking.reminder.due', timerKey: null },
-        items: [
-          {
-            eventId: '019cd0a3-7c00-7c2e-9d55-7b1f6a0c3d21',
-            topic: 'booking.reminder.due',
-            timerKey: 'bkg_48213',
-            dueAt: '2026-03-13T16:00:00.000Z',
-            setAt: '2026-02-20T09:12:41.000Z',
-            refusedAt: null,
-            producer: 'bookings',
-            subject: 'booking bkg_48213',
-          },
-        ],
-        nextCursor: null,
-      }),
+      answer: answered(),
     },
   },
   handle: async ({ query, bus }) => {

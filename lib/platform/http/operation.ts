@@ -119,8 +119,8 @@ export const FORM_TYPE = 'application/x-www-form-urlencoded';
 export const MULTIPART_TYPE = 'multipart/form-data';
 export const PROBLEM_TYPE = 'application/problem+json';
 
-/** A successful answer. */
-export function answered(value: unknown, type = JSON_TYPE): ExampleAnswer {
+/** A successful answer. Without a value it is one that the contract test has recorded: see `dev/descriptions.ts`. */
+export function answered(value?: unknown, type = JSON_TYPE): ExampleAnswer {
   return { status: 200, type, value };
 }
 

@@ -18,12 +18,17 @@ const ORIGIN: Parameter = {
   schema: z.string(),
 };
 
+/** The value that a server answered an example with; undefined: none was recorded. */
+export type Recorded = (operationId: string, example: string) => unknown;
+
 /** Writes operations in OpenAPI's form, with each example split into parameters, body and answer. */
 export class OperationWriter {
   readonly #schemas: SchemaWriter;
+  readonly #recorded: Recorded;
 
-  constructor(schemas: SchemaWriter) {
+  constructor(schemas: SchemaWriter, recorded: Recorded = () => undefined) {
     this.#schemas = schemas;
+    this.#recorded = recorded;
   }
 
   write(operation: Operation): object {
@@ -105,8 +110,10 @@ export class OperationWriter {
       type,
       {
         ...this.#content(schema),
-        ...examplesOf(operation, ({ answer: { status: answered, type: of, value } }) =>
-          answered === status && of === type ? (valueOf(value) ?? {}) : null,
+        ...examplesOf(operation, ({ answer: { status: answered, type: of, value } }, name) =>
+          answered === status && of === type
+            ? (valueOf(value ?? this.#recorded(operation.id, name)) ?? {})
+            : null,
         ),
       },
     ]);
@@ -172,10 +179,10 @@ const valueOf = (value: unknown): Written => (value === undefined ? null : { val
 
 function examplesOf(
   { examples }: Operation,
-  write: (example: Example) => Written,
+  write: (example: Example, name: string) => Written,
 ): { readonly examples?: Readonly<Record<string, object>> } {
   const written = Object.entries(examples).flatMap(([name, example]) => {
-    const given = write(example);
+    const given = write(example, name);
     return given ? [[name, { summary: example.summary, ...given }] as const] : [];
   });
   return written.length > 0 ? { examples: Object.fromEntries(written) } : {};
