@@ -49,7 +49,7 @@ function receipts(view: WebhookPage): Block {
       title:
         id === null
           ? `No webhook of ${of} has been received, or its event is no longer kept`
-          : `No webhook with the id ${id} was received from ${of}. If the provider did send it, it was refused: clear the search to see Refused`,
+          : `No webhook with the id ${id} was received from ${of}. If the provider did send it, it was refused: see Refused, which a search leaves out`,
     },
     below: (context) => pagesOf('received', 'receipts', view.receipts.nextCursor, context.url),
   };
