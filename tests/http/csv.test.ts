@@ -120,7 +120,6 @@ describe('a list of the console as CSV', () => {
     '/topics/payment.captured?list=errors',
     '/subscribers/ledger?list=intervals',
     '/subscribers/ledger?list=heldLanes',
-    '/doctor',
     '/smoke',
     '/smoke?list=webhooks',
     '/subscribers/ledger?list=actions',

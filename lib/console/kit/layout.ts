@@ -242,7 +242,6 @@ const KEYS = [
   ['g p', 'Replays and log'],
   ['g w', 'Webhooks'],
   ['g c', 'Catalog'],
-  ['g h', 'Doctor'],
   ['?', 'Show these shortcuts'],
 ] as const;
 

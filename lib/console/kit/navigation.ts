@@ -3,7 +3,6 @@ import type { Child, Html } from '../../platform/markup.ts';
 import {
   backfillsPath,
   deadLettersPath,
-  doctorPath,
   erasuresPath,
   eventsPath,
   HOME,
@@ -61,7 +60,6 @@ const GROUPS = [
   { words: 'Operations', pages: OPERATIONS },
   { words: 'Webhooks', pages: [{ section: 'webhooks', path: webhooksPath(), words: 'Webhooks' }] },
   { words: 'Catalog', pages: [{ section: 'catalog', path: `${HOME}/catalog`, words: 'Catalog' }] },
-  { words: 'Doctor', pages: [{ section: 'doctor', path: doctorPath(), words: 'Doctor' }] },
 ] as const;
 
 /** An entry of the navigation. */

@@ -309,7 +309,6 @@ const PAGES = {
   p: '/replays',
   w: '/webhooks',
   c: '/catalog',
-  h: '/doctor',
 };
 const FIELDS = { '/': '[data-find]', f: 'main [data-filter], main [data-search]' };
 let before = '';
