@@ -370,7 +370,6 @@ describe('every page', () => {
       '/topics/no.such.topic',
       '/sign-in',
       '/subscribers',
-      '/tail',
       '/backfills',
       '/smoke',
     ];

@@ -114,7 +114,6 @@ describe('a list of the console as CSV', () => {
     '/subscribers',
     '/erasures',
     '/catalog',
-    '/tail',
     '/topics/payment.captured?list=heldLanes',
     '/topics/payment.captured?list=haltedLanes',
     '/topics/payment.captured?list=errors',

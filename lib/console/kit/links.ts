@@ -32,8 +32,6 @@ export const deadLettersPath = (query: Query = {}) => withQuery(`${HOME}/dead-le
 export const deadLetterPath = (deliveryId: string) =>
   `${HOME}/dead-letters/${encodeURIComponent(deliveryId)}`;
 
-export const tailPath = () => `${HOME}/tail`;
-
 export const smokePath = () => `${HOME}/smoke`;
 
 export const smokeTestsPath = () => `${HOME}/smoke-tests`;

@@ -10,7 +10,6 @@ import {
   replaysPath,
   smokeTestsPath,
   subscribersPath,
-  tailPath,
   timersPath,
   webhooksPath,
 } from './links.ts';
@@ -39,7 +38,6 @@ const NOW = [
 
 const EVENTS = [
   { section: 'events', path: eventsPath(), words: 'All events' },
-  { section: 'live', path: tailPath(), words: 'Live' },
   { section: 'timers', path: timersPath(), words: 'Timers' },
 ] as const;
 
