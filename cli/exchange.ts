@@ -48,7 +48,7 @@ export async function exchange(url: URL, { method, headers, body, signal }: Sent
   }
 }
 
-/** The host compresses: the overview is 20 times smaller then, and `tail` reads it every two seconds. */
+/** The host compresses: the overview is 20 times smaller then. */
 function textOf(whole: Buffer, { 'content-encoding': coding }: IncomingHttpHeaders): string {
   return new TextDecoder().decode(coding === 'gzip' ? gunzipSync(whole) : whole);
 }

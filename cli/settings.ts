@@ -74,7 +74,7 @@ export async function readSettings(given: Given, { err }: Terminal): Promise<Set
     url,
     async operator(scope) {
       if (token !== undefined) return `Bearer ${checked(token)}`;
-      // A new one for each request: `tail` runs for longer than a token is valid.
+      // A new one for each request: `events --follow` runs for longer than a token is valid.
       const minted = isLocal(url) ? await mint(scope, own) : null;
       if (minted === null) throw new Failure(EXIT.denied, 'No token given.', MINT);
       if (!hasSaid) {

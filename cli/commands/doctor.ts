@@ -60,7 +60,7 @@ export function writeExamination(view: Examination, pane: Pane): void {
   for (const { promise, contradictions } of promisesOf(view)) {
     if (contradictions.length === 0) writeItem(pane, 'good', promise);
     else writeItem(pane, 'bad', paint('red', promise));
-    for (const { text } of contradictions) write(hang('      ', text, columns));
+    for (const text of contradictions) write(hang('      ', text, columns));
   }
   if (view.settings.length > 0) write('');
   for (const sentence of view.settings) writeItem(pane, 'doubtful', sentence);

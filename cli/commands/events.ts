@@ -4,6 +4,7 @@ import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { drawList } from '../draw.ts';
 import { EXIT } from '../failure.ts';
+import { followEvents } from '../follow-events.ts';
 import { gather, moreWords, MOST } from '../gather.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
@@ -15,10 +16,11 @@ const LISTED = 20;
 export const command: Command = {
   name: 'events',
   summary: 'list events, or find them by any id or key in them',
-  usage: ['events [<id or key>] [--topic <topic>] [--state <state>] [options]'],
+  usage: ['events [<id or key>] [--topic <topic>] [--state <state>] [options]', 'events --follow [options]'],
   notes: [
     'Finds an event by its id or the first 8 digits of it, a delivery id, a correlation or causation id, an ordering key, a deduplication key, a provider’s webhook event id, or any id in its payload.',
     'The state is that of the event, the worst of its deliveries; with --subscriber, that of its delivery to the subscriber.',
+    'With --follow, writes each outcome of a delivery as it comes, delivered, failing or dead-lettered, one a line, until Ctrl-C; first the newest ten.',
   ],
   options: {
     topic: { value: '<topic>', help: 'only this topic' },
@@ -26,6 +28,7 @@ export const command: Command = {
     subscriber: { value: '<name>', help: 'only events for this subscriber' },
     since: { value: '<24h>', help: 'emitted within this time, such as 90m, 24h or 7d' },
     limit: { value: '<number>', help: `how many to list, newest first (default: ${LISTED})` },
+    follow: { help: 'follow what becomes of deliveries, until Ctrl-C; with --json one object a line' },
   },
   examples: [
     ['events', 'the newest events'],
@@ -34,6 +37,7 @@ export const command: Command = {
       'events --topic payment.captured --subscriber accounting --state pending',
       'the payments that accounting has not received',
     ],
+    ['events --follow --subscriber ledger --state failing', 'what the ledger fails with, as it fails'],
   ],
   run,
 };
@@ -41,6 +45,7 @@ export const command: Command = {
 async function run(call: Call): Promise<number> {
   const { given } = call;
   atMost(1, given);
+  if (given.isSet('follow')) return await followEvents(call);
   const { json, view } = await list(call);
   if (call.isJson) writeJson(call, json);
   else write(view, call.terminal.out);

@@ -360,7 +360,6 @@ describe('every page', () => {
       `/replay?deliveryIds=${one!.split('/').at(-1)}`,
       '/replay?topic=payment.failed&since=24h',
       held!.replace('/platform/event-bus', ''),
-      '/doctor',
       '/webhooks',
       '/webhooks?limit=1',
       '/webhooks?id=nothing-like-it',
@@ -371,7 +370,6 @@ describe('every page', () => {
       '/topics/no.such.topic',
       '/sign-in',
       '/subscribers',
-      '/tail',
       '/backfills',
       '/smoke',
     ];

@@ -26,12 +26,11 @@ const test = consoleTest.extend('variables', { scope: 'file' }, async ({}, { onC
 });
 
 test.for(VIEWS)(
-  'an operator starts a smoke test from the doctor, and sees what arrived, $how',
+  'an operator starts a smoke test, and sees what arrived, $how',
   async ({ options }, { at, db, newPage }) => {
     await emitPayments(db, 1, 3);
     const page = await newPage(options);
-    await page.goto(at('/doctor'));
-    await page.getByRole('link', { name: 'smoke test' }).click();
+    await page.goto(at('/smoke'));
     await page.getByRole('button', { name: 'Start a smoke test' }).click();
     await page.waitForURL('**/smoke/*');
     await expect

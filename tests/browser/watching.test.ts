@@ -6,7 +6,6 @@ import type { Database } from '../../lib/platform/db/connect.ts';
 import { drainLive, emitPayments } from '../support/bus.ts';
 import { forgetEvents } from '../support/scenes.ts';
 import { VIEWS, test, wordsOf } from '../support/console-test.ts';
-import { pageFaults } from '../support/page-faults.ts';
 
 /** Bookings delivers these payments; what it is given beyond the third is rejected, where that is wanted. */
 async function deliver(db: Database, from: number, to: number, isRefused = false): Promise<void> {
@@ -19,47 +18,7 @@ async function deliver(db: Database, from: number, to: number, isRefused = false
 
 const emptied = async (db: Database) => await forgetEvents(db, 'outages', 'incidents', 'error_groups');
 
-test.for([1280, 390])(
-  'an operator watches deliveries come in, keeps the place while reading, and stops the list, %i px wide',
-  async (width, { at, db, newPage }) => {
-    await emptied(db);
-    await deliver(db, 1, 30);
-    const page = await newPage({ viewport: { width, height: 700 } });
-    await page.goto(at('/events'));
-    await page.getByRole('link', { name: 'Watch live' }).click();
-    await page.getByLabel('Subscriber').selectOption('accounting');
-    await page.getByRole('button', { name: 'Apply' }).click();
-    const counted = () => page.locator('#tail tbody tr').count();
-    await expect.poll(counted).toBe(30);
-    await deliver(db, 31, 31, true);
-    await expect.poll(counted).toBe(31);
-    expect(await wordsOf(page)).toMatch(/Newest first .*dead-lettered.*the period is closed/);
-
-    await page.locator('#tail tbody tr').nth(20).scrollIntoViewIfNeeded();
-    const top = async () => (await page.locator('#tail tbody tr').nth(20).boundingBox())?.y;
-    const place = await top();
-    await deliver(db, 32, 33);
-    await expect.poll(() => page.locator('[data-live]').innerText()).toMatch(/^Not refreshing, as of/);
-    expect(await counted()).toBe(31);
-    // What is above has another height now, and a page is scrolled by whole pixels.
-    expect(Math.abs((await top())! - place!)).toBeLessThan(1);
-    await page.evaluate('scrollTo(0, 0)');
-    await expect.poll(counted).toBe(33);
-
-    await page.getByRole('button', { name: 'Stop refreshing' }).click();
-    await deliver(db, 34, 34);
-    await expect.poll(() => page.locator('[data-live]').innerText()).toMatch(/^Not refreshing, as of/);
-    expect(await counted()).toBe(33);
-    await page.getByRole('button', { name: 'Refresh again' }).click();
-    await expect.poll(counted).toBe(34);
-
-    await page.getByRole('combobox', { name: 'Outcome' }).selectOption('Dead-lettered');
-    await page.getByRole('button', { name: 'Apply' }).click();
-    await expect.poll(counted).toBe(1);
-  },
-);
-
-test('without script the newest outcomes are a list, with times in UTC and the word UTC', async ({
+test('without script the events are a list, with times in UTC and the word UTC', async ({
   at,
   db,
   newPage,
@@ -67,8 +26,8 @@ test('without script the newest outcomes are a list, with times in UTC and the w
   await emptied(db);
   await deliver(db, 1, 3);
   const page = await newPage({ colorScheme: 'dark', javaScriptEnabled: false, timezoneId: 'Europe/Oslo' });
-  await page.goto(at('/tail?subscriber=accounting'));
-  expect(await page.locator('#tail tbody tr').count()).toBe(3);
+  await page.goto(at('/events?subscriber=accounting'));
+  expect(await page.locator('#events tbody tr').count()).toBe(3);
   for (const time of await page.locator('time').allInnerTexts())
     expect(time).toMatch(/^[\w ]*\d\d:\d\d(:\d\d)? UTC$/);
   expect(await page.locator('footer').innerText()).toBe('Times are in UTC.');
@@ -80,8 +39,8 @@ test.for(['Europe/Oslo', 'America/St_Johns'])(
     await emptied(db);
     await deliver(db, 1, 1);
     const page = await newPage({ timezoneId: zone });
-    await page.goto(at('/tail?subscriber=accounting'));
-    const cell = page.locator('#tail time').first();
+    await page.goto(at('/events?subscriber=accounting'));
+    const cell = page.locator('#events time').first();
     const instant = new Date((await cell.getAttribute('datetime'))!);
     const inZone = (timeZone: string) => instant.toLocaleTimeString('en-GB', { timeZone });
     expect(await cell.innerText()).toContain(inZone(zone));
@@ -134,15 +93,3 @@ test.for(VIEWS)('a list is saved as CSV from its page, $how', async ({ options }
   ]);
   expect(download.suggestedFilename()).toMatch(/^dead-letters-[\d-]+\.csv$/);
 });
-
-test('the page of what comes in meets WCAG 2.2 A and AA in light and dark, and scrolls nothing sideways at 390 and 320 px', async ({
-  at,
-  db,
-  newPage,
-}) => {
-  await emptied(db);
-  await deliver(db, 1, 2);
-  await deliver(db, 3, 4, true);
-  const page = await newPage();
-  expect(await pageFaults(page, at('/tail'))).toEqual([]);
-}, 200_000);

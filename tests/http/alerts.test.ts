@@ -130,11 +130,11 @@ describe('a test of Slack, Teams and PagerDuty', () => {
     teamsBody.parse(JSON.parse(teams.got[0]!.body));
   });
 
-  test('is sent by a button for each on the doctor’s page, on that one alone', async ({
+  test('is sent by a button for each on the page of incidents, on that one alone', async ({
     operators,
     everywhere: { slack, teams, pagerDuty },
   }) => {
-    const { text } = await operators.ask('/doctor', { accept: BROWSER });
+    const { text } = await operators.ask('/incidents', { accept: BROWSER });
     const buttons = Array.from(text.matchAll(/name="channel" value="(\w+)" \/>\s*<button[^>]*>([^<]+)</g));
     expect(buttons.map(([, channel, words]) => [channel, words])).toEqual([
       ['slack', 'Test Slack'],
@@ -241,7 +241,7 @@ describe('a test of Slack, Teams and PagerDuty', () => {
   });
 });
 
-describe('the doctor and the overview', () => {
+describe('the doctor, the overview and the page of incidents', () => {
   test('say that nobody is notified, and what to set', async ({ operators, postbud }) => {
     const { said } = await postbud('doctor');
     expect(said.replaceAll(/\s+/g, ' ')).toContain(
@@ -249,7 +249,7 @@ describe('the doctor and the overview', () => {
     );
     expect(said).toContain('nobody outside notices a relay that stands still: set HEARTBEAT_URL');
     expect((await operators.ask('', { accept: BROWSER })).text).toContain('Nobody is notified of incidents.');
-    expect((await operators.ask('/doctor', { accept: BROWSER })).text).toContain('ALERT_WEBHOOK_URL');
+    expect((await operators.ask('/incidents', { accept: BROWSER })).text).toContain('ALERT_WEBHOOK_URL');
   });
 
   test('say where alerts go, what was not delivered and which variable is wrong, without an address or a secret', async ({
@@ -273,7 +273,7 @@ describe('the doctor and the overview', () => {
     );
     expect(said).toContain('HEARTBEAT_URL must not contain a user or a password');
     const pages = await Promise.all(
-      ['', '/doctor'].map(async (path) => (await operators.ask(path, { accept: BROWSER })).text),
+      ['', '/incidents'].map(async (path) => (await operators.ask(path, { accept: BROWSER })).text),
     );
     expect(pages[0]).toContain(
       `Alerts about incidents go to …@solvik.example.no (mail) and ${configured} (webhook).`,

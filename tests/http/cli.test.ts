@@ -607,7 +607,7 @@ describe('doctor', () => {
     });
   });
 
-  test('the doctor’s endpoint is bounded, and a page in a browser', async ({ server }) => {
+  test('the doctor’s endpoint is bounded', async ({ server }) => {
     const get = async (query: string, headers: Record<string, string> = {}) =>
       await fetch(`${server.url}/platform/event-bus/doctor${query}`, { headers });
     const authorization = `Bearer ${await operatorToken({ scope: 'event-bus:read' })}`;
@@ -617,8 +617,6 @@ describe('doctor', () => {
       events: 0,
       findings: [],
     });
-    const page = await get('', { authorization, accept: 'text/html' });
-    expect([page.status, await page.text()]).toEqual([200, expect.stringContaining('All are kept.')]);
   });
 });
 

@@ -15,8 +15,6 @@ import { deadLetterPage } from '../../lib/console/dead-letters/fields.ts';
 import type { DeadLetterPage } from '../../lib/console/dead-letters/fields.ts';
 import { deadLettersPage } from '../../lib/console/dead-letters/page.ts';
 import { payload } from '../../lib/console/dead-letters/payload.ts';
-import { doctorPage } from '../../lib/console/doctor/page.ts';
-import { examination } from '../../lib/console/doctor/read.ts';
 import { eventList } from '../../lib/console/events/fields.ts';
 import { eventsPage } from '../../lib/console/events/page.ts';
 import { incidentView } from '../../lib/console/incidents/detail.ts';
@@ -150,7 +148,6 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
     dismissal: dismissPage({ ...view(dismissPreview), request }, context),
     preview: previewPage({ ...view(replayPreview), request }, context),
     events: eventsPage(view(eventList), context, [{ topic: text, subscribers: [text] }]),
-    doctor: doctorPage(view(examination), context),
     smokeTests: smokeTestsPage(view(smokeTestList), context),
     smokeTest: smokePage(view(smokeTest), context),
     log: logPage({ ...view(operatorLog), replays: [replay] }, context),

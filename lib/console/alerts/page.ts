@@ -5,7 +5,8 @@ import { actionForm, mayReplay } from '../kit/actions.ts';
 import { CHECK_ICON, DEAD_ICON, WARNING_ICON } from '../kit/icons.ts';
 import { layout } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { HOME } from '../kit/links.ts';
+import { alertsPath } from '../kit/links.ts';
+import { section } from '../kit/sections.ts';
 import { capitalize, joinNames } from '../kit/words.ts';
 import { SET_ONE, alertLines, answerWords, channelWords } from './lines.ts';
 import type { AlertLine } from './lines.ts';
@@ -13,9 +14,7 @@ import type { AlertState, AlertTargets, TestAlert } from './read.ts';
 
 /** Says in one line where alerts go, for the overview. */
 export function alertsLine(targets: AlertTargets): Html {
-  return html`<p class="muted small note">
-    ${targetWords(targets)} <a href="${HOME}/doctor#alerts">Alerts</a>
-  </p>`;
+  return html`<p class="muted small note">${targetWords(targets)} <a href="${alertsPath()}">Alerts</a></p>`;
 }
 
 /** Says where alerts go, in one sentence. */
@@ -26,10 +25,11 @@ function targetWords({ channels }: AlertTargets): string {
 
 /** Draws where alerts go, what became of them, and a button that tries each channel. */
 export function alertsList(state: AlertState, now: string, context: PageContext): Html {
-  return html`<section id="alerts" aria-labelledby="h-alerts">
-    <h2 id="h-alerts">Alerts</h2>
-    <ul class="checks">
-      ${alertLines(state, now).map(({ tone, words, details }) => lineItem(tone, capitalize(words), details?.html))}
+  const lines = alertLines(state, now).map(({ tone, words, details }) =>
+    lineItem(tone, capitalize(words), details?.html),
+  );
+  const content = html`<ul class="checks">
+      ${lines}
     </ul>
     ${
       state.channels.length > 0 &&
@@ -38,8 +38,8 @@ export function alertsList(state: AlertState, now: string, context: PageContext)
         ${actionForm('test-alert', {}, { of: null }, context)}
         ${state.channels.length > 1 && state.channels.map(({ channel }) => testForm(channel, context))}
       </div>`
-    }
-  </section>`;
+    }`;
+  return section({ id: 'alerts', title: 'Alerts', content });
 }
 
 function testForm(channel: ChannelName, context: PageContext): Html {
@@ -74,7 +74,7 @@ export function testAlertPage({ channels }: TestAlert, context: PageContext): Ht
       ${channels.length === 0 && lineItem('fail', 'No channel is configured', capitalize(SET_ONE))}
     </ul>
     ${channels.some(({ channel }) => channel === 'teams') && html`<p class="muted small note">${TEAMS_NOTE}</p>`}
-    <p><a href="${HOME}/doctor#alerts">Back to the doctor</a></p>
+    <p><a href="${alertsPath()}">Back to the incidents</a></p>
   </div>`;
   return layout({ title: 'Test alert', section: null, content }, context);
 }

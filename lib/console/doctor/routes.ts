@@ -1,13 +1,11 @@
 import * as z from 'zod';
 
 import { answered, invalid } from '../../platform/http/operation.ts';
-import { instantOf, SECOND } from '../../platform/time.ts';
-import { alertsList } from '../alerts/page.ts';
+import { SECOND } from '../../platform/time.ts';
 import { alertState, readAlerts } from '../alerts/read.ts';
 import { doubtfulDirectory } from '../access/directory.ts';
 import { HOME } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
-import { doctorPage } from './page.ts';
 import { examination, examine } from './read.ts';
 
 /** As many as a function has time to check; `npm run doctor` checks any number. */
@@ -38,7 +36,6 @@ export const examineBus = operatorRoute({
       .meta({ description: 'How many of the newest events to check.' }),
   }),
   answer,
-  csv: [{ path: 'findings', words: 'Broken promises' }],
   problems: ['validation_failed'],
   examples: {
     'the-newest': {
@@ -80,7 +77,6 @@ export const examineBus = operatorRoute({
     ]);
     return { ...examined, settings: [...examined.settings, ...directory], alerts };
   },
-  page: (view, context) => doctorPage(view, context, alertsList(view.alerts, instantOf(Date.now()), context)),
 });
 
 export const doctorRoutes = [examineBus];

@@ -5,7 +5,7 @@ import { listTable } from '../kit/document.ts';
 import { timeToMinute } from '../kit/instants.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { eventsPath, HOME, tailPath, withParameters } from '../kit/links.ts';
+import { eventsPath, HOME, withParameters } from '../kit/links.ts';
 import { pager } from '../kit/pager.ts';
 import { card, emptyCard, section } from '../kit/sections.ts';
 import { select, sinceOptions, topicField } from '../kit/select.ts';
@@ -25,7 +25,6 @@ export function eventsPage(view: EventList, context: PageContext, topics: Filter
     title: 'Events',
     lead: leadOf(view),
     live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
-    actions: html`<a class="btn sm" href="${tailPath()}">Watch live</a>`,
   })}
   ${filterForm(view, topics)} ${reach(view)}
   ${view.items.length === 0 ? nothing(view, context) : list(view, context)}`;

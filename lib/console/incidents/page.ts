@@ -1,5 +1,6 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
+import { alertsList } from '../alerts/page.ts';
 import { CHECK_ICON } from '../kit/icons.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
@@ -31,7 +32,8 @@ export function incidentsPage(view: IncidentList, context: PageContext): Html {
     live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
   })}
   ${view.items.length === 0 ? none(context) : SECTIONS.map((one) => stateSection(view, one, context))}
-  ${cursorPager(view.nextCursor, context.url, quantity(view.items.length, 'incident'))}`;
+  ${cursorPager(view.nextCursor, context.url, quantity(view.items.length, 'incident'))}
+  ${alertsList(view.alerts, view.generatedAt, context)}`;
   return layout(
     { title: 'Incidents', section: 'incidents', refreshSeconds: REFRESH_SECONDS, content },
     context,

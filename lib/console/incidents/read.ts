@@ -4,6 +4,7 @@ import { isInstant, topicText } from '../kit/replay-request.ts';
 import { watchIncidents } from '../../components/incidents/watch.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
+import { alertState } from '../alerts/read.ts';
 import { cursorOf, writeCursor } from '../kit/cursor.ts';
 import { instantSql } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
@@ -19,6 +20,7 @@ export const incidentList = z
     happening: shape.count.meta({ description: 'How many happen now, over all pages.' }),
     owed: shape.count.meta({ description: 'How many are owed, over all pages.' }),
     nextCursor: z.string().nullable().meta({ description: 'The cursor of the incidents behind these.' }),
+    alerts: alertState,
   })
   .meta({ id: 'IncidentList', description: 'Incidents, live ones first.' });
 
@@ -46,7 +48,10 @@ export const incidentQuery = z.object({
 export type IncidentQuery = z.output<typeof incidentQuery>;
 
 /** Lists incidents as they are now: live ones in pages of their own size, the last of them with the first closed ones. */
-export async function readIncidents(db: Database, query: IncidentQuery): Promise<IncidentList> {
+export async function readIncidents(
+  db: Database,
+  query: IncidentQuery,
+): Promise<Omit<IncidentList, 'alerts'>> {
   await watchIncidents(db);
   const { state = null, topic = null, subscriber = null, limit, cursor } = query;
   const closedAfter = cursor && 'closed' in cursor ? cursor.closed : [null, null];

@@ -1,4 +1,5 @@
 import { answered, invalid } from '../../platform/http/operation.ts';
+import { readAlerts } from '../alerts/read.ts';
 import { routesOf } from '../kit/action.ts';
 import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
 import { HOME, incidentsPath } from '../kit/links.ts';
@@ -74,7 +75,8 @@ export const listIncidents = operatorRoute({
     const db = await bus.database();
     await requireKnownTopic(db, query.topic);
     await requireKnownSubscriber(db, query.subscriber);
-    return await readIncidents(db, query);
+    const [found, alerts] = await Promise.all([readIncidents(db, query), readAlerts(db, bus.alerts())]);
+    return { ...found, alerts };
   },
   page: incidentsPage,
 });

@@ -54,22 +54,12 @@ interface Page {
   readonly following?: Following;
   /** Whether a browser without script loads the page again by itself. */
   readonly isReloaded?: boolean;
-  /** Whether the script leaves it as it is while its reader is further down, or has selected text. */
-  readonly isStill?: boolean;
   readonly content: Child;
 }
 
 /** Draws a page for someone who is signed in. */
 export function layout(
-  {
-    title,
-    section,
-    refreshSeconds = null,
-    following: own,
-    isReloaded = false,
-    isStill = false,
-    content,
-  }: Page,
+  { title, section, refreshSeconds = null, following: own, isReloaded = false, content }: Page,
   context: PageContext,
 ): Html {
   const following = own ?? context.following ?? null;
@@ -83,12 +73,7 @@ export function layout(
         <span class="env ${context.environment.toLowerCase()}">${context.environment}</span>
         ${navigation(section, context.badges)} ${searchBox(context.url)} ${account(context.operator)}
       </header>
-      <main
-        id="content"
-        tabindex="-1"
-        data-refresh="${isWatched ? FOLLOW_SECONDS : (refreshSeconds ?? 0)}"
-        ${isStill && STILL}
-      >
+      <main id="content" tabindex="-1" data-refresh="${isWatched ? FOLLOW_SECONDS : (refreshSeconds ?? 0)}">
         ${context.unsent}
         ${own === undefined && followingRegion(following, following && followingActions(context.url, isWatched))}
         ${content} ${csvLine(context.csv ?? [])}
@@ -185,8 +170,6 @@ function document(title: string, body: Html, isWatched = false): Html {
 /** A reload is slower than what the script does, and takes the page from under its reader. */
 const UNSCRIPTED_SECONDS = 2;
 
-const STILL = html`data-still`;
-
 /** Draws the search over all events. Its field has what the page was searched for. */
 function searchBox({ pathname, searchParams }: URL): Html {
   const q = pathname === eventsPath() ? searchParams.get('q') : null;
@@ -237,12 +220,10 @@ const KEYS = [
   ['g i', 'Incidents'],
   ['g d', 'Dead letters'],
   ['g e', 'Events'],
-  ['g l', 'Live'],
   ['g s', 'Subscribers'],
   ['g p', 'Replays and log'],
   ['g w', 'Webhooks'],
   ['g c', 'Catalog'],
-  ['g h', 'Doctor'],
   ['?', 'Show these shortcuts'],
 ] as const;
 

@@ -32,10 +32,6 @@ export const deadLettersPath = (query: Query = {}) => withQuery(`${HOME}/dead-le
 export const deadLetterPath = (deliveryId: string) =>
   `${HOME}/dead-letters/${encodeURIComponent(deliveryId)}`;
 
-export const tailPath = () => `${HOME}/tail`;
-
-export const doctorPath = () => `${HOME}/doctor`;
-
 export const smokePath = () => `${HOME}/smoke`;
 
 export const smokeTestsPath = () => `${HOME}/smoke-tests`;
@@ -63,6 +59,9 @@ export const erasuresPath = (query: Query = {}) => withQuery(`${HOME}/erasures`,
 export const erasurePath = (erasureId: string) => `${HOME}/erasures/${encodeURIComponent(erasureId)}`;
 
 export const incidentsPath = (query: Query = {}) => withQuery(`${HOME}/incidents`, query);
+
+/** Where alerts go, at the end of the page of incidents. */
+export const alertsPath = () => `${incidentsPath()}#alerts`;
 
 export const timersPath = (query: Query = {}) => withQuery(`${HOME}/timers`, query);
 

@@ -3,7 +3,6 @@ import type { Child, Html } from '../../platform/markup.ts';
 import {
   backfillsPath,
   deadLettersPath,
-  doctorPath,
   erasuresPath,
   eventsPath,
   HOME,
@@ -11,7 +10,6 @@ import {
   replaysPath,
   smokeTestsPath,
   subscribersPath,
-  tailPath,
   timersPath,
   webhooksPath,
 } from './links.ts';
@@ -40,7 +38,6 @@ const NOW = [
 
 const EVENTS = [
   { section: 'events', path: eventsPath(), words: 'All events' },
-  { section: 'live', path: tailPath(), words: 'Live' },
   { section: 'timers', path: timersPath(), words: 'Timers' },
 ] as const;
 
@@ -61,7 +58,6 @@ const GROUPS = [
   { words: 'Operations', pages: OPERATIONS },
   { words: 'Webhooks', pages: [{ section: 'webhooks', path: webhooksPath(), words: 'Webhooks' }] },
   { words: 'Catalog', pages: [{ section: 'catalog', path: `${HOME}/catalog`, words: 'Catalog' }] },
-  { words: 'Doctor', pages: [{ section: 'doctor', path: doctorPath(), words: 'Doctor' }] },
 ] as const;
 
 /** An entry of the navigation. */

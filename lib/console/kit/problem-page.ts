@@ -5,7 +5,7 @@ import { DEAD_ICON } from './icons.ts';
 import { time } from './instants.ts';
 import { heading as pageHeading, layout, liveness, plainLayout } from './layout.ts';
 import type { PageContext } from './layout.ts';
-import { doctorPath, eventsPath, HOME } from './links.ts';
+import { eventsPath, HOME } from './links.ts';
 import { alert, card, factList, withLinks } from './sections.ts';
 import { truncate } from './words.ts';
 
@@ -39,10 +39,7 @@ export function problemPage(problem: Problem, context: PageContext | null): Html
       ['Code', html`<span class="mono">${code}</span>`],
       ['Request id', html`<span class="mono">${requestId}</span>`],
     ])}
-    <div class="end">
-      ${status >= 500 && context !== null && html`<a class="btn" href="${doctorPath()}">Doctor</a>`}
-      <a class="btn" href="${HOME}">Overview</a>
-    </div>
+    <div class="end"><a class="btn" href="${HOME}">Overview</a></div>
   </div>`;
   return context === null
     ? plainLayout(heading, content)

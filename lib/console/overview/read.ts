@@ -186,7 +186,11 @@ function shareOf({ hours: found, replays }: Found) {
   };
 }
 
-function relayState({ now, last_pass: lastPass }: Found): Pick<Overview['relay'], 'state' | 'lastPassAt'> {
+/** Tells whether a relay runs. Both are epoch milliseconds. @param lastPass null: none ever ran. */
+export function relayState({
+  now,
+  last_pass: lastPass,
+}: Pick<Found, 'now' | 'last_pass'>): Pick<Overview['relay'], 'state' | 'lastPassAt'> {
   if (lastPass === null) return { state: 'never_run', lastPassAt: null };
   const state = now - lastPass > STALLED_AFTER_MS ? 'stalled' : 'running';
   return { state, lastPassAt: instantOf(lastPass) };

@@ -10,6 +10,7 @@ import { allowedAttempts, maxAttemptsOf } from '../kit/handling.ts';
 import { BESIDE_LISTED, listedFields, listedOf } from '../kit/listed-delivery.ts';
 import type { BesideListed } from '../kit/listed-delivery.ts';
 import * as shape from '../kit/shapes.ts';
+import { relayState } from '../overview/read.ts';
 
 const outcome = z
   .enum(['delivered', 'failing', 'dead_lettered'])
@@ -45,6 +46,7 @@ export const tail = z
       outcome: outcome.nullable(),
       limit: shape.count,
     }),
+    relay: z.enum(['running', 'stalled', 'never_run']),
     items: z.array(item).meta({ description: 'The newest outcomes, newest first.' }),
   })
   .meta({ id: 'Tail', description: 'The newest outcomes of deliveries.' });
@@ -57,20 +59,26 @@ export async function readTail(
   attached: readonly AttachedSubscriber[] = [],
 ): Promise<Tail> {
   const { topic = null, subscriber = null, outcome: only = null, limit } = query;
-  const [row] = await run<{ found: { at: string; items: (Row<typeof itemFields> & BesideListed)[] } }>(
-    driverOf(db),
-    { text: NEWEST, values: [topic, subscriber, only, limit] },
-  );
-  const { at, items } = row!.found;
+  const [row] = await run<{ found: Found }>(driverOf(db), {
+    text: NEWEST,
+    values: [topic, subscriber, only, limit],
+  });
+  const { at, items, ...relay } = row!.found;
   return {
     generatedAt: at,
     filters: { topic, subscriber, outcome: only, limit },
+    relay: relayState(relay).state,
     items: items.map((one) => ({
       ...listedOf(one.topic, one),
       maxAttempts: maxAttemptsOf(one.topic, one.subscriber, attached),
     })),
   };
 }
+
+type Found = Parameters<typeof relayState>[0] & {
+  readonly at: string;
+  readonly items: readonly (Row<typeof itemFields> & BesideListed)[];
+};
 
 /** Longer payloads are not read, so nothing is said of what is in them. */
 const READ_PAYLOAD_BYTES = 16 * 1024;
@@ -138,6 +146,8 @@ const NEWEST = `
   )
   select json_build_object(
     'at', ${instantSql('clock_timestamp()')},
+    'now', extract(epoch from clock_timestamp()) * 1000,
+    'last_pass', (select extract(epoch from at) * 1000 from last_pass limit 1),
     'items', (
       select coalesce(json_agg(${jsonOf(itemFields, BESIDE_LISTED)} order by at desc, position desc, lane), '[]') from shown
     )

@@ -1,23 +1,18 @@
-import { subscriberNames, topics } from '../../bus/catalog/catalog.ts';
 import { answered, invalid } from '../../platform/http/operation.ts';
 import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
-import { tailPath } from '../kit/links.ts';
+import { HOME } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
-import { tailPageOf } from './page.ts';
 import { readTail, tail, tailQuery } from './read.ts';
-
-const NAMES = { topics: topics().map(([topic]) => topic), subscribers: subscriberNames() };
 
 export const showTail = operatorRoute({
   id: 'readTail',
-  path: tailPath(),
+  path: `${HOME}/tail`,
   scope: 'event-bus:read',
   summary: 'Read the newest outcomes of deliveries',
   description: 'What was delivered, waits for a retry after it failed, or was given up, newest first.',
   query: tailQuery,
   answer: tail,
   problems: ['validation_failed'],
-  csv: [{ path: 'items', words: 'Outcomes' }],
   examples: {
     'of-a-subscriber': {
       summary: 'What failed for one subscriber',
@@ -25,6 +20,7 @@ export const showTail = operatorRoute({
       answer: answered({
         generatedAt: '2026-02-21T09:31:00.000Z',
         filters: { topic: null, subscriber: 'accounting', outcome: 'failing', limit: 50 },
+        relay: 'running',
         items: [],
       }),
     },
@@ -44,7 +40,6 @@ export const showTail = operatorRoute({
     await requireKnownSubscriber(db, query.subscriber);
     return await readTail(db, query, bus.subscribers());
   },
-  page: (view, context) => tailPageOf(view, context, NAMES),
 });
 
 export const tailRoutes = [showTail];

@@ -28,16 +28,12 @@ const isHeld = () => isPaused || isBusy();
 function isBusy() {
   return (
     Boolean(find('#keys[open], [data-unsent]')) ||
-    isReadFurtherDown() ||
     main.contains(document.activeElement?.closest('input, select, textarea') ?? null) ||
     all('details[open]:not([data-opened])', main).length > 0 ||
     all('input', main).some(isDirty) ||
     all('option', main).some((option) => option.selected !== option.defaultSelected)
   );
 }
-
-/** Whether a list that new rows come into at its head is read further down, or text of it is selected. */
-const isReadFurtherDown = () => main.matches('[data-still]') && (scrollY > 80 || !getSelection().isCollapsed);
 
 /** Announces words to screen readers. */
 function announce(words) {
@@ -304,12 +300,10 @@ const PAGES = {
   i: '/incidents',
   d: '/dead-letters',
   e: '/events',
-  l: '/tail',
   s: '/subscribers',
   p: '/replays',
   w: '/webhooks',
   c: '/catalog',
-  h: '/doctor',
 };
 const FIELDS = { '/': '[data-find]', f: 'main [data-filter], main [data-search]' };
 let before = '';
