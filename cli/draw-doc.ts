@@ -1,9 +1,9 @@
-import type { Block, Doc } from '../lib/console/kit/doc.ts';
+import type { Block, Doc, Item } from '../lib/console/kit/doc.ts';
 import { phraseOf } from '../lib/console/kit/document.ts';
 import { drawFacts, drawList } from './draw.ts';
-import { writeItem } from './outcome.ts';
+import { markOf, writeItem } from './outcome.ts';
 import type { Pane } from './terminal.ts';
-import { wrapTo } from './text.ts';
+import { hang, wrapTo } from './text.ts';
 import { times } from './times.ts';
 
 /** Draws a document in a terminal. @param more said of a list that goes on: `There are older ones: add --limit 100. ` */
@@ -16,10 +16,11 @@ export function drawDoc(pane: Pane, doc: Doc, more = ''): void {
   pane.write(pane.paint('bold', wrapTo(pane.columns, phraseOf(title).text)));
   const about = phraseOf(lead).text;
   if (about !== '') pane.write(wrapTo(pane.columns, about));
-  for (const alert of alerts) if (alert) writeItem(pane, GRADES[alert.tone], phraseOf(alert.words).text);
+  const told = alerts.filter((alert) => alert !== false && alert !== null && typeof alert !== 'function');
+  for (const alert of told) writeItem(pane, GRADES[alert.tone], phraseOf(alert.words).text);
   const titled = blocks.filter((one) => one && one.title !== undefined).length;
   for (const one of blocks) if (one) drawBlock(pane, one, titled > 1);
-  const suggested = [...alerts.map((alert) => alert && alert.act), ...acts]
+  const suggested = [...told.map(({ act }) => act), ...acts]
     .flatMap((act) => (act && act.command ? [act.command] : []))
     .concat(next.filter((one) => one !== false && one !== null && one !== undefined));
   const advice = suggested.map(([why, line]) => wrapTo(pane.columns, `${why}: npx postbud ${line}`));
@@ -43,7 +44,16 @@ function textOf(pane: Pane, block: Block): string {
   if ('facts' in block) return drawFacts(pane, block.facts);
   if ('drawn' in block)
     return (block.lines ?? []).map((line) => wrapTo(pane.columns, phraseOf(line).text)).join('\n');
+  if ('items' in block) return block.items.map((item) => itemText(pane, item)).join('\n');
   const { list, empty } = block;
   if (list.rows.length > 0) return drawList(pane, list);
   return empty ? wrapTo(pane.columns, `${empty.title}.`) : '';
+}
+
+function itemText(pane: Pane, { tone, words, details }: Item): string {
+  const shown = details.map((detail) => phraseOf(detail)).filter(({ text }) => text !== '');
+  return [
+    hang(`${markOf(pane, GRADES[tone])} `, phraseOf(words).text, pane.columns),
+    ...shown.map(({ text, style }) => hang('  ', style ? pane.paint(style, text) : text, pane.columns)),
+  ].join('\n');
 }

@@ -16,7 +16,7 @@ type Grade = keyof typeof MARKS;
 
 const MARKS = { good: ['green', '✓'], doubtful: ['yellow', '!'], bad: ['red', '✗'] } as const;
 
-function markOf({ paint }: Pane, grade: Grade): string {
+export function markOf({ paint }: Pane, grade: Grade): string {
   const [style, mark] = MARKS[grade];
   return paint(style, mark);
 }

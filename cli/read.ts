@@ -2,6 +2,7 @@ import { NO_NAMES } from '../lib/console/kit/operator-names.ts';
 import type { View } from '../lib/console/kit/view.ts';
 import type { Options } from './arguments.ts';
 import type { Answered } from './bus.ts';
+import { subjectOf } from './action.ts';
 import { atMost, writeJson } from './command.ts';
 import type { Call, OnlineCommand } from './command.ts';
 import { drawDoc } from './draw-doc.ts';
@@ -27,47 +28,39 @@ export function viewCommand({ command, ...shown }: View): OnlineCommand {
     ),
     ...(listed !== null && { limit: { value: '<number>', help: `how many to list (default: ${listed})` } }),
   };
-  const parameter = argument ?? one?.command?.argument;
-  const isOfOne = argument !== undefined;
+  // Of a list and of one in it, or of one thing alone.
+  const isOfOne = argument !== undefined && one === undefined;
+  const subject = argument === undefined ? null : subjectOf(argument, examples.at(-1)![0], command!.missing);
   const isOptional = Object.keys(options).length > 0;
   const usage = [
     ...(isOfOne ? [] : [`${name}${isOptional ? ' [options]' : ''}`]),
-    ...(parameter === undefined
-      ? []
-      : [`${name} <${parameter}>${isOfOne && isOptional ? ' [options]' : ''}`]),
+    ...(argument === undefined ? [] : [`${name} <${argument}>${isOfOne && isOptional ? ' [options]' : ''}`]),
   ];
   return { name, summary, usage, notes, options, examples, run };
 
   async function run(call: Call): Promise<number> {
     const { given } = call;
-    atMost(parameter === undefined ? 0 : 1, given);
+    atMost(argument === undefined ? 0 : 1, given);
     const [id] = given.positionals;
-    if (id === undefined && isOfOne) {
-      const [message, advice] = command!.missing ?? [
-        `The ${parameter} is missing.`,
-        `For example: npx postbud ${examples[0]![0]}`,
-      ];
-      throw misused(message, advice);
-    }
+    if (id === undefined && subject && isOfOne) throw misused(...subject.missing);
+    if (id !== undefined) subject?.check?.(id);
     const set = Object.keys(options).find((option) => given.isSet(option));
     if (id !== undefined && one && set !== undefined)
       throw misused(`--${set} filters the list; it can’t be used with an id.`);
-    const view = id !== undefined && one ? one : shown;
-    const answered = id !== undefined && one ? await ask(call, one, id) : await askShown(call, id);
-    if (call.isJson) writeJson(call, answered.json);
-    else drawDoc(call.terminal.out, view.says(answered.view, NO_NAMES), moreOf(answered.view));
+    const ofOne =
+      id !== undefined && one ? await call.bus.ask(one.route, { parameters: { [argument!]: id } }) : null;
+    const { json, view } = ofOne ?? (await askShown(call, id));
+    if (call.isJson) writeJson(call, json);
+    else if (ofOne) drawDoc(call.terminal.out, one!.says(view, NO_NAMES));
+    else drawDoc(call.terminal.out, shown.says(view, NO_NAMES), moreOf(view));
     return EXIT.ok;
-  }
-
-  async function ask({ bus }: Call, { route }: View, id: string): Promise<Answered<unknown>> {
-    return await bus.ask(route, { parameters: { [parameter!]: id } });
   }
 
   async function askShown({ given, bus }: Call, id: string | undefined): Promise<Answered<unknown>> {
     const asked = {
       query: Object.fromEntries(named.map(([field, option]) => [field, given.text(option)])),
       named: Object.fromEntries(named.map(([field, option]) => [field, `--${option}`])),
-      ...(id !== undefined && { parameters: { [parameter!]: id } }),
+      ...(id !== undefined && { parameters: { [argument!]: id } }),
     };
     if (listed === null) return await bus.ask(shown.route, asked);
     const limit = given.wholeNumber('limit', 1, list === undefined ? PAGE : MOST) ?? listed;

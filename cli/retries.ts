@@ -93,8 +93,8 @@ export async function readDelivery({ bus }: Call, deliveryId: string) {
 }
 
 export async function readIncident({ bus }: Call, incidentId: string) {
-  const { showIncident } = await import('../lib/console/incidents/routes.ts');
-  return await bus.ask(showIncident, { parameters: { incidentId } });
+  const { showIncident } = await import('../lib/console/incidents/views.ts');
+  return await bus.ask(showIncident.route, { parameters: { incidentId } });
 }
 
 const triesOf = ({ attempts }: DeadLetter) =>

@@ -52,8 +52,8 @@ const ofIncident = actionCommand(dismissIncident, {
     },
   ],
   async plan({ bus }, { parameters }) {
-    const { showIncident } = await import('../../lib/console/incidents/routes.ts');
-    const { sentence, owed, generatedAt: until } = (await bus.ask(showIncident, { parameters })).view;
+    const { showIncident } = await import('../../lib/console/incidents/views.ts');
+    const { sentence, owed, generatedAt: until } = (await bus.ask(showIncident.route, { parameters })).view;
     const action = `Dismiss ${quantity(owed, 'dead letter')}`;
     return {
       says: sentence,

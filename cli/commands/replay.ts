@@ -218,8 +218,8 @@ async function requestOfIncident({ given, bus }: Call, incident: string) {
     throw misused(
       `--incident selects the dead letters alone: leave out ${other ? `--${other}` : 'the topic'}.`,
     );
-  const { showIncident } = await import('../../lib/console/incidents/routes.ts');
-  const { view } = await bus.ask(showIncident, { parameters: { incidentId: incident } });
+  const { showIncident } = await import('../../lib/console/incidents/views.ts');
+  const { view } = await bus.ask(showIncident.route, { parameters: { incidentId: incident } });
   const { topic, subscriber } = view;
   if (topic === null)
     throw new Failure(

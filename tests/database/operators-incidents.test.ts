@@ -380,7 +380,7 @@ describe('an incident', () => {
     expect(text).toContain('needs the scope');
   });
 
-  test('is listed, and in the file, however many others are live', async ({ bus, operators }) => {
+  test('is listed, however many others are live', async ({ bus, operators }) => {
     const kinds = numbers(1, 502).map((number) => `kind ${number}`);
     await bus.db.transaction(async (tx) => {
       // Nothing of this fails: a watch would close them.
@@ -407,8 +407,6 @@ describe('an incident', () => {
       } while (cursor !== null);
       expect(listed.toSorted()).toEqual(kinds.toSorted());
       expect(states).toEqual(states.toSorted((one, other) => ORDER.indexOf(one) - ORDER.indexOf(other)));
-      const { text } = await operators.ask('/incidents?format=csv');
-      expect(text.trim().split('\r\n')).toHaveLength(1 + kinds.length);
     });
   });
 

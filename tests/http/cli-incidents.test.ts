@@ -372,7 +372,7 @@ describe('incidents', () => {
     ],
     ['incidents 12', 2, "'12' is not the id of an incident."],
     [`incidents ${UNKNOWN}`, 1, 'Unknown incident.'],
-    [`incidents ${UNKNOWN} --state owed`, 2, '--state does not go with the id of one incident.'],
+    [`incidents ${UNKNOWN} --state owed`, 2, '--state filters the list; it can’t be used with an id.'],
     ['incidents --state over', 2, "--state 'over': expected happening or owed or closed"],
     [`acknowledge ${UNKNOWN}`, 2, '--note is missing.'],
     ['dismiss', 2, 'The incident is missing.'],
@@ -416,7 +416,7 @@ describe('set-aside', () => {
       [UNKNOWN],
     );
     const listed = await postbud('set-aside');
-    expect(listed.out).toContain('! A row of payment.captured that awaits a place, and has no event.');
+    expect(listed.out).toContain('A row of payment.captured that awaits a place, and has no event.');
     const [, id] = /npx postbud repair (\d+) --reason/.exec(listed.out)!;
     const incident = await postbud(`incidents ${idIn((await postbud('incidents')).out)}`);
     expect(incident.out).toContain('To see and repair it: npx postbud set-aside');

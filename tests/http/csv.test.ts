@@ -62,19 +62,6 @@ describe('a list of the console as CSV', () => {
     expect(lines.find((line) => line.includes(',ledger,failing,'))).toContain(',backoff,');
   });
 
-  test.for(['lanes', 'halts', 'topics', 'deadLetters', 'groups', 'replays', 'others', 'actions'])(
-    'of an incident has its %s',
-    async (list, { operators }) => {
-      await operators.held(2);
-      const { json } = await operators.ask('/incidents');
-      const [{ incidentId }] = json['items'] as [{ incidentId: string }];
-      const file = await operators.ask(`/incidents/${incidentId}?format=csv&list=${list}`);
-      const [head, ...lines] = linesOf(file.text);
-      expect(head).toMatch(/^[\w.]+(,[\w.]+)+$/);
-      expect(lines).toHaveLength(list === 'lanes' ? 1 : 0);
-    },
-  );
-
   test('is linked on its page, with the filters and from the beginning', async ({ bus, operators }) => {
     await emitPayments(bus.db, 1, 1);
     await relist(bus.db, `'{ledger}'`);
@@ -104,7 +91,6 @@ describe('a list of the console as CSV', () => {
 
   test.for([
     '',
-    '/incidents',
     '/events',
     '/dead-letters',
     '/dead-letters?list=groups',

@@ -10,7 +10,9 @@ import { operatorEndpoint } from '../../lib/console/endpoint.ts';
 import { erasureRoutes } from '../../lib/console/erasures/routes.ts';
 import { eventRoutes } from '../../lib/console/event/routes.ts';
 import { eventsRoutes } from '../../lib/console/events/routes.ts';
-import { incidentRoutes } from '../../lib/console/incidents/routes.ts';
+import { incidentActions } from '../../lib/console/incidents/actions.ts';
+import { showSkip } from '../../lib/console/incidents/skip.ts';
+import { incidentViews } from '../../lib/console/incidents/views.ts';
 import type { Badges } from '../../lib/console/kit/navigation.ts';
 import type { Bus, Route } from '../../lib/console/kit/route.ts';
 import { laneRoutes } from '../../lib/console/lanes/routes.ts';
@@ -45,7 +47,8 @@ export const operatorRoutes: readonly Route[] = [
   ...dismissRoutes,
   ...replayRoutes,
   ...laneRoutes,
-  ...incidentRoutes,
+  ...routesOf([...incidentViews, ...incidentActions]),
+  showSkip,
   ...subscriberRoutes,
   ...eventRoutes,
   ...catalogRoutes,

@@ -20,13 +20,14 @@ import { eventsPage } from '../../lib/console/events/page.ts';
 import { incidentView } from '../../lib/console/incidents/detail.ts';
 import { dismissPage } from '../../lib/console/dismissals/page.ts';
 import { dismissPreview } from '../../lib/console/dismissals/preview.ts';
-import { incidentPage } from '../../lib/console/incidents/incident-page.ts';
+import { incidentsDoc } from '../../lib/console/incidents/doc.ts';
+import { incidentDoc } from '../../lib/console/incidents/incident-doc.ts';
 import { skipPage } from '../../lib/console/incidents/skip-page.ts';
 import { skipPreview } from '../../lib/console/incidents/skip-preview.ts';
 import type { Incident } from '../../lib/console/incidents/incident.ts';
-import { incidentsPage } from '../../lib/console/incidents/page.ts';
 import { incidentList } from '../../lib/console/incidents/read.ts';
 import { reasonField } from '../../lib/console/kit/actions.ts';
+import { drawPage } from '../../lib/console/kit/doc.ts';
 import { ago, duration, showTimesIn, span, time, until } from '../../lib/console/kit/instants.ts';
 import type { Html, PageContext } from '../../lib/console/kit/layout.ts';
 import { NO_NAMES } from '../../lib/console/kit/operator-names.ts';
@@ -142,8 +143,8 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
     topic: topicPage(view(topicView), context),
     deadLetters: deadLettersPage(view(deadLetterPage), context, [{ topic: text, subscribers: [text] }]),
     deadLetter: drawDeadLetter(view(deadLetter), context),
-    incidents: incidentsPage(view(incidentList), context),
-    incident: incidentPage(view(incidentView), context),
+    incidents: drawPage(incidentsDoc(view(incidentList), NO_NAMES), context),
+    incident: drawPage(incidentDoc(view(incidentView), NO_NAMES), context),
     skip: skipPage(view(skipPreview), context),
     dismissal: dismissPage({ ...view(dismissPreview), request }, context),
     preview: previewPage({ ...view(replayPreview), request }, context),

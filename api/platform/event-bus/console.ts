@@ -7,7 +7,9 @@ import { operators } from '../../../lib/console/console.ts';
 import { dismissRoutes } from '../../../lib/console/dismissals/routes.ts';
 import { doctorRoutes } from '../../../lib/console/doctor/routes.ts';
 import { erasureRoutes } from '../../../lib/console/erasures/routes.ts';
-import { incidentRoutes } from '../../../lib/console/incidents/routes.ts';
+import { incidentActions } from '../../../lib/console/incidents/actions.ts';
+import { showSkip } from '../../../lib/console/incidents/skip.ts';
+import { incidentViews } from '../../../lib/console/incidents/views.ts';
 import { laneRoutes } from '../../../lib/console/lanes/routes.ts';
 import { logRoutes } from '../../../lib/console/replays/routes.ts';
 import { setAsideActions } from '../../../lib/console/set-aside/actions.ts';
@@ -26,7 +28,8 @@ export default operators(
     ...accessRoutes,
     ...dismissRoutes,
     ...laneRoutes,
-    ...incidentRoutes,
+    ...routesOf([...incidentViews, ...incidentActions]),
+    showSkip,
     ...subscriberRoutes,
     ...catalogRoutes,
     ...logRoutes,

@@ -1,13 +1,10 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { actionForm, mayReplay } from '../kit/actions.ts';
-import { listTable } from '../kit/document.ts';
 import { timeToMinute, until } from '../kit/instants.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { card, section } from '../kit/sections.ts';
 import { quantity } from '../kit/words.ts';
 import type { IncidentView } from './detail.ts';
-import { topicList } from './lists.ts';
 import { step } from './step.ts';
 
 /** Draws how an outage ends: a probe gets through, everything follows in order, and the incident closes. */
@@ -34,15 +31,4 @@ export function outageSteps(view: IncidentView, context: PageContext): Html {
       actionForm('probe', { subscriber }, { of: subscriber, look: 'primary' }, context),
   )}
   ${step('later', 'Deliver', follow)} ${step('later', 'Confirm', 'This page shows when the outage is over.')}`;
-}
-
-/** Lists the topics whose deliveries wait for a subscriber that does not answer. */
-export function waitingTopics(view: IncidentView): Html | null {
-  if (view.topics.length === 0) return null;
-  return section({
-    id: 'topics',
-    title: 'What waits',
-    hint: 'the most first',
-    content: card(listTable(topicList(view))),
-  });
 }

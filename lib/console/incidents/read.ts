@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
-import { isInstant, topicText } from '../kit/replay-request.ts';
+import { byState, bySubscriber, byTopic, shapesIn } from '../kit/filters.ts';
+import { isInstant } from '../kit/replay-request.ts';
 import { watchIncidents } from '../../components/incidents/watch.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
@@ -37,10 +38,14 @@ const cursorShape = z.union([
   z.object({ state: incidentState, waiting: z.int(), owed: z.int(), opened: place }),
 ]);
 
+export const incidentFilters = {
+  state: byState(incidentState, 'only happening, owed or closed ones'),
+  topic: byTopic,
+  subscriber: bySubscriber,
+};
+
 export const incidentQuery = z.object({
-  state: incidentState.optional(),
-  topic: topicText.optional(),
-  subscriber: z.string().max(100).optional(),
+  ...shapesIn(incidentFilters),
   limit: shape.pageLimit,
   cursor: cursorOf(cursorShape).optional(),
 });

@@ -8,7 +8,6 @@ import type { PageContext } from '../kit/layout.ts';
 import { ALL_TIME, deadLetterPath, incidentPath, replayPath, replayedPath } from '../kit/links.ts';
 import { operatorText } from '../kit/operator-names.ts';
 import type { OperatorNames } from '../kit/operator-names.ts';
-import { section } from '../kit/sections.ts';
 import { stateWord } from '../kit/states.ts';
 import { count, quantity, quantityOfLanes } from '../kit/words.ts';
 import type { IncidentReplay, IncidentView } from './detail.ts';
@@ -32,20 +31,16 @@ export function isMoving({ replays, lanes, outage, generatedAt, paused, state }:
 }
 
 /** Draws the way out of an incident: retry what is blocked, replay what died, and see it confirmed. */
-export function recoverySection(view: IncidentView, context: PageContext): Html {
-  return section({
-    id: 'recovery',
-    title: 'When it is fixed',
-    content: html`<ol class="card steps">
-      ${
-        view.topic === null
-          ? outageSteps(view, context)
-          : view.lastError.kind === NEWER_VERSION
-            ? [installStep(view), confirmStep(view, context)]
-            : [retryStep(view, context), replayStep(view, context), confirmStep(view, context)]
-      }
-    </ol>`,
-  });
+export function recoverySteps(view: IncidentView, context: PageContext): Html {
+  return html`<ol class="card steps">
+    ${
+      view.topic === null
+        ? outageSteps(view, context)
+        : view.lastError.kind === NEWER_VERSION
+          ? [installStep(view), confirmStep(view, context)]
+          : [retryStep(view, context), replayStep(view, context), confirmStep(view, context)]
+    }
+  </ol>`;
 }
 
 /** A retry is of no use: what waits is tried again by itself, and uses up no attempt. */

@@ -5,6 +5,7 @@ import { factsOf, listTable, phraseOf } from './document.ts';
 import type { Facts, List, Part } from './document.ts';
 import { filterBar } from './filters.ts';
 import type { Filtered } from './filters.ts';
+import { CHECK_ICON, DEAD_ICON, WARNING_ICON } from './icons.ts';
 import { heading, layout, liveness } from './layout.ts';
 import type { PageContext } from './layout.ts';
 import type { replayPath } from './links.ts';
@@ -30,8 +31,8 @@ export interface Doc {
   /** How often a page refreshes itself; 15 s by default. */
   readonly refreshSeconds?: number;
   readonly back?: readonly [path: string, words: string];
-  /** The most important news, or what only a browser draws of it. */
-  readonly alerts?: readonly (Alert | false | null)[];
+  /** The most important news. What is a function, only a browser draws. */
+  readonly alerts?: readonly (Alert | ((context: PageContext) => Child) | false | null)[];
   readonly acts?: readonly (Act | false | null)[];
   readonly filters?: Filtered;
   readonly blocks: readonly (Block | false | null)[];
@@ -64,7 +65,7 @@ export type Block = {
   readonly title?: Part;
   /** Defines a term, or says how a list is sorted. */
   readonly hint?: Part;
-} & (FactsBlock | ListBlock | DrawnBlock);
+} & (FactsBlock | ListBlock | ItemsBlock | DrawnBlock);
 
 interface FactsBlock {
   readonly facts: Facts;
@@ -81,6 +82,20 @@ interface ListBlock {
   /** Below it in a browser: the links to its other pages, where the document has several lists. */
   readonly below?: (context: PageContext) => Child;
 }
+
+/** Sentences with a mark, each with what else is to be said of it. */
+interface ItemsBlock {
+  readonly items: readonly Item[];
+}
+
+export interface Item {
+  readonly tone: keyof typeof ITEM_ICONS;
+  readonly words: Part;
+  /** Below it, the first more important than the others. */
+  readonly details: readonly Part[];
+}
+
+const ITEM_ICONS = { dead: DEAD_ICON, fail: WARNING_ICON, ok: CHECK_ICON };
 
 /** What only a browser draws: a chart, a form, cards; and what a terminal writes in its place. */
 interface DrawnBlock {
@@ -142,9 +157,11 @@ export function drawPage(doc: Doc, context: PageContext): Html {
     live: liveness(at, refreshSeconds, context.url),
   })}
   ${filters && filterBar(filters)} ${missingReplayScope(context.operator)}
-  ${alerts.map(
-    (one) => one && alert(one.tone, one.icon, phraseOf(one.words).html, one.act && one.act.button(context)),
-  )}
+  ${alerts.map((one) => {
+    if (!one) return null;
+    if (typeof one === 'function') return one(context);
+    return alert(one.tone, one.icon, phraseOf(one.words).html, one.act && one.act.button(context));
+  })}
   ${blocks.map((block) => block && drawBlock(block, context))} ${cursorPager(nextCursor, context.url)}`;
   return layout({ title: tab, section: entry, refreshSeconds, content }, context);
 }
@@ -160,6 +177,7 @@ function drawBlock(block: Block, context: PageContext): Child {
 function contentOf(block: Block, context: PageContext): Child {
   if ('facts' in block) return card(factsOf(block.facts, 'roomy'));
   if ('drawn' in block) return block.drawn(context);
+  if ('items' in block) return block.items.length > 0 && card(drawItems(block.items));
   const { list, acts, empty, title, below } = block;
   if (list.rows.length === 0) {
     if (!empty) return null;
@@ -168,4 +186,20 @@ function contentOf(block: Block, context: PageContext): Child {
   }
   const actions = acts && ((row: unknown) => acts(row).map((act) => act && act.button(context)));
   return html`${card(listTable(list, { ...(actions && { actions }) }))} ${below?.(context)}`;
+}
+
+/** Draws items below each other. @param look a class of the list. */
+export function drawItems(items: readonly Item[], look = ''): Html {
+  return html`<ul class="incidents ${look}">
+    ${items.map(({ tone, words, details }) => {
+      const [first, ...others] = details.map((detail) => phraseOf(detail).html).filter(Boolean);
+      return html`<li class="${tone}">
+        ${ITEM_ICONS[tone]}
+        <div>
+          ${phraseOf(words).html} ${first !== undefined && html`<p class="small">${first}</p>`}
+          ${others.length > 0 && html`<p class="s">${others.map((one, place) => [place > 0 && ' · ', one])}</p>`}
+        </div>
+      </li>`;
+    })}
+  </ul>`;
 }

@@ -41,6 +41,16 @@ export const bySubscriber: Filter = {
   },
 };
 
+/** @param states those that there are. */
+export function byState<State extends string>(states: z.ZodEnum<Record<State, State>>, help: string) {
+  return {
+    shape: states.optional(),
+    option: { value: '<state>', help },
+    field: (name, value) =>
+      select('State', name, value, [['', 'Any state'], ...states.options.map((one) => [one, one] as const)]),
+  } satisfies Filter;
+}
+
 /** @param label what happened within this time: `Dead-lettered`. */
 export function bySince(label: string): Filter {
   return {

@@ -1,5 +1,5 @@
 import { drawPage } from './doc.ts';
-import type { Says } from './doc.ts';
+import type { Doc, Says } from './doc.ts';
 import type { Filters } from './filters.ts';
 import { operatorRoute } from './route.ts';
 import type { OperatorRoute, RouteDeclaration, Shape } from './route.ts';
@@ -17,10 +17,10 @@ interface CommandOf {
   readonly list?: string;
   /** How many entries of each list it asks for, unless told otherwise. */
   readonly listed?: number;
-  /** The view of one thing, by the id that is the command's argument. Without a list the command needs it. */
-  readonly one?: View;
-  /** The name of its parameter, such as `eventId`, where it is of one thing. */
+  /** The command's argument: the parameter of the path, such as `eventId`, of this view or of `one`. */
   readonly argument?: string;
+  /** The view of one thing of the list, which is shown where the argument is given. */
+  readonly one?: View;
   /** Said where the argument is missing, with where to find one. */
   readonly missing?: readonly [message: string, advice: string];
 }
@@ -28,30 +28,31 @@ interface CommandOf {
 /** What operators can look at: for the router, for browsers, and for the command line. */
 export interface View<Shown = unknown> {
   readonly route: OperatorRoute<Shown>;
-  readonly says: Says<Shown>;
+  /** A method, so that a view of anything is one of something. */
+  says(...shown: Parameters<Says<Shown>>): Doc;
   readonly command?: CommandOf;
 }
 
-interface Declaration<Shown, Parameters extends Shape, Query, Body> extends Omit<
-  RouteDeclaration<Shown, Parameters, Query, Body>,
+interface Declaration<Shown, Path extends Shape, Query, Body> extends Omit<
+  RouteDeclaration<Shown, Path, Query, Body>,
   'page' | 'scope'
 > {
-  readonly scope?: RouteDeclaration<Shown, Parameters, Query, Body>['scope'];
+  readonly scope?: RouteDeclaration<Shown, Path, Query, Body>['scope'];
   readonly says: Says<Shown>;
   readonly command?: CommandOf;
 }
 
 /** Makes a view of its declaration: its route, whose page is the document that it says, and its command. */
-export function view<Shown, Parameters extends Shape = Shape, Query = undefined, Body = undefined>({
+export function view<Shown, Path extends Shape = Shape, Query = undefined, Body = undefined>({
   scope = 'event-bus:read',
   says,
   command,
   ...route
-}: Declaration<Shown, Parameters, Query, Body>): View<Shown> {
+}: Declaration<Shown, Path, Query, Body>): View<Shown> {
   return {
     says,
     ...(command && { command }),
-    route: operatorRoute<Shown, Parameters, Query, Body>({
+    route: operatorRoute<Shown, Path, Query, Body>({
       ...route,
       scope,
       page: (shown, context) => drawPage(says(shown, context.names), context),

@@ -1,6 +1,7 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { incidentItems, owedTitle } from '../incidents/list.ts';
+import { drawItems } from '../kit/doc.ts';
 import { inTerminal, say, strong, toMinute } from '../kit/document.ts';
 import type { Part, Phrase } from '../kit/document.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, PAUSE_ICON, WARNING_ICON } from '../kit/icons.ts';
@@ -87,7 +88,7 @@ function incidentSection(view: Overview, state: 'happening' | 'owed', context: P
       >${all > found.length ? `all ${count(all)} incidents` : quantity(all, 'incident')}</a
     >`,
     content: html`<div data-alert>
-      ${card(incidentItems(found, view.generatedAt, context, state === 'owed'))}
+      ${card(drawItems(incidentItems(found, view.generatedAt, context.names), state === 'owed' ? 'quiet' : ''))}
     </div>`,
   });
 }

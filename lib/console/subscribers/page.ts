@@ -2,6 +2,7 @@ import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { gapsSection } from '../backfills/gaps-section.ts';
 import { incidentItems } from '../incidents/list.ts';
+import { drawItems } from '../kit/doc.ts';
 import { actionForm, hiddenField, mayReplay, missingReplayScope } from '../kit/actions.ts';
 import { factsOf, listTable, phraseOf } from '../kit/document.ts';
 import type { Part, Style } from '../kit/document.ts';
@@ -78,7 +79,7 @@ function nowSection(view: SubscriberHealth, context: PageContext): Html {
     id: 'now',
     title: 'Now',
     content: html`${card(factsOf(standingFacts(view), 'roomy'))}
-    ${incidents.length > 0 && card(incidentItems(incidents, generatedAt, context))}`,
+    ${incidents.length > 0 && card(drawItems(incidentItems(incidents, generatedAt, context.names)))}`,
   });
 }
 

@@ -1,27 +1,37 @@
 import { answered, invalid } from '../../platform/http/operation.ts';
 import { readAlerts } from '../alerts/read.ts';
-import { routesOf } from '../kit/action.ts';
 import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
 import { HOME, incidentsPath } from '../kit/links.ts';
-import { operatorRoute } from '../kit/route.ts';
-import { incidentActions } from './actions.ts';
+import { view } from '../kit/view.ts';
 import { BY_ID, NO_INCIDENT, NOBODY, UNKNOWN } from './by-id.ts';
 import { incidentView, readIncident } from './detail.ts';
-import { incidentPage } from './incident-page.ts';
-import { incidentsPage } from './page.ts';
-import { incidentList, incidentQuery, readIncidents } from './read.ts';
-import { showSkip } from './skip.ts';
+import { incidentsDoc } from './doc.ts';
+import { incidentDoc } from './incident-doc.ts';
+import { incidentFilters, incidentList, incidentQuery, readIncidents } from './read.ts';
+
+export const showIncident = view({
+  id: 'readIncident',
+  path: `${HOME}/incidents/{incidentId}`,
+  summary: 'See one incident: what it blocks, what it owes, and how its replay gets on',
+  parameters: BY_ID,
+  answer: incidentView,
+  unknown: UNKNOWN,
+  examples: {
+    nobody: { summary: 'An unknown incident', parameters: { incidentId: NOBODY }, answer: NO_INCIDENT },
+  },
+  handle: async ({ parameters, bus }) =>
+    await readIncident(await bus.database(), parameters.incidentId, bus.subscribers()),
+  says: incidentDoc,
+});
 
 const LINKED = { incidentId: '$response.body#/items/0/incidentId' };
 
-export const listIncidents = operatorRoute({
+const listIncidents = view({
   id: 'listIncidents',
   path: incidentsPath(),
-  scope: 'event-bus:read',
   summary: 'List what goes wrong, and what is left of it',
   query: incidentQuery,
   answer: incidentList,
-  csv: [{ path: 'items', words: 'Incidents', isPaged: true }],
   links: {
     read: { operationId: 'readIncident', description: 'The worst incident.', parameters: LINKED },
     acknowledge: {
@@ -78,33 +88,24 @@ export const listIncidents = operatorRoute({
     const [found, alerts] = await Promise.all([readIncidents(db, query), readAlerts(db, bus.alerts())]);
     return { ...found, alerts };
   },
-  page: incidentsPage,
-});
-
-export const showIncident = operatorRoute({
-  id: 'readIncident',
-  path: `${HOME}/incidents/{incidentId}`,
-  scope: 'event-bus:read',
-  summary: 'See one incident: what it blocks, what it owes, and how its replay gets on',
-  parameters: BY_ID,
-  answer: incidentView,
-  csv: [
-    { path: 'lanes', words: 'First blocked lanes' },
-    { path: 'halts', words: 'First dead letters that halt lanes' },
-    { path: 'topics', words: 'Topics of an outage' },
-    { path: 'deadLetters', words: 'Newest dead letters' },
-    { path: 'groups', words: 'Errors' },
-    { path: 'replays', words: 'Newest replays' },
-    { path: 'others', words: 'Other incidents' },
-    { path: 'actions', words: 'Newest actions' },
-  ],
-  unknown: UNKNOWN,
-  examples: {
-    nobody: { summary: 'An unknown incident', parameters: { incidentId: NOBODY }, answer: NO_INCIDENT },
+  says: incidentsDoc,
+  command: {
+    name: 'incidents',
+    summary: 'show what goes wrong, one incident for each error',
+    notes: [
+      'Lists what happens now (lanes are blocked), then what is owed (dead letters are left), then what closed lately. An incident is one error of one subscriber on one topic, or an outage of a subscriber.',
+      'With an id, shows its lanes, its dead letters and how its replay gets on.',
+    ],
+    filters: incidentFilters,
+    list: 'items',
+    listed: 50,
+    one: showIncident,
+    argument: 'incidentId',
+    examples: [
+      ['incidents', 'what goes wrong now'],
+      ['incidents 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77', 'one incident, and whether its replay is through'],
+    ],
   },
-  handle: async ({ parameters, bus }) =>
-    await readIncident(await bus.database(), parameters.incidentId, bus.subscribers()),
-  page: incidentPage,
 });
 
-export const incidentRoutes = [listIncidents, showIncident, showSkip, ...routesOf(incidentActions)];
+export const incidentViews = [listIncidents, showIncident];
