@@ -35,12 +35,12 @@ export const LAYERS = [
     'lib/console/overview',
   ],
   [
-    'lib/console/alerts',
     'lib/console/held-lanes',
     'lib/console/incidents',
     'lib/console/set-aside',
     'lib/console/timers',
   ],
+  ['lib/console/alerts'],
   ['lib/console/access'],
   ['lib/console/kit'],
   ['lib/elsewhere/testing'],

@@ -113,7 +113,6 @@ describe('a list of the console as CSV', () => {
     '/backfills',
     '/subscribers',
     '/erasures',
-    '/catalog',
     '/topics/payment.captured?list=heldLanes',
     '/topics/payment.captured?list=haltedLanes',
     '/topics/payment.captured?list=errors',

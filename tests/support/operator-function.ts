@@ -2,7 +2,7 @@ import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts
 import { accessRoutes } from '../../lib/console/access/routes.ts';
 import { alertRoutes } from '../../lib/console/alerts/routes.ts';
 import { backfillRoutes } from '../../lib/console/backfills/routes.ts';
-import { catalogRoutes } from '../../lib/console/catalog/routes.ts';
+import { catalogViews } from '../../lib/console/catalog/views.ts';
 import { deadLetterRoutes } from '../../lib/console/dead-letters/routes.ts';
 import { dismissRoutes } from '../../lib/console/dismissals/routes.ts';
 import { doctorRoutes } from '../../lib/console/doctor/routes.ts';
@@ -48,7 +48,7 @@ export const operatorRoutes: readonly Route[] = [
   ...incidentRoutes,
   ...subscriberRoutes,
   ...eventRoutes,
-  ...catalogRoutes,
+  ...routesOf(catalogViews),
   ...logRoutes,
   ...backfillRoutes,
   ...erasureRoutes,

@@ -2,7 +2,7 @@ import { perVisitor } from '../../../lib/components/postbud.ts';
 import { accessRoutes } from '../../../lib/console/access/routes.ts';
 import { alertRoutes } from '../../../lib/console/alerts/routes.ts';
 import { backfillRoutes } from '../../../lib/console/backfills/routes.ts';
-import { catalogRoutes } from '../../../lib/console/catalog/routes.ts';
+import { catalogViews } from '../../../lib/console/catalog/views.ts';
 import { operators } from '../../../lib/console/console.ts';
 import { dismissRoutes } from '../../../lib/console/dismissals/routes.ts';
 import { doctorRoutes } from '../../../lib/console/doctor/routes.ts';
@@ -28,7 +28,7 @@ export default operators(
     ...laneRoutes,
     ...incidentRoutes,
     ...subscriberRoutes,
-    ...catalogRoutes,
+    ...routesOf(catalogViews),
     ...logRoutes,
     ...backfillRoutes,
     ...erasureRoutes,

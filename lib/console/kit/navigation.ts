@@ -2,6 +2,7 @@ import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import {
   backfillsPath,
+  catalogPath,
   deadLettersPath,
   erasuresPath,
   eventsPath,
@@ -57,7 +58,7 @@ const GROUPS = [
   },
   { words: 'Operations', pages: OPERATIONS },
   { words: 'Webhooks', pages: [{ section: 'webhooks', path: webhooksPath(), words: 'Webhooks' }] },
-  { words: 'Catalog', pages: [{ section: 'catalog', path: `${HOME}/catalog`, words: 'Catalog' }] },
+  { words: 'Catalog', pages: [{ section: 'catalog', path: catalogPath(), words: 'Catalog' }] },
 ] as const;
 
 /** An entry of the navigation. */
