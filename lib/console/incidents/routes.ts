@@ -47,7 +47,6 @@ export const listIncidents = operatorRoute({
   summary: 'List what goes wrong, and what is left of it',
   query: incidentQuery,
   answer: incidentList,
-  csv: [{ path: 'items', words: 'Incidents', isPaged: true }],
   links: {
     read: { operationId: 'readIncident', description: 'The worst incident.', parameters: LINKED },
     acknowledge: {
@@ -121,16 +120,6 @@ export const showIncident = operatorRoute({
   summary: 'See one incident: what it blocks, what it owes, and how its replay gets on',
   parameters: BY_ID,
   answer: incidentView,
-  csv: [
-    { path: 'lanes', words: 'First blocked lanes' },
-    { path: 'halts', words: 'First dead letters that halt lanes' },
-    { path: 'topics', words: 'Topics of an outage' },
-    { path: 'deadLetters', words: 'Newest dead letters' },
-    { path: 'groups', words: 'Errors' },
-    { path: 'replays', words: 'Newest replays' },
-    { path: 'others', words: 'Other incidents' },
-    { path: 'actions', words: 'Newest actions' },
-  ],
   unknown: UNKNOWN,
   examples: {
     nobody: { summary: 'An unknown incident', parameters: { incidentId: NOBODY }, answer: NO_INCIDENT },
