@@ -374,7 +374,6 @@ describe('every page', () => {
       '/sign-in',
       '/subscribers',
       '/backfills',
-      '/smoke',
     ];
   };
 

@@ -108,7 +108,6 @@ test('a reader finds no button on any page that changes something, and is told w
     ...details,
     at('/topics/payment.captured'),
     at('/subscribers/accounting'),
-    at('/smoke'),
   ]) {
     await page.goto(link);
     const forms = await page

@@ -18,7 +18,7 @@ import { overviewRoutes } from '../../lib/console/overview/routes.ts';
 import { logRoutes, replayRoutes } from '../../lib/console/replays/routes.ts';
 import { setAsideActions } from '../../lib/console/set-aside/actions.ts';
 import { setAsideViews } from '../../lib/console/set-aside/views.ts';
-import { smokeRoutes } from '../../lib/console/smoke/routes.ts';
+import { smokeActions } from '../../lib/console/smoke/actions.ts';
 import { subscriberRoutes } from '../../lib/console/subscribers/routes.ts';
 import { tailRoutes } from '../../lib/console/tail/routes.ts';
 import { routesOf } from '../../lib/console/kit/action.ts';
@@ -55,7 +55,7 @@ export const operatorRoutes: readonly Route[] = [
   ...doctorRoutes,
   ...routesOf([...webhookViews, ...webhookActions]),
   ...alertRoutes,
-  ...smokeRoutes,
+  ...routesOf(smokeActions),
   ...routesOf([...setAsideViews, ...setAsideActions]),
   ...routesOf([...timerViews, ...timerActions]),
 ];

@@ -47,10 +47,6 @@ import type { ReplayPreview } from '../../lib/console/replays/preview.ts';
 import { operatorLog, replayProgress } from '../../lib/console/replays/read.ts';
 import type { ReplayProgress } from '../../lib/console/replays/read.ts';
 import { scopeWords } from '../../lib/console/replays/scope.ts';
-import { smokeTestsPage } from '../../lib/console/smoke/list-page.ts';
-import { smokeTestList } from '../../lib/console/smoke/list.ts';
-import { smokePage } from '../../lib/console/smoke/page.ts';
-import { smokeTest } from '../../lib/console/smoke/view.ts';
 import type { Scope } from '../../lib/platform/http/operation.ts';
 import { html } from '../../lib/platform/markup.ts';
 import { visibleName } from '../../lib/platform/visible.ts';
@@ -146,8 +142,6 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
     dismissal: dismissPage({ ...view(dismissPreview), request }, context),
     preview: previewPage({ ...view(replayPreview), request }, context),
     events: eventsPage(view(eventList), context, [{ topic: text, subscribers: [text] }]),
-    smokeTests: smokeTestsPage(view(smokeTestList), context),
-    smokeTest: smokePage(view(smokeTest), context),
     log: logPage({ ...view(operatorLog), replays: [replay] }, context),
     replay: replayPage(replay, context),
     catalog: drawPage(catalogDoc(view(catalogView)), context),

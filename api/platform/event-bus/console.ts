@@ -12,7 +12,7 @@ import { laneRoutes } from '../../../lib/console/lanes/routes.ts';
 import { logRoutes } from '../../../lib/console/replays/routes.ts';
 import { setAsideActions } from '../../../lib/console/set-aside/actions.ts';
 import { setAsideViews } from '../../../lib/console/set-aside/views.ts';
-import { smokeRoutes } from '../../../lib/console/smoke/routes.ts';
+import { smokeActions } from '../../../lib/console/smoke/actions.ts';
 import { subscriberRoutes } from '../../../lib/console/subscribers/routes.ts';
 import { tailRoutes } from '../../../lib/console/tail/routes.ts';
 import { routesOf } from '../../../lib/console/kit/action.ts';
@@ -35,7 +35,7 @@ export default operators(
     ...doctorRoutes,
     ...routesOf([...webhookViews, ...webhookActions]),
     ...alertRoutes,
-    ...smokeRoutes,
+    ...routesOf(smokeActions),
     ...routesOf([...setAsideViews, ...setAsideActions]),
     ...tailRoutes,
     ...routesOf([...timerViews, ...timerActions]),

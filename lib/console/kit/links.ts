@@ -31,12 +31,6 @@ export const deadLettersPath = (query: Query = {}) => withQuery(`${HOME}/dead-le
 export const deadLetterPath = (deliveryId: string) =>
   `${HOME}/dead-letters/${encodeURIComponent(deliveryId)}`;
 
-export const smokePath = () => `${HOME}/smoke`;
-
-export const smokeTestsPath = () => `${HOME}/smoke-tests`;
-
-export const smokeTestPath = (smokeTestId: string) => `${HOME}/smoke/${encodeURIComponent(smokeTestId)}`;
-
 /** The preview of a dismissal. */
 export const dismissPath = (query: Query) => withQuery(`${HOME}/dismiss`, query);
 

@@ -9,7 +9,6 @@ import {
   HOME,
   incidentsPath,
   replaysPath,
-  smokeTestsPath,
   subscribersPath,
   timersPath,
   webhooksPath,
@@ -46,7 +45,6 @@ const OPERATIONS = [
   { section: 'replays', path: replaysPath(), words: 'Replays and log' },
   { section: 'backfills', path: backfillsPath(), words: 'Backfills' },
   { section: 'erasures', path: erasuresPath(), words: 'Erasures' },
-  { section: 'smoke', path: smokeTestsPath(), words: 'Smoke tests' },
 ] as const;
 
 const GROUPS = [
