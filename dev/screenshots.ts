@@ -326,7 +326,7 @@ async function walk(page: Page, origin: string): Promise<void> {
   await shoot('replays');
   await open('/webhooks?limit=8');
   await shoot('webhooks');
-  await open('/catalog#payment.captured');
+  await open('/catalog');
   await shoot('catalog', false);
 }
 

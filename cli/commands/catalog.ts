@@ -1,3 +1,4 @@
+import { topicsByProducer } from '../../lib/console/catalog/doc.ts';
 import { contractSentences, fieldList } from '../../lib/console/catalog/lists.ts';
 import type { CatalogTopic } from '../../lib/console/catalog/read.ts';
 import { uncommonOptions } from '../../lib/console/kit/subscription.ts';
@@ -9,8 +10,6 @@ import type { Given } from '../arguments.ts';
 import { drawList } from '../draw.ts';
 import { EXIT, misused } from '../failure.ts';
 import { unknownName } from '../nearest.ts';
-import { table } from '../table.ts';
-import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
 
 export const command: OfflineCommand = {
@@ -49,19 +48,23 @@ async function run(call: OfflineCall): Promise<number> {
   const { describeCatalog } = await import('../../lib/console/catalog/read.ts');
   const { subscribersOf } = await import('../../lib/components/registry.ts');
   const inRelease = subscribersOf({ remoteSubscribers: [], database: { kind: 'none' } });
-  const topics = describeCatalog({ subscribers: () => inRelease, refusals: () => [] }).topics.map(
-    ({ subscribers, ...topic }) => ({
-      ...topic,
-      subscribers: subscribers.map(({ subscriber }) => subscriber),
-      handlers: subscribers
-        .filter(({ attached }) => attached)
-        .map(({ subscriber, place, options }) => ({ subscriber, place, options })),
-    }),
-  );
+  const described = describeCatalog({ subscribers: () => inRelease, refusals: () => [] }).topics;
+  const topics = described.map(({ subscribers, ...topic }) => ({
+    ...topic,
+    subscribers: subscribers.map(({ subscriber }) => subscriber),
+    handlers: subscribers
+      .filter(({ attached }) => attached)
+      .map(({ subscriber, place, options }) => ({ subscriber, place, options })),
+  }));
   const [name] = given.positionals;
   if (name !== undefined) showTopic(call, topicNamed(name, topics));
   else if (isJson) writeJson(call, { topics });
-  else terminal.out.write(topicTable(topics, terminal.out));
+  else {
+    const { write, paint } = terminal.out;
+    write(
+      `${drawList(terminal.out, topicsByProducer(described))}\n${paint('dim', quantity(topics.length, 'topic'))}`,
+    );
+  }
   return EXIT.ok;
 }
 
@@ -100,33 +103,13 @@ function topicNamed(name: string, topics: readonly Topic[]): Topic {
   throw unknownName('topic', name, names, 'npx postbud catalog lists the topics.');
 }
 
-function topicTable(topics: readonly Topic[], pane: Pane): string {
-  const columns = [
-    { title: 'topic', isCut: true },
-    { title: 'version', align: 'right', leftOut: 'late' },
-    { title: 'producer' },
-    { title: 'subscribers', isFlexible: true },
-    { title: 'ordered by', leftOut: 'late' },
-    { title: 'description', isFlexible: true, leftOut: 'early' },
-  ] as const;
-  const rows = topics.map(({ topic, version, producer, subscribers, orderedBy, description }) => [
-    topic,
-    String(version),
-    producer,
-    subscribers.join(', '),
-    orderedBy ?? 'whole topic',
-    description,
-  ]);
-  return `${table(pane, columns, rows)}\n${pane.paint('dim', quantity(topics.length, 'topic'))}`;
-}
-
 function showTopic(call: OfflineCall, topic: Topic): void {
   if (call.isJson) return writeJson(call, topic);
   const { write, paint, columns } = call.terminal.out;
   write(paint('bold', topic.topic));
   write(wrapTo(columns, topic.description));
   write(wrapTo(columns, `Produced by ${topic.producer}, for ${topic.subscribers.join(', ')}.`));
-  write(wrapTo(columns, contractSentences(topic).text));
+  write(wrapTo(columns, contractSentences(topic)));
   for (const handler of topic.handlers) write(wrapTo(columns, handlerWords(handler)));
   write(`\n${drawList(call.terminal.out, fieldList(topic))}`);
   write(`\n${paint('bold', 'Example')}\n${printableJson(topic.example, 2)}`);

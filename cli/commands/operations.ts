@@ -38,28 +38,22 @@ const KINDS = {
     const answered = await gather(bus, listErasures, { limit, lists: ['items'] });
     return shown(answered, listedErasures(answered.view));
   },
-  async 'smoke-tests'({ bus }: Call, limit: number) {
-    const { listSmokeTests } = await import('../../lib/console/smoke/routes.ts');
-    const { listedSmokeTests } = await import('../../lib/console/smoke/list-page.ts');
-    const answered = await gather(bus, listSmokeTests, { limit, lists: ['items'] });
-    return shown(answered, listedSmokeTests(answered.view));
-  },
 };
 
 const NAMES = Object.keys(KINDS);
 
 export const command: Command = {
   name: 'operations',
-  summary: 'list the replays, backfills, erasures or smoke tests',
+  summary: 'list the replays, backfills or erasures',
   usage: [`operations <${NAMES.join('|')}> [--limit <number>]`],
   notes: [
     'Newest first, each with what it is done to, how far it is, who began it and why, and its id.',
-    'A backfill and a paced replay can be stopped, with backfill --stop <id> and replay --stop <id>. The others can’t be: see their pages.',
+    'A backfill and a paced replay can be stopped, with backfill --stop <id> and replay --stop <id>. An erasure can’t be: see its page.',
   ],
   options: { limit: { value: '<number>', help: `how many to list (default: ${LISTED})` } },
   examples: [
     ['operations backfills', 'which older events were delivered later, and how far that is'],
-    ['operations smoke-tests --limit 1 --json', 'the last test, for a script'],
+    ['operations replays --limit 1 --json', 'the last replay, for a script'],
   ],
   run,
 };

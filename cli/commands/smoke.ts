@@ -1,28 +1,30 @@
-import type { List } from '../../lib/console/kit/document.ts';
-import { ago } from '../../lib/console/kit/instants.ts';
-import { joinNames } from '../../lib/console/kit/words.ts';
-import { attachedList, statePhrase, unattachedList, webhookList } from '../../lib/console/smoke/lists.ts';
-import type { SmokeSubscriber, SmokeTest, SmokeWebhook } from '../../lib/console/smoke/view.ts';
-import { NO_RELAY, outcomeWords, topicWords } from '../../lib/console/smoke/words.ts';
+import type { EventDelivery, EventView } from '../../lib/console/event/view.ts';
+import { duration } from '../../lib/console/kit/instants.ts';
+import { failureText } from '../../lib/console/kit/states.ts';
+import { joinNames, quantity } from '../../lib/console/kit/words.ts';
+import type { SmokeTest } from '../../lib/console/smoke/actions.ts';
+import { webhookWords } from '../../lib/console/smoke/follow.ts';
 import { SECOND } from '../../lib/platform/time.ts';
-import { atMost } from '../command.ts';
+import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
-import { drawList } from '../draw.ts';
+import { EXIT } from '../failure.ts';
 import { unknownName } from '../nearest.ts';
 import { followToItsEnd } from '../operation.ts';
 import type { Followed } from '../operation.ts';
-import { writeItem } from '../outcome.ts';
+import { writeItem, writeOutcome } from '../outcome.ts';
 import type { Pane } from '../terminal.ts';
-import { wrapTo } from '../text.ts';
 
 const DEFAULT_SECONDS = 30;
+
+/** Nobody waits for the next attempt of a delivery that is due later. */
+const SOON_MS = 30 * SECOND;
 
 export const command: Command = {
   name: 'smoke',
   summary: 'test a deployment: each webhook endpoint and each attached subscriber',
   usage: ['smoke [<subscriber>] [--timeout <seconds>]'],
   notes: [
-    'Sends a signed test webhook to the endpoint of each configured provider, and a test event to each attached subscriber, and shows what arrived where and after what time. Then it lists the subscribers that are not attached, with what waits for them. With a subscriber, it sends the test event to that one alone, and no webhooks.',
+    'Sends a signed test webhook to the endpoint of each configured provider, and a test event to each attached subscriber, and shows what arrived. With a subscriber, it sends the test event to that one alone, and no webhooks.',
     'Needs the scopes event-bus:replay and event-bus:read. Exits with 1 if something did not arrive in time, or a variable is wrong. No figure counts the test event; a test webhook is recorded like any other.',
   ],
   options: {
@@ -40,101 +42,82 @@ export const command: Command = {
 };
 
 async function run(call: Call): Promise<number> {
-  const { given, bus } = call;
+  const { given, bus, isJson, terminal } = call;
   atMost(1, given);
   const [subscriber] = given.positionals;
   const seconds = given.wholeNumber('timeout', 1, 600) ?? DEFAULT_SECONDS;
-  const { beginSmokeTest, showDeployment, showSmokeTest } = await import('../../lib/console/smoke/routes.ts');
-  if (subscriber !== undefined) {
-    const { subscribers } = (await bus.ask(showDeployment)).view;
-    const names = subscribers.map((one) => one.subscriber);
-    if (!names.includes(subscriber)) throw unknownName('subscriber', subscriber, names);
+  const [{ beginSmokeTest }, { showEvent }] = await Promise.all([
+    import('../../lib/console/smoke/actions.ts'),
+    import('../../lib/console/event/routes.ts'),
+  ]);
+  if (subscriber !== undefined) await requireKnown(subscriber, call);
+  const { view: test } = await bus.ask(beginSmokeTest.route, { body: { subscriber } });
+  if (!isJson)
+    for (const webhook of test.webhooks)
+      writeItem(terminal.out, webhook.problem === null ? 'good' : 'bad', webhookWords(webhook));
+  if (test.subscribers.length === 0) {
+    const isGood = failedIn(test).length === 0;
+    if (isJson) writeJson(call, { ...test, event: null });
+    else writeOutcome(call, isGood, `${outcomeWords(test, null)} No event was sent: ${NOBODY}`);
+    return isGood ? EXIT.ok : EXIT.failed;
   }
-  const { view: begun } = await bus.ask(beginSmokeTest, { body: { subscriber } });
-  const parameters = { smokeTestId: begun.test?.smokeTestId ?? '' };
-  const smokeTest: Followed<SmokeTest> = {
-    isSettled: ({ test }) => test?.state !== 'waiting',
-    words: (view) => outcomeWords(tested(view, subscriber)),
-    drawEnd: (view, pane) =>
-      subscriber === undefined ? write(view, pane) : writeOne(tested(view, subscriber), pane),
-    ends: (view) => ({
-      isGood:
-        subscriber === undefined
-          ? view.test?.state === 'arrived'
-          : tested(view, subscriber).subscribers.every(({ state }) => state === 'arrived'),
-      words: endWords(tested(view, subscriber), seconds),
-    }),
+  const followed: Followed<EventView> = {
+    isSettled: ({ deliveries, generatedAt }) => deliveries.every((one) => isSettled(one, generatedAt)),
+    words: (view) => outcomeWords(test, view),
+    drawEnd: (view, pane) => view.deliveries.forEach((one) => writeDelivery(one, view, pane)),
+    ends: (view) => {
+      const isSooner = view.deliveries.every((one) => isSettled(one, view.generatedAt));
+      const late = isSooner ? '' : `Not everything was delivered within ${seconds} s. `;
+      const isGood = failedIn(test).length + missingIn(view).length === 0;
+      return { isGood, words: `${late}${outcomeWords(test, view)}` };
+    },
   };
-  return await followToItsEnd(
-    call,
-    smokeTest,
-    () => bus.ask(showSmokeTest, { parameters }),
-    seconds * SECOND,
-  );
+  const look = async () => {
+    const { json, view } = await bus.ask(showEvent, { parameters: { eventId: test.smokeTestId } });
+    return { json: { ...test, event: json }, view };
+  };
+  return await followToItsEnd(call, followed, look, seconds * SECOND);
 }
 
-/** What was sent something: of a test of one subscriber, that one alone, whatever else is wrong. */
-function tested(view: SmokeTest, subscriber: string | undefined): SmokeTest {
-  if (subscriber === undefined) return view;
-  const subscribers = view.subscribers.filter((one) => one.subscriber === subscriber);
-  return { ...view, webhooks: [], subscribers };
+const NOBODY =
+  'this deployment does not relay (RELAY=on lets it, if its database is its own), or has no subscriber attached.';
+
+/** @throws Failure for a subscriber that the server does not have, with the nearest name. */
+async function requireKnown(subscriber: string, { bus }: Call): Promise<void> {
+  const { listSubscribers } = await import('../../lib/console/subscribers/routes.ts');
+  const names = (await bus.ask(listSubscribers)).view.items.map((one) => one.subscriber);
+  if (!names.includes(subscriber)) throw unknownName('subscriber', subscriber, names);
 }
 
-function write(view: SmokeTest, pane: Pane): void {
-  const part = <Row>(title: string, list: List<Row>) =>
-    pane.write(`${pane.paint('bold', title)}\n${drawList(pane, list)}\n`);
-  const attached = attachedList(view);
-  const unattached = unattachedList(view);
-  const origin = view.test?.origin ?? null;
-  part(`Webhooks${origin === null ? '' : `, sent to ${origin}`}:`, webhookList(view));
-  writeProblems(view.webhooks, pane);
-  part('Test event, by attached subscriber:', attached);
-  writeProblems(attached.rows, pane);
-  if (unattached.rows.length > 0) {
-    part('Not attached:', unattached);
-    writeAdvice(unattached.rows, pane);
-  }
-  pane.write(`${wrapTo(pane.columns, topicWords(view))}\n`);
-  if (!view.relay.runsHere) pane.write(wrapTo(pane.columns, NO_RELAY));
+function isSettled({ state, dismissedAt, nextAttemptAt }: EventDelivery, now: string): boolean {
+  const isLater = nextAttemptAt !== null && Date.parse(nextAttemptAt) - Date.parse(now) > SOON_MS;
+  return state === 'delivered' || dismissedAt !== null || isLater;
 }
 
-/** Writes what became of a test event to one subscriber. */
-function writeOne(view: SmokeTest, pane: Pane): void {
-  pane.write(drawList(pane, attachedList(view)));
-  writeProblems(view.subscribers, pane);
+function writeDelivery(delivery: EventDelivery, { event }: EventView, pane: Pane): void {
+  const { subscriber, state, deliveredAt, lastError, why } = delivery;
+  if (deliveredAt !== null)
+    return writeItem(
+      pane,
+      'good',
+      `${subscriber} has the event after ${duration(Date.parse(deliveredAt) - Date.parse(event.createdAt))}`,
+    );
+  const error = lastError === null ? why?.text : failureText(lastError);
+  const isWaiting = state === 'pending' && why?.code !== 'backoff';
+  writeItem(pane, isWaiting ? 'doubtful' : 'bad', `${subscriber}: ${error ?? 'given up'}`);
 }
 
-function endWords(view: SmokeTest, seconds: number): string {
-  if (view.test?.state !== 'waiting') return outcomeWords(view);
-  const { lastPassAt } = view.relay;
-  const relay =
-    lastPassAt === null
-      ? 'no relay has ever run'
-      : `the relay’s last run was ${ago(lastPassAt, view.generatedAt)}`;
-  return `Not everything was delivered within ${seconds} s: ${relay}. ${outcomeWords(view)}`;
-}
+const failedIn = ({ webhooks }: SmokeTest) =>
+  webhooks.filter(({ problem }) => problem !== null).map(({ provider }) => provider);
 
-/** Writes what is wrong below the table, whole: a column would cut it. */
-function writeProblems(tested: readonly (SmokeWebhook | SmokeSubscriber)[], pane: Pane): void {
-  const wrong = tested.filter(({ problem }) => problem !== null);
-  for (const one of wrong) {
-    const name = 'provider' in one ? one.provider : one.subscriber;
-    const isBad = statePhrase(one.state).style === 'red';
-    writeItem(pane, isBad ? 'bad' : 'doubtful', `${name}: ${one.problem}`);
-  }
-  if (wrong.length > 0) pane.write('');
-}
+const missingIn = ({ deliveries }: EventView) =>
+  deliveries.filter(({ state }) => state !== 'delivered').map(({ subscriber }) => subscriber);
 
-/** All but those with a wrong variable lack the same two, which are said once. */
-function writeAdvice(unattached: readonly SmokeSubscriber[], pane: Pane): void {
-  const wrong = unattached.filter(({ toAttach }) => !toAttach?.startsWith('set SUBSCRIBER_'));
-  for (const { subscriber, toAttach } of wrong) writeItem(pane, 'bad', `${subscriber}: ${toAttach}`);
-  if (wrong.length > 0) pane.write('');
-  const inPart = unattached.filter(({ topics }) => topics.attached > 0).map(({ subscriber }) => subscriber);
-  const listed =
-    inPart.length === 0
-      ? ''
-      : `; for ${joinNames(inPart)}, which ${inPart.length === 1 ? 'runs' : 'run'} here in part, also _TOPICS (--json lists them)`;
-  const words = `To attach one, set SUBSCRIBER_<NAME>_URL and _SECRET${listed}. Until then these deliveries wait, in order.`;
-  if (wrong.length < unattached.length) pane.write(`${wrapTo(pane.columns, words)}\n`);
+/** What the test came to, in one sentence, with the names of what did not arrive. @param view null: there is no event. */
+function outcomeWords(test: SmokeTest, view: EventView | null): string {
+  const sent = test.webhooks.length + test.subscribers.length;
+  const missing = [...failedIn(test), ...(view ? missingIn(view) : [])];
+  if (sent === 0) return 'Nothing was sent.';
+  if (missing.length === 0) return `Everything arrived: ${quantity(sent, 'test')}.`;
+  return `${sent - missing.length} of ${quantity(sent, 'test')} arrived; ${joinNames(missing)} did not.`;
 }

@@ -109,8 +109,8 @@ function nothingFound(text: string, all: readonly TopicOverview[]): Failure {
 
 /** Shows where and how a topic's subscribers are handled. @returns null for a topic that the catalog does not list. */
 async function subscriptionTable(topic: string, { bus, terminal }: Call): Promise<string | null> {
-  const { showCatalog } = await import('../../lib/console/catalog/routes.ts');
-  const { view } = await bus.ask(showCatalog);
+  const { listCatalog } = await import('../../lib/console/catalog/views.ts');
+  const { view } = await bus.ask(listCatalog.route);
   const listed = view.topics.find((one) => one.topic === topic);
   return listed ? drawList(terminal.out, subscriptionList(listed)) : null;
 }

@@ -42,7 +42,7 @@ function takingTests({ name, place, host, batch, handlers }: AttachedSubscriber)
     sharesCommits: false,
     batch: null,
     timeoutMs: LIMIT_MS,
-    maxAttempts: 6,
+    maxAttempts: SMOKE_TEST.maxAttempts,
     outage: 'off',
     limits: null,
   };

@@ -7,6 +7,7 @@ import type { Followed } from './kit/following.ts';
 import { laneActions } from './lanes/actions.ts';
 import { followedReplay } from './replays/follow.ts';
 import { setAsideActions } from './set-aside/actions.ts';
+import { smokeActions } from './smoke/actions.ts';
 import { subscriberActions } from './subscribers/actions.ts';
 import { timerActions } from './timers/actions.ts';
 import { webhookActions } from './webhooks/actions.ts';
@@ -17,6 +18,7 @@ const ACTIONS = [
   ...incidentActions,
   ...laneActions,
   ...setAsideActions,
+  ...smokeActions,
   ...subscriberActions,
   ...timerActions,
   ...webhookActions,

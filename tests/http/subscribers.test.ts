@@ -276,12 +276,7 @@ describe('a test event to one subscriber', () => {
     operators.ownUrl = 'https://postbud.example';
     const { status, json } = await operators.ask('/smoke', { json: { subscriber: 'reviews' } });
     expect(status).toBe(200);
-    const states = (json['subscribers'] as readonly Item[]).map(({ subscriber, state }) => [
-      subscriber,
-      state,
-    ]);
-    expect(states).toContainEqual(['reviews', 'waiting']);
-    expect(states).toContainEqual(['ledger', 'not_sent']);
+    expect(json).toMatchObject({ subscribers: ['reviews'], webhooks: [] });
     expect(await rows(bus.db, 'select subscribers from smoke_tests')).toEqual([{ subscribers: ['reviews'] }]);
     expect(await rows(bus.db, 'select webhooks from smoke_tests')).toEqual([{ webhooks: [] }]);
   });

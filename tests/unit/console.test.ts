@@ -5,9 +5,9 @@ import { topics } from '../../lib/bus/catalog/catalog.ts';
 import { forms } from '../../lib/console/actions.ts';
 import { bouncePage } from '../../lib/console/access/bounce.ts';
 import { signInPage } from '../../lib/console/access/page.ts';
-import { asyncApiPage } from '../../lib/console/catalog/asyncapi-page.ts';
-import { catalogPage } from '../../lib/console/catalog/page.ts';
+import { catalogDoc } from '../../lib/console/catalog/doc.ts';
 import { catalogView } from '../../lib/console/catalog/read.ts';
+import { drawPage } from '../../lib/console/kit/doc.ts';
 import { deadLetterPage as drawDeadLetter } from '../../lib/console/dead-letters/delivery-page.ts';
 import { deadLetter } from '../../lib/console/dead-letters/delivery.ts';
 import type { Attempt, DeadLetter } from '../../lib/console/dead-letters/delivery.ts';
@@ -48,12 +48,6 @@ import type { ReplayPreview } from '../../lib/console/replays/preview.ts';
 import { operatorLog, replayProgress } from '../../lib/console/replays/read.ts';
 import type { ReplayProgress } from '../../lib/console/replays/read.ts';
 import { scopeWords } from '../../lib/console/replays/scope.ts';
-import { smokeTestsPage } from '../../lib/console/smoke/list-page.ts';
-import { smokeTestList } from '../../lib/console/smoke/list.ts';
-import { smokePage } from '../../lib/console/smoke/page.ts';
-import { smokeTest } from '../../lib/console/smoke/view.ts';
-import { asyncApi } from '../../lib/elsewhere/catalog-description/asyncapi.ts';
-import type { AsyncApi } from '../../lib/elsewhere/catalog-description/asyncapi.ts';
 import type { Scope } from '../../lib/platform/http/operation.ts';
 import { html } from '../../lib/platform/markup.ts';
 import { visibleName } from '../../lib/platform/visible.ts';
@@ -149,14 +143,9 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
     dismissal: dismissPage({ ...view(dismissPreview), request }, context),
     preview: previewPage({ ...view(replayPreview), request }, context),
     events: eventsPage(view(eventList), context, [{ topic: text, subscribers: [text] }]),
-    smokeTests: smokeTestsPage(view(smokeTestList), context),
-    smokeTest: smokePage(view(smokeTest), context),
     log: logPage({ ...view(operatorLog), replays: [replay] }, context),
     replay: replayPage(replay, context),
-    catalog: catalogPage(view(catalogView), {
-      ...context,
-      url: new URL('http://localhost/platform/event-bus/catalog'),
-    }),
+    catalog: drawPage(catalogDoc(view(catalogView)), context),
     signIn: signInPage({ next: text, directory: text, problem: text }),
     problem: problemPage(
       {
@@ -392,33 +381,6 @@ describe('text from elsewhere in markup', () => {
     ['', ''],
   ])('the name %j is shown as %s', (name, shown) => {
     expect(visibleName(name)).toBe(shown);
-  });
-});
-
-describe('the AsyncAPI document', () => {
-  const drawn = (query: string) =>
-    asyncApiPage(asyncApi(), contextOf(`/catalog/asyncapi${query}`)).toString();
-
-  test('its page is an index with a download, and the part about one topic', () => {
-    const page = drawn('?topic=payment.captured');
-    expect(page).toContain('href="/platform/event-bus/catalog/asyncapi.json" download');
-    for (const [topic] of topics()) expect(page).toContain(`?topic=${topic}#excerpt"`);
-    const [, part = ''] = /<pre[^>]*>([^]*)<\/pre>/.exec(page) ?? [];
-    const { channels, operations, components } = JSON.parse(part.replaceAll('&quot;', '"')) as AsyncApi;
-    expect(Object.keys(channels)).toEqual(['payment.captured']);
-    expect(Object.keys(components.messages)).toEqual(['payment.captured']);
-    expect(Object.keys(components.schemas)).toEqual(['PaymentCapturedEvent', 'PaymentCaptured']);
-    expect(Object.keys(operations)).toContain('payments.sends.payment.captured');
-    expect(Object.keys(operations)).toContain('ledger.receives.payment.captured');
-    // It had 23,000 lines with all topics.
-    expect(page.split('\n').length).toBeLessThan(2000);
-  });
-
-  test('its page filters the topics, and says that there is no such topic', () => {
-    expect(drawn('?q=refunded')).not.toContain('booking.created');
-    expect(textOf(asyncApiPage(asyncApi(), contextOf('/catalog/asyncapi?topic=toString')))).toContain(
-      'The catalog has no such topic.',
-    );
   });
 });
 

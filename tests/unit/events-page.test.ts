@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
 
 import { forms } from '../../lib/console/actions.ts';
-import { catalogPage } from '../../lib/console/catalog/page.ts';
+import { catalogDoc } from '../../lib/console/catalog/doc.ts';
 import type { EventList } from '../../lib/console/events/fields.ts';
 import { eventsPage } from '../../lib/console/events/page.ts';
+import { drawPage } from '../../lib/console/kit/doc.ts';
 import type { PageContext } from '../../lib/console/kit/layout.ts';
 import { HOME } from '../../lib/console/kit/links.ts';
 
@@ -52,7 +53,7 @@ describe('the search box', () => {
   const box = (page: string) => /<form class="find"[^]*?<\/form>/.exec(page)?.[0];
 
   test('the box is on every page, and leads to the events', () => {
-    const page = String(catalogPage({ topics: [] }, context('/catalog?q=pay')));
+    const page = String(drawPage(catalogDoc({ topics: [] }), context('/catalog?q=pay')));
     expect(box(page)).toContain(`method="get" action="${HOME}/events"`);
     // What filters another page is not a search for events.
     expect(box(page)).toContain('value=""');

@@ -2,7 +2,7 @@ import { perVisitor } from '../../../lib/components/postbud.ts';
 import { accessRoutes } from '../../../lib/console/access/routes.ts';
 import { alertRoutes } from '../../../lib/console/alerts/routes.ts';
 import { backfillRoutes } from '../../../lib/console/backfills/routes.ts';
-import { catalogRoutes } from '../../../lib/console/catalog/routes.ts';
+import { catalogViews } from '../../../lib/console/catalog/views.ts';
 import { operators } from '../../../lib/console/console.ts';
 import { dismissRoutes } from '../../../lib/console/dismissals/routes.ts';
 import { doctorRoutes } from '../../../lib/console/doctor/routes.ts';
@@ -14,7 +14,7 @@ import { laneRoutes } from '../../../lib/console/lanes/routes.ts';
 import { logRoutes } from '../../../lib/console/replays/routes.ts';
 import { setAsideActions } from '../../../lib/console/set-aside/actions.ts';
 import { setAsideViews } from '../../../lib/console/set-aside/views.ts';
-import { smokeRoutes } from '../../../lib/console/smoke/routes.ts';
+import { smokeActions } from '../../../lib/console/smoke/actions.ts';
 import { subscriberRoutes } from '../../../lib/console/subscribers/routes.ts';
 import { tailRoutes } from '../../../lib/console/tail/routes.ts';
 import { routesOf } from '../../../lib/console/kit/action.ts';
@@ -31,14 +31,14 @@ export default operators(
     ...routesOf([...incidentViews, ...incidentActions]),
     showSkip,
     ...subscriberRoutes,
-    ...catalogRoutes,
+    ...routesOf(catalogViews),
     ...logRoutes,
     ...backfillRoutes,
     ...erasureRoutes,
     ...doctorRoutes,
     ...routesOf([...webhookViews, ...webhookActions]),
     ...alertRoutes,
-    ...smokeRoutes,
+    ...routesOf(smokeActions),
     ...routesOf([...setAsideViews, ...setAsideActions]),
     ...tailRoutes,
     ...routesOf([...timerViews, ...timerActions]),

@@ -6,4 +6,6 @@ export const SMOKE_TEST = {
   topic: 'system.smoke_test.started',
   producer: 'system',
   version: 1,
+  /** The last come after the cron has ended the test: it leaves no dead letter. */
+  maxAttempts: 6,
 } as const;

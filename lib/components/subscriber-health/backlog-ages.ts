@@ -24,7 +24,7 @@ export async function backlogAgeOf(db: Database, subscriber: string, now?: Date)
  *
  * @param lane the alias of its row of `lane_heads`.
  */
-export const oldestIn = (lane: string) => `lateral (
+const oldestIn = (lane: string) => `lateral (
       select created_at, replayed_at
       from (
         (

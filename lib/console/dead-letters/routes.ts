@@ -49,10 +49,7 @@ export const listDeadLetters = operatorRoute({
   summary: 'List dead letters, newest first',
   query: deadLetterQuery,
   answer: deadLetterPage,
-  csv: [
-    { path: 'items', words: 'Dead letters', isPaged: true },
-    { path: 'groups', words: 'Errors' },
-  ],
+  csv: 'Dead letters',
   links: {
     read: {
       operationId: 'readDeadLetter',

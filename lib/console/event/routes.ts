@@ -28,7 +28,6 @@ export const showEvent = operatorRoute({
   parameters: { eventId },
   query: revealQuery,
   answer: eventView,
-  csv: [{ path: 'deliveries', words: 'Deliveries' }],
   unknown: UNKNOWN,
   examples: {
     nobody: { summary: 'An unknown event', parameters: { eventId: NO_EVENT }, answer: REFUSED },

@@ -1,6 +1,7 @@
 import { catalog, isTopicName, subscribersOf } from '../../bus/catalog/catalog.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import { personalTexts } from '../../bus/catalog/personal-data.ts';
+import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import { subjectOf } from '../../bus/catalog/subject.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';
 import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
@@ -91,6 +92,8 @@ function notHandled(
 ): Reason | null {
   const { topic } = found.event;
   const since = waitsSince(found.event, delivery?.tries ?? null, found.now);
+  // A relay hands the event of a smoke test to whoever is attached.
+  if (topic === SMOKE_TEST.topic) return null;
   if (!subscribersOf(topic).includes(subscriber)) return reasonOf('not_in_catalog', { since });
   return handled.has(`${topic} ${subscriber}`) ? null : reasonOf('unattached', { since });
 }
@@ -104,7 +107,8 @@ function paused(subscriber: string, { pauses }: Found): Reason | null {
 
 function outage(subscriber: string, { found, heedless }: Circumstances): Reason | null {
   const silent = found.outages.find((one) => one.subscriber === subscriber);
-  if (!silent || heedless.has(`${found.event.topic} ${subscriber}`)) return null;
+  const { topic } = found.event;
+  if (!silent || topic === SMOKE_TEST.topic || heedless.has(`${topic} ${subscriber}`)) return null;
   const { subscriber: _, ...facts } = silent;
   return reasonOf('outage', { since: facts.since, until: facts.nextProbeAt, outage: facts });
 }

@@ -21,7 +21,7 @@ export const listEvents = operatorRoute({
     'A search (`q`) finds an event by its id or the beginning of it, a delivery id, a correlation or causation id, an ordering key, a deduplication key, a provider’s webhook event id, or any id in its payload that is not personal data. Ids are compared whole, with their case.',
   query: eventsQuery,
   answer: eventList,
-  csv: [{ path: 'items', words: 'Events', isPaged: true }],
+  csv: 'Events',
   problems: ['validation_failed'],
   examples: {
     'by-an-id-in-the-payload': {

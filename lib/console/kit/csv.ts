@@ -3,21 +3,10 @@ import * as z from 'zod';
 import { wantsCsv } from '../../platform/http/negotiate.ts';
 import { CSV_TYPE } from '../../platform/http/operation.ts';
 import type { Operation } from '../../platform/http/operation.ts';
-import { requireValid } from '../../platform/http/validated.ts';
 import { instantOf, SECOND } from '../../platform/time.ts';
 import { withParameters } from './links.ts';
 
-// Every list as a file: its columns are the fields of the answer, its rows all that match.
-
-/** A list in an answer. */
-export interface CsvList {
-  /** Where it is in the answer: `items`, `receipts.items`. */
-  readonly path: string;
-  /** The words of its link. */
-  readonly words: string;
-  /** Whether the answer has one page of it, and beside it the cursor of the next. */
-  readonly isPaged?: boolean;
-}
+// A list as a file: its columns are the fields of the answer, its rows all that match.
 
 /** The most rows of a file, and how many are read at once. */
 const MOST_ROWS = 10_000;
@@ -31,87 +20,53 @@ interface Asked {
   readonly url: URL;
 }
 
-/** Finds the list that a request wants as CSV. @returns null for another form. @throws Problem 400 for an unknown list */
-export function wantedCsv(lists: readonly CsvList[], { request, url }: Asked): CsvList | null {
+/** Whether a request wants the list as CSV: by `?format=csv`, or by `Accept`. */
+export function asksForCsv({ request, url }: Asked): boolean {
   const format = url.searchParams.get('format');
-  if (format === null ? !wantsCsv(request.headers) : format !== 'csv') return null;
-  const list = url.searchParams.get('list');
-  const known = z.object({ list: z.enum(lists.map(({ path }) => path)).nullable() });
-  requireValid({ list }, known);
-  return lists.find(({ path }) => path === list) ?? lists[0]!;
+  return format === null ? wantsCsv(request.headers) : format === 'csv';
 }
 
-/** The parameters that ask for a list as CSV, for OpenAPI. */
-export function csvParameters(lists: readonly CsvList[]): NonNullable<Operation['parameters']> {
+/** The parameter that asks for a list as CSV, for OpenAPI. */
+export function csvParameter(): NonNullable<Operation['parameters']>[number] {
   const description = `\`csv\` for a file with all that match, up to ${MOST_ROWS} rows: the next are at the header \`Link\`.`;
-  const names = lists.map(({ path }) => path);
-  return [
-    { in: 'query', name: 'format', schema: z.literal('csv').meta({ description }) },
-    ...(names.length === 1
-      ? []
-      : [
-          {
-            in: 'query' as const,
-            name: 'list',
-            schema: z.enum(names).meta({ description: 'With `format`: which list.' }),
-          },
-        ]),
-  ];
+  return { in: 'query', name: 'format', schema: z.literal('csv').meta({ description }) };
 }
 
-/** The links of a page to its lists as CSV, but for those that are empty. @param view the page's answer. */
-export function csvLinks(
-  lists: readonly CsvList[],
-  view: unknown,
-  url: URL,
-): readonly { words: string; path: string }[] {
-  return lists.flatMap((one, index) => {
-    if (placeOf(view, one).rows.length === 0) return [];
-    const list = index === 0 ? null : one.path;
-    const words = one.isPaged === true ? `${one.words}, all that match` : one.words;
-    return [{ words, path: withParameters(url, { format: 'csv', list, cursor: null, limit: null }) }];
-  });
+/** The address of the list on a page as CSV; null for an empty one. @param view the page's answer. */
+export function csvPath(view: unknown, url: URL): string | null {
+  const isEmpty = page.parse(view).items.length === 0;
+  return isEmpty ? null : withParameters(url, { format: 'csv', cursor: null, limit: null });
 }
 
 /** Reads a list to its end, or as far as it may, and writes it. @param read gives a page of the answer. */
 export async function csvFile(
-  list: CsvList,
   answer: z.ZodType,
-  { url }: Asked,
+  { url }: Pick<Asked, 'url'>,
   read: (page: { readonly cursor: string | null; readonly limit: number }) => Promise<unknown>,
 ): Promise<{ readonly text: string; readonly headers: Readonly<Record<string, string>> }> {
   const endsAt = Date.now() + BUDGET_MS;
   const rows: unknown[] = [];
   let cursor = url.searchParams.get('cursor');
   do {
-    const place = placeOf(await read({ cursor, limit: PAGE }), list);
-    rows.push(...place.rows);
-    cursor = list.isPaged === true ? place.nextCursor : null;
+    const { items, nextCursor } = page.parse(await read({ cursor, limit: PAGE }));
+    rows.push(...items);
+    cursor = nextCursor;
   } while (cursor !== null && rows.length <= MOST_ROWS - PAGE && Date.now() < endsAt);
   const next = withParameters(url, { format: 'csv', cursor });
-  const name = [
-    url.pathname.split('/').at(-1),
-    url.searchParams.get('list'),
-    instantOf(Date.now()).slice(0, 10),
-  ];
-  const part = cursor === null ? [] : [`first-${rows.length}`];
+  const part = cursor === null ? '' : `-first-${rows.length}`;
+  const name = `${url.pathname.split('/').at(-1)}-${instantOf(Date.now()).slice(0, 10)}${part}`;
   return {
-    text: csvOf(columnsOf(elementOf(answer, list)), rows),
+    text: csvOf(columnsOf(elementOf(answer)), rows),
     headers: {
       'content-type': `${CSV_TYPE}; charset=utf-8; header=present`,
-      'content-disposition': `attachment; filename="${[...name, ...part].filter(Boolean).join('-')}.csv"`,
+      'content-disposition': `attachment; filename="${name}.csv"`,
       ...(cursor !== null && { link: `<${next}>; rel="next"` }),
     },
   };
 }
 
-const page = z.looseObject({ nextCursor: z.string().nullish() });
-
-function placeOf(view: unknown, { path }: CsvList) {
-  const names = path.split('.');
-  const { nextCursor = null } = page.parse(valueAt(view, names.slice(0, -1)));
-  return { rows: z.array(z.unknown()).parse(valueAt(view, names)), nextCursor };
-}
+/** An answer with a list that is read page by page. */
+const page = z.looseObject({ items: z.array(z.unknown()), nextCursor: z.string().nullable() });
 
 function valueAt(value: unknown, [name, ...others]: readonly string[]): unknown {
   if (name === undefined) return value;
@@ -120,13 +75,11 @@ function valueAt(value: unknown, [name, ...others]: readonly string[]): unknown 
 }
 
 /** The shape of a list's rows. */
-function elementOf(answer: z.ZodType, { path }: CsvList): z.ZodType {
-  const list = path
-    .split('.')
-    .reduce((shape, name) => (shape instanceof z.ZodObject ? shape.shape[name] : shape), plainOf(answer));
+function elementOf(answer: z.ZodType): z.ZodType {
+  const items: unknown = answer instanceof z.ZodObject ? answer.shape['items'] : null;
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- of our own shapes
-  if (list instanceof z.ZodArray) return list.element as z.ZodType;
-  throw new TypeError(`${path} is not a list of the answer`);
+  if (items instanceof z.ZodArray) return items.element as z.ZodType;
+  throw new TypeError('the answer has no list');
 }
 
 /** The columns of an object's fields, with those of objects in it as `lastError.kind`. */

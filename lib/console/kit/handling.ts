@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import { subscribersOf } from '../../bus/catalog/catalog.ts';
+import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import { subscriptionsOf } from '../../bus/deliveries/subscription.ts';
 import { waitAfter } from '../../bus/subscribers/backoff.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
@@ -16,6 +17,8 @@ export function handlingOf(
   subscriber: string,
   attached: readonly AttachedSubscriber[],
 ): Handling {
+  if (topic === SMOKE_TEST.topic)
+    return attached.some(({ name }) => name === subscriber) ? SMOKE_TEST : 'unattached';
   if (!subscribersOf(topic).includes(subscriber)) return 'not_in_catalog';
   const subscription = subscriptionsOf(attached).get(`${topic} ${subscriber}`);
   return subscription ? { maxAttempts: subscription.subscriber.maxAttempts } : 'unattached';

@@ -30,7 +30,7 @@ export interface PageContext {
   /** The action that the address says was done, and how it goes on. */
   readonly following?: Following | null;
   /** The page's lists as files. */
-  readonly csv?: readonly { readonly words: string; readonly path: string }[];
+  readonly csv?: { readonly words: string; readonly path: string };
   /** A form that was refused, whose page is drawn again with what was typed. */
   readonly entered?: Entered;
   /** A form that was sent without a session, to be shown again. */
@@ -76,7 +76,8 @@ export function layout(
       <main id="content" tabindex="-1" data-refresh="${isWatched ? FOLLOW_SECONDS : (refreshSeconds ?? 0)}">
         ${context.unsent}
         ${own === undefined && followingRegion(following, following && followingActions(context.url, isWatched))}
-        ${content} ${csvLine(context.csv ?? [])}
+        ${content}
+        ${context.csv && html`<p class="csv muted small">As CSV: <a href="${context.csv.path}">${context.csv.words}</a></p>`}
       </main>
       <footer class="foot muted small">
         <span>Times are in <span data-zone-name>UTC</span>.</span>
@@ -86,16 +87,6 @@ export function layout(
       ${keys()}`,
     // A reload would lose the form.
     isReloaded || (isWatched && following.isLong !== true && !context.unsent),
-  );
-}
-
-function csvLine(lists: NonNullable<PageContext['csv']>): Child {
-  return (
-    lists.length > 0 &&
-    html`<p class="csv muted small">
-      As CSV:
-      ${lists.map(({ words, path }, index) => [index > 0 && ' · ', html`<a href="${path}">${words}</a>`])}
-    </p>`
   );
 }
 

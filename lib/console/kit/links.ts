@@ -10,15 +10,14 @@ type Query = Readonly<Record<string, string | null | undefined>>;
 
 export const topicPath = (topic: string) => `${HOME}/topics/${encodeURIComponent(topic)}`;
 
-export const asyncApiPath = (topic: string | null = null) =>
-  withQuery(`${HOME}/catalog/asyncapi`, { topic }) + (topic === null ? '' : '#excerpt');
+export const asyncApiPath = () => `${catalogPath()}/asyncapi`;
 
 export const subscribersPath = () => `${HOME}/subscribers`;
 
 export const subscriberPath = (subscriber: string, query: Query = {}) =>
   withQuery(`${HOME}/subscribers/${encodeURIComponent(subscriber)}`, query);
 
-export const catalogPath = (topic: string) => `${HOME}/catalog#${encodeURIComponent(topic)}`;
+export const catalogPath = () => `${HOME}/catalog`;
 
 export const eventsPath = (query: Query = {}) => withQuery(`${HOME}/events`, query);
 
@@ -31,12 +30,6 @@ export const deadLettersPath = (query: Query = {}) => withQuery(`${HOME}/dead-le
 
 export const deadLetterPath = (deliveryId: string) =>
   `${HOME}/dead-letters/${encodeURIComponent(deliveryId)}`;
-
-export const smokePath = () => `${HOME}/smoke`;
-
-export const smokeTestsPath = () => `${HOME}/smoke-tests`;
-
-export const smokeTestPath = (smokeTestId: string) => `${HOME}/smoke/${encodeURIComponent(smokeTestId)}`;
 
 /** The preview of a dismissal. */
 export const dismissPath = (query: Query) => withQuery(`${HOME}/dismiss`, query);

@@ -2,13 +2,13 @@ import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import {
   backfillsPath,
+  catalogPath,
   deadLettersPath,
   erasuresPath,
   eventsPath,
   HOME,
   incidentsPath,
   replaysPath,
-  smokeTestsPath,
   subscribersPath,
   timersPath,
   webhooksPath,
@@ -45,7 +45,6 @@ const OPERATIONS = [
   { section: 'replays', path: replaysPath(), words: 'Replays and log' },
   { section: 'backfills', path: backfillsPath(), words: 'Backfills' },
   { section: 'erasures', path: erasuresPath(), words: 'Erasures' },
-  { section: 'smoke', path: smokeTestsPath(), words: 'Smoke tests' },
 ] as const;
 
 const GROUPS = [
@@ -57,7 +56,7 @@ const GROUPS = [
   },
   { words: 'Operations', pages: OPERATIONS },
   { words: 'Webhooks', pages: [{ section: 'webhooks', path: webhooksPath(), words: 'Webhooks' }] },
-  { words: 'Catalog', pages: [{ section: 'catalog', path: `${HOME}/catalog`, words: 'Catalog' }] },
+  { words: 'Catalog', pages: [{ section: 'catalog', path: catalogPath(), words: 'Catalog' }] },
 ] as const;
 
 /** An entry of the navigation. */

@@ -39,7 +39,6 @@ export function listRoute<View, Query>(
     summary: `List ${several.toLowerCase()}, newest first`,
     query,
     answer,
-    csv: [{ path: 'items', words: several, isPaged: true }],
     ...(links && {
       links: {
         read: {

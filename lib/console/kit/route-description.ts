@@ -2,8 +2,7 @@ import * as z from 'zod';
 
 import { CSV_TYPE, HTML_TYPE, JSON_TYPE, refused } from '../../platform/http/operation.ts';
 import type { Answer, Example, Operation, Scope } from '../../platform/http/operation.ts';
-import { csvParameters } from './csv.ts';
-import type { CsvList } from './csv.ts';
+import { csvParameter } from './csv.ts';
 
 // What OpenAPI says of a route, made of its declaration.
 
@@ -11,11 +10,11 @@ import type { CsvList } from './csv.ts';
 export function describeParameters({
   parameters = {},
   query,
-  csv = [],
+  csv,
 }: {
   readonly parameters?: Readonly<Record<string, z.ZodType>>;
   readonly query?: z.ZodType;
-  readonly csv?: readonly CsvList[];
+  readonly csv?: string;
 }): NonNullable<Operation['parameters']> {
   // A query that is rewritten before it is checked is described by the schema that checks it.
   const fields = query instanceof z.ZodPipe ? query.out : query;
@@ -28,7 +27,7 @@ export function describeParameters({
       schema,
       isList: name === 'deliveryIds',
     })),
-    ...(csv.length === 0 ? [] : csvParameters(csv)),
+    ...(csv === undefined ? [] : [csvParameter()]),
   ];
 }
 
@@ -41,7 +40,7 @@ export function describeAnswers({
   redirectTo,
 }: {
   readonly answer: z.ZodType;
-  readonly csv?: readonly CsvList[];
+  readonly csv?: string;
   readonly links?: Answer['links'];
   readonly page?: unknown;
   readonly redirectTo?: unknown;
@@ -53,7 +52,7 @@ export function describeAnswers({
       content: {
         [JSON_TYPE]: answer,
         ...(page !== undefined && { [HTML_TYPE]: z.string() }),
-        ...(csv && { [CSV_TYPE]: z.string() }),
+        ...(csv !== undefined && { [CSV_TYPE]: z.string() }),
       },
       ...(links && { links }),
     },

@@ -12,8 +12,7 @@ import { Problem } from '../../platform/http/problem.ts';
 import { readContent, requireValid, validated } from '../../platform/http/validated.ts';
 import type { Content } from '../../platform/http/validated.ts';
 import type { Limit } from '../../platform/rate-limit/limiter.ts';
-import { csvFile, csvLinks, wantedCsv } from './csv.ts';
-import type { CsvList } from './csv.ts';
+import { asksForCsv, csvFile, csvPath } from './csv.ts';
 import { enteredIn } from './entered.ts';
 import type { Html, PageContext } from './layout.ts';
 import { requireNobodyNamed } from './nobody-named.ts';
@@ -60,7 +59,7 @@ export interface OperatorRoute<View = unknown> extends Operation {
   readonly access: Scope;
   /** The shape of the answer as JSON. */
   readonly answer: z.ZodType<View>;
-  /** Whether its lists are there as CSV. */
+  /** Whether its list is there as CSV. */
   readonly hasCsv: boolean;
   readonly handle: (visit: OperatorVisit) => Promise<Answer<PageContext>>;
 }
@@ -150,8 +149,8 @@ export interface RouteDeclaration<View, Parameters extends Shape, Query, Body> {
   /** Reads from a refused form the dry run that `page` draws again, with what was typed. */
   readonly dryRun?: z.ZodType<Body>;
   readonly answer: z.ZodType<View>;
-  /** Its lists, which are there as CSV too. The first is that of `?format=csv`, another needs `&list=…`. */
-  readonly csv?: readonly CsvList[];
+  /** Names its list, `items`, which is there as CSV too. */
+  readonly csv?: string;
   readonly links?: NonNullable<DescribedAnswer['links']>;
   /** Problems beyond those that every operators' route may answer. */
   readonly problems?: readonly ProblemCode[];
@@ -208,7 +207,6 @@ export function operatorRoute<View, Parameters extends Shape = Shape, Query = un
       return [
         ...PROBLEMS,
         ...(body ? BODY_PROBLEMS : []),
-        ...(declaration.csv ? (['validation_failed'] as const) : []),
         ...(unknown === undefined ? [] : (['not_found'] as const)),
         ...problems,
       ];
@@ -250,7 +248,7 @@ async function answerChecked<View, Parameters extends Shape, Query, Body>(
   known: Known<Parameters, Query>,
   content: Content | undefined,
 ): Promise<Answer<PageContext>> {
-  const { handle, page, redirectTo, unknown, csv = [] } = declaration;
+  const { handle, page, redirectTo, unknown, csv } = declaration;
   const { body: schema, readForm } = declaration;
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- without a schema the type is that of undefined
   const checked = {
@@ -259,9 +257,8 @@ async function answerChecked<View, Parameters extends Shape, Query, Body>(
   } as Checked<Parameters, Query, Body>;
   await requireNobodyNamed(known.bus.database, checked);
   const nobody = () => new Problem('not_found', unknown === undefined ? {} : { detail: unknown });
-  const list = csv.length === 0 ? null : wantedCsv(csv, known);
-  if (list !== null) {
-    const file = await csvFile(list, declaration.answer, known, async (part) => {
+  if (csv !== undefined && asksForCsv(known)) {
+    const file = await csvFile(declaration.answer, known, async (part) => {
       const view = await handle({ ...checked, query: pageOf(declaration.query, known, part) });
       if (view === null) throw nobody();
       return view;
@@ -273,7 +270,9 @@ async function answerChecked<View, Parameters extends Shape, Query, Body>(
   const seeOther = redirectTo?.(view, checked) ?? null;
   if (seeOther !== null) return { json: view, seeOther };
   if (!page) return { json: view };
-  return { json: view, page: (context) => page(view, { ...context, csv: csvLinks(csv, view, known.url) }) };
+  const path = csv === undefined ? null : csvPath(view, known.url);
+  const asCsv = path !== null && { csv: { words: `${csv}, all that match`, path } };
+  return { json: view, page: (context) => page(view, { ...context, ...asCsv }) };
 }
 
 /** The query with another cursor, and with a limit beyond that of an answer. */

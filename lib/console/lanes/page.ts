@@ -91,7 +91,7 @@ function topicFacts({ topic, version, orderedBy, generatedAt }: TopicView): Html
       failing + deadLettered > 0 &&
       fact('Incidents', html`<a href="${incidentsPath({ topic: topic.topic })}">What goes wrong</a>`)
     }
-    ${fact('Contract', inCatalog ? html`<a href="${catalogPath(topic.topic)}">In the catalog</a>` : 'Not in this release’s catalog')}
+    ${fact('Contract', inCatalog ? html`<a href="${catalogPath()}">In the catalog</a>` : 'Not in this release’s catalog')}
   </dl>`;
 }
 

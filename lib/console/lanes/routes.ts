@@ -21,11 +21,6 @@ export const showTopic = operatorRoute({
   summary: 'See one topic: its subscribers, waiting lanes, errors and newest events',
   parameters: { topic: topicText },
   answer: topicView,
-  csv: [
-    { path: 'heldLanes', words: 'Held lanes' },
-    { path: 'haltedLanes', words: 'Halted lanes' },
-    { path: 'errors', words: 'Errors' },
-  ],
   links: {
     probe: {
       operationId: 'probeDelivery',

@@ -1,6 +1,6 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { missingReplayScope } from '../kit/actions.ts';
+import { actionForm, mayReplay, missingReplayScope } from '../kit/actions.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { HOME, withParameters } from '../kit/links.ts';
@@ -32,6 +32,7 @@ export function overviewPage(view: Overview, context: PageContext, footer?: Html
   const content = html`${heading({
     title: 'Overview',
     lead: leadOf(view),
+    actions: mayReplay(context.operator) && actionForm('smoke-test', {}, { of: null }, context),
     live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
   })}
   ${view.topics.length === 0 ? noTopics() : html`${troubles(view, context)} ${tiles(view)} ${topicsSection(view, context)}`}

@@ -52,10 +52,6 @@ export const showOverview = operatorRoute({
   path: HOME,
   scope: 'event-bus:read',
   summary: 'See how many events are in each state, and why deliveries wait',
-  csv: [
-    { path: 'topics', words: 'Topics' },
-    { path: 'incidents', words: 'Incidents' },
-  ],
   answer: overview
     .extend({ alerts: alertTargets })
     .meta({ id: 'Overview', description: 'The bus at one moment.' }),

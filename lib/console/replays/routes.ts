@@ -238,10 +238,6 @@ export const listReplays = operatorRoute({
   summary: 'Read the operator log, newest first',
   query: logQuery,
   answer: operatorLog,
-  csv: [
-    { path: 'actions', words: 'Actions', isPaged: true },
-    { path: 'replays', words: 'Replays', isPaged: true },
-  ],
   problems: ['validation_failed'],
   examples: {
     'the-newest': {

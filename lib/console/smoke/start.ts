@@ -10,7 +10,7 @@ import { noteDue } from '../../platform/db/commits.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 
-export interface SmokeTestPlan {
+interface SmokeTestPlan {
   readonly by: string;
   /** Where the webhooks are sent to; null: nowhere. */
   readonly origin: string | null;
@@ -26,19 +26,22 @@ export interface SmokeTestPlan {
  * 1. The test and its event are recorded in one statement; the commit kicks a relay, which hands the event over.
  * 2. Meanwhile a webhook for each provider goes to the deployment's own address, through the platform's edge, as its
  *    provider's do: verified, stored with a receipt, delivered. What the endpoints answer is kept with the test.
- * 3. Whoever asks for the test reads receipts and deliveries; nothing else is written.
+ * 3. Whoever asks what became of it reads the event; nothing else is written.
  * 4. Ten minutes later the cron dismisses what is still open (`endSmokeTests`).
  *
- * @returns its id, once all webhooks are answered.
+ * @returns its id and what the endpoints answered, once all have.
  */
-export async function startSmokeTest(db: Database, plan: SmokeTestPlan): Promise<string> {
+export async function startSmokeTest(
+  db: Database,
+  plan: SmokeTestPlan,
+): Promise<{ readonly id: string; readonly webhooks: readonly TestWebhook[] }> {
   const { by, origin, subscribers, send } = plan;
   const id = uuidv7();
   await run(driverOf(db), recordTest(eventOf(id, subscribers), [id, by, origin]));
   if (subscribers.length > 0) noteDue(db);
   const webhooks = await send(id);
   await db.update(smokeTests).set({ webhooks }).where(eq(smokeTests.id, id));
-  return id;
+  return { id, webhooks };
 }
 
 /** Each test has an ordering key of its own, so that none waits for the retry of another. */

@@ -9,7 +9,7 @@ import type { Part, Style } from '../kit/document.ts';
 import { SILENT_ICON } from '../kit/icons.ts';
 import { heading, layout, liveness } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
-import { smokePath, subscriberPath, subscribersPath, topicPath, withParameters } from '../kit/links.ts';
+import { subscriberPath, subscribersPath, topicPath, withParameters } from '../kit/links.ts';
 import { pauseAlerts } from '../kit/pause-alerts.ts';
 import { alert, card, emptyLine, section } from '../kit/sections.ts';
 import { topicField } from '../kit/select.ts';
@@ -64,10 +64,12 @@ function standingActions({ subscriber, items: [one] }: SubscriberHealth, context
     ${
       one.place !== 'unattached' &&
       !isPaused &&
-      html`<form method="post" action="${smokePath()}">
-        ${hiddenField('subscriber', subscriber)}
-        <button class="btn sm">Send a test event<span class="vh"> to ${subscriber}</span></button>
-      </form>`
+      actionForm(
+        'smoke-test',
+        {},
+        { of: html`to ${subscriber}`, hidden: { subscriber }, button: 'Send a test event' },
+        context,
+      )
     }
   </div>`;
 }

@@ -92,7 +92,6 @@ export const listSubscribers = operatorRoute({
   scope: 'event-bus:read',
   summary: 'See where each subscriber runs, how it is, and what waits for it',
   answer: subscriberStandings,
-  csv: [{ path: 'items', words: 'Subscribers' }],
   examples: {
     'as-json': {
       summary: 'All subscribers',
@@ -132,12 +131,6 @@ export const showSubscriber = operatorRoute({
   parameters: BY_NAME,
   query,
   answer: subscriberHealth,
-  csv: [
-    { path: 'intervals', words: 'Values of the charts' },
-    { path: 'heldLanes', words: 'Held lanes' },
-    { path: 'subscriptions', words: 'Subscriptions' },
-    { path: 'actions', words: 'Actions' },
-  ],
   problems: ['validation_failed'],
   unknown: UNKNOWN,
   examples: {

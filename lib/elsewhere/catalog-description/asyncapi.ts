@@ -312,7 +312,7 @@ function message(topic: string, row: Topic, side: Side) {
 }
 
 /** Names the schemas of a topic as generators of code name its classes: `PaymentCaptured` and `PaymentCapturedEvent`. */
-export function schemaNames(topic: string): { readonly payload: string; readonly event: string } {
+function schemaNames(topic: string): { readonly payload: string; readonly event: string } {
   const payload = pascalCase(topic);
   return { payload, event: `${payload}Event` };
 }

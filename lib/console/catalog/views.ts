@@ -1,12 +1,12 @@
 import * as z from 'zod';
 
 import { asyncApi } from '../../elsewhere/catalog-description/asyncapi.ts';
-import { answered, HTML_TYPE } from '../../platform/http/operation.ts';
+import { answered } from '../../platform/http/operation.ts';
 import { asyncApiPath, HOME } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
 import { subscriptionsIn } from '../kit/subscription.ts';
-import { asyncApiPage } from './asyncapi-page.ts';
-import { catalogPage } from './page.ts';
+import { view } from '../kit/view.ts';
+import { catalogDoc } from './doc.ts';
 import { catalogView, describeCatalog } from './read.ts';
 
 const NOTIFICATIONS = {
@@ -22,13 +22,11 @@ const NOTIFICATIONS = {
   concurrency: null,
 } as const;
 
-export const showCatalog = operatorRoute({
+export const listCatalog = view({
   id: 'readCatalog',
   path: `${HOME}/catalog`,
-  scope: 'event-bus:read',
   summary: 'See every topic, its producer and its subscribers',
   answer: catalogView,
-  csv: [{ path: 'topics', words: 'Topics' }],
   examples: {
     'as-json': {
       summary: 'The catalog',
@@ -64,55 +62,38 @@ export const showCatalog = operatorRoute({
         ],
       }),
     },
-    'as-a-page': { summary: 'The same as a page', answer: { status: 200, type: HTML_TYPE } },
   },
   handle: async ({ bus }) => describeCatalog(bus),
-  page: catalogPage,
+  says: catalogDoc,
 });
 
-const asyncApiDocument = z
-  .looseObject({
-    asyncapi: z.literal('3.0.0'),
-    info: z.looseObject({ title: z.string() }),
-    channels: z.looseObject({}),
-    operations: z.looseObject({}),
-    components: z.looseObject({ messages: z.looseObject({}), schemas: z.looseObject({}) }),
-  })
-  .meta({ description: 'An AsyncAPI 3.0 document.' });
-
-const DOCUMENT = answered({
-  asyncapi: '3.0.0',
-  info: { title: 'Postbud’s event bus' },
-  channels: {},
-  operations: {},
-  components: { messages: {}, schemas: {} },
-});
-
-export const showAsyncApi = operatorRoute({
+const showAsyncApi = operatorRoute({
   id: 'readAsyncApi',
   path: asyncApiPath(),
   scope: 'event-bus:read',
-  summary: 'Get the AsyncAPI description of the bus',
-  description: 'As a page: an index of its topics, and with `topic` the part about one of them.',
-  query: z.object({ topic: z.string().optional() }),
-  answer: asyncApiDocument,
+  summary: 'Get the AsyncAPI description of the bus, as JSON to browsers too',
+  answer: z
+    .looseObject({
+      asyncapi: z.literal('3.0.0'),
+      info: z.looseObject({ title: z.string() }),
+      channels: z.looseObject({}),
+      operations: z.looseObject({}),
+      components: z.looseObject({ messages: z.looseObject({}), schemas: z.looseObject({}) }),
+    })
+    .meta({ description: 'An AsyncAPI 3.0 document.' }),
   examples: {
-    'as-json': { summary: 'The document', answer: DOCUMENT },
-    'as-a-page': { summary: 'An index of it, as a page', answer: { status: 200, type: HTML_TYPE } },
+    'as-json': {
+      summary: 'The document',
+      answer: answered({
+        asyncapi: '3.0.0',
+        info: { title: 'Postbud’s event bus' },
+        channels: {},
+        operations: {},
+        components: { messages: {}, schemas: {} },
+      }),
+    },
   },
   handle: async ({ bus }) => asyncApi(subscriptionsIn(bus)),
-  page: asyncApiPage,
 });
 
-export const downloadAsyncApi = operatorRoute({
-  id: 'downloadAsyncApi',
-  path: `${asyncApiPath()}.json`,
-  scope: 'event-bus:read',
-  summary: 'Download the AsyncAPI description of the bus',
-  description: 'The same document as JSON, also to browsers.',
-  answer: asyncApiDocument,
-  examples: { 'as-json': { summary: 'The document', answer: DOCUMENT } },
-  handle: async ({ bus }) => asyncApi(subscriptionsIn(bus)),
-});
-
-export const catalogRoutes = [showCatalog, showAsyncApi, downloadAsyncApi];
+export const catalogViews = [listCatalog, { route: showAsyncApi }];
