@@ -11,7 +11,6 @@ import { erasureRoutes } from '../../lib/console/erasures/routes.ts';
 import { eventRoutes } from '../../lib/console/event/routes.ts';
 import { eventsRoutes } from '../../lib/console/events/routes.ts';
 import { incidentActions } from '../../lib/console/incidents/actions.ts';
-import { showSkip } from '../../lib/console/incidents/skip.ts';
 import { incidentViews } from '../../lib/console/incidents/views.ts';
 import type { Badges } from '../../lib/console/kit/navigation.ts';
 import type { Bus, Route } from '../../lib/console/kit/route.ts';
@@ -48,7 +47,6 @@ export const operatorRoutes: readonly Route[] = [
   ...replayRoutes,
   ...laneRoutes,
   ...routesOf([...incidentViews, ...incidentActions]),
-  showSkip,
   ...subscriberRoutes,
   ...eventRoutes,
   ...routesOf(catalogViews),

@@ -27,7 +27,6 @@ import { skipPreview } from '../../lib/console/incidents/skip-preview.ts';
 import type { Incident } from '../../lib/console/incidents/incident.ts';
 import { incidentList } from '../../lib/console/incidents/read.ts';
 import { reasonField } from '../../lib/console/kit/actions.ts';
-import { drawPage } from '../../lib/console/kit/doc.ts';
 import { ago, duration, showTimesIn, span, time, until } from '../../lib/console/kit/instants.ts';
 import type { Html, PageContext } from '../../lib/console/kit/layout.ts';
 import { NO_NAMES } from '../../lib/console/kit/operator-names.ts';

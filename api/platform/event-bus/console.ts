@@ -8,7 +8,6 @@ import { dismissRoutes } from '../../../lib/console/dismissals/routes.ts';
 import { doctorRoutes } from '../../../lib/console/doctor/routes.ts';
 import { erasureRoutes } from '../../../lib/console/erasures/routes.ts';
 import { incidentActions } from '../../../lib/console/incidents/actions.ts';
-import { showSkip } from '../../../lib/console/incidents/skip.ts';
 import { incidentViews } from '../../../lib/console/incidents/views.ts';
 import { laneRoutes } from '../../../lib/console/lanes/routes.ts';
 import { logRoutes } from '../../../lib/console/replays/routes.ts';
@@ -29,7 +28,6 @@ export default operators(
     ...dismissRoutes,
     ...laneRoutes,
     ...routesOf([...incidentViews, ...incidentActions]),
-    showSkip,
     ...subscriberRoutes,
     ...routesOf(catalogViews),
     ...logRoutes,

@@ -7,6 +7,7 @@ import { BY_ID, NO_INCIDENT, NOBODY, UNKNOWN } from './by-id.ts';
 import { incidentView, readIncident } from './detail.ts';
 import { incidentsDoc } from './doc.ts';
 import { incidentDoc } from './incident-doc.ts';
+import { showSkip } from './skip.ts';
 import { incidentFilters, incidentList, incidentQuery, readIncidents } from './read.ts';
 
 export const showIncident = view({
@@ -108,4 +109,4 @@ const listIncidents = view({
   },
 });
 
-export const incidentViews = [listIncidents, showIncident];
+export const incidentViews = [listIncidents, showIncident, { route: showSkip }];
