@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 
 import type { Operation } from '../lib/platform/http/operation.ts';
 
@@ -6,19 +6,19 @@ const LIB = new URL('../lib/', import.meta.url);
 
 /**
  * Finds the operations of all endpoints: what each `route.ts` in `lib/` exports, the lists of each `routes.ts`, and the routes of the
- * views of each `views.ts` and of the actions beside it.
+ * lists of each `views.ts` and each `actions.ts`.
  *
- * @returns them in the order of their files; a list in its own order.
+ * @returns them in the order of their folders, views before actions; a list in its own order.
  */
 export async function allOperations(): Promise<readonly Operation[]> {
   const files = readdirSync(LIB, { recursive: true, encoding: 'utf8' })
-    .filter((file) => /(^|\/)(?:routes?|views)\.ts$/.test(file))
-    .toSorted()
-    .flatMap((file) => [file, ...besideViews(file)]);
+    .filter((file) => /(^|\/)(?:routes?|views|actions)\.ts$/.test(file))
+    // The actions of a folder come behind its views.
+    .toSorted((one, other) => (placeOf(one) < placeOf(other) ? -1 : 1));
   const modules = await Promise.all(
     files.map(async (file): Promise<Record<string, unknown>> => await import(new URL(file, LIB).href)),
   );
-  return modules.flatMap((exported) => {
+  const found = modules.flatMap((exported) => {
     // A module's names come in an order that depends on what loads it.
     const values = Object.keys(exported)
       .toSorted()
@@ -26,12 +26,10 @@ export async function allOperations(): Promise<readonly Operation[]> {
     const lists = values.filter((value) => Array.isArray(value));
     return (lists.length > 0 ? lists.flat() : values).map(operationIn).filter((one) => one !== null);
   });
+  return [...new Map(found.map((one) => [one.id, one])).values()];
 }
 
-function besideViews(file: string): readonly string[] {
-  const actions = file.replace(/views\.ts$/, 'actions.ts');
-  return actions !== file && existsSync(new URL(actions, LIB)) ? [actions] : [];
-}
+const placeOf = (file: string) => file.replace(/actions\.ts$/, 'views.ts beside');
 
 /** An operation, or that of a view or of an action. */
 function operationIn(value: unknown): Operation | null {
