@@ -2,7 +2,7 @@
 -- the log beyond the head. In a stream without keys an open exception holds back the log; in one with keys its key, whose later
 -- events the relay parks. The lanes are locked.
 --
--- `except_for`: those of limited subscribers. `continued`: lanes that this relay holds and goes on with. `probes`: lanes of subscribers
+-- `except_for`: those of limited subscribers. `continued`: lanes that this relay holds and goes on with, under the token that they have. `probes`: lanes of subscribers
 -- that do not answer, of which one delivery is to find out. Where the relay that held a lane died, only the first that it may have
 -- begun is given, to be charged; what it may have had besides is handed over one at a time. A claim ends before the first payload
 -- that its handler cannot read, unless it is only to be charged.
@@ -150,7 +150,7 @@ begin
   ),
   lease as (
     insert into journal (lane, number, head, at, token, leased_until, first_claimed, claimed_to, careful_to, handlers)
-    select id, number + 1, head, now_at, postbud_claim_2.token, greatest(
+    select id, number + 1, head, now_at, case when is_continued then taken.token else postbud_claim_2.token end, greatest(
         case when is_continued then leased_until end, now_at + leases_ms[turn] * interval '1 millisecond'),
       least(case when is_continued then first_claimed end, due_positions[1], positions[1]),
       greatest(case when is_continued or is_lapsed then claimed_to end, due_positions[cardinality(due_positions)], last),
@@ -168,7 +168,7 @@ begin
             where open.lane = id and open.ordering_key = key and open.is_open
               and open.position <> all (coalesce(due_positions, '{}')) limit 1
           )
-        ) end, 'isContinued', is_continued,
+        ) end, 'isContinued', is_continued, 'token', case when is_continued then taken.token end,
       'lapsedAtMs', case when is_lapsed then extract(epoch from leased_until) * 1000 end, 'claimedTo', claimed_to)), 'events', (
     select json_agg(json_build_array(stream, position, id, topic, payload, version, producer, date_part('epoch', created_at) * 1000,
       seq, ordering_key, correlation_id, causation_id, traceparent, erased_at is not null))

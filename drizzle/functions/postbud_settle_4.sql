@@ -1,8 +1,8 @@
 -- Records what relays have done with lanes that they hold, and lets these go or keeps them. The lanes are locked.
 --
 -- An outcome counts only where the journal's newest row is the one that its relay knows: whoever lost a lane changes nothing, and
--- doing it twice changes nothing the second time. One that `is_doubtful` does not know whether its last commit was made, which has kept
--- the lane behind that row.
+-- doing it twice changes nothing the second time. One that `is_doubtful` does not know whether its last commit, or its last claim, was
+-- made, which has kept the lane behind that row; its own row comes behind both.
 create or replace function postbud_settle_4(
   outcomes json, exceptional jsonb, now_at timestamptz,
   -- The lanes that were held; those of which an earlier call, whose answer was lost, had settled the same; and those that were held
@@ -17,7 +17,7 @@ declare
 begin
   with outcome as materialized (
     select outcome.*, newest.head as head_was, newest.leased_until as until_was, newest.claimed_to as claimed_was,
-      newest.careful_to as careful_was, newest.handlers as handlers_were, newest.number as newest_number,
+      newest.careful_to as careful_was, newest.handlers as handlers_were,
       coalesce(newest.token = outcome.token and (
         newest.number = outcome.number or is_doubtful and newest.number = outcome.number + 1 and newest.leased_until is not null
       ), false) as is_held
@@ -33,7 +33,7 @@ begin
   settlement as (
     insert into journal (lane, number, head, at, token, leased_until, first_claimed, claimed_to, careful_to, handlers, first,
       took_ms, ago_ms, delivered, failed, dead_lettered, is_answered)
-    select lane, newest_number + 1, greatest(head, head_was), least(sent_at, now_at), token,
+    select lane, number + 1 + is_doubtful::int, greatest(head, head_was), least(sent_at, now_at), token,
       -- A lease that ends later than this one would be another call's.
       case when keep_ms > 0 then greatest(until_was, now_at + keep_ms * interval '1 millisecond') end,
       case when keep_ms > 0 then next_claimed end, case when keep_ms > 0 then claimed_was end,
@@ -45,7 +45,8 @@ begin
   select array_agg(lane) filter (where is_held), array_agg(head_was) filter (where is_held),
     array_agg(lane) filter (where not is_held and exists (
       select from journal
-      where journal.lane = outcome.lane and journal.head >= outcome.head and journal.number = outcome.number + 1
+      where journal.lane = outcome.lane and journal.head >= outcome.head
+        and journal.number = outcome.number + 1 + is_doubtful::int
         and journal.token = outcome.token
     )), array_agg(lane) filter (where is_held and until_was <= now_at), exists (select from outages)
   into held, heads, repeated, lapsed, is_any_silent from outcome;

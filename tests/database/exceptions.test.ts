@@ -419,18 +419,6 @@ describe('a claim whose answer was lost', () => {
     expect(handed.toSorted((one, other) => one - other)).toEqual([1, 2]);
     expect(await contradictions(db)).toEqual([]);
   });
-
-  test('leaves a lane to its lease in which a handler runs', async ({ bus: { db }, handed, ledger }) => {
-    await hold(db, START + MINUTE);
-    expect(await release(db)).toEqual([{ lanes: 0 }]);
-    await drain(db, [ledger()]);
-    expect(handed).toEqual([]);
-    await endLeases(db);
-    await drain(db, [ledger()]);
-    await drain(db, [ledger()], { now: START + HOUR });
-    expect(handed.toSorted((one, other) => one - other)).toEqual([1, 2]);
-    expect(await contradictions(db)).toEqual([]);
-  });
 });
 
 describe('a stream', () => {

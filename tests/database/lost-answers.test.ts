@@ -1,4 +1,4 @@
-import { describe, expect } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 
 import type { ClaimedLane } from '../../lib/bus/deliveries/claim.ts';
 import { errorGroupOf } from '../../lib/bus/deliveries/error-group.ts';
@@ -7,6 +7,8 @@ import type { ExceptionalDelivery, LaneOutcome, UnfinishedAttempt } from '../../
 import { subscriptionsOf } from '../../lib/bus/deliveries/subscription.ts';
 import { takeTurn } from '../../lib/bus/deliveries/turn.ts';
 import { emit } from '../../lib/bus/outbox/emit.ts';
+import { Bell } from '../../lib/bus/relay/bell.ts';
+import { relay } from '../../lib/bus/relay/relay.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
@@ -95,6 +97,38 @@ describe('a relay that lost the answer of the database', () => {
     expect(await leased(bus)).toHaveLength(1);
     expect(await drain(bus.db, [ledger()])).toMatchObject({ delivered: 3, failed: 0 });
     expect(await attemptsOf(bus)).toEqual(delivered(3));
+  });
+
+  test('to a claim of a lane that goes on beside a slow handler charges nobody, and settles what that did', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    const slow = gate();
+    const bell = new Bell();
+    const other = await besides(bus, 'a key');
+    await emitPayments(bus.db, 1, 1, { orderingKey: 'a key' });
+    let losses = 0;
+    loseAnswers({
+      after: (...answered) => handed.length > 0 && hasClaimed(...answered) && (losses += 1) === 1,
+    });
+    const attached = [ledger((number) => (number === 1 ? slow.opened : undefined))];
+    const relaying = relay({ db: bus.db, subscribers: attached, until: Date.now() + 5 * SECOND, bell });
+    await sleep(200);
+    await emitPayments(bus.db, 2, 2, { orderingKey: other });
+    await emitPayments(bus.db, 3, 3, { orderingKey: 'a key' });
+    bell.ring(['payment.captured']);
+    await vi.waitFor(() => expect(losses).toBeGreaterThan(0));
+    slow.open();
+    expect(await relaying).toMatchObject({ delivered: 3, failed: 0, leasesLost: 0 });
+    expect(handed.toSorted((one, two) => one - two)).toEqual([1, 2, 3]);
+    expect((await attemptsOf(bus)).map(([state, attempts]) => [state, attempts])).toEqual([
+      ['delivered', 1],
+      ['delivered', 1],
+      ['delivered', 1],
+    ]);
+    expect(await leased(bus)).toEqual([]);
+    expect(await contradictions(bus.db)).toEqual([]);
   });
 
   test.for([

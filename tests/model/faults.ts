@@ -95,7 +95,8 @@ function endLease(state: State): void {
 }
 
 /** Ends all transactions but prepared ones. Relays go on with what they have in their hands. */
-function restart(state: State, { scope: { isTransactional } }: World): void {
+function restart(state: State, world: World): void {
+  const { isTransactional } = world.scope;
   state.disk = null;
   state.life += 1;
   for (const producer of state.producers) {
@@ -104,7 +105,7 @@ function restart(state: State, { scope: { isTransactional } }: World): void {
   }
   const { lane } = state.db;
   for (const [who, relay] of state.relays.entries()) {
-    if (relay.phase !== 'idle') noteFailure(relay);
+    if (relay.phase !== 'idle') noteFailure(relay, world);
     abandon(state, who);
     const { run } = relay;
     // Its transaction ended with the server.

@@ -42,7 +42,10 @@ export function takeHandlerStep(state: State, { name, who, what }: Step, world: 
       break;
     case 'ok':
       if (world.scope.isTransactional) {
-        if (commit(state, run, one, world)) run.number += 1;
+        if (commit(state, run, one, world)) {
+          run.number += run.isDoubtful ? 2 : 1;
+          run.isDoubtful = false;
+        }
         // Another relay has the lane: all is rolled back.
         else relay.run = null;
       } else {

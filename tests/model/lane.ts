@@ -104,7 +104,7 @@ export function lease({ db }: State, claim: Claim, token: number, world: World):
   remember(db);
   db.lane = {
     head: lane.head,
-    number: 0,
+    number: isContinued ? lane.number + 1 : 0,
     token,
     isLeased: true,
     isOver: false,
@@ -145,11 +145,11 @@ export function settle(state: State, run: Run, outcome: Outcome, world: World): 
   const { lane } = db;
   const { mistake } = world;
   const isOwn = lane.token === run.token;
-  const isNewest =
-    lane.number === outcome.number || outcome.isDoubtful || mistake === 'settle-without-number';
+  const isBehindDoubt = outcome.isDoubtful && lane.number === outcome.number + 1 && lane.isLeased;
+  const isNewest = lane.number === outcome.number || isBehindDoubt || mistake === 'settle-without-number';
+  const number = outcome.number + (outcome.isDoubtful ? 2 : 1);
   if (!(isOwn && isNewest) && mistake !== 'settle-without-token') {
-    const isMade = (row: Pick<Lane, 'token' | 'number'>) =>
-      row.token === run.token && row.number === outcome.number + 1;
+    const isMade = (row: Pick<Lane, 'token' | 'number'>) => row.token === run.token && row.number === number;
     return isMade(lane) || db.journal.some(isMade) ? 'repeated' : 'lost';
   }
   if (!isOwn) state.broken = 'holder';
@@ -163,7 +163,7 @@ export function settle(state: State, run: Run, outcome: Outcome, world: World): 
     : { isLeased: false, first: 0, claimedTo: 0 };
   db.lane = {
     head: Math.max(head, outcome.head),
-    number: lane.number + 1,
+    number,
     token: run.token,
     isOver: false,
     carefulTo: outcome.carefulTo || lane.carefulTo,

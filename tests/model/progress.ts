@@ -27,7 +27,7 @@ export function begin({ db }: State, claim: Claim, known: Run | null, world: Wor
     .filter(({ key }) => !blocked.includes(key) || world.mistake === 'continued-beside-a-running-one');
   return {
     token: db.lane.token,
-    number: 0,
+    number: db.lane.number,
     head: db.lane.head,
     hand: [...running, ...exceptions, ...claim.positions.map((position) => inHand(position, {}))],
     blocked: world.mistake === 'continued-beside-a-running-one' ? [] : blocked,
@@ -88,8 +88,8 @@ export function isDone(run: Run): boolean {
 /** Whether it may go on with a further claim, while handlers run for long. */
 export function mayGoOn(run: Run, world: World): boolean {
   const { scope, mistake } = world;
-  const { isCut, isOver, outcome } = run;
-  if (scope.keys.length === 0 || isCut || isOver || outcome) return false;
+  const { isCut, isOver, isDoubtful, outcome } = run;
+  if (scope.keys.length === 0 || isCut || isOver || isDoubtful || outcome) return false;
   // A claim would read again what is not settled.
   return isIdle(run) && (!hasNews(run, world) || mistake === 'continued-with-news');
 }

@@ -46,7 +46,7 @@ export interface Tables {
 
 export interface Lane {
   head: number;
-  /** Counted from the claim on: claims have new tokens, so token and number together name a row. */
+  /** Counted from the first claim of a token on: token and number together name a row. */
   number: number;
   /** Of the claim; a settlement has that of its claim. 0: none. */
   token: number;
@@ -236,7 +236,9 @@ const SHORT = new Map(WORDS.split('|').map((word, index) => [word, String.fromCh
 export function normalise(state: State): void {
   const { events, producers, relays } = state;
   const awaited = new Set(
-    relays.flatMap(({ run }) => (run?.outcome ? [`${run.token} ${run.outcome.number + 1}`] : [])),
+    relays.flatMap(({ run }) =>
+      run?.outcome ? [`${run.token} ${run.outcome.number + (run.outcome.isDoubtful ? 2 : 1)}`] : [],
+    ),
   );
   const tables = state.disk ? [state.db, state.disk] : [state.db];
   for (const of of tables)
@@ -253,6 +255,7 @@ export function normalise(state: State): void {
       relay.nextBound = instants.get(relay.nextBound)!;
     }
   }
+  numberFromZero(tables, relays);
   const tokens = ranksOf(tokensOf(state));
   if (!tokens) return;
   const named = <Row extends { token: number }>(row: Row): Row => ({ ...row, token: tokens.get(row.token)! });
@@ -263,6 +266,35 @@ export function normalise(state: State): void {
   for (const relay of relays) {
     relay.lost = tokens.get(relay.lost)!;
     if (relay.run) relay.run = named(relay.run);
+  }
+}
+
+/** Counts the rows of each token from the first that anybody knows: a lane may go on any number of times. */
+function numberFromZero(tables: readonly Tables[], relays: readonly Relay[]): void {
+  const outcomes = relays.flatMap(({ run }) => (run?.outcome ? [{ token: run.token, of: run.outcome }] : []));
+  const known = [
+    ...tables.flatMap(({ lane, journal }) => [lane, ...journal]),
+    ...relays.flatMap(({ run }) => run ?? []),
+    ...outcomes.map(({ token, of: { number } }) => ({ token, number })),
+  ];
+  const first = new Map<number, number>();
+  for (const { token, number } of known) first.set(token, Math.min(number, first.get(token) ?? number));
+  if ([...first.values()].every((number) => number === 0)) return;
+  const from = <Row extends { token: number; number: number }>(row: Row): Row => ({
+    ...row,
+    number: row.number - first.get(row.token)!,
+  });
+  for (const of of tables) {
+    of.lane = from(of.lane);
+    of.journal = of.journal.map(from);
+  }
+  for (const relay of relays) {
+    if (!relay.run) continue;
+    const { outcome, token } = relay.run;
+    relay.run = {
+      ...from(relay.run),
+      outcome: outcome && { ...outcome, number: outcome.number - first.get(token)! },
+    };
   }
 }
 

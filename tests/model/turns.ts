@@ -65,7 +65,7 @@ export function takeTurnStep(state: State, name: StepName, who: number, world: W
       break;
     case 'turn fails':
       spend(state, 'lose');
-      noteFailure(relay);
+      noteFailure(relay, world);
       abandon(state, who);
       break;
     default:
@@ -102,7 +102,7 @@ function finish(state: State, who: number, world: World, isAnswered: boolean): v
   if (run && outcome && settled && isAnswered) {
     if (settled === 'lost' || !outcome.isKept) relay.run = null;
     else {
-      run.number += 1;
+      run.number = outcome.number + (outcome.isDoubtful ? 2 : 1);
       run.isDoubtful = false;
       // How long the lease is, only a settlement says that was not made before.
       if (settled === 'repeated' && world.mistake === 'lease-longer-by-a-repetition')
@@ -121,10 +121,11 @@ function finish(state: State, who: number, world: World, isAnswered: boolean): v
       relay.run!.hand.some((one) => !one.isException && claim.positions.includes(one.position))
     )
       state.broken = 'survival';
-    const token = Math.max(...tokensOf(state)) + 1;
+    // A lane that goes on keeps its token.
+    const token = claim.isContinued ? state.db.lane.token : Math.max(...tokensOf(state)) + 1;
     const { claimedTo } = state.db.lane;
     lease(state, claim, token, world);
-    if (!isAnswered) relay.lost = token;
+    if (!isAnswered) relay.lost = claim.isContinued ? 0 : token;
     else {
       relay.run = begin(state, claim, claim.isContinued ? relay.run : null, world);
       if (claim.isLapsed) recordLapse(state, relay.run, claimedTo, world);
@@ -133,26 +134,26 @@ function finish(state: State, who: number, world: World, isAnswered: boolean): v
   if (isAnswered) {
     relay.isRepeating = false;
     if (nextBound > 0) relay.memory = { life: state.life, bound: nextBound };
-  } else noteFailure(relay);
+  } else noteFailure(relay, world);
   if (state.disk && encode(state.disk) === encode(state.db)) state.disk = null;
   abandon(state, who);
 }
 
-/** It is unknown whether a turn has settled its outcomes: the next one sends them again, and does nothing else. */
-export function noteFailure(relay: Relay): void {
-  relay.isRepeating = relay.run?.outcome !== null && relay.run !== null;
-  if (relay.run?.outcome) relay.run.isRepeated = true;
+/**
+ * It is unknown whether a turn has settled its outcomes: the next one sends them again, and does nothing else. And whether it has
+ * gone on with a lane.
+ */
+export function noteFailure(relay: Relay, world: World): void {
+  const { run } = relay;
+  relay.isRepeating = run !== null && run.outcome !== null;
+  if (run?.outcome) run.isRepeated = true;
+  else if (run && mayGoOn(run, world)) run.isDoubtful = true;
 }
 
 /** Releases the lane of a claim whose answer was lost: `postbud_release_lost_1`. */
 function releaseLost({ db }: State, relay: Relay): void {
-  const { lane, exceptions } = db;
-  if (
-    lane.token === relay.lost &&
-    lane.isLeased &&
-    !exceptions.some(({ isOpen, isHeld }) => isOpen && isHeld)
-  )
-    letGo(db, lane.carefulTo);
+  const { lane } = db;
+  if (lane.token === relay.lost && lane.isLeased) letGo(db, lane.carefulTo);
   relay.lost = 0;
 }
 

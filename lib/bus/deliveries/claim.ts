@@ -56,7 +56,7 @@ export interface ClaimedDelivery {
   readonly event: BusEvent | null;
 }
 
-/** Reads the lanes that a turn claimed. @param token of the turn's leases. */
+/** Reads the lanes that a turn claimed. @param token of the turn's leases; a lane that goes on keeps its own. */
 export function readClaim(
   { lanes, events }: FoundClaim,
   token: string,
@@ -84,7 +84,14 @@ export function readClaim(
     // One without its event is settled by itself, so that it stops nothing but itself.
     const lacking = all.findIndex(({ event }) => event === null);
     const deliveries = lacking === -1 ? all : all.slice(0, Math.max(1, lacking));
-    return { ...lane, token, stream, subscription, deliveries, openKeys: new Set(openKeys) };
+    return {
+      ...lane,
+      token: lane.token ?? token,
+      stream,
+      subscription,
+      deliveries,
+      openKeys: new Set(openKeys),
+    };
   });
 }
 
@@ -111,6 +118,7 @@ export interface FoundClaim {
 }
 
 interface FoundLane extends Omit<ClaimedLane, 'token' | 'subscription' | 'deliveries' | 'openKeys'> {
+  readonly token: string | null;
   readonly topic: string;
   readonly subscriber: string;
   /** The exceptions. */

@@ -140,6 +140,7 @@ export class ClaimLoop {
       turn = await takeTurn(db, { ...claim, outcomes, clockMs: this.#clock(), now });
     } catch (error) {
       this.#isSmaller = this.#portion.shrinkAfter(error);
+      this.#runs.noteFailure(claim.continued);
       if (isLooking) {
         this.#giveBack(claim);
         // The lanes of these outcomes may have more, and the turn that settles them claims nothing.
@@ -220,7 +221,6 @@ export class ClaimLoop {
     const isSmaller = this.#isSmaller;
     this.#isSmaller = false;
     this.isRepeating = true;
-    this.#runs.noteFailure();
     if (isSmaller && time.handlersLeftMs() > 0) return;
     this.#failures += 1;
     const isHolding = this.#runs.count > 0 || hasLostClaims(db);

@@ -67,10 +67,11 @@ export class LaneRun {
 
   /** Whether it may go on with a further claim, while handlers run for long. */
   get mayGoOn(): boolean {
-    const { progress, lease, lane, options } = this.state;
+    const { progress, lease, lane, options, isDoubtful } = this.state;
     // The places of a limited subscriber count until its handlers end.
     const isLimited = lane.subscription.subscriber.limits !== null;
-    if (this.isOver || !lane.isKeyed || isLimited || lease.isLost || options.isOver()) return false;
+    if (this.isOver || !lane.isKeyed || isLimited || lease.isLost || isDoubtful || options.isOver())
+      return false;
     // A claim would read again what is not settled.
     return progress.isIdle && !progress.hasNews;
   }

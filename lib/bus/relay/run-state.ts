@@ -54,7 +54,7 @@ export class RunState {
   hasLapsed = false;
   /** Number of the journal's newest row, as this relay knows it. */
   number: number;
-  /** Whether it is unknown if the last commit of its handlers was made. */
+  /** Whether it is unknown if the last commit of its handlers was made, or its last claim, with which it was to go on. */
   isDoubtful = false;
   /** Whether handlers run in a transaction, which settles them: no turn may settle anything of the lane meanwhile. */
   isInTransaction = false;

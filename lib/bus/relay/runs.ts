@@ -159,9 +159,11 @@ export class Runs {
     }
   }
 
-  /** Notes that a turn failed: it is unknown which outcomes it settled. */
-  noteFailure(): void {
+  /** Notes that a turn failed: it is unknown which outcomes it settled, and with which lanes it was to go on. */
+  noteFailure(continued: readonly { readonly lane: number }[]): void {
     for (const yielded of this.#unsettled.values()) yielded.isRepeated = true;
+    const lanes = new Set(continued.map(({ lane }) => lane));
+    for (const [lane, { state }] of this.#runs) state.isDoubtful ||= lanes.has(lane);
   }
 
   /**
@@ -176,17 +178,18 @@ export class Runs {
   ): void {
     if (!settled) return;
     for (const { run, outcome } of yielded) {
-      const { lane, number, keepMs } = outcome;
+      const { lane, number, keepMs, isDoubtful } = outcome;
+      const settledAs = number + (isDoubtful ? 2 : 1);
       if (settled.held.has(lane) || settled.repeated.has(lane)) {
         this.#count(run, outcome);
         run.state.hasLapsed ||= settled.lapsed.has(lane);
         if (keepMs === null) this.#drop(run);
         else if (settled.held.has(lane)) {
           run.state.clocks = { ...run.state.clocks, leaseClock };
-          run.keep(number + 1, nowMs + keepMs);
+          run.keep(settledAs, nowMs + keepMs);
         }
         // Its lease in the database counts from the earlier turn, which had settled it.
-        else run.keep(number + 1, null);
+        else run.keep(settledAs, null);
       } else {
         run.lose();
         if (keepMs === null) this.#dropLost(run);

@@ -120,7 +120,8 @@ async function transact(state: RunState, handle: Handling): Promise<readonly Att
       stage = 'waiting';
       try {
         const attempts = await slotsOf(db)(run);
-        state.number += 1;
+        state.number += state.isDoubtful ? 2 : 1;
+        state.isDoubtful = false;
         if (open.isDue) options.owe(open.hasOnlyEvents ? open.topics : undefined);
         return attempts;
       } catch (error) {
@@ -170,7 +171,7 @@ async function settle(
     token: lane.token,
     keepMs: lane.subscription.leaseMs,
     carefulTo: null,
-    isDoubtful: false,
+    isDoubtful: state.isDoubtful,
   };
   const untilMs = lease.untilMs;
   await settleInTransaction(tx, outcome, clocks.clock(), options.time.overriddenNow());
