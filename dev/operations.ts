@@ -5,16 +5,15 @@ import type { Operation } from '../lib/platform/http/operation.ts';
 const LIB = new URL('../lib/', import.meta.url);
 
 /**
- * Finds the operations of all endpoints: what each `route.ts` in `lib/` exports, the lists of each `routes.ts`, and the routes of the
- * views of each `views.ts` and of the actions beside it.
+ * Finds the operations of all endpoints: what each `route.ts` in `lib/` exports, the lists of each `routes.ts`, and where a folder
+ * has none, the routes of its views and of its actions.
  *
  * @returns them in the order of their files; a list in its own order.
  */
 export async function allOperations(): Promise<readonly Operation[]> {
   const files = readdirSync(LIB, { recursive: true, encoding: 'utf8' })
-    .filter((file) => /(^|\/)(?:routes?|views)\.ts$/.test(file))
-    .toSorted()
-    .flatMap((file) => [file, ...besideViews(file)]);
+    .filter((file) => /(?:^|\/)(?:routes?|views)\.ts$|\/[\w-]+\/actions\.ts$/.test(file) && !isInRoutes(file))
+    .toSorted((one, other) => (placeOf(one) < placeOf(other) ? -1 : 1));
   const modules = await Promise.all(
     files.map(async (file): Promise<Record<string, unknown>> => await import(new URL(file, LIB).href)),
   );
@@ -28,9 +27,13 @@ export async function allOperations(): Promise<readonly Operation[]> {
   });
 }
 
-function besideViews(file: string): readonly string[] {
-  const actions = file.replace(/views\.ts$/, 'actions.ts');
-  return actions !== file && existsSync(new URL(actions, LIB)) ? [actions] : [];
+/** What operators do comes after what they look at. */
+const placeOf = (file: string) => file.replace(/actions\.ts$/, 'z');
+
+/** Whether a file has actions that the `routes.ts` beside it lists. */
+function isInRoutes(file: string): boolean {
+  const routes = file.replace(/(?<=^|\/)actions\.ts$/, 'routes.ts');
+  return routes !== file && existsSync(new URL(routes, LIB));
 }
 
 /** An operation, or that of a view or of an action. */

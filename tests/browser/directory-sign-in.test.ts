@@ -103,12 +103,7 @@ test('a reader finds no button on any page that changes something, and is told w
     details.push(...found.filter((href) => pattern.test(href)).slice(0, 1));
   }
   expect(details).toHaveLength(3);
-  for (const link of [
-    ...links,
-    ...details,
-    at('/topics/payment.captured'),
-    at('/subscribers/accounting'),
-  ]) {
+  for (const link of [...links, ...details, at('/topics/payment.captured'), at('/subscribers/accounting')]) {
     await page.goto(link);
     const forms = await page
       .locator('form[method="post"]')

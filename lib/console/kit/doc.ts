@@ -76,6 +76,8 @@ interface ListBlock {
   /** What can be done with a row, in a browser. */
   // oxlint-disable-next-line typescript/no-explicit-any -- as above
   readonly acts?: (row: any) => readonly (Act | false | null)[];
+  /** The words that it is folded away below, in a browser. */
+  readonly folded?: string;
   /** In the place of an empty list; by default nothing is drawn. */
   readonly empty?: Empty;
   /** Below it in a browser: the links to its other pages, where the document has several lists. */
@@ -160,12 +162,20 @@ function drawBlock(block: Block, context: PageContext): Child {
 function contentOf(block: Block, context: PageContext): Child {
   if ('facts' in block) return card(factsOf(block.facts, 'roomy'));
   if ('drawn' in block) return block.drawn(context);
-  const { list, acts, empty, title, below } = block;
+  const { list, acts, folded, empty, title, below } = block;
   if (list.rows.length === 0) {
     if (!empty) return null;
     if (title === undefined) return emptyCard({ ...empty, text: empty.text ?? null });
     return html`${card(emptyLine(`${empty.title}.`))} ${below?.(context)}`;
   }
   const actions = acts && ((row: unknown) => acts(row).map((act) => act && act.button(context)));
-  return html`${card(listTable(list, { ...(actions && { actions }) }))} ${below?.(context)}`;
+  const drawn = listTable(list, { ...(actions && { actions }) });
+  const shown =
+    folded === undefined
+      ? drawn
+      : html`<details class="more">
+          <summary>${folded}</summary>
+          ${drawn}
+        </details>`;
+  return html`${card(shown)} ${below?.(context)}`;
 }
