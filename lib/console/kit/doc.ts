@@ -27,8 +27,8 @@ export interface Doc {
   readonly section: Section;
   /** When it was read. */
   readonly at: string;
-  /** How often a page refreshes itself; 15 s by default. */
-  readonly refreshSeconds?: number;
+  /** How often a page refreshes itself; 15 s by default. Null: it never changes. */
+  readonly refreshSeconds?: number | null;
   readonly back?: readonly [path: string, words: string];
   /** The most important news, or what only a browser draws of it. */
   readonly alerts?: readonly (Alert | false | null)[];
@@ -141,7 +141,7 @@ export function drawPage(doc: Doc, context: PageContext): Html {
     title: phraseOf(title).html,
     lead: phraseOf(lead).html,
     actions: buttons.some(Boolean) && html`<div class="acts">${buttons}</div>`,
-    live: liveness(at, refreshSeconds, context.url),
+    live: refreshSeconds !== null && liveness(at, refreshSeconds, context.url),
   })}
   ${filters && filterBar(filters)} ${missingReplayScope(context.operator)}
   ${alerts.map(
