@@ -34,12 +34,7 @@ export const LAYERS = [
     'lib/console/dead-letters',
     'lib/console/overview',
   ],
-  [
-    'lib/console/held-lanes',
-    'lib/console/incidents',
-    'lib/console/set-aside',
-    'lib/console/timers',
-  ],
+  ['lib/console/held-lanes', 'lib/console/incidents', 'lib/console/set-aside', 'lib/console/timers'],
   ['lib/console/alerts'],
   ['lib/console/access'],
   ['lib/console/kit'],

@@ -29,7 +29,7 @@ export default operators(
     ...laneRoutes,
     ...incidentRoutes,
     ...routesOf([...subscriberViews, ...subscriberActions]),
-      ...routesOf(catalogViews),
+    ...routesOf(catalogViews),
     ...logRoutes,
     ...backfillRoutes,
     ...erasureRoutes,
