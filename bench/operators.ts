@@ -453,7 +453,7 @@ async function pages(db: Database): Promise<Figure[]> {
     ['overview as JSON', home, 'application/json', OVERVIEW_GOAL_MS],
     ['health page of a subscriber', `${home}/subscribers/audit`, 'text/html', OVERVIEW_GOAL_MS],
     ['dead letters page', `${home}/dead-letters`, 'text/html', undefined],
-    ...['events', 'incidents', 'subscribers', 'tail', 'timers', 'set-aside', 'backfills', 'smoke-tests'].map(
+    ...['events', 'incidents', 'subscribers', 'timers', 'set-aside', 'backfills', 'catalog'].map(
       (list) => [`${list} page`, `${home}/${list}`, 'text/html', OVERVIEW_GOAL_MS] as const,
     ),
     [`GET ${METRICS}`, METRICS, 'text/plain', OVERVIEW_GOAL_MS],

@@ -73,8 +73,8 @@ export const ofSubscriber = {
   done: (_, { subjects: { subscriber } }) => `The next probe of ${subscriber!} is due now.`,
   follow: {
     async look({ bus }, { parameters }) {
-      const { showSubscriber } = await import('../lib/console/subscribers/routes.ts');
-      return await bus.ask(showSubscriber, { parameters });
+      const { showSubscriber } = await import('../lib/console/subscribers/views.ts');
+      return await bus.ask(showSubscriber.route, { parameters });
     },
     isSettled: ({ items: [{ outage }] }, { items: [before] }) =>
       outage === null || outage.probes > (before.outage?.probes ?? 0),

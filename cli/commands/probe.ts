@@ -67,7 +67,8 @@ async function firstOfIncident(call: Call, incidentId: string): Promise<Probed> 
 }
 
 async function firstOf({ bus }: Call, name: string): Promise<Probed> {
-  const { showSubscriber } = await import('../../lib/console/subscribers/routes.ts');
-  const { items, heldLanes } = (await bus.ask(showSubscriber, { parameters: { subscriber: name } })).view;
+  const { showSubscriber } = await import('../../lib/console/subscribers/views.ts');
+  const { items, heldLanes } = (await bus.ask(showSubscriber.route, { parameters: { subscriber: name } }))
+    .view;
   return items[0].outage === null ? { silent: null, first: heldLanes[0]?.deliveryId } : { silent: name };
 }

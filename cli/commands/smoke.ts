@@ -84,8 +84,8 @@ const NOBODY =
 
 /** @throws Failure for a subscriber that the server does not have, with the nearest name. */
 async function requireKnown(subscriber: string, { bus }: Call): Promise<void> {
-  const { listSubscribers } = await import('../../lib/console/subscribers/routes.ts');
-  const names = (await bus.ask(listSubscribers)).view.items.map((one) => one.subscriber);
+  const { listSubscribers } = await import('../../lib/console/subscribers/views.ts');
+  const names = (await bus.ask(listSubscribers.route)).view.items.map((one) => one.subscriber);
   if (!names.includes(subscriber)) throw unknownName('subscriber', subscriber, names);
 }
 

@@ -39,7 +39,7 @@ test.for(VIEWS)(
         return await page.locator('#following').innerText();
       })
       .toMatch(/6 of 7 subscribers have the event\..*cardpayments accepted .*walletpayments accepted/);
-    const row = page.getByRole('row', { name: /^reporting/ }).first();
+    const row = page.locator('#to-reporting');
     await expect
       .poll(async () => {
         if ('javaScriptEnabled' in options) await page.reload();

@@ -5,7 +5,7 @@ import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { drainLive, emitPayments } from '../support/bus.ts';
 import { forgetEvents } from '../support/scenes.ts';
-import { VIEWS, test, wordsOf } from '../support/console-test.ts';
+import { VIEWS, test } from '../support/console-test.ts';
 
 /** Bookings delivers these payments; what it is given beyond the third is rejected, where that is wanted. */
 async function deliver(db: Database, from: number, to: number, isRefused = false): Promise<void> {

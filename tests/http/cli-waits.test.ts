@@ -92,7 +92,7 @@ describe('a halted lane at a terminal', () => {
 });
 
 describe('an outage at a terminal', () => {
-  test('is said by incidents and health, with the next probe', async ({ bus, postbud }) => {
+  test('is said by incidents and subscriber, with the next probe', async ({ bus, postbud }) => {
     await down(bus);
     const list = await postbud('incidents');
     expect(list.out).toContain('✗ ledger is unreachable: 5 deliveries wait in 5 lanes until it answers.');
@@ -100,8 +100,8 @@ describe('an outage at a terminal', () => {
     const one = await postbud(`incidents ${idIn(list.out)}`);
     expect(words(one.out)).toContain('What waits topic waiting payment.captured 5');
     expect(one.out).toContain('To probe it now: npx postbud retry ledger --wait');
-    expect(words((await postbud('health ledger', { columns: 80 })).out)).toMatch(
-      /ledger has been unreachable since [\d:]+\. 5 deliveries wait, without using up attempts\. Next probe in \d+ s\. To probe now: npx postbud retry ledger/,
+    expect(words((await postbud('subscriber ledger', { columns: 80 })).out)).toMatch(
+      /ledger has been unreachable since [\d:]+\. 5 deliveries wait, without using up attempts\. Next probe in \d+ s\..*To probe it now: npx postbud retry ledger/,
     );
     const nothing = await postbud(`replay --incident ${idIn(list.out)} --yes`);
     expect([nothing.code, nothing.err]).toEqual([

@@ -540,8 +540,8 @@ describe('replay', () => {
   });
 });
 
-describe('health', () => {
-  test('health shows a subscriber hour by hour, within 80 columns, and what operators did', async ({
+describe('subscriber', () => {
+  test('subscriber shows one hour by hour, within 80 columns, and what operators did', async ({
     bus,
     operators,
     postbud,
@@ -550,15 +550,15 @@ describe('health', () => {
     await drainLive(bus.db, [ledger()]);
     await HealthRecorder.of(bus.db).write();
     await replay(bus.db, { topic: 'payment.captured', since: '1h', reason: 'fixed' }, 'kari');
-    const { code, out } = await postbud('health ledger', { columns: 80 });
+    const { code, out } = await postbud('subscriber ledger', { columns: 80 });
     expect(code).toBe(0);
-    expect(out).toContain('ledger, all its topics');
+    expect(out).toMatch(/^Health, the last 48 hours \(\d+ topics; counts are approximate/m);
     expect(out).toMatch(/^ {2}dead letters +2$/m);
     expect(out).toMatch(/^\w{3} \d\d:00 +0 +2 +2 /m);
     expect(out).toMatch(/replay +payment\.captured +kari +fixed/);
     expect(out).toContain('Times are UTC.');
     expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(80);
-    const asJson = await postbud('health ledger --topic payment.captured --span days --json');
+    const asJson = await postbud('subscriber ledger --topic payment.captured --span days --json');
     expect(asJson.json()).toMatchObject({
       span: 'days',
       topic: 'payment.captured',
@@ -567,13 +567,13 @@ describe('health', () => {
   });
 
   test.for([
-    ['health', 'Which subscriber?'],
-    ['health legder', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
+    ['subscriber', 'The subscriber is missing.'],
+    ['subscriber legder', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
     [
-      'health ledger --topic payment.capture',
-      "Unknown topic of ledger 'payment.capture'. Did you mean 'payment.captured'?",
+      'subscriber ledger --topic payment.capture',
+      "Unknown topic 'payment.capture'. Did you mean 'payment.captured'?",
     ],
-    ['health ledger --span weeks', "--span 'weeks': expected hours (the last 48) or days (the last 30)"],
+    ['subscriber ledger --span weeks', "--span 'weeks': expected hours (the last 48) or days (the last 30)"],
   ] as const)('%s is refused with what would be right', async ([line, words], { postbud }) => {
     const { code, out, err } = await postbud(line);
     expect([code, out, err.split('\n')[0]]).toEqual([2, '', words]);

@@ -1,6 +1,6 @@
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { accessRoutes } from '../../lib/console/access/routes.ts';
-import { alertRoutes } from '../../lib/console/alerts/routes.ts';
+import { alertActions } from '../../lib/console/alerts/actions.ts';
 import { backfillRoutes } from '../../lib/console/backfills/routes.ts';
 import { catalogViews } from '../../lib/console/catalog/views.ts';
 import { deadLetterRoutes } from '../../lib/console/dead-letters/routes.ts';
@@ -20,7 +20,8 @@ import { logRoutes, replayRoutes } from '../../lib/console/replays/routes.ts';
 import { setAsideActions } from '../../lib/console/set-aside/actions.ts';
 import { setAsideViews } from '../../lib/console/set-aside/views.ts';
 import { smokeActions } from '../../lib/console/smoke/actions.ts';
-import { subscriberRoutes } from '../../lib/console/subscribers/routes.ts';
+import { subscriberActions } from '../../lib/console/subscribers/actions.ts';
+import { subscriberViews } from '../../lib/console/subscribers/views.ts';
 import { tailRoutes } from '../../lib/console/tail/routes.ts';
 import { routesOf } from '../../lib/console/kit/action.ts';
 import { timerActions } from '../../lib/console/timers/actions.ts';
@@ -47,7 +48,7 @@ export const operatorRoutes: readonly Route[] = [
   ...replayRoutes,
   ...laneRoutes,
   ...routesOf([...incidentViews, ...incidentActions]),
-  ...subscriberRoutes,
+  ...routesOf([...subscriberViews, ...subscriberActions]),
   ...eventRoutes,
   ...routesOf(catalogViews),
   ...logRoutes,
@@ -55,7 +56,7 @@ export const operatorRoutes: readonly Route[] = [
   ...erasureRoutes,
   ...doctorRoutes,
   ...routesOf([...webhookViews, ...webhookActions]),
-  ...alertRoutes,
+  ...routesOf(alertActions),
   ...routesOf(smokeActions),
   ...routesOf([...setAsideViews, ...setAsideActions]),
   ...routesOf([...timerViews, ...timerActions]),

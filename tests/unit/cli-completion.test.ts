@@ -84,7 +84,7 @@ describe.for(['bash', 'fish'] as const)('completion in %s', (shell) => {
     ['postbud events --topic booking.cre', ['booking.created']],
     ['postbud pause led', ['ledger']],
     ['postbud dead-letters --subscriber acc', ['accounting']],
-    ['postbud health --span ', ['days', 'hours']],
+    ['postbud subscriber --span ', ['days', 'hours']],
     ['postbud completion f', ['fish']],
     ['postbud why --j', ['--json']],
     ['postbud why --topic', []],

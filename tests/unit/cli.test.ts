@@ -22,7 +22,7 @@ const pane = (columns: number | null): Pane => ({
 });
 
 describe('the name that was probably meant', () => {
-  const commands = ['topics', 'dead-letters', 'replay', 'doctor', 'health', 'tick', 'events'];
+  const commands = ['topics', 'dead-letters', 'replay', 'doctor', 'subscriber', 'tick', 'events'];
 
   test.each([
     ['topcs', 'topics'],
@@ -319,7 +319,7 @@ describe('the command line', () => {
   test('the program without a command lists its commands and ends with 2', async () => {
     const { code, out, err } = await said();
     expect([code, out]).toEqual([2, '']);
-    for (const name of ['topics', 'dead-letters', 'replay', 'doctor', 'health', 'tick', 'events'])
+    for (const name of ['topics', 'dead-letters', 'replay', 'doctor', 'subscriber', 'tick', 'events'])
       expect(err).toContain(`  ${name} `);
   });
 
@@ -328,7 +328,7 @@ describe('the command line', () => {
     expect((await said('--help')).out).toContain('npx postbud --version');
   });
 
-  test.each(['topics', 'dead-letters', 'replay', 'doctor', 'health', 'tick', 'events'])(
+  test.each(['topics', 'dead-letters', 'replay', 'doctor', 'subscriber', 'tick', 'events'])(
     'the command %s has help with examples, asked for in three ways',
     async (name) => {
       const { code, out, err } = await said(name, '--help');

@@ -1,7 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import * as z from 'zod';
 
-import { topics } from '../../lib/bus/catalog/catalog.ts';
 import { forms } from '../../lib/console/actions.ts';
 import { bouncePage } from '../../lib/console/access/bounce.ts';
 import { signInPage } from '../../lib/console/access/page.ts';

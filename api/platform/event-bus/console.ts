@@ -1,6 +1,6 @@
 import { perVisitor } from '../../../lib/components/postbud.ts';
 import { accessRoutes } from '../../../lib/console/access/routes.ts';
-import { alertRoutes } from '../../../lib/console/alerts/routes.ts';
+import { alertActions } from '../../../lib/console/alerts/actions.ts';
 import { backfillRoutes } from '../../../lib/console/backfills/routes.ts';
 import { catalogViews } from '../../../lib/console/catalog/views.ts';
 import { operators } from '../../../lib/console/console.ts';
@@ -14,7 +14,8 @@ import { logRoutes } from '../../../lib/console/replays/routes.ts';
 import { setAsideActions } from '../../../lib/console/set-aside/actions.ts';
 import { setAsideViews } from '../../../lib/console/set-aside/views.ts';
 import { smokeActions } from '../../../lib/console/smoke/actions.ts';
-import { subscriberRoutes } from '../../../lib/console/subscribers/routes.ts';
+import { subscriberActions } from '../../../lib/console/subscribers/actions.ts';
+import { subscriberViews } from '../../../lib/console/subscribers/views.ts';
 import { tailRoutes } from '../../../lib/console/tail/routes.ts';
 import { routesOf } from '../../../lib/console/kit/action.ts';
 import { timerActions } from '../../../lib/console/timers/actions.ts';
@@ -28,14 +29,14 @@ export default operators(
     ...dismissRoutes,
     ...laneRoutes,
     ...routesOf([...incidentViews, ...incidentActions]),
-    ...subscriberRoutes,
+    ...routesOf([...subscriberViews, ...subscriberActions]),
     ...routesOf(catalogViews),
     ...logRoutes,
     ...backfillRoutes,
     ...erasureRoutes,
     ...doctorRoutes,
     ...routesOf([...webhookViews, ...webhookActions]),
-    ...alertRoutes,
+    ...routesOf(alertActions),
     ...routesOf(smokeActions),
     ...routesOf([...setAsideViews, ...setAsideActions]),
     ...tailRoutes,

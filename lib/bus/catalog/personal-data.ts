@@ -3,6 +3,7 @@ import type { TopicName } from './catalog.ts';
 import { ERASED, ERASED_EMAIL, looksLikeId, ruleOf } from './marks.ts';
 import type { Rule } from './marks.ts';
 import { fieldsInOrder } from './schema-order.ts';
+import { SMOKE_TEST } from './smoke-test.ts';
 
 /** A payload as people without the reveal scope see it. */
 export interface HiddenPayload {
@@ -33,6 +34,8 @@ export function withoutPersonalData(topic: TopicName, payload: object): Record<s
  * @param version the payload's version. If it is newer than this catalog's, everything is hidden.
  */
 export function hidePersonalData(topic: string, payload: unknown, version: number): HiddenPayload {
+  // It names nobody, and nobody else may emit it.
+  if (topic === SMOKE_TEST.topic) return { payload, hidden: [], isValid: true };
   const hidden: HiddenValue[] = [];
   const rule = ruleOf(topic, version);
   const shown = redact(rule, payload, '', (_, pointer, kind) => {

@@ -14,7 +14,7 @@ export function catalogDoc({ topics }: CatalogView): Doc {
     lead: `${quantity(topics.length, 'topic')}. The AsyncAPI document has the fields and an example of each, and so has npx postbud catalog <topic>.`,
     section: 'catalog',
     at: instantOf(Date.now()),
-    refreshSeconds: 0,
+    refreshSeconds: null,
     acts: [leads(asyncApiPath(), 'AsyncAPI', 'document of all topics')],
     blocks: [{ id: 'topics', list: topicsByProducer(topics) }],
   };

@@ -26,7 +26,7 @@ interface Held {
 export function heldLanesSection(held: Held, none: string | null, context: PageContext): Html | null {
   const { lanes } = held;
   if (lanes.length === 0 && none === null) return null;
-  const actions = (lane: HeldLane) => mayReplay(context.operator) && laneActions(lane, context);
+  const actions = (lane: HeldLane) => mayReplay(context.operator) && heldLaneActions(lane, context);
   return section({
     id: 'held',
     title: 'Held lanes',
@@ -81,7 +81,8 @@ function nextWords(lane: HeldLane, { holds, now }: Held): string {
   return held === 'outage' ? `when ${lane.subscriber} answers again` : until(lane.nextAttemptAt, now);
 }
 
-function laneActions(lane: HeldLane, context: PageContext): Html {
+/** Draws what can be done with the delivery that holds a lane. */
+export function heldLaneActions(lane: HeldLane, context: PageContext): Html {
   const { topic, subscriber, orderingKey, attempts: failures } = lane;
   const of = `${topic} to ${subscriber} ${orderingKey}`.trimEnd();
   return firstOfLaneForms({ ...lane, failures }, of, context);

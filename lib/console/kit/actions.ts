@@ -1,4 +1,5 @@
 import { LONGEST_REASON } from './replay-request.ts';
+import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import type { Scope } from '../../platform/http/operation.ts';
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
@@ -36,6 +37,8 @@ export function replayLinkTo(
   query: Parameters<typeof replayPath>[0],
   { refusesReplay, handling }: PageContext,
 ): Html {
+  // Whoever wants another smoke test starts one.
+  if (topic === SMOKE_TEST.topic) return html``;
   if (handling(topic, subscriber) === 'not_in_catalog') return settleLink(topic, subscriber);
   return refusesReplay(topic, subscriber)
     ? html`<span class="muted small">refuses replays</span>`

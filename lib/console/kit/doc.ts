@@ -28,8 +28,8 @@ export interface Doc {
   readonly section: Section;
   /** When it was read. */
   readonly at: string;
-  /** How often a page refreshes itself; 15 s by default. */
-  readonly refreshSeconds?: number;
+  /** How often a page refreshes itself; 15 s by default. Null: it never changes. */
+  readonly refreshSeconds?: number | null;
   readonly back?: readonly [path: string, words: string];
   /** The most important news. What is a function, only a browser draws. */
   readonly alerts?: readonly (Alert | ((context: PageContext) => Child) | false | null)[];
@@ -77,6 +77,8 @@ interface ListBlock {
   /** What can be done with a row, in a browser. */
   // oxlint-disable-next-line typescript/no-explicit-any -- as above
   readonly acts?: (row: any) => readonly (Act | false | null)[];
+  /** The words that it is folded away below, in a browser. */
+  readonly folded?: string;
   /** In the place of an empty list; by default nothing is drawn. */
   readonly empty?: Empty;
   /** Below it in a browser: the links to its other pages, where the document has several lists. */
@@ -154,7 +156,7 @@ export function drawPage(doc: Doc, context: PageContext): Html {
     title: phraseOf(title).html,
     lead: phraseOf(lead).html,
     actions: buttons.some(Boolean) && html`<div class="acts">${buttons}</div>`,
-    live: liveness(at, refreshSeconds, context.url),
+    live: refreshSeconds !== null && liveness(at, refreshSeconds, context.url),
   })}
   ${filters && filterBar(filters)} ${missingReplayScope(context.operator)}
   ${alerts.map((one) => {
@@ -178,14 +180,22 @@ function contentOf(block: Block, context: PageContext): Child {
   if ('facts' in block) return card(factsOf(block.facts, 'roomy'));
   if ('drawn' in block) return block.drawn(context);
   if ('items' in block) return block.items.length > 0 && card(drawItems(block.items));
-  const { list, acts, empty, title, below } = block;
+  const { list, acts, folded, empty, title, below } = block;
   if (list.rows.length === 0) {
     if (!empty) return null;
     if (title === undefined) return emptyCard({ ...empty, text: empty.text ?? null });
     return html`${card(emptyLine(`${empty.title}.`))} ${below?.(context)}`;
   }
   const actions = acts && ((row: unknown) => acts(row).map((act) => act && act.button(context)));
-  return html`${card(listTable(list, { ...(actions && { actions }) }))} ${below?.(context)}`;
+  const drawn = listTable(list, { ...(actions && { actions }) });
+  const shown =
+    folded === undefined
+      ? drawn
+      : html`<details class="more">
+          <summary>${folded}</summary>
+          ${drawn}
+        </details>`;
+  return html`${card(shown)} ${below?.(context)}`;
 }
 
 /** Draws items below each other. @param look a class of the list. */

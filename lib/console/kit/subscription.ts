@@ -55,7 +55,7 @@ const options = z
       .meta({ description: 'How many at once, over all relays. Null for any number.' }),
   })
   .meta({ id: 'SubscriptionOptions', description: 'The options of a subscription, defaults included.' });
-export type SubscriptionOptions = z.output<typeof options>;
+type SubscriptionOptions = z.output<typeof options>;
 
 const subscriptionPlace = z.enum(['in_process', 'elsewhere', 'journal', 'unattached']).meta({
   description:
@@ -163,12 +163,12 @@ export function uncommonOptions({
 }
 
 /** @returns false where there is no limit. */
-export function limitWords({ rate, concurrency }: Pick<SubscriptionOptions, 'rate' | 'concurrency'>) {
+function limitWords({ rate, concurrency }: Pick<SubscriptionOptions, 'rate' | 'concurrency'>) {
   const words = [rate, concurrency !== null && `${concurrency} at once`].filter(Boolean);
   return words.length > 0 && `at most ${words.join(', ')}`;
 }
 
-export function secondsOf({ timeoutMs }: Pick<SubscriptionOptions, 'timeoutMs'>): number {
+function secondsOf({ timeoutMs }: Pick<SubscriptionOptions, 'timeoutMs'>): number {
   return timeoutMs / SECOND;
 }
 

@@ -84,7 +84,12 @@ export const beginSmokeTest = action({
     return {
       smokeTestId: id,
       subscribers: [...subscribers],
-      webhooks: webhooks.map(({ receiptId: _, ...one }) => one),
+      webhooks: webhooks.map(({ provider, status, durationMs, problem }) => ({
+        provider,
+        status,
+        durationMs,
+        problem,
+      })),
     };
   },
   home: ({ smokeTestId, subscribers }) => (subscribers.length === 0 ? HOME : eventPath(smokeTestId)),

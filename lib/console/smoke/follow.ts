@@ -33,12 +33,17 @@ export async function followSmokeTest(
       ? 'no event was sent: this deployment does not relay (RELAY=on lets it), or has no subscriber attached.'
       : `${count(arrived)} of ${quantity(subscribers, 'subscriber')} ${arrived === 1 ? 'has' : 'have'} the event.`;
   return {
-    tone: isRefused || (has_ended && !isArrived) ? 'dead' : isArrived ? 'ok' : 'wait',
+    tone: isRefused || (has_ended && !isArrived) ? 'dead' : toneOf(subscribers, isArrived),
     words: html`<b>Smoke test:</b> ${events} ${webhooks.map((webhook) => html` ${webhookWords(webhook)}.`)}`,
     isSettled: isArrived || has_ended,
     since: instantOf(found.started_at),
     now: instantOf(found.now),
   };
+}
+
+function toneOf(subscribers: number, isArrived: boolean): Following['tone'] {
+  if (subscribers === 0) return 'fail';
+  return isArrived ? 'ok' : 'wait';
 }
 
 /** `cardpayments accepted its webhook after 84 ms`, or what is wrong. */

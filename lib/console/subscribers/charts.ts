@@ -1,209 +1,168 @@
 import { html } from '../../platform/markup.ts';
-import type { Html } from '../../platform/markup.ts';
+import type { Child, Html } from '../../platform/markup.ts';
 import { SECOND } from '../../platform/time.ts';
 import { dayAndMonth, weekdayAndTime } from '../kit/instants.ts';
 import { count, quantity } from '../kit/words.ts';
-import { marksOf, placesOf } from './acted.ts';
-import { chart, markStrip } from './chart.ts';
-import type { Interval, Shape, TimeAxis } from './chart.ts';
-import { ageWords, intervalWords, spanWords, timeWords, timesWords } from './figures.ts';
-import type { HealthInterval, SubscriberHealth, Times } from './read.ts';
+import { ageWords, intervalWords, spanWords, timeWords } from './figures.ts';
+import type { HealthInterval, SubscriberHealth } from './read.ts';
 import { countScale, timeScale } from './scales.ts';
+import type { Scale } from './scales.ts';
 
-/** Draws five charts over the same time, so that a rise in one can be compared with the others and with the actions. */
-export function chartsOf(view: SubscriberHealth): Html {
-  const axis = axisOf(view);
-  const draws = [deliveries, failures, backlogAge, deliveredIn, handler];
-  return html`<div class="charts">
-    ${axis.marks.length > 0 && markStrip(marksOf(view), `${quantity(axis.marks.length, 'action')} of operators, listed below`)}
-    ${draws.map((draw) => draw(view, axis))}
-  </div>`;
-}
-
-function deliveries(view: SubscriberHealth, axis: TimeAxis): Html {
-  const totals = view.intervals.map((one) => one.delivered + one.replays.delivered);
-  return chart(
-    {
-      title: 'Deliveries',
-      keys: [
-        { tone: 'done', words: 'delivered' },
-        { tone: 'again', words: 'delivered after a replay' },
-      ],
-      summary: summaryOf(
-        'Deliveries',
-        view,
-        `${count(view.whole.delivered)} delivered, ${count(view.whole.replays.delivered)} more after a replay`,
-      ),
-      scale: countScale(totals),
-      tick: count,
-      shapes: view.intervals.map(({ delivered, replays }) =>
-        stacked(['done', delivered], ['again', replays.delivered]),
-      ),
-      words: wordsOf(
-        view,
-        ({ delivered, replays }) =>
-          `${count(delivered)} delivered${replays.delivered > 0 ? `, ${count(replays.delivered)} after a replay` : ''}`,
-      ),
-      empty: 'Nothing was delivered.',
-    },
-    axis,
-  );
-}
-
-function failures(view: SubscriberHealth, axis: TimeAxis): Html {
-  const deadOf = ({ deadLettered, replays }: Pick<HealthInterval, 'deadLettered' | 'replays'>) =>
-    deadLettered + replays.deadLettered;
-  return chart(
-    {
-      title: 'Failures',
-      keys: [
-        { tone: 'fail', words: 'failed attempts' },
-        { tone: 'dead', words: 'dead letters' },
-      ],
-      summary: summaryOf(
-        'Failures',
-        view,
-        `${quantity(view.whole.failedAttempts, 'failed attempt')}, ${quantity(deadOf(view.whole), 'dead letter')}`,
-      ),
-      scale: countScale(view.intervals.flatMap((one) => [one.failedAttempts, deadOf(one)])),
-      tick: count,
-      shapes: view.intervals.map((one) => [
-        ...barOf('fail', one.failedAttempts, [0, 0.5]),
-        ...barOf('dead', deadOf(one), [0.5, 1]),
-      ]),
-      words: wordsOf(
-        view,
-        (one) => `${quantity(one.failedAttempts, 'failed attempt')}, ${quantity(deadOf(one), 'dead letter')}`,
-      ),
-      empty: 'Nothing failed.',
-    },
-    axis,
-  );
-}
-
-function backlogAge(view: SubscriberHealth, axis: TimeAxis): Html {
-  const agesMs = view.intervals.map(({ backlogAgeSeconds: seconds }) => seconds !== null && seconds * SECOND);
-  const scale = timeScale([SECOND, ...agesMs.filter((ms) => ms !== false)]);
-  return chart(
-    {
-      title: 'Age of the backlog',
-      keys: [{ tone: 'age', words: 'oldest unfinished delivery, of samples each minute' }],
-      summary: summaryOf('Age of the backlog', view, `at most ${ageWords(view.whole.backlogAgeSeconds)}`),
-      scale,
-      tick: timeWords,
-      shapes: agesMs.map((ms) => (ms === false ? [] : [{ tone: 'age', from: scale.ticks[0]!, to: ms }])),
-      words: wordsOf(view, ({ backlogAgeSeconds }) => `oldest: ${ageWords(backlogAgeSeconds)}`),
-      empty: 'There was no backlog at any sample.',
-    },
-    axis,
-  );
-}
-
-function deliveredIn(view: SubscriberHealth, axis: TimeAxis): Html {
-  return timesChart(
-    view,
-    {
-      title: 'From commit to delivered',
-      of: ({ deliveredInMs }) => deliveredInMs,
-      empty: 'Nothing was delivered for the first time.',
-    },
-    axis,
-  );
-}
-
-function handler(view: SubscriberHealth, axis: TimeAxis): Html {
-  return timesChart(
-    view,
-    { title: 'Time of the handler', of: ({ handlerMs }) => handlerMs, empty: 'No handler ran.' },
-    axis,
-  );
-}
-
-interface TimesChart {
+interface Chart {
   readonly title: string;
-  readonly of: (measured: Omit<HealthInterval, 'startsAt'>) => Times;
+  /** Beside the title: what the shapes stand for. */
+  readonly keys: readonly (readonly [tone: Tone, words: string])[];
+  /** For screen readers: the chart in a sentence. */
+  readonly summary: string;
+  readonly scale: Scale;
+  readonly tick: (value: number) => string;
+  /** The shapes of an interval, from the bottom up. */
+  readonly shapes: (interval: HealthInterval) => readonly Shape[];
+  /** The values of an interval, shown under the pointer. */
+  readonly words: (interval: HealthInterval) => string;
+  /** In place of the chart, when it has no shapes. */
   readonly empty: string;
 }
 
-/** A bar from p50 to p95, with p50 as its foot. */
-function timesChart(view: SubscriberHealth, { title, of, empty }: TimesChart, axis: TimeAxis): Html {
-  const times = view.intervals.map(of);
-  return chart(
-    {
-      title,
-      keys: [
-        { tone: 'half', words: 'p50, half are faster' },
-        { tone: 'most', words: 'up to p95, 1 in 20 is slower' },
-      ],
-      summary: summaryOf(title, view, `p50 and p95 ${timesWords(of(view.whole))}`),
-      scale: timeScale(times.flatMap((one) => (one === null ? [] : [one.p50, one.p95]))),
-      tick: timeWords,
-      shapes: times.map((one) =>
-        one === null
-          ? []
-          : [
-              { tone: 'most', from: one.p50, to: one.p95 },
-              { tone: 'half', from: one.p50, to: one.p50 },
-            ],
-      ),
-      words: wordsOf(view, (one) => {
-        const measured = of(one);
-        return measured === null
-          ? 'nothing'
-          : `p50 ${timeWords(measured.p50)}, p95 ${timeWords(measured.p95)}`;
-      }),
-      empty,
+/** A class of the style sheet. */
+type Tone = 'done' | 'fail' | 'age';
+
+/** A bar from one value to another. */
+type Shape = readonly [tone: Tone, from: number, to: number];
+
+/** Draws whether the subscriber keeps up: what it was delivered and what failed, and how long the oldest delivery waited. */
+export function chartsOf(view: SubscriberHealth): Html {
+  return html`<div class="charts">
+    ${[deliveries(view), longestWait(view)].map((one) => drawn(one, view))}
+  </div>`;
+}
+
+const deliveredIn = ({ delivered, replays }: Pick<HealthInterval, 'delivered' | 'replays'>) =>
+  delivered + replays.delivered;
+
+function deliveries({ intervals, whole }: SubscriberHealth): Chart {
+  const words = (one: Pick<HealthInterval, 'delivered' | 'replays' | 'failedAttempts'>) =>
+    `${count(deliveredIn(one))} delivered, ${quantity(one.failedAttempts, 'failed attempt')}`;
+  return {
+    title: 'Delivered and failed',
+    keys: [
+      ['done', 'delivered'],
+      ['fail', 'failed attempts'],
+    ],
+    summary: words(whole),
+    scale: countScale(intervals.map((one) => deliveredIn(one) + one.failedAttempts)),
+    tick: count,
+    shapes: (one) => {
+      const delivered = deliveredIn(one);
+      return [
+        ...(delivered > 0 ? [['done', 0, delivered] as const] : []),
+        ...(one.failedAttempts > 0 ? [['fail', delivered, delivered + one.failedAttempts] as const] : []),
+      ];
     },
-    axis,
+    words,
+    empty: 'Nothing was delivered, and nothing failed.',
+  };
+}
+
+function longestWait({ intervals, whole }: SubscriberHealth): Chart {
+  const agesMs = intervals.flatMap(({ backlogAgeSeconds: seconds }) =>
+    seconds === null ? [] : [seconds * SECOND],
   );
+  const scale = timeScale([SECOND, ...agesMs]);
+  return {
+    title: 'Longest wait',
+    keys: [['age', 'oldest unfinished delivery, of samples each minute']],
+    summary: `at most ${ageWords(whole.backlogAgeSeconds)}`,
+    scale,
+    tick: timeWords,
+    shapes: ({ backlogAgeSeconds: seconds }) =>
+      seconds === null ? [] : [['age', scale.ticks[0]!, seconds * SECOND]],
+    words: ({ backlogAgeSeconds }) => `oldest: ${ageWords(backlogAgeSeconds)}`,
+    empty: 'Nothing waited at any sample.',
+  };
 }
 
-function stacked(...parts: readonly (readonly [tone: Shape['tone'], number: number])[]): Shape[] {
-  let from = 0;
-  return parts.flatMap(([tone, number]) => {
-    const shape = { tone, from, to: from + number };
-    from += number;
-    return number > 0 ? [shape] : [];
-  });
-}
+/** In pixels; widths are shares of the page's, so that the SVG fits any width without a script. */
+const HEIGHT = 112;
+const SMALLEST = 3;
 
-function barOf(tone: Shape['tone'], number: number, across: readonly [number, number]): Shape[] {
-  return number > 0 ? [{ tone, from: 0, to: number, across }] : [];
-}
+/** How much of an interval's width its bars leave free at each side. */
+const GAP = 0.14;
 
-function summaryOf(title: string, { span }: SubscriberHealth, words: string): string {
-  return `${title} in ${spanWords(span)}: ${words}. The table below has the values.`;
-}
-
-function wordsOf(
+function drawn(
+  { title, keys, summary, scale, tick, shapes, words, empty }: Chart,
   { intervals, span }: SubscriberHealth,
-  of: (interval: HealthInterval) => string,
-): Interval[] {
-  return intervals.map((interval) => ({
-    at: span === 'hours' ? interval.startsAt : null,
-    words: `${intervalWords(interval.startsAt, span)}: ${of(interval)}`,
-  }));
+): Html {
+  const heightOf = (value: number) => Math.round((1 - scale.at(value)) * HEIGHT);
+  const place = (index: number) => percent(index / intervals.length);
+  const bars = intervals.map(shapes);
+  const plot = html`<svg
+    width="100%"
+    height="${HEIGHT + 24}"
+    role="img"
+    aria-label="${title} in ${spanWords(span)}: ${summary}. The table below has the values."
+  >
+    ${scale.ticks.map((value) => gridLine(heightOf(value), tick(value)))}
+    ${intervals.map((one, index) => timeLabel(one.startsAt, index, span, intervals.length))}
+    ${bars.map((ofInterval, index) =>
+      ofInterval.map(([tone, from, to]) => {
+        const bottom = heightOf(from);
+        // A single delivery stays visible beside thousands.
+        const top = Math.max(0, Math.min(heightOf(to), bottom - SMALLEST));
+        return html`<rect
+          class="${tone}"
+          x="${place(index + GAP)}"
+          width="${place(1 - 2 * GAP)}"
+          y="${top}"
+          height="${Math.max(SMALLEST, bottom - top)}"
+        />`;
+      }),
+    )}
+    ${intervals.map(
+      (one, index) =>
+        html`<rect class="over" x="${place(index)}" width="${place(1)}" y="0" height="${HEIGHT}">
+          <title ${span === 'hours' && html`data-at="${one.startsAt}" data-to="weekday"`}>
+            ${intervalWords(one.startsAt, span)}: ${words(one)}
+          </title>
+        </rect>`,
+    )}
+  </svg>`;
+  return html`<figure class="chart">
+    <figcaption>
+      <h3>${title}</h3>
+      ${keys.map(([tone, meaning]) => html`<span class="key"><i class="${tone}"></i>${meaning}</span>`)}
+    </figcaption>
+    ${bars.every((one) => one.length === 0) ? html`<p class="none muted">${empty}</p>` : plot}
+  </figure>`;
 }
 
-/** Hours are labelled every six hours, and midnight with its day; days every fifth. */
-function axisOf(view: SubscriberHealth): TimeAxis {
-  const { intervals, span } = view;
-  const labels = intervals.flatMap(({ startsAt }, index): TimeAxis['labels'] => {
-    if (span === 'days')
-      return (intervals.length - 1 - index) % 5 === 0
-        ? [
-            {
-              index,
-              at: null,
-              words: dayAndMonth(startsAt),
-              isMinor: (intervals.length - 1 - index) % 10 !== 0,
-            },
-          ]
-        : [];
-    const [weekday = '', clock = ''] = weekdayAndTime(startsAt).split(' ');
-    const hour = Number(clock.slice(0, 2));
-    if (hour % 6 !== 0) return [];
-    return [{ index, at: startsAt, words: hour === 0 ? weekday : clock, isMinor: hour % 12 !== 0 }];
-  });
-  return { number: intervals.length, labels, marks: placesOf(view) };
+function gridLine(y: number, words: string): Html {
+  return html`<line class="grid" x1="0" x2="100%" y1="${y}" y2="${y}" /><text
+      x="-8"
+      y="${y + 4}"
+      text-anchor="end"
+      >${words}</text
+    >`;
+}
+
+/** Labels every sixth hour, midnight with its day, or every fifth day; every other one is left out on a phone. */
+function timeLabel(startsAt: string, index: number, span: SubscriberHealth['span'], number: number): Child {
+  const [weekday = '', clock = ''] = weekdayAndTime(startsAt).split(' ');
+  const isOfHours = span === 'hours';
+  const nth = isOfHours ? Number(clock.slice(0, 2)) / 6 : (number - 1 - index) / 5;
+  if (!Number.isInteger(nth)) return null;
+  const words = isOfHours ? (nth === 0 ? weekday : clock) : dayAndMonth(startsAt);
+  const x = percent(index / number);
+  return html`<line class="tick" x1="${x}" x2="${x}" y1="${HEIGHT}" y2="${HEIGHT + 5}" /><text
+      class="${nth % 2 === 0 ? '' : 'minor'}"
+      x="${x}"
+      y="${HEIGHT + 19}"
+      text-anchor="middle"
+      ${isOfHours && html`data-at="${startsAt}" data-to="axis"`}
+      >${words}</text
+    >`;
+}
+
+function percent(share: number): string {
+  return `${Math.round(share * 1e5) / 1e3}%`;
 }

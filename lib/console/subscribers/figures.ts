@@ -1,6 +1,22 @@
+import { byTopic } from '../kit/filters.ts';
+import type { Filter } from '../kit/filters.ts';
 import { age, dayAndMonth, duration, weekdayAndTime } from '../kit/instants.ts';
+import { select } from '../kit/select.ts';
 import { percentage } from '../kit/words.ts';
+import { spans } from './read.ts';
 import type { HealthInterval, Span, Times } from './read.ts';
+
+const bySpan: Filter = {
+  shape: spans.optional(),
+  option: { value: '<hours|days>', help: 'the last 48 hours (default) or the last 30 days' },
+  field: (name, span) =>
+    select('Period', name, span, [
+      ['', 'Last 48 hours'],
+      ['days', 'Last 30 days'],
+    ]),
+};
+
+export const healthFilters = { topic: byTopic, span: bySpan };
 
 /** An interval's name: `Sat 14:00` for an hour, `21 Nov` for a day. */
 export function intervalWords(startsAt: string, span: Span): string {

@@ -3,19 +3,20 @@ import { actWords } from '../kit/acts.ts';
 import { below, countColumn, inConsole, link, phraseOf, say, whenAndAgo } from '../kit/document.ts';
 import type { List, ListColumn, Phrase } from '../kit/document.ts';
 import { deadLetterPath, replayedPath, topicPath } from '../kit/links.ts';
-import { NO_NAMES, operatorText } from '../kit/operator-names.ts';
+import { operatorText } from '../kit/operator-names.ts';
 import type { OperatorNames } from '../kit/operator-names.ts';
+import { placeWords, uncommonOptions, waitingWords } from '../kit/subscription.ts';
 import { absent } from '../kit/table.ts';
-import { capitalize, count } from '../kit/words.ts';
-import { ageWords, intervalWords, isEmpty, timeWords, timesWords } from './figures.ts';
-import type { HealthAction, HealthInterval, SubscriberHealth, Times } from './read.ts';
+import { capitalize, count, quantity } from '../kit/words.ts';
+import { ageWords, intervalWords, isEmpty, timesWords } from './figures.ts';
+import type { HealthAction, HealthInterval, HealthSubscription, SubscriberHealth } from './read.ts';
 
-/** The values of the charts, for screen readers and for reading. */
+/** The values of the charts. Of two times the first is p50, the second p95. */
 export function valueList({ intervals, span }: SubscriberHealth): List<HealthInterval> {
   const one = span === 'hours' ? 'Hour' : 'Day';
   return {
-    name: 'The values of the charts',
-    caption: `The values of the charts, newest first; ${one.toLowerCase()}s without any are left out`,
+    name: 'Values',
+    caption: `The values by the ${one.toLowerCase()}, newest first; ${one.toLowerCase()}s without any are left out`,
     columns: [
       {
         label: one,
@@ -43,9 +44,13 @@ export function valueList({ intervals, span }: SubscriberHealth): List<HealthInt
         style: 'red',
         title: 'dead',
       }),
-      textColumn('Backlog', ({ backlogAgeSeconds: age }) => (age === null ? null : ageWords(age))),
-      ...timesColumns('Delivered in', ({ deliveredInMs }) => deliveredInMs),
-      ...timesColumns('Handler', ({ handlerMs }) => handlerMs),
+      textColumn(
+        'Longest wait',
+        ({ backlogAgeSeconds: age }) => (age === null ? null : ageWords(age)),
+        'backlog',
+      ),
+      textColumn('Delivered in', ({ deliveredInMs }) => deliveredInMs && timesWords(deliveredInMs)),
+      textColumn('Handler', ({ handlerMs }) => handlerMs && timesWords(handlerMs)),
     ],
     rows: intervals.filter((interval) => !isEmpty(interval)).toReversed(),
   };
@@ -55,42 +60,26 @@ export function valueList({ intervals, span }: SubscriberHealth): List<HealthInt
 function textColumn(
   label: string,
   wordsIn: (interval: HealthInterval) => string | null,
+  title = label.toLowerCase(),
 ): ListColumn<HealthInterval> {
   return {
     label,
     tone: 'num',
-    look: (interval) => wordsIn(interval) === null && 'zero',
+    look: (interval) => (wordsIn(interval) === null ? 'zero' : 'nowrap'),
+    terminal: { title },
     cell: (interval) => wordsIn(interval) ?? inConsole(absent('none')),
   };
 }
 
-/** Two columns in a browser, and one in a terminal. */
-function timesColumns(
-  label: string,
-  timesIn: (interval: HealthInterval) => Times,
-): ListColumn<HealthInterval>[] {
-  const quantile = (of: 'p50' | 'p95') =>
-    textColumn(`${label}: ${of}`, (interval) => {
-      const times = timesIn(interval);
-      return times && timeWords(times[of]);
-    });
-  return [
-    { ...quantile('p50'), only: 'console' },
-    { ...quantile('p95'), only: 'console' },
-    { label, tone: 'num', only: 'terminal', cell: (interval) => timesWords(timesIn(interval)) },
-  ];
-}
-
-/** What operators did, numbered as in the charts. */
+/** What operators did. */
 export function actionList(
   { actions, generatedAt: now }: SubscriberHealth,
-  names: OperatorNames = NO_NAMES,
-): List<NumberedAction> {
+  names: OperatorNames,
+): List<HealthAction> {
   return {
     name: 'Operators’ actions',
-    caption: 'Operators’ actions, numbered as in the charts, newest first',
+    caption: 'Operators’ actions, newest first',
     columns: [
-      { label: 'No.', tone: 'num', only: 'console', cell: ({ number }) => number },
       { label: 'When', look: 'nowrap', cell: ({ at }) => whenAndAgo(at, now) },
       { label: 'What', look: 'nowrap', cell: whatPhrase },
       { label: 'On', terminal: { isFlexible: true }, cell: targetPhrase },
@@ -102,11 +91,9 @@ export function actionList(
         cell: ({ reason }) => reason ?? inConsole(NO_REASON),
       },
     ],
-    rows: actions.map((action, index) => ({ ...action, number: actions.length - index })),
+    rows: actions,
   };
 }
-
-type NumberedAction = HealthAction & { readonly number: number };
 
 const NO_REASON = html`<span class="muted">no reason given</span>`;
 
@@ -122,4 +109,56 @@ function targetPhrase({ topic, deliveryId, replayId }: HealthAction): Phrase {
   if (deliveryId === null) return where;
   const delivery = link(deadLetterPath(deliveryId), deliveryId, 'roomy');
   return { html: say`${where}${below(say`delivery ${delivery}`)}`.html, text: deliveryId };
+}
+
+/** Where and how it receives its topics: one row for those that are handled alike. */
+export function subscriptionList({ subscriber, subscriptions }: SubscriberHealth): List<Alike> {
+  const groups = new Map<string, HealthSubscription[]>();
+  for (const one of subscriptions) {
+    const handling = JSON.stringify([one.place, one.options, one.invalidVariable]);
+    groups.set(handling, [...(groups.get(handling) ?? []), one]);
+  }
+  return {
+    name: 'Subscriptions',
+    caption: `Where and how ${subscriber} receives its topics`,
+    columns: [
+      {
+        label: 'Runs',
+        isRowHeader: true,
+        look: 'nowrap',
+        cell: ({ place }) => capitalize(placeWords(place)),
+      },
+      { label: 'Topics', terminal: { isFlexible: true }, cell: ({ topics }) => topicsPhrase(topics) },
+      { label: 'Options', look: 'wrap', terminal: { isFlexible: true }, cell: optionsWords },
+    ],
+    rows: Array.from(groups.values(), (alike) => ({
+      ...alike[0]!,
+      topics: alike.map(({ topic }) => topic),
+    })),
+  };
+}
+
+type Alike = HealthSubscription & { readonly topics: readonly string[] };
+
+/** More topics than this are folded away. */
+const SHOWN = 3;
+
+function topicsPhrase(topics: readonly string[]): Phrase {
+  const list = html`<ul class="plain">
+    ${topics.map((topic) => html`<li><a class="mono" href="${topicPath(topic)}">${topic}</a></li>`)}
+  </ul>`;
+  if (topics.length <= SHOWN) return { html: list, text: topics.join(', ') };
+  const summary = quantity(topics.length, 'topic');
+  return {
+    html: html`<details>
+      <summary>${summary}</summary>
+      ${list}
+    </details>`,
+    text: summary,
+  };
+}
+
+function optionsWords(one: HealthSubscription): string {
+  if (one.options === null) return capitalize(waitingWords(one));
+  return uncommonOptions(one).join(', ') || 'defaults';
 }

@@ -20,7 +20,7 @@ export const spans = z.enum(['hours', 'days']);
 export type Span = z.output<typeof spans>;
 
 /** How long each interval of a span is, and how many there are. */
-export const SPANS: Readonly<Record<Span, { readonly everyMs: number; readonly number: number }>> = {
+const SPANS: Readonly<Record<Span, { readonly everyMs: number; readonly number: number }>> = {
   hours: { everyMs: HOUR, number: 48 },
   days: { everyMs: DAY, number: 30 },
 };

@@ -5,7 +5,6 @@ import type { List, Part, Phrase, Style } from '../kit/document.ts';
 import { CHECK_ICON, CLOCK_ICON, PAUSE_ICON, RETRY_ICON, SILENT_ICON } from '../kit/icons.ts';
 import { until } from '../kit/instants.ts';
 import { deadLettersPath } from '../kit/links.ts';
-import { NO_NAMES } from '../kit/operator-names.ts';
 import type { OperatorNames } from '../kit/operator-names.ts';
 import { pauseClause } from '../kit/pauses.ts';
 import { count } from '../kit/words.ts';
@@ -14,7 +13,7 @@ import type { SubscriberStanding, SubscriberStandings } from './standing.ts';
 /** All subscribers, those in trouble first. */
 export function standingList(
   { items, generatedAt: now }: SubscriberStandings,
-  names: OperatorNames = NO_NAMES,
+  names: OperatorNames,
 ): List<SubscriberStanding> {
   return {
     name: 'Subscribers',

@@ -1,15 +1,14 @@
 import * as z from 'zod';
 
 import { watchIncidents } from '../../components/incidents/watch.ts';
-import { topicText } from '../kit/replay-request.ts';
 import { answered, HTML_TYPE, invalid, refused } from '../../platform/http/operation.ts';
 import { requireValid } from '../../platform/http/validated.ts';
-import { routesOf } from '../kit/action.ts';
 import { HOME, subscribersPath } from '../kit/links.ts';
-import { operatorRoute } from '../kit/route.ts';
-import { BY_NAME, subscriberActions, UNKNOWN } from './actions.ts';
-import { subscribersPage } from './list-page.ts';
-import { subscriberPage } from './page.ts';
+import { shapesIn } from '../kit/filters.ts';
+import { view } from '../kit/view.ts';
+import { BY_NAME, UNKNOWN } from './actions.ts';
+import { subscriberDoc, subscribersDoc } from './doc.ts';
+import { healthFilters } from './figures.ts';
 import { readSubscriberHealth, spans, subscriberHealth } from './read.ts';
 import type { SubscriberHealth } from './read.ts';
 import { showRetirePreview } from './retire.ts';
@@ -18,13 +17,11 @@ import { readStandings, subscriberStandings } from './standing.ts';
 const SPAN = 'expected hours (the last 48) or days (the last 30)';
 
 const query = z.object({
+  ...shapesIn(healthFilters),
   span: z
     .enum(spans.options, SPAN)
     .default('hours')
     .meta({ description: 'The last 48 hours, or the last 30 days.' }),
-  topic: topicText
-    .optional()
-    .meta({ description: 'Only this topic. Without it, all topics of the subscriber.' }),
 });
 
 const NOTHING = {
@@ -86,10 +83,9 @@ const PAUSE = {
   reason: 'The ledger is being moved.',
 };
 
-export const listSubscribers = operatorRoute({
+export const listSubscribers = view({
   id: 'listSubscribers',
   path: subscribersPath(),
-  scope: 'event-bus:read',
   summary: 'See where each subscriber runs, how it is, and what waits for it',
   answer: subscriberStandings,
   examples: {
@@ -111,20 +107,32 @@ export const listSubscribers = operatorRoute({
         ],
       }),
     },
-    'as-a-page': { summary: 'The same as a page', answer: { status: 200, type: HTML_TYPE } },
   },
   handle: async ({ bus }) => {
     const db = await bus.database();
     await watchIncidents(db);
     return await readStandings(db, bus.subscribers());
   },
-  page: subscribersPage,
+  says: subscribersDoc,
+  command: {
+    name: 'subscribers',
+    summary: 'show where each subscriber runs, how it is, and what waits',
+    notes: [
+      'Shows all components that receive events, those in trouble first: outage, failing, paused, delivering, ready (nothing has been delivered to it yet), or unattached, which means that no process or endpoint is set up for it here.',
+    ],
+    examples: [
+      ['subscribers', 'all of them'],
+      [
+        `subscribers --json | jq '.items[] | select(.state == "paused")'`,
+        'those that are paused, for a script',
+      ],
+    ],
+  },
 });
 
-export const showSubscriber = operatorRoute({
+export const showSubscriber = view({
   id: 'readSubscriberHealth',
   path: `${HOME}/subscribers/{subscriber}`,
-  scope: 'event-bus:read',
   summary: 'See how a subscriber is, and its health over time',
   description:
     'Figures over time are approximate: a process that is killed loses those of its last seconds. The exact totals are in the metrics.',
@@ -200,7 +208,22 @@ export const showSubscriber = operatorRoute({
     if (health && topic !== undefined && !health.topics.includes(topic)) refuseTopic(topic, health);
     return health;
   },
-  page: subscriberPage,
+  says: subscriberDoc,
+  command: {
+    name: 'subscriber',
+    argument: 'subscriber',
+    summary: 'show how a subscriber is, what can be done, and how it did over time',
+    notes: [
+      'Shows where it runs, its state, who paused it and why, what waits, its last delivery, its last failure in its own words, and the commands that apply to it. Then deliveries, failures, the longest wait and the median (p50) and 95th percentile (p95) of times, by the hour for 48 hours or by the day for 30 days, and what operators did meanwhile.',
+    ],
+    filters: healthFilters,
+    examples: [
+      ['subscriber ledger', 'the ledger as it is now, and the last 48 hours'],
+      ['subscriber ledger --topic payment.captured --span days', 'one topic, day by day'],
+      [`subscriber ledger --json | jq -r '.items[0].state'`, 'its state in a word, for a script'],
+    ],
+    missing: ['The subscriber is missing.', 'For example: npx postbud subscriber ledger'],
+  },
 });
 
 /** @throws Problem 400 */
@@ -210,9 +233,4 @@ function refuseTopic(topic: string, { subscriber, topics }: SubscriberHealth): n
   throw new TypeError('the topic was refused');
 }
 
-export const subscriberRoutes = [
-  listSubscribers,
-  showSubscriber,
-  showRetirePreview,
-  ...routesOf(subscriberActions),
-];
+export const subscriberViews = [listSubscribers, showSubscriber, { route: showRetirePreview }];

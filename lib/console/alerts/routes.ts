@@ -1,4 +1,0 @@
-import { routesOf } from '../kit/action.ts';
-import { alertActions } from './actions.ts';
-
-export const alertRoutes = routesOf(alertActions);
