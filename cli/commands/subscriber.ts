@@ -1,4 +1,4 @@
-import { heldLaneList } from '../../lib/console/held-lanes/section.ts';
+import { heldLaneList } from '../../lib/console/held-lanes/block.ts';
 import { pauseSentence } from '../../lib/console/kit/pauses.ts';
 import { quantity } from '../../lib/console/kit/words.ts';
 import { heldOf, outageSentence, standingFacts } from '../../lib/console/subscribers/facts.ts';

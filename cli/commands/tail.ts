@@ -150,15 +150,15 @@ async function outcomes(
 async function following(bus: Bus, signal: AbortSignal): Promise<Look> {
   const [{ showOverview }, { listDeadLetters }, { showTopic }] = await Promise.all([
     import('../../lib/console/overview/routes.ts'),
-    import('../../lib/console/dead-letters/routes.ts'),
-    import('../../lib/console/lanes/routes.ts'),
+    import('../../lib/console/dead-letters/views.ts'),
+    import('../../lib/console/lanes/views.ts'),
   ]);
   const lanes = new HeldLanesSeen();
   const options = { signal, timeoutMs: TIMEOUT_MS };
   let last: { readonly view: Overview; readonly dead: DeadLettersSeen } | null = null;
 
   const deadLetters = async (cursor?: string) => {
-    const { view } = await bus.ask(listDeadLetters, { query: { limit: PAGE, cursor }, ...options });
+    const { view } = await bus.ask(listDeadLetters.route, { query: { limit: PAGE, cursor }, ...options });
     return view;
   };
 
@@ -177,7 +177,7 @@ async function following(bus: Bus, signal: AbortSignal): Promise<Look> {
   const heldOf = async (before: Overview | null, view: Overview) => {
     const changed = view.topics.filter(({ topic }) => haveFailuresChanged(before, view, topic));
     const asked = changed.map(async ({ topic }) => {
-      const { view: shown } = await bus.ask(showTopic, { parameters: { topic }, ...options });
+      const { view: shown } = await bus.ask(showTopic.route, { parameters: { topic }, ...options });
       return { topic, held: shown.heldLanes };
     });
     return await Promise.all(asked);

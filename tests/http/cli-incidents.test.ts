@@ -416,7 +416,7 @@ describe('set-aside', () => {
       [UNKNOWN],
     );
     const listed = await postbud('set-aside');
-    expect(listed.out).toContain('! A row of payment.captured that awaits a place, and has no event.');
+    expect(listed.out).toContain('A row of payment.captured that awaits a place, and has no event.');
     const [, id] = /npx postbud repair (\d+) --reason/.exec(listed.out)!;
     const incident = await postbud(`incidents ${idIn((await postbud('incidents')).out)}`);
     expect(incident.out).toContain('To see and repair it: npx postbud set-aside');

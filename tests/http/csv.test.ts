@@ -53,15 +53,6 @@ describe('a list of the console as CSV', () => {
     expect(second.headers.get('link')).toBeNull();
   });
 
-  test('of an event has its deliveries, with why each of them waits', async ({ bus, operators }) => {
-    await operators.held(1);
-    const [event] = await rows<{ id: string }>(bus.db, 'select id::text from events');
-    const [head, ...lines] = linesOf((await operators.ask(`/events/${event!.id}?format=csv`)).text);
-    expect(head).toMatch(/^deliveryId,subscriber,state,.*failures,maxAttempts,.*why\.code,why\.text,/);
-    expect(lines).toHaveLength(4);
-    expect(lines.find((line) => line.includes(',ledger,failing,'))).toContain(',backoff,');
-  });
-
   test.for(['lanes', 'halts', 'topics', 'deadLetters', 'groups', 'replays', 'others', 'actions'])(
     'of an incident has its %s',
     async (list, { operators }) => {
@@ -115,9 +106,6 @@ describe('a list of the console as CSV', () => {
     '/erasures',
     '/catalog',
     '/tail',
-    '/topics/payment.captured?list=heldLanes',
-    '/topics/payment.captured?list=haltedLanes',
-    '/topics/payment.captured?list=errors',
     '/subscribers/ledger?list=intervals',
     '/subscribers/ledger?list=heldLanes',
     '/doctor',

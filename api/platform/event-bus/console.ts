@@ -8,7 +8,8 @@ import { dismissRoutes } from '../../../lib/console/dismissals/routes.ts';
 import { doctorRoutes } from '../../../lib/console/doctor/routes.ts';
 import { erasureRoutes } from '../../../lib/console/erasures/routes.ts';
 import { incidentRoutes } from '../../../lib/console/incidents/routes.ts';
-import { laneRoutes } from '../../../lib/console/lanes/routes.ts';
+import { laneActions } from '../../../lib/console/lanes/actions.ts';
+import { laneViews } from '../../../lib/console/lanes/views.ts';
 import { logRoutes } from '../../../lib/console/replays/routes.ts';
 import { setAsideActions } from '../../../lib/console/set-aside/actions.ts';
 import { setAsideViews } from '../../../lib/console/set-aside/views.ts';
@@ -25,7 +26,7 @@ export default operators(
   [
     ...accessRoutes,
     ...dismissRoutes,
-    ...laneRoutes,
+    ...routesOf([...laneViews, ...laneActions]),
     ...incidentRoutes,
     ...subscriberRoutes,
     ...catalogRoutes,

@@ -1,6 +1,6 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { payload } from '../dead-letters/payload.ts';
+import { payloadJson } from '../kit/payload.ts';
 import { listTable } from '../kit/document.ts';
 import { heading, layout } from '../kit/layout.ts';
 import type { PageContext } from '../kit/layout.ts';
@@ -71,7 +71,7 @@ function topicDetails(topic: CatalogTopic): Html {
       <div class="framed">${listTable(fieldList(topic))}</div>
       <h3 class="gap">Example</h3>
       <pre class="code" tabindex="0" role="region" aria-label="Example of ${topic.topic}">
-${payload(topic.example)}</pre>
+${payloadJson(topic.example)}</pre>
     </div>
   </details>`;
 }

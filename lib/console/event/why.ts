@@ -3,7 +3,7 @@ import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import { personalTexts } from '../../bus/catalog/personal-data.ts';
 import { subjectOf } from '../../bus/catalog/subject.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';
-import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
+import { attemptsOf, lastErrorOf } from '../deliveries/attempts.ts';
 import { limitOf } from '../kit/limits.ts';
 import type { FoundLimit } from '../kit/limits.ts';
 import { namesIn } from '../kit/operator-names.ts';
@@ -42,7 +42,7 @@ export interface Circumstances {
 export function whyOf(subscriber: string, delivery: FoundDelivery | null, circumstances: Circumstances): Why {
   const { found } = circumstances;
   const isHeld = isLeased(delivery?.place?.leasedUntil ?? null, found.now);
-  const down = outage(subscriber, circumstances);
+  const down = outageOf(subscriber, circumstances);
   const reasons = [
     notDue(found),
     stopped(found),
@@ -102,7 +102,8 @@ function paused(subscriber: string, { pauses }: Found): Reason | null {
   return reasonOf('paused', facts);
 }
 
-function outage(subscriber: string, { found, heedless }: Circumstances): Reason | null {
+/** Says that a subscriber does not answer, where its deliveries wait for that. */
+export function outageOf(subscriber: string, { found, heedless }: Circumstances): Reason | null {
   const silent = found.outages.find((one) => one.subscriber === subscriber);
   if (!silent || heedless.has(`${found.event.topic} ${subscriber}`)) return null;
   const { subscriber: _, ...facts } = silent;

@@ -3,6 +3,7 @@ import type { Child, Html } from '../../platform/markup.ts';
 import { gapsSection } from '../backfills/gaps-section.ts';
 import { incidentItems } from '../incidents/list.ts';
 import { actionForm, hiddenField, mayReplay, missingReplayScope } from '../kit/actions.ts';
+import { drawBlock } from '../kit/doc.ts';
 import { factsOf, listTable, phraseOf } from '../kit/document.ts';
 import type { Part, Style } from '../kit/document.ts';
 import { SILENT_ICON } from '../kit/icons.ts';
@@ -13,7 +14,7 @@ import { pauseAlerts } from '../kit/pause-alerts.ts';
 import { alert, card, emptyLine, section } from '../kit/sections.ts';
 import { topicField } from '../kit/select.ts';
 import { quantity } from '../kit/words.ts';
-import { heldLanesSection } from '../held-lanes/section.ts';
+import { heldLanesBlock } from '../held-lanes/block.ts';
 import { actionsSection } from './acted.ts';
 import { chartsOf } from './charts.ts';
 import { healthFacts, heldOf, outageSentence, standingFacts } from './facts.ts';
@@ -37,7 +38,7 @@ export function subscriberPage(view: SubscriberHealth, context: PageContext): Ht
     })}
     ${missingReplayScope(context.operator)} ${pauseAlerts({ subscriber, topic: null }, generatedAt, context)}
     ${outageAlert(view, context)} ${nowSection(view, context)}
-    ${heldLanesSection(heldOf(view), null, context)} ${leavingSection(view, context)}
+    ${drawBlock(heldLanesBlock(heldOf(view), null), generatedAt, context)} ${leavingSection(view, context)}
     <h2 class="gap">Health</h2>
     <p class="muted small">${leadOf(view)}</p>
     ${chooser(view, context)} ${figures(view)}
