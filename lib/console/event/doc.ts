@@ -22,7 +22,6 @@ import {
 } from '../kit/document.ts';
 import type { Facts, Part, Phrase } from '../kit/document.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, HALT_ICON, WARNING_ICON } from '../kit/icons.ts';
-import { timeText } from '../kit/instants.ts';
 import {
   deadLetterPath,
   deadLettersPath,
@@ -34,9 +33,10 @@ import {
 import type { OperatorNames } from '../kit/operator-names.ts';
 import { pauseAlerts } from '../kit/pause-alerts.ts';
 import { attemptsWords, quantity, shortId } from '../kit/words.ts';
+import { familyList, familyNote } from './family-list.ts';
 import { drawn, reasonWords, verdictOf } from './sentences.ts';
-import { familyTree } from './tree.ts';
-import type { EventDelivery, EventView, RelatedEvent } from './view.ts';
+
+import type { EventDelivery, EventView } from './view.ts';
 
 /** Says where an event is: the verdict, its deliveries, what caused it and what it caused, and its payload. */
 export function eventDoc(view: EventView, names: OperatorNames): Doc {
@@ -63,16 +63,16 @@ export function eventDoc(view: EventView, names: OperatorNames): Doc {
         none: 'It was emitted to no subscriber',
       },
       {
-        id: 'tree',
+        id: 'family',
         title: 'Causes and effects',
-        hint: 'what led to this event, and what it led to',
-        drawn: () => familyTree(view),
+        hint: familyNote(view),
+        list: familyList(view),
       },
       {
         id: 'event',
         title: 'Event',
         payload: { ...event, generatedAt: at, path: eventPath(eventId) },
-        facts: [...eventFacts(event, at), ...familyFacts(view)],
+        facts: eventFacts(event, at),
       },
     ],
   };
@@ -297,22 +297,4 @@ function eventFacts(event: Known, now: string): Facts {
     causationId !== null && ['Caused by', link(eventPath(causationId), causationId)],
     traceparent !== null && ['Trace', mono(traceparent)],
   ];
-}
-
-/** The webhook, the causes and the effects of an event, which are a tree in a browser. */
-function familyFacts({ webhook, causes, effects, generatedAt: now }: EventView): Facts {
-  return [
-    webhook && [
-      'Webhook',
-      inTerminal(
-        `${webhook.webhookId} of ${webhook.provider}, received ${timeText(webhook.receivedAt, now)}`,
-      ),
-    ],
-    ['Causes', inTerminal(causes.map(nameOf).join(' → '))],
-    ['Caused', inTerminal(effects.map(nameOf).join(', '))],
-  ];
-}
-
-function nameOf({ topic, eventId }: RelatedEvent): string {
-  return topic === null ? `${eventId} (no longer kept)` : `${topic} ${eventId}`;
 }
