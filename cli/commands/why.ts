@@ -1,13 +1,11 @@
-import type { EventItem } from '../../lib/console/events/fields.ts';
-import { namedItems } from '../../lib/console/events/doc.ts';
-import { statePhrase } from '../../lib/console/kit/document.ts';
+import type { EventItem, EventList } from '../../lib/console/events/fields.ts';
+import { itemList, namedItems } from '../../lib/console/events/doc.ts';
 import { NO_NAMES } from '../../lib/console/kit/operator-names.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { drawDoc } from '../draw-doc.ts';
+import { drawList } from '../draw.ts';
 import { EXIT, Failure, misused } from '../failure.ts';
-import { table } from '../table.ts';
-import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
 
 export const command: Command = {
@@ -37,7 +35,9 @@ async function run(call: Call): Promise<number> {
       'For example: npx postbud why 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting',
     );
   }
-  const { items: found, isMore } = await find(call, id);
+  const list = await find(call, id);
+  const { items: found, nextCursor } = list;
+  const isMore = nextCursor !== null;
   const [newest] = found;
   if (newest === undefined) {
     throw new Failure(
@@ -57,7 +57,7 @@ async function run(call: Call): Promise<number> {
   }
   const { out } = terminal;
   const all = `${found.length}${isMore ? ' or more' : ''} events found by '${id}'`;
-  if (!isSingle) out.write(listOf(all, found, out));
+  if (!isSingle) out.write(`${all}, newest first.\n\n${drawList(out, itemList(list))}`);
   if (found.length > 1 && !call.isJson) {
     const which = isSingle ? `${all}. The one that is not delivered` : '\nThe newest';
     out.write(`${wrapTo(out.columns, `${which} is ${one.eventId}:`)}\n`);
@@ -72,13 +72,8 @@ async function run(call: Call): Promise<number> {
 /** More are not listed: who has so many looks for something else. */
 const MOST_LISTED = 20;
 
-interface Found {
-  /** Newest first. */
-  readonly items: readonly EventItem[];
-  readonly isMore: boolean;
-}
-
-async function find({ bus }: Call, q: string): Promise<Found> {
+/** @returns the event that has this very id, or all that a search finds, newest first. */
+async function find({ bus }: Call, q: string): Promise<EventList> {
   const { listEvents } = await import('../../lib/console/events/views.ts');
   const { view } = await bus.ask(listEvents.route, {
     query: { q, limit: MOST_LISTED },
@@ -86,9 +81,7 @@ async function find({ bus }: Call, q: string): Promise<Found> {
   });
   const named = namedItems(view.items);
   // The id of an event is also its correlation id and the causation id of others.
-  return named.length === 1
-    ? { items: named, isMore: false }
-    : { items: view.items, isMore: view.nextCursor !== null };
+  return named.length === 1 ? { ...view, items: [...named], nextCursor: null } : view;
 }
 
 /** Finds the undelivered events among more than are listed. @returns two at most of each state; none if there may be more. */
@@ -100,20 +93,4 @@ async function findUndelivered({ bus }: Call, q: string): Promise<readonly Event
   );
   const isWhole = found.every(({ view }) => view.items.length > 1 || view.nextCursor === null);
   return isWhole ? found.flatMap(({ view }) => view.items) : [];
-}
-
-function listOf(all: string, found: readonly EventItem[], pane: Pane): string {
-  const columns = [
-    { title: 'event' },
-    { title: 'topic', isCut: true },
-    { title: 'state' },
-    { title: 'about', isFlexible: true, leftOut: 'early' },
-  ] as const;
-  const rows = found.map(({ eventId, topic, state, subject }) => [
-    eventId,
-    topic,
-    statePhrase(state),
-    subject ?? '',
-  ]);
-  return `${all}, newest first.\n\n${table(pane, columns, rows)}`;
 }

@@ -213,10 +213,12 @@ function actsOn(delivery: EventDelivery & { readonly deliveryId: string }, topic
     const isDead = deadLetteredAt !== null;
     const include = state === 'delivered' ? 'all' : null;
     return [
-      replays({ topic, subscriber }, of, { deliveryIds: deliveryId, include }, [
-        'To deliver it again',
-        `replay --delivery ${deliveryId}${include === null ? '' : ' --include all'}`,
-      ]),
+      replays(
+        { topic, subscriber },
+        of,
+        { deliveryIds: deliveryId, include },
+        include === null ? ['To deliver it again', `replay --delivery ${deliveryId}`] : undefined,
+      ),
       isDead &&
         byReplay(
           (context) => dismissLetterForm(deliveryId, of, halts !== null, context),

@@ -70,7 +70,7 @@ function nothing(view: EventList): Empty {
 }
 
 /** The events of a page, or what a search found. */
-function itemList({ items, filters, generatedAt: now }: EventList): List<EventItem> {
+export function itemList({ items, filters, generatedAt: now }: EventList): List<EventItem> {
   const { q, subscriber } = filters;
   return {
     name: 'Events',
