@@ -26,7 +26,10 @@ export function drawDoc(pane: Pane, doc: Doc, more = ''): void {
   pane.write(pane.paint('bold', wrapTo(pane.columns, phraseOf(title).text)));
   const about = phraseOf(lead).text;
   if (about !== '') pane.write(wrapTo(pane.columns, about));
-  for (const alert of alerts) if (alert) writeItem(pane, GRADES[alert.tone], phraseOf(alert.words).text);
+  for (const alert of alerts) {
+    const words = alert ? phraseOf(alert.words).text : '';
+    if (alert && words !== '') writeItem(pane, GRADES[alert.tone], words);
+  }
   const titled = blocks.filter((one) => one.title !== undefined).length;
   for (const one of blocks) drawBlock(pane, one, doc, titled > 1);
   const suggested = [...alerts.map((alert) => alert && alert.act), ...acts]

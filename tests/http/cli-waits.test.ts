@@ -45,7 +45,7 @@ describe('a halted lane at a terminal', () => {
   }) => {
     const [dead, second] = await halted(bus);
     const why = words((await postbud(`why ${second}`, { columns: 100 })).out);
-    expect(why).toMatch(/ ! Not delivered to ledger: halted behind [\da-f-]+…, which was dead-lettered at/);
+    expect(why).toMatch(/^Not delivered to ledger: halted behind [\da-f-]+…, which was dead-lettered at/);
     expect(why).toContain(
       `To let it go on: npx postbud replay --delivery ${dead}, or npx postbud dismiss ${dead} --reason <text>`,
     );

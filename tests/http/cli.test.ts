@@ -202,7 +202,7 @@ describe('why', () => {
     const { code, out } = await postbud(`why ${ids[1]!.id}`);
     expect(code).toBe(0);
     expect(out).toMatch(
-      /^ {2}! Not delivered to ledger: next behind \S+, which failed with TypeError: the ledger is down; next try [\d:]+; /m,
+      /^Not delivered to ledger: next behind \S+, which failed with TypeError: the ledger is down; next try [\d:]+; /,
     );
     expect(out).toMatch(
       /^ledger · pending\n {2}Next behind .*\n(?: {2}.*\n)* {2}delivery [\da-f-]{36}\.ledger$/m,
@@ -244,7 +244,7 @@ describe('why', () => {
     expect(code).toBe(0);
     expect(out).toMatch(
       new RegExp(
-        `^20 or more events found by 'bkg_48213'\\. The one that is not delivered is ${eventId}:\n\npayment\\.captured\n.*\n {2}✗ Dead-lettered for ledger `,
+        `^20 or more events found by 'bkg_48213'\\. The one that is not delivered is ${eventId}:\n\nDead-lettered for ledger `,
       ),
     );
     expect(out).toContain(dead);
@@ -267,11 +267,7 @@ describe('why', () => {
     const [list = ''] = out.split('The newest is');
     expect(list.match(/✗ dead-lettered/g)).toHaveLength(2);
     expect(list.match(/✓ delivered/g)).toHaveLength(1);
-    expect(out).toMatch(
-      new RegExp(
-        `\nThe newest is ${newest[0]!.id}:\n\npayment\\.captured\n.*\n {2}✗ Dead-lettered for ledger `,
-      ),
-    );
+    expect(out).toMatch(new RegExp(`\nThe newest is ${newest[0]!.id}:\n\nDead-lettered for ledger `));
   });
 
   test('why fits 80 columns', async ({ operators, postbud }) => {

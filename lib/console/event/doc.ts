@@ -14,7 +14,6 @@ import {
   muted,
   say,
   statePhrase,
-  strong,
   subscriberPhrase,
   toMinute,
   when,
@@ -45,14 +44,16 @@ export function eventDoc(view: EventView, names: OperatorNames): Doc {
   const [tone, icon] = TONES[state];
   // A pending event that is merely due is well; one that is held up by something else is not.
   const isHeldUp = deliveries.some(({ why }) => why !== null && !['due', 'leased'].includes(why.code));
-  const words = { html: drawn(verdictOf(deliveries), at, names), text: verdict };
+  const words = inConsole(html`<b>${drawn(verdictOf(deliveries), at, names)}</b>`);
   return {
-    title: mono(topic),
+    // A terminal begins with the verdict, which a browser has in an alert.
+    title: { ...mono(topic), text: verdict },
+    tab: topic,
     lead: say`${subject !== null && `${subject}, `}${statePhrase(state)}, recorded ${when(createdAt, at)}`,
     section: 'events',
     at,
     back: [eventsPath(), 'Events'],
-    alerts: [{ tone: tone === 'ok' && isHeldUp ? 'fail' : tone, icon, words: strong(words) }],
+    alerts: [{ tone: tone === 'ok' && isHeldUp ? 'fail' : tone, icon, words }],
     blocks: [
       pausesOf(deliveries, topic, at),
       {
