@@ -11,7 +11,7 @@ import { relay } from '../lib/bus/relay/relay.ts';
 import { watchIncidents } from '../lib/components/incidents/watch.ts';
 import { sampleBacklog } from '../lib/components/subscriber-health/sample-backlog.ts';
 import { countBadges } from '../lib/console/dead-letters/count.ts';
-import { readDeadLetter } from '../lib/console/dead-letters/delivery.ts';
+import { readDeadLetter } from '../lib/console/event/delivery.ts';
 import { deadLetterQuery } from '../lib/console/dead-letters/query.ts';
 import { readDeadLetters } from '../lib/console/dead-letters/read.ts';
 import { operatorEndpoint } from '../lib/console/endpoint.ts';

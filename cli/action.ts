@@ -29,7 +29,7 @@ export const INCIDENT: Subject = {
 };
 
 /** Makes the word for a parameter of the path. @param missing said where there is none. */
-export function subjectOf(name: string, example: string, missing: Subject['missing'] | undefined): Subject {
+function subjectOf(name: string, example: string, missing: Subject['missing'] | undefined): Subject {
   if (missing) return { name, missing };
   if (name === 'incidentId') return INCIDENT;
   const advice = `For example: npx postbud ${example}`;

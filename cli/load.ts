@@ -43,7 +43,11 @@ export async function listCommands(): Promise<readonly Listed[]> {
       .filter((file) => /^(?!kit)[^/]+\/(?:views|actions)\.ts$/.test(file))
       .map(async (file) => {
         const of = file.replace(/\.ts$/, '');
-        return [...(await declaredIn(of)).keys()].map((name) => ({ name, of }));
+        // One that does more than its view has a file of its own.
+        const names = [...(await declaredIn(of)).keys()].filter((name) =>
+          written.every((one) => one.name !== name),
+        );
+        return names.map((name) => ({ name, of }));
       }),
   );
   const all: Pick<Listed, 'name' | 'of'>[] = [...written, ...derived.flat()];

@@ -2,7 +2,6 @@ import { NO_NAMES } from '../lib/console/kit/operator-names.ts';
 import type { View } from '../lib/console/kit/view.ts';
 import type { Options } from './arguments.ts';
 import type { Answered } from './bus.ts';
-import { subjectOf } from './action.ts';
 import { atMost, writeJson } from './command.ts';
 import type { Call, OnlineCommand } from './command.ts';
 import { drawDoc } from './draw-doc.ts';
@@ -18,49 +17,94 @@ type Paged = Readonly<Record<string, unknown>> & { readonly nextCursor: string |
 export function viewCommand({ command, ...shown }: View): OnlineCommand {
   const { name, summary, notes = [], examples, filters = {}, list, one, argument } = command!;
   const { listed = list === undefined ? null : LISTED } = command!;
-  const named = Object.entries(filters).map(([field, { option }]) => [field, option.name ?? field] as const);
+  const all = Object.entries(filters);
+  const [search, searched] = all.find(([, { option }]) => option.isArgument) ?? [];
+  const named = all
+    .filter(([field]) => field !== search)
+    .map(([field, { option }]) => [field, option.name ?? field, option] as const);
+  const reveal = one?.reveal;
   const options: Options = {
-    ...Object.fromEntries(
-      Object.entries(filters).map(([field, { option }]) => {
-        const { name: own = field, ...written } = option;
-        return [own, written];
-      }),
-    ),
+    ...Object.fromEntries(named.map(([, own, { value, help }]) => [own, { value, help }])),
     ...(listed !== null && { limit: { value: '<number>', help: `how many to list (default: ${listed})` } }),
   };
-  // Of a list and of one in it, or of one thing alone.
-  const isOfOne = argument !== undefined && one === undefined;
-  const subject = argument === undefined ? null : subjectOf(argument, examples.at(-1)![0], command!.missing);
+  const { value: placeholder = '' } = searched?.option ?? {};
+  const parameter = argument ?? one?.argument;
+  const ofOne = reveal ? ' [--reveal <reason>]' : '';
+  const isOfOne = argument !== undefined;
   const isOptional = Object.keys(options).length > 0;
   const usage = [
-    ...(isOfOne ? [] : [`${name}${isOptional ? ' [options]' : ''}`]),
-    ...(argument === undefined ? [] : [`${name} <${argument}>${isOfOne && isOptional ? ' [options]' : ''}`]),
+    ...(isOfOne ? [] : [`${name}${search ? ` [${placeholder}]` : ''}${isOptional ? ' [options]' : ''}`]),
+    ...(parameter === undefined
+      ? []
+      : [`${name} <${parameter}>${isOfOne && isOptional ? ' [options]' : ofOne}`]),
   ];
-  return { name, summary, usage, notes, options, examples, run };
+  return {
+    name,
+    summary,
+    usage,
+    notes,
+    examples,
+    run,
+    options: {
+      ...options,
+      ...(reveal && {
+        reveal: {
+          value: '<reason>',
+          help: 'show the personal data of one; needs the scope event-bus:reveal, and is logged with your name and reason',
+        },
+      }),
+    },
+  };
 
   async function run(call: Call): Promise<number> {
     const { given } = call;
-    atMost(argument === undefined ? 0 : 1, given);
+    atMost(parameter === undefined && search === undefined ? 0 : 1, given);
     const [id] = given.positionals;
-    if (id === undefined && subject && isOfOne) throw misused(...subject.missing);
-    if (id !== undefined) subject?.check?.(id);
+    if (id === undefined && isOfOne) {
+      const [message, advice] = command!.missing ?? [
+        `The ${parameter} is missing.`,
+        `For example: npx postbud ${examples[0]![0]}`,
+      ];
+      throw misused(message, advice);
+    }
     const set = Object.keys(options).find((option) => given.isSet(option));
     if (id !== undefined && one && set !== undefined)
       throw misused(`--${set} filters the list; it can’t be used with an id.`);
-    const ofOne =
-      id !== undefined && one ? await call.bus.ask(one.route, { parameters: { [argument!]: id } }) : null;
-    const { json, view } = ofOne ?? (await askShown(call, id));
-    if (call.isJson) writeJson(call, json);
-    else if (ofOne) drawDoc(call.terminal.out, one!.says(view, NO_NAMES));
-    else drawDoc(call.terminal.out, shown.says(view, NO_NAMES), moreOf(view));
+    const called = parameter?.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+    if (id !== undefined && one && !one.shape.safeParse(id).success)
+      throw misused(`'${id}' is not a ${called}.`, `npx postbud ${name} lists them.`);
+    if (id === undefined && given.isSet('reveal'))
+      throw misused(
+        `--reveal needs a ${called}.`,
+        `For example: npx postbud ${name} <${parameter}> --reveal "a support case"`,
+      );
+    const isOne = id !== undefined && one !== undefined;
+    const { says } = isOne ? one.view : shown;
+    const answered = isOne ? await ask(call, one.view, id) : await askShown(call, id);
+    if (call.isJson) writeJson(call, answered.json);
+    else drawDoc(call.terminal.out, says(answered.view, NO_NAMES), isOne ? '' : moreOf(answered.view));
+    if (given.isSet('reveal')) call.terminal.err.write('The operator log has recorded your name and reason.');
     return EXIT.ok;
+  }
+
+  async function ask({ given, bus }: Call, { route }: View, id: string): Promise<Answered<unknown>> {
+    const parameters = { [parameter!]: id };
+    const reason = given.text('reveal');
+    if (reason === undefined || !reveal) return await bus.ask(route, { parameters });
+    return await bus.ask(reveal, { parameters, body: { reason }, named: { reason: '--reveal' } });
   }
 
   async function askShown({ given, bus }: Call, id: string | undefined): Promise<Answered<unknown>> {
     const asked = {
-      query: Object.fromEntries(named.map(([field, option]) => [field, given.text(option)])),
-      named: Object.fromEntries(named.map(([field, option]) => [field, `--${option}`])),
-      ...(id !== undefined && { parameters: { [argument!]: id } }),
+      query: {
+        ...Object.fromEntries(named.map(([field, option]) => [field, given.text(option)])),
+        ...(search !== undefined && { [search]: id }),
+      },
+      named: {
+        ...Object.fromEntries(named.map(([field, option]) => [field, `--${option}`])),
+        ...(search !== undefined && { [search]: `the ${placeholder.replaceAll(/[<>]/g, '')}` }),
+      },
+      ...(id !== undefined && parameter !== undefined && { parameters: { [parameter]: id } }),
     };
     if (listed === null) return await bus.ask(shown.route, asked);
     const limit = given.wholeNumber('limit', 1, list === undefined ? PAGE : MOST) ?? listed;

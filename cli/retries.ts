@@ -1,4 +1,5 @@
-import type { DeadLetter, Try } from '../lib/console/dead-letters/delivery.ts';
+import type { Try } from '../lib/console/deliveries/attempts.ts';
+import type { DeadLetter } from '../lib/console/event/delivery.ts';
 import type { IncidentView } from '../lib/console/incidents/detail.ts';
 import { silenceWords } from '../lib/console/incidents/outage.ts';
 import { othersOf } from '../lib/console/incidents/words.ts';
@@ -88,8 +89,8 @@ export const isSubscriberName = (written: string) => /^[a-z][\w.-]{0,99}$/i.test
 
 /** Reads a delivery in any state. */
 export async function readDelivery({ bus }: Call, deliveryId: string) {
-  const { showDeadLetter } = await import('../lib/console/dead-letters/routes.ts');
-  return await bus.ask(showDeadLetter, { parameters: { deliveryId } });
+  const { showDeadLetter } = await import('../lib/console/dead-letters/views.ts');
+  return await bus.ask(showDeadLetter.route, { parameters: { deliveryId } });
 }
 
 export async function readIncident({ bus }: Call, incidentId: string) {

@@ -1,6 +1,8 @@
 import stringWidth from 'string-width';
 import wrapAnsi from 'wrap-ansi';
 
+import { visible } from '../lib/platform/visible.ts';
+
 /** Cuts a text to a number of terminal cells, with `…` at the end. */
 export function cutTo(width: number, text: string): string {
   if (stringWidth(text) <= width) return text;
@@ -65,8 +67,16 @@ export function printable(value: unknown): unknown {
   if (typeof value === 'string') return value.replaceAll(/\s+/gu, ' ').replaceAll(UNPRINTABLE, '\u{FFFD}');
   if (Array.isArray(value)) return value.map(printable);
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, printable(item)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([name, item]) => [name, (KEPT[name] ?? printable)(item)]),
+  );
 }
+
+/** A payload is drawn as JSON, which escapes it; what a component answered keeps its line breaks. */
+const KEPT: Readonly<Record<string, (item: unknown) => unknown>> = {
+  payload: (item) => item,
+  answer: (item) => (typeof item === 'string' ? visible(item) : printable(item)),
+};
 
 /** Controls, and characters that change how others are shown, but for the joiner of emoji. */
 const UNPRINTABLE = /\p{Cc}|(?!\u200D)\p{Cf}|[\p{Cs}\u2028\u2029]/gu;

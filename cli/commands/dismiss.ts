@@ -1,4 +1,4 @@
-import { haltWords } from '../../lib/console/dead-letters/halts.ts';
+import { haltWords } from '../../lib/console/deliveries/halts.ts';
 import { failureText } from '../../lib/console/kit/states.ts';
 import { quantity } from '../../lib/console/kit/words.ts';
 import { dismiss } from '../../lib/console/dead-letters/actions.ts';

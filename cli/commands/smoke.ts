@@ -48,7 +48,7 @@ async function run(call: Call): Promise<number> {
   const seconds = given.wholeNumber('timeout', 1, 600) ?? DEFAULT_SECONDS;
   const [{ beginSmokeTest }, { showEvent }] = await Promise.all([
     import('../../lib/console/smoke/actions.ts'),
-    import('../../lib/console/event/routes.ts'),
+    import('../../lib/console/event/views.ts'),
   ]);
   if (subscriber !== undefined) await requireKnown(subscriber, call);
   const { view: test } = await bus.ask(beginSmokeTest.route, { body: { subscriber } });
@@ -73,7 +73,7 @@ async function run(call: Call): Promise<number> {
     },
   };
   const look = async () => {
-    const { json, view } = await bus.ask(showEvent, { parameters: { eventId: test.smokeTestId } });
+    const { json, view } = await bus.ask(showEvent.route, { parameters: { eventId: test.smokeTestId } });
     return { json: { ...test, event: json }, view };
   };
   return await followToItsEnd(call, followed, look, seconds * SECOND);

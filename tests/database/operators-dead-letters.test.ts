@@ -8,7 +8,7 @@ import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
 import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { countBadges } from '../../lib/console/dead-letters/count.ts';
-import { readDeadLetter } from '../../lib/console/dead-letters/delivery.ts';
+import { readDeadLetter } from '../../lib/console/event/delivery.ts';
 import type { DeadLetterPage } from '../../lib/console/dead-letters/fields.ts';
 import { deadLetterQuery } from '../../lib/console/dead-letters/query.ts';
 import { readDeadLetters } from '../../lib/console/dead-letters/read.ts';

@@ -8,7 +8,7 @@ import type { AlertedIncident } from '../../lib/components/alerts/claim-alerts.t
 import { incidentMessage } from '../../lib/components/alerts/message.ts';
 import { settleAlerts } from '../../lib/components/alerts/settle-alerts.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
-import { readDeadLetter } from '../../lib/console/dead-letters/delivery.ts';
+import { readDeadLetter } from '../../lib/console/event/delivery.ts';
 import { readDeadLetters } from '../../lib/console/dead-letters/read.ts';
 import { examine } from '../../lib/console/doctor/read.ts';
 import { readEvent } from '../../lib/console/event/read.ts';

@@ -47,7 +47,7 @@ describe('a halted lane at a terminal', () => {
     const why = words((await postbud(`why ${second}`, { columns: 100 })).out);
     expect(why).toMatch(/^Not delivered to ledger: halted behind [\da-f-]+…, which was dead-lettered at/);
     expect(why).toContain(
-      `To let it go on: npx postbud replay --delivery ${dead}, or npx postbud dismiss ${dead} --reason <text>.`,
+      `To let it go on: npx postbud replay --delivery ${dead}, or npx postbud dismiss ${dead} --reason <text>`,
     );
     expect((await postbud('topics payment.captured')).out).toContain('1 lane halted by a dead letter');
     const list = await postbud('incidents');
@@ -63,7 +63,7 @@ describe('a halted lane at a terminal', () => {
     );
     expect((await postbud('dead-letters')).out).toContain('halts its lane; permanent: refused');
     expect(words((await postbud(`dead-letters ${dead}`)).out)).toContain(
-      'effect halts its lane: 2 deliveries wait until it is replayed or dismissed',
+      'It halts its lane: 2 deliveries wait until it is replayed or dismissed.',
     );
   });
 

@@ -145,7 +145,7 @@ describe('events', () => {
     const listed = await postbud('events --limit 1');
     expect(listed.code).toBe(0);
     expect(listed.out).toMatch(/payment\.captured +✗ dead-lettered/);
-    expect(listed.out).toContain('There are older ones: add --limit 5. Details: npx postbud why ');
+    expect(listed.out).toMatch(/Details: npx postbud why \S+\nThere are more: add --limit 5\. /);
     const { out } = await postbud(`events ${delivery}`);
     expect(out).toContain('delivery id');
     expect(out).toContain(oldest!.id);
@@ -156,11 +156,13 @@ describe('events', () => {
   });
 
   test('events says when nothing is found, and what was not searched', async ({ operators, postbud }) => {
-    expect((await postbud('events')).out).toBe('No events yet.');
+    expect((await postbud('events')).out).toMatch(/^No events yet\. /);
     await operators.died(1);
-    expect((await postbud('events --topic booking.created')).out).toBe('No events match.');
-    expect((await postbud('events pi_nowhere')).out).toBe(
-      "No event found by 'pi_nowhere'. Ids are compared whole, with their case.",
+    expect((await postbud('events --topic booking.created')).out).toMatch(
+      /^No event matches these filters\. /,
+    );
+    expect((await postbud('events pi_nowhere')).out).toMatch(
+      /^No event found by 'pi_nowhere'\. Ids are compared whole, with their case\. /,
     );
     expect((await postbud('events kari@example.no')).out).toContain('Payloads were not searched');
   });
@@ -190,7 +192,7 @@ describe('events', () => {
 });
 
 describe('why', () => {
-  test('why says first why an event is not delivered, then a line for each delivery', async ({
+  test('why says why an event is not delivered, then the same of each delivery, with what can be done', async ({
     bus,
     operators,
     postbud,
@@ -202,9 +204,11 @@ describe('why', () => {
     expect(out).toMatch(
       /^Not delivered to ledger: next behind \S+, which failed with TypeError: the ledger is down; next try [\d:]+; /,
     );
-    expect(out).toMatch(/^ledger +· pending +[\da-f-]{36}\.ledger +Next behind/m);
-    expect(out).toMatch(/^accounting +· pending +[\da-f-]{36}\.accounting +This deployment has no handler/m);
-    expect(out).toMatch(/When it is fixed: npx postbud retry [\da-f-]{36}\.ledger --wait\. Times are UTC\./);
+    expect(out).toMatch(
+      /^ledger · pending\n {2}Next behind .*\n(?: {2}.*\n)* {2}delivery [\da-f-]{36}\.ledger$/m,
+    );
+    expect(out).toMatch(/^accounting · pending\n {2}This deployment has no handler/m);
+    expect(out).toMatch(/^ {2}When it is fixed: npx postbud retry [\da-f-]{36}\.ledger --wait$/m);
   });
 
   test('why finds the event of a delivery, and lists several that have an id', async ({
@@ -217,7 +221,7 @@ describe('why', () => {
     const one = await postbud(`why ${dead} --json`);
     expect(one.json()).toMatchObject({ event: { eventId: event!.id } });
     expect((await postbud(`why ${dead}`)).out).toMatch(
-      /^ledger +✗ dead-lettered +\S+ +.*1 attempt: permanent: refused$/m,
+      /^ledger ✗ dead-lettered at [\d:]+\n {2}delivery \S+\n {2}[\d:]+ {2}✗ Attempt 1: failed .*\n +permanent: refused; dead-lettered$/m,
     );
     await operators.died(2);
     const several = await postbud('why bkg_48213');
@@ -284,10 +288,12 @@ describe('why', () => {
 
 describe('dead-letters', () => {
   test('dead-letters says when there are none, and when none match', async ({ operators, postbud }) => {
-    expect((await postbud('dead-letters')).out).toBe('No dead letters, and nothing is failing.');
+    expect((await postbud('dead-letters')).out).toBe(
+      'No dead letters. Every delivery has succeeded or is still being retried. Nothing is failing.',
+    );
     await operators.died(1);
     expect((await postbud('dead-letters --topic booking.created')).out).toBe(
-      'No dead letters match (1 without filters).',
+      'No dead letters match these filters. 1 dead letter without filters.',
     );
   });
 
@@ -298,10 +304,11 @@ describe('dead-letters', () => {
     await operators.died(3);
     const { code, out } = await postbud('dead-letters --limit 2');
     expect(code).toBe(0);
-    expect(out).toMatch(/^3 dead letters, all with the same error\.$/m);
+    expect(out).toMatch(/^3 dead letters\. /m);
+    expect(out).toMatch(/^By error \(all 3 have the same error\)$/m);
     expect(out).toMatch(/^ +3 {2}permanent: refused {2}payment\.captured {2}ledger/m);
     expect(out.match(/^[\da-f-]{36}\.[a-z-]+ /gm)).toHaveLength(2);
-    expect(out).toContain('1 older: add --limit 3.');
+    expect(out).toContain('There are more: add --limit 10.');
   });
 
   test('dead-letters reads as many pages as it needs', async ({ bus, operators, postbud }) => {
@@ -318,11 +325,12 @@ describe('dead-letters', () => {
     const [id] = await operators.idsIn('dead_lettered');
     const { code, out } = await postbud(`dead-letters ${id}`, { columns: 72 });
     expect(code).toBe(0);
-    expect(out).toContain(`Dead letter ${id}`);
+    expect(out).toContain('payment.captured to ledger');
+    expect(out).toContain(`\n  delivery ${id}\n`);
     expect(out).toMatch(/✗ Attempt 1: failed/);
-    expect(out).toMatch(/^ {2}accounting +· pending$/m);
+    expect(out).toMatch(/^ {2}other subscribers +accounting · pending, /m);
     expect(out).toContain('"amountMinor": 1');
-    expect(out).toContain(`npx postbud replay --delivery\n${id}`);
+    expect(out).toContain(`npx postbud replay --delivery\n  ${id}`);
     expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(72);
   });
 
@@ -526,7 +534,7 @@ describe('replay', () => {
   test('names that only another release’s catalog has are accepted', async ({ bus, postbud }) => {
     await leaveSubscription(bus.db, 'tea.brewed', 'teapot');
     const { code, out } = await postbud('dead-letters --topic tea.brewed --subscriber teapot');
-    expect([code, out]).toEqual([0, 'No dead letters, and nothing is failing.']);
+    expect([code, out]).toEqual([0, expect.stringMatching(/^No dead letters\. /)]);
     const { err } = await postbud('dead-letters --subscriber teepot');
     expect(err).toContain("Unknown subscriber 'teepot'.");
   });

@@ -3,18 +3,20 @@ import { accessRoutes } from '../../lib/console/access/routes.ts';
 import { alertActions } from '../../lib/console/alerts/actions.ts';
 import { backfillRoutes } from '../../lib/console/backfills/routes.ts';
 import { catalogViews } from '../../lib/console/catalog/views.ts';
-import { deadLetterRoutes } from '../../lib/console/dead-letters/routes.ts';
+import { deadLetterActions } from '../../lib/console/dead-letters/actions.ts';
+import { deadLetterViews } from '../../lib/console/dead-letters/views.ts';
 import { dismissRoutes } from '../../lib/console/dismissals/routes.ts';
 import { doctorRoutes } from '../../lib/console/doctor/routes.ts';
 import { operatorEndpoint } from '../../lib/console/endpoint.ts';
 import { erasureRoutes } from '../../lib/console/erasures/routes.ts';
-import { eventRoutes } from '../../lib/console/event/routes.ts';
-import { eventsRoutes } from '../../lib/console/events/routes.ts';
+import { eventViews } from '../../lib/console/event/views.ts';
+import { eventsViews } from '../../lib/console/events/views.ts';
 import { incidentActions } from '../../lib/console/incidents/actions.ts';
 import { incidentViews } from '../../lib/console/incidents/views.ts';
 import type { Badges } from '../../lib/console/kit/navigation.ts';
 import type { Bus, Route } from '../../lib/console/kit/route.ts';
-import { laneRoutes } from '../../lib/console/lanes/routes.ts';
+import { laneActions } from '../../lib/console/lanes/actions.ts';
+import { laneViews } from '../../lib/console/lanes/views.ts';
 import { overviewRoutes } from '../../lib/console/overview/routes.ts';
 import { logRoutes, replayRoutes } from '../../lib/console/replays/routes.ts';
 import { setAsideActions } from '../../lib/console/set-aside/actions.ts';
@@ -41,15 +43,15 @@ import { createVisitors } from '../../lib/platform/rate-limit/visitors.ts';
 export const operatorRoutes: readonly Route[] = [
   ...accessRoutes,
   ...overviewRoutes,
-  ...eventsRoutes,
+  ...routesOf(eventsViews),
   ...tailRoutes,
-  ...deadLetterRoutes,
+  ...routesOf([...deadLetterViews, ...deadLetterActions]),
   ...dismissRoutes,
   ...replayRoutes,
-  ...laneRoutes,
+  ...routesOf([...laneViews, ...laneActions]),
   ...routesOf([...incidentViews, ...incidentActions]),
   ...routesOf([...subscriberViews, ...subscriberActions]),
-  ...eventRoutes,
+  ...routesOf(eventViews),
   ...routesOf(catalogViews),
   ...logRoutes,
   ...backfillRoutes,

@@ -6,16 +6,16 @@ import { bouncePage } from '../../lib/console/access/bounce.ts';
 import { signInPage } from '../../lib/console/access/page.ts';
 import { catalogDoc } from '../../lib/console/catalog/doc.ts';
 import { catalogView } from '../../lib/console/catalog/read.ts';
-import { drawPage } from '../../lib/console/kit/doc.ts';
-import { deadLetterPage as drawDeadLetter } from '../../lib/console/dead-letters/delivery-page.ts';
-import { deadLetter } from '../../lib/console/dead-letters/delivery.ts';
-import type { Attempt, DeadLetter } from '../../lib/console/dead-letters/delivery.ts';
+import type { Attempt } from '../../lib/console/deliveries/attempts.ts';
+import { deadLetter } from '../../lib/console/event/delivery.ts';
+import type { DeadLetter } from '../../lib/console/event/delivery.ts';
+import { deadLettersDoc } from '../../lib/console/dead-letters/doc.ts';
 import { deadLetterPage } from '../../lib/console/dead-letters/fields.ts';
 import type { DeadLetterPage } from '../../lib/console/dead-letters/fields.ts';
-import { deadLettersPage } from '../../lib/console/dead-letters/page.ts';
-import { payload } from '../../lib/console/dead-letters/payload.ts';
+import { deliveryDoc, eventDoc } from '../../lib/console/event/doc.ts';
+import { eventView } from '../../lib/console/event/view.ts';
 import { eventList } from '../../lib/console/events/fields.ts';
-import { eventsPage } from '../../lib/console/events/page.ts';
+import { eventsDoc } from '../../lib/console/events/doc.ts';
 import { incidentView } from '../../lib/console/incidents/detail.ts';
 import { dismissPage } from '../../lib/console/dismissals/page.ts';
 import { dismissPreview } from '../../lib/console/dismissals/preview.ts';
@@ -26,14 +26,16 @@ import { skipPreview } from '../../lib/console/incidents/skip-preview.ts';
 import type { Incident } from '../../lib/console/incidents/incident.ts';
 import { incidentList } from '../../lib/console/incidents/read.ts';
 import { reasonField } from '../../lib/console/kit/actions.ts';
+import { drawPage } from '../../lib/console/kit/doc.ts';
 import { ago, duration, showTimesIn, span, time, until } from '../../lib/console/kit/instants.ts';
 import type { Html, PageContext } from '../../lib/console/kit/layout.ts';
 import { NO_NAMES } from '../../lib/console/kit/operator-names.ts';
+import { payloadJson } from '../../lib/console/kit/payload.ts';
 import { problemPage } from '../../lib/console/kit/problem-page.ts';
 import { requiredReason } from '../../lib/console/kit/shapes.ts';
 import { failureTag } from '../../lib/console/kit/states.ts';
 import { ACTIONS, numberColumn, table } from '../../lib/console/kit/table.ts';
-import { topicPage } from '../../lib/console/lanes/page.ts';
+import { topicDoc } from '../../lib/console/lanes/doc.ts';
 import { topicView } from '../../lib/console/lanes/read.ts';
 import { overviewPage } from '../../lib/console/overview/page.ts';
 import { overview } from '../../lib/console/overview/read.ts';
@@ -132,15 +134,16 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
   const replay = { ...view(replayProgress), request };
   return {
     overview: overviewPage(view(overview), context),
-    topic: topicPage(view(topicView), context),
-    deadLetters: deadLettersPage(view(deadLetterPage), context, [{ topic: text, subscribers: [text] }]),
-    deadLetter: drawDeadLetter(view(deadLetter), context),
+    topic: drawPage(topicDoc(view(topicView), context.names), context),
+    deadLetters: drawPage(deadLettersDoc(view(deadLetterPage)), context),
+    deadLetter: drawPage(deliveryDoc(view(deadLetter), context.names), context),
+    event: drawPage(eventDoc(view(eventView), context.names), context),
     incidents: drawPage(incidentsDoc(view(incidentList), NO_NAMES), context),
     incident: drawPage(incidentDoc(view(incidentView), NO_NAMES), context),
     skip: skipPage(view(skipPreview), context),
     dismissal: dismissPage({ ...view(dismissPreview), request }, context),
     preview: previewPage({ ...view(replayPreview), request }, context),
-    events: eventsPage(view(eventList), context, [{ topic: text, subscribers: [text] }]),
+    events: drawPage(eventsDoc(view(eventList)), context),
     log: logPage({ ...view(operatorLog), replays: [replay] }, context),
     replay: replayPage(replay, context),
     catalog: drawPage(catalogDoc(view(catalogView)), context),
@@ -291,6 +294,7 @@ function deadLetterOf(fields: Partial<DeadLetter> = {}): DeadLetter {
     nextAttemptAt: null,
     halts: null,
     lastError: null,
+    why: null,
     orderingKey: '',
     event: {
       state: 'dead_lettered',
@@ -658,7 +662,7 @@ describe('the overview', () => {
 
 describe('dead letters', () => {
   test('the list of dead letters says that there are none, and what is failing', () => {
-    expect(textOf(deadLettersPage(noDeadLetters(), contextOf('/dead-letters'), []))).toContain(
+    expect(textOf(drawPage(deadLettersDoc(noDeadLetters()), contextOf('/dead-letters')))).toContain(
       'No dead letters Every delivery has succeeded or is still being retried. 87 deliveries are failing now. The next retry is in 41 s. See failing deliveries',
     );
   });
@@ -667,7 +671,7 @@ describe('dead letters', () => {
     const filtersOf = (since: string) => ({ ...noDeadLetters().filters, since });
     const view = { ...noDeadLetters(), totalInAll: 1 };
     const page = (since: string) =>
-      textOf(deadLettersPage({ ...view, filters: filtersOf(since) }, contextOf('/dead-letters'), []));
+      textOf(drawPage(deadLettersDoc({ ...view, filters: filtersOf(since) }), contextOf('/dead-letters')));
     expect(page('36h')).toContain('Last 36 hours');
     expect(page('1w')).toContain('Last week');
     expect(page('24h').split('Last 24 hours')).toHaveLength(2);
@@ -678,10 +682,9 @@ describe('dead letters', () => {
     ['2026-11-19T13:02:00.000Z', 'before 13:02:00'],
   ] as const)('the list of dead letters names the end of its window: %s', ([until, words]) => {
     const filters = { ...noDeadLetters().filters, since: '24h', until };
-    const page = deadLettersPage(
-      { ...noDeadLetters(), totalInAll: 1, filters },
+    const page = drawPage(
+      deadLettersDoc({ ...noDeadLetters(), totalInAll: 1, filters }),
       contextOf('/dead-letters'),
-      [],
     );
     expect(textOf(page)).toMatch(new RegExp(`Showing those from ${words}.*\\. Show later ones too`));
     expect(String(page)).toContain(`<input type="hidden" name="until" value="${until}"`);
@@ -689,7 +692,7 @@ describe('dead letters', () => {
 
   test('the list of dead letters says that none match the filters', () => {
     const view = { ...noDeadLetters(), totalInAll: 1268 };
-    expect(textOf(deadLettersPage(view, contextOf('/dead-letters?q=x'), []))).toContain(
+    expect(textOf(drawPage(deadLettersDoc(view), contextOf('/dead-letters?q=x')))).toContain(
       'No dead letters match these filters 1,268 dead letters without filters. Clear filters',
     );
   });
@@ -701,7 +704,7 @@ describe('one dead letter', () => {
       { pointer: '/a~1b/0', kind: 'e-mail' },
       { pointer: '/c', kind: null },
     ];
-    expect(textOf(payload({ 'a/b': ['[hidden: e-mail]', 'shown'], c: '[hidden]' }, hidden))).toBe(
+    expect(textOf(payloadJson({ 'a/b': ['[hidden: e-mail]', 'shown'], c: '[hidden]' }, hidden))).toBe(
       '{ &quot;a/b&quot;: [ hidden: e-mail, &quot;shown&quot; ], &quot;c&quot;: hidden }',
     );
   });
@@ -742,7 +745,7 @@ describe('one dead letter', () => {
         waitedMs: null,
       },
     ];
-    const text = textOf(drawDeadLetter(deadLetterOf({ attempts }), contextOf()));
+    const text = textOf(drawPage(deliveryDoc(deadLetterOf({ attempts }), NO_NAMES), contextOf()));
     expect(text).toContain('Attempt 1: HTTP 503 Service Unavailable · 212 msnext attempt after 1 min');
     expect(String(failureTag('http_503'))).toBe('<span class="tag http">HTTP 503</span>');
     expect(text).toContain('closed until ⟨U+202E⟩␛[31m18:00');
@@ -753,7 +756,7 @@ describe('one dead letter', () => {
 
   test('a revealed dead letter shows its personal data, and a link to hide it', () => {
     const payload = { name: 'Kari Lunde' };
-    const page = drawDeadLetter(deadLetterOf({ ...REVEALED, payload }), contextOf());
+    const page = drawPage(deliveryDoc(deadLetterOf({ ...REVEALED, payload }), NO_NAMES), contextOf());
     expect(textOf(page)).toContain('Kari Lunde');
     expect(textOf(page)).toContain('personal data shown until 13:32:48 UTC');
     expect(textOf(page)).not.toContain('1 value hidden');
@@ -761,8 +764,8 @@ describe('one dead letter', () => {
   });
 
   test('an action on a revealed dead letter leads back to its own address', () => {
-    const page = drawDeadLetter(
-      deadLetterOf({ ...REVEALED, state: 'failing' }),
+    const page = drawPage(
+      deliveryDoc(deadLetterOf({ ...REVEALED, state: 'failing' }), NO_NAMES),
       contextOf('/dead-letters/12-3?revealed=r'),
     );
     expect(page.toString()).toContain('name="next" value="/platform/event-bus/dead-letters/12-3"');
@@ -908,9 +911,14 @@ describe('without the scope', () => {
   );
 
   test('a dead letter without the reveal scope has no form to reveal it', () => {
-    const page = drawDeadLetter(deadLetterOf(), contextOf('', ['event-bus:read', 'event-bus:replay']));
+    const page = drawPage(
+      deliveryDoc(deadLetterOf(), NO_NAMES),
+      contextOf('', ['event-bus:read', 'event-bus:replay']),
+    );
     expect(textOf(page)).toContain('Reveal needs the scope event-bus:reveal.');
     expect(page.toString()).not.toContain('/reveal"');
-    expect(drawDeadLetter(deadLetterOf(), contextOf()).toString()).toContain('/dead-letters/12-3/reveal"');
+    expect(drawPage(deliveryDoc(deadLetterOf(), NO_NAMES), contextOf()).toString()).toContain(
+      '/dead-letters/12-3/reveal"',
+    );
   });
 });

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { forms } from '../../lib/console/actions.ts';
 import { catalogDoc } from '../../lib/console/catalog/doc.ts';
 import type { EventList } from '../../lib/console/events/fields.ts';
-import { eventsPage } from '../../lib/console/events/page.ts';
+import { eventsDoc } from '../../lib/console/events/doc.ts';
 import { drawPage } from '../../lib/console/kit/doc.ts';
 import type { PageContext } from '../../lib/console/kit/layout.ts';
 import { HOME } from '../../lib/console/kit/links.ts';
@@ -47,7 +47,7 @@ const FOUND: EventList = {
   search: { since: null, notSearched: 0, includesPayloads: true },
 };
 
-const draw = (view: EventList, path = '/events') => String(eventsPage(view, context(path), []));
+const draw = (view: EventList, path = '/events') => String(drawPage(eventsDoc(view), context(path)));
 
 describe('the search box', () => {
   const box = (page: string) => /<form class="find"[^]*?<\/form>/.exec(page)?.[0];

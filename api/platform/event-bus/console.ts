@@ -9,7 +9,8 @@ import { doctorRoutes } from '../../../lib/console/doctor/routes.ts';
 import { erasureRoutes } from '../../../lib/console/erasures/routes.ts';
 import { incidentActions } from '../../../lib/console/incidents/actions.ts';
 import { incidentViews } from '../../../lib/console/incidents/views.ts';
-import { laneRoutes } from '../../../lib/console/lanes/routes.ts';
+import { laneActions } from '../../../lib/console/lanes/actions.ts';
+import { laneViews } from '../../../lib/console/lanes/views.ts';
 import { logRoutes } from '../../../lib/console/replays/routes.ts';
 import { setAsideActions } from '../../../lib/console/set-aside/actions.ts';
 import { setAsideViews } from '../../../lib/console/set-aside/views.ts';
@@ -27,7 +28,7 @@ export default operators(
   [
     ...accessRoutes,
     ...dismissRoutes,
-    ...laneRoutes,
+    ...routesOf([...laneViews, ...laneActions]),
     ...routesOf([...incidentViews, ...incidentActions]),
     ...routesOf([...subscriberViews, ...subscriberActions]),
     ...routesOf(catalogViews),

@@ -1,4 +1,6 @@
 import { operators } from '../../../lib/console/console.ts';
-import { deadLetterRoutes } from '../../../lib/console/dead-letters/routes.ts';
+import { deadLetterActions } from '../../../lib/console/dead-letters/actions.ts';
+import { deadLetterViews } from '../../../lib/console/dead-letters/views.ts';
+import { routesOf } from '../../../lib/console/kit/action.ts';
 
-export default operators(deadLetterRoutes);
+export default operators(routesOf([...deadLetterViews, ...deadLetterActions]));

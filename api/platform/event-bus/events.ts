@@ -1,5 +1,6 @@
 import { operators } from '../../../lib/console/console.ts';
-import { eventRoutes } from '../../../lib/console/event/routes.ts';
-import { eventsRoutes } from '../../../lib/console/events/routes.ts';
+import { eventViews } from '../../../lib/console/event/views.ts';
+import { eventsViews } from '../../../lib/console/events/views.ts';
+import { routesOf } from '../../../lib/console/kit/action.ts';
 
-export default operators([...eventsRoutes, ...eventRoutes]);
+export default operators(routesOf([...eventsViews, ...eventViews]));

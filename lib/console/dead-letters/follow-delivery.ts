@@ -1,14 +1,14 @@
 import { and, eq, inArray } from 'drizzle-orm';
 
 import { pauses } from '../../../drizzle/schema.ts';
-import { readDeliveryId } from '../../bus/deliveries/delivery-id.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { instantOf } from '../../platform/time.ts';
-import { readDeadLetter } from './delivery.ts';
-import type { Attempt, DeadLetter } from './delivery.ts';
+import { readDeadLetter } from '../event/delivery.ts';
+import type { Attempt } from '../deliveries/attempts.ts';
+import type { DeadLetter } from '../event/delivery.ts';
 import type { Following } from '../kit/following.ts';
 import { duration, time } from '../kit/instants.ts';
 import { deadLetterPath } from '../kit/links.ts';
@@ -59,20 +59,16 @@ async function followAttempt(
   return { tone: outcome.tone, words: html`${name} ${outcome.words}.`, isSettled: true, since, now };
 }
 
-/** Follows a delivery that was skipped, until the next one in its lane has been attempted. */
-export async function followSkip(
-  db: Database,
-  { deliveryId }: OfDelivery,
-  names: OperatorNames,
-): Promise<Following | null> {
+/** Says that a delivery was skipped. */
+export async function followSkip(db: Database, { deliveryId }: OfDelivery): Promise<Following | null> {
   const delivery = await readDeadLetter(db, deliveryId);
   const since = delivery?.attempts.findLast(({ outcome }) => outcome === 'skipped')?.at;
   if (!delivery || since === undefined || delivery.state !== 'dead_lettered') return null;
-  const name = html`<b>Skipped ${nameOf(delivery)}:</b> it is a dead letter now.`;
-  return await followNext(db, { deliveryId, name, since, now: delivery.generatedAt }, names);
+  const words = html`<b>Skipped ${nameOf(delivery)}:</b> it is a dead letter now. ${GOES_ON}`;
+  return { tone: 'ok', words, isSettled: true, since, now: delivery.generatedAt };
 }
 
-/** Follows a dead letter that was dismissed; if it halted its lane, until the next one in its lane has been attempted. */
+/** Says that a dead letter was dismissed, and whether that ends a halt. */
 export async function followDismissal(
   db: Database,
   { deliveryId, lane }: OfDelivery & { readonly lane: 'released' | null },
@@ -85,36 +81,12 @@ export async function followDismissal(
   // Somebody else may have been first.
   const who =
     by !== undefined && 'by' in by && html` by ${operatorText(by.by, names)} at ${time(since, now)}`;
-  const name = html`<b>Dismissed ${nameOf(delivery)}${who}:</b> it is in no count any more.`;
-  if (lane === null) return { tone: 'ok', words: name, isSettled: true, since, now };
-  return await followNext(db, { deliveryId, name, since, now }, names);
+  const words = html`<b>Dismissed ${nameOf(delivery)}${who}:</b> it is in no count any
+    more.${lane !== null && ` ${GOES_ON}`}`;
+  return { tone: 'ok', words, isSettled: true, since, now };
 }
 
-/** A delivery that the next one comes after. */
-interface Before extends OfDelivery {
-  /** Says what was done with it. */
-  readonly name: Html;
-  readonly since: string;
-  readonly now: string;
-}
-
-async function followNext(
-  db: Database,
-  { deliveryId, name, since, now }: Before,
-  names: OperatorNames,
-): Promise<Following> {
-  const next = await readNext(db, deliveryId, since);
-  if (next === null) {
-    return { tone: 'ok', words: html`${name} Nothing waits behind it.`, isSettled: true, since, now };
-  }
-  const later = next.attempts.filter(({ at }) => at >= since);
-  const outcome = outcomeOf(next, later, names) ?? (await waitOutcome(db, next));
-  const link = html`The <a href="${deadLetterPath(next.deliveryId)}">next delivery</a> in its lane:`;
-  if (outcome === null) {
-    return { tone: 'wait', words: html`${name} ${link} on its way …`, isSettled: false, since, now };
-  }
-  return { tone: outcome.tone, words: html`${name} ${link} ${outcome.words}.`, isSettled: true, since, now };
-}
+const GOES_ON = 'What waited behind it follows.';
 
 function nameOf({ deliveryId: id, topic, subscriber }: DeadLetter): Html {
   return html`<a class="mono" href="${deadLetterPath(id)}">${topic}</a> to ${subscriber}`;
@@ -172,44 +144,3 @@ async function waitOutcome(
   const next = time(instantOf(silent.next), now);
   return { tone: 'fail', words: html`waits, because ${subscriber} does not answer; next probe ${next}` };
 }
-
-async function readNext(db: Database, deliveryId: string, since: string): Promise<DeadLetter | null> {
-  const names = readDeliveryId(deliveryId);
-  if (!names) return null;
-  const [row] = await run<{ id: string }>(driverOf(db), {
-    text: NEXT,
-    values: [names.eventId, names.subscriber, since],
-  });
-  return row ? await readDeadLetter(db, row.id) : null;
-}
-
-// The next delivery of the same lane, or of the same key in it, that was not settled before the skip. After a replay, settled
-// ones may lie between.
-const NEXT = `
-  with skipped as materialized (
-    select deliveries.lane, deliveries.position, deliveries.ordering_key, stream, slot
-    from deliveries join lanes on lanes.id = deliveries.lane
-    where deliveries.event_id = $1::uuid and deliveries.subscriber = $2::text
-  ),
-  later as materialized (
-    select lane, next.position from skipped, lateral (
-      (
-        select position from log
-        where slot = 0 and log.stream = skipped.stream and log.position > skipped.position
-        order by log.position limit 1000
-      )
-      union all
-      (
-        select position from log
-        where slot > 0 and log.stream = skipped.stream and log.ordering_key = skipped.ordering_key
-          and log.ordering_key <> '' and log.position > skipped.position
-        order by log.position limit 1000
-      )
-    ) as next
-  )
-  select next.event_id || '.' || next.subscriber as id
-  from later, lateral (
-    select * from deliveries where deliveries.lane = later.lane and deliveries.position = later.position offset 0
-  ) as next
-  where state in ('pending', 'failing') or greatest(delivered_at, dead_lettered_at) >= $3::timestamptz
-  order by next.position limit 1`;

@@ -35,13 +35,13 @@ const GROUPS = `
       and ($2::text is null or subscriber = $2::text)
       and ($3::text is null or key = any (string_to_array($3::text, ','))) and ${containing('$4::text')}
   ),
+  -- In one pass over the dead letters: the planner may read all of them once for each group otherwise.
   found_group as materialized (
-    select key, kind, message, topic, subscriber, counted.*
-    from clock, matching, lateral (
-      select min(dead_lettered_at) as first_at, max(dead_lettered_at) as last_at, count(*) as count from exceptions
-      where error_group = key and ${IN_WINDOW}
-    ) as counted
-    where count > 0
+    select key, kind, message, topic, subscriber, min(dead_lettered_at) as first_at, max(dead_lettered_at) as last_at,
+      count(*) as count
+    from clock, matching join exceptions on error_group = key
+    where ${IN_WINDOW}
+    group by key, kind, message, topic, subscriber
   )`;
 
 /** CTEs that turn the rows of `page` (dead letters) into the result. */

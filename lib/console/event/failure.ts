@@ -1,6 +1,6 @@
 import { saidIn } from '../../platform/said.ts';
 import { visible } from '../../platform/visible.ts';
-import type { AttemptError } from '../dead-letters/delivery.ts';
+import type { AttemptError } from '../deliveries/attempts.ts';
 import { statusOf } from '../kit/states.ts';
 import { truncate } from '../kit/words.ts';
 

@@ -5,19 +5,19 @@ import { maskPersonalData } from '../../platform/masking/personal.ts';
 import { inSchemaOrder } from '../../bus/catalog/schema-order.ts';
 import { subjectOf } from '../../bus/catalog/subject.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';
-import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
-import { haltsOf } from '../dead-letters/halts.ts';
-import type { Reveal } from '../dead-letters/reveal.ts';
+import { attemptsOf, lastErrorOf } from '../deliveries/attempts.ts';
+import { haltsOf } from '../deliveries/halts.ts';
 import { heedlessOf } from '../incidents/outage.ts';
 import { maxAttemptsOf } from '../kit/handling.ts';
 import { namesIn } from '../kit/operator-names.ts';
+import type { Reveal } from '../kit/reveal.ts';
 import { readFamily } from './family.ts';
 import type { Family } from './family.ts';
 import { findEvent } from './found.ts';
-import type { FoundDelivery } from './found.ts';
+import type { Found, FoundDelivery } from './found.ts';
 import { verdictOf, written } from './sentences.ts';
 import type { EventDelivery, EventView } from './view.ts';
-import { whyOf } from './why.ts';
+import { outageOf, whyOf } from './why.ts';
 import type { Circumstances } from './why.ts';
 
 interface EventOptions {
@@ -37,24 +37,35 @@ interface EventOptions {
 export async function readEvent(
   db: Database,
   eventId: string,
-  { attached, reveal = null, now }: EventOptions,
+  options: EventOptions,
 ): Promise<EventView | null> {
-  const found = await findEvent(db, eventId, now);
-  if (found === null) return null;
-  const family = await readFamily(db, found.event);
+  const found = await findEvent(db, eventId, options.now);
+  return found && { ...viewOf(found, options), ...(await readFamily(db, found.event)) };
+}
+
+/** Reads the same without its causes and its effects, for what shows one of its deliveries. */
+export async function readAlone(
+  db: Database,
+  eventId: string,
+  options: EventOptions,
+): Promise<EventAlone | null> {
+  const found = await findEvent(db, eventId, options.now);
+  return found && viewOf(found, options);
+}
+
+type EventAlone = Omit<EventView, keyof Family>;
+
+function viewOf(found: Found, { attached, reveal = null }: EventOptions): EventAlone {
   const handled = new Set(
     attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
   );
-  return viewOf({ found, attached, handled, heedless: heedlessOf(attached) }, family, reveal);
-}
-
-function viewOf(circumstances: Circumstances, family: Family, reveal: Reveal | null): EventView {
+  const circumstances = { found, attached, handled, heedless: heedlessOf(attached) };
   const isRevealed = reveal !== null;
-  const { payload, subscribers: _, seq: __, ...event } = circumstances.found.event;
+  const { payload, subscribers: _, seq: __, ...event } = found.event;
   const { topic, version, dedupeKey } = event;
   const shown = hidePersonalData(topic, payload, version);
   const texts = personalTexts(topic, payload, version);
-  const generatedAt = instantOf(circumstances.found.now);
+  const generatedAt = instantOf(found.now);
   const deliveries = deliveriesOf(circumstances, isRevealed ? null : texts);
   return {
     generatedAt,
@@ -68,9 +79,8 @@ function viewOf(circumstances: Circumstances, family: Family, reveal: Reveal | n
       isRevealed,
       reveal,
     },
-    verdict: written(verdictOf(deliveries), generatedAt, namesIn(circumstances.found.names)),
+    verdict: written(verdictOf(deliveries), generatedAt, namesIn(found.names)),
     deliveries,
-    ...family,
   };
 }
 
@@ -103,21 +113,22 @@ function deliveryOf(
   circumstances: Circumstances,
   texts: readonly string[] | null,
 ): EventDelivery {
-  const { tries, errorGroup, place: _, halt, ...found } = delivery;
+  const { tries: counted, errorGroup, place: _, halt, ...found } = delivery;
+  const nextAtMs = counted.next_attempt_at;
+  // In an outage, not before the next probe.
+  const probeAt = outageOf(found.subscriber, circumstances)?.until ?? '';
+  const tries = { ...counted, next_attempt_at: nextAtMs && Math.max(nextAtMs, Date.parse(probeAt) || 0) };
   const attempts = attemptsOf(tries, texts);
   const error = lastErrorOf(attempts);
   const isWaiting = found.state === 'pending' || found.state === 'failing';
   const why = isWaiting ? whyOf(found.subscriber, delivery, circumstances) : null;
-  const nextAttemptAt = instantOrNull(tries.next_attempt_at);
-  // In an outage, not before the next probe.
-  const probeAt = why?.code === 'outage' ? (why.until ?? '') : '';
   const { topic } = circumstances.found.event;
   return {
     ...found,
     attempts,
     failures: tries.attempts - (found.state === 'delivered' ? 1 : 0),
     maxAttempts: maxAttemptsOf(topic, found.subscriber, circumstances.attached),
-    nextAttemptAt: nextAttemptAt !== null && probeAt > nextAttemptAt ? probeAt : nextAttemptAt,
+    nextAttemptAt: instantOrNull(tries.next_attempt_at),
     halts: haltsOf(halt),
     lastError: error && { ...error, group: errorGroup },
     why,

@@ -1,6 +1,6 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { haltWords } from '../dead-letters/halts.ts';
+import { haltWords } from '../deliveries/halts.ts';
 import { silenceWords } from '../incidents/outage.ts';
 import { timeText, time } from '../kit/instants.ts';
 import { eventPath } from '../kit/links.ts';

@@ -1,12 +1,13 @@
 import * as z from 'zod';
 
-import { attemptError, historyEntry, payloadFields } from '../dead-letters/delivery.ts';
-import { deliveryFields } from '../dead-letters/fields.ts';
-import { halts } from '../dead-letters/halts.ts';
+import { attemptError, historyEntry } from '../deliveries/attempts.ts';
+import { deliveryFields } from '../deliveries/fields.ts';
+import { halts } from '../deliveries/halts.ts';
 import { outage } from '../incidents/outage.ts';
 import { eventState } from '../kit/event-state.ts';
 import { computed, field, instant, instantOrNull, shapesOf } from '../kit/fields.ts';
 import { allowedAttempts } from '../kit/handling.ts';
+import { payloadFields } from '../kit/payload.ts';
 import { preparedTransaction } from '../kit/prepared.ts';
 import * as shape from '../kit/shapes.ts';
 
@@ -139,7 +140,7 @@ export const eventDeliveryFields = {
     why.nullable().meta({ description: 'Null for a delivery that is delivered or dead-lettered.' }),
   ),
 };
-const delivery = z
+export const delivery = z
   .object(shapesOf(eventDeliveryFields))
   .meta({ id: 'EventDelivery', description: 'One event on its way to one subscriber.' });
 export type EventDelivery = z.output<typeof delivery>;

@@ -4,7 +4,7 @@ import { personalTexts } from '../../bus/catalog/personal-data.ts';
 import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import { subjectOf } from '../../bus/catalog/subject.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';
-import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
+import { attemptsOf, lastErrorOf } from '../deliveries/attempts.ts';
 import { limitOf } from '../kit/limits.ts';
 import type { FoundLimit } from '../kit/limits.ts';
 import { namesIn } from '../kit/operator-names.ts';
@@ -43,7 +43,7 @@ export interface Circumstances {
 export function whyOf(subscriber: string, delivery: FoundDelivery | null, circumstances: Circumstances): Why {
   const { found } = circumstances;
   const isHeld = isLeased(delivery?.place?.leasedUntil ?? null, found.now);
-  const down = outage(subscriber, circumstances);
+  const down = outageOf(subscriber, circumstances);
   const reasons = [
     notDue(found),
     stopped(found),
@@ -105,7 +105,8 @@ function paused(subscriber: string, { pauses }: Found): Reason | null {
   return reasonOf('paused', facts);
 }
 
-function outage(subscriber: string, { found, heedless }: Circumstances): Reason | null {
+/** Says that a subscriber does not answer, where its deliveries wait for that. */
+export function outageOf(subscriber: string, { found, heedless }: Circumstances): Reason | null {
   const silent = found.outages.find((one) => one.subscriber === subscriber);
   const { topic } = found.event;
   if (!silent || topic === SMOKE_TEST.topic || heedless.has(`${topic} ${subscriber}`)) return null;

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { deliveryFields } from '../dead-letters/fields.ts';
+import { deliveryFields } from '../deliveries/fields.ts';
 import { computed, field, instant, shapesOf } from '../kit/fields.ts';
 import * as shape from '../kit/shapes.ts';
 

@@ -7,6 +7,7 @@ import { BY_ID, NO_INCIDENT, NOBODY, UNKNOWN } from './by-id.ts';
 import { incidentView, readIncident } from './detail.ts';
 import { incidentsDoc } from './doc.ts';
 import { incidentDoc } from './incident-doc.ts';
+import { incidentId } from './incident.ts';
 import { showSkip } from './skip.ts';
 import { incidentFilters, incidentList, incidentQuery, readIncidents } from './read.ts';
 
@@ -100,8 +101,7 @@ const listIncidents = view({
     filters: incidentFilters,
     list: 'items',
     listed: 50,
-    one: showIncident,
-    argument: 'incidentId',
+    one: { view: showIncident, argument: 'incidentId', shape: incidentId },
     examples: [
       ['incidents', 'what goes wrong now'],
       ['incidents 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77', 'one incident, and whether its replay is through'],

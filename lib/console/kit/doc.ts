@@ -1,17 +1,23 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { actionForm, mayReplay, missingReplayScope, replayLinkTo } from './actions.ts';
+import { bulkCheck, bulkForm } from './bulk.ts';
+import type { Bulk } from './bulk.ts';
 import { factsOf, listTable, phraseOf } from './document.ts';
 import type { Facts, List, Part } from './document.ts';
 import { filterBar } from './filters.ts';
 import type { Filtered } from './filters.ts';
 import { CHECK_ICON, DEAD_ICON, WARNING_ICON } from './icons.ts';
+import { timeline } from './history.ts';
+import type { Moment } from './history.ts';
 import { heading, layout, liveness } from './layout.ts';
 import type { PageContext } from './layout.ts';
 import type { replayPath } from './links.ts';
 import type { Section } from './navigation.ts';
 import type { OperatorNames } from './operator-names.ts';
 import { cursorPager } from './pager.ts';
+import { payloadSection } from './payload.ts';
+import type { ShownPayload } from './payload.ts';
 import { alert, card, emptyCard, emptyLine, section } from './sections.ts';
 
 // A view in words, once: a browser and a terminal draw the same document.
@@ -38,6 +44,10 @@ export interface Doc {
   readonly blocks: readonly (Block | false | null)[];
   /** Of a list with a cursor: that of the next page; null: there is none. */
   readonly nextCursor?: string | null;
+  /** That of the page before, where the list can be read backwards. */
+  readonly previousCursor?: string | null;
+  /** Which part of the list is shown. */
+  readonly position?: Part;
   /** Commands that a terminal suggests, beside those of the acts. */
   readonly next?: readonly (Suggestion | false | null | undefined)[];
 }
@@ -65,7 +75,7 @@ export type Block = {
   readonly title?: Part;
   /** Defines a term, or says how a list is sorted. */
   readonly hint?: Part;
-} & (FactsBlock | ListBlock | ItemsBlock | DrawnBlock);
+} & (FactsBlock | ListBlock | ItemsBlock | HistoriesBlock | PayloadBlock | DrawnBlock);
 
 interface FactsBlock {
   readonly facts: Facts;
@@ -79,6 +89,9 @@ interface ListBlock {
   readonly acts?: (row: any) => readonly (Act | false | null)[];
   /** The words that it is folded away below, in a browser. */
   readonly folded?: string;
+  /** Its rows are checked, and then replayed or dismissed together. */
+  // oxlint-disable-next-line typescript/no-explicit-any -- as above
+  readonly bulk?: Bulk<any> | false;
   /** In the place of an empty list; by default nothing is drawn. */
   readonly empty?: Empty;
   /** Below it in a browser: the links to its other pages, where the document has several lists. */
@@ -99,17 +112,42 @@ export interface Item {
 
 const ITEM_ICONS = { dead: DEAD_ICON, fail: WARNING_ICON, ok: CHECK_ICON };
 
+/** What has a history: a browser draws each as a timeline, with its buttons, a terminal as lines, with its commands. */
+interface HistoriesBlock {
+  readonly histories: readonly History[];
+  /** In the place of none, as a sentence without its full stop. */
+  readonly none?: string;
+}
+
+/** The history of one thing, such as a delivery. */
+export interface History {
+  readonly id: string;
+  readonly title: Part;
+  /** Each is a paragraph, or a line. */
+  readonly words: readonly Part[];
+  /** Oldest first. */
+  readonly moments: readonly Moment[];
+  readonly acts: readonly (Act | false | null)[];
+}
+
+/** What an event says, beside the facts of it. */
+interface PayloadBlock {
+  readonly payload: ShownPayload;
+  readonly facts: Facts;
+}
+
 /** What only a browser draws: a chart, a form, cards; and what a terminal writes in its place. */
 interface DrawnBlock {
   readonly drawn: (context: PageContext) => Child;
   readonly lines?: readonly Part[];
 }
 
-interface Empty {
+export interface Empty {
   readonly icon?: Html;
   /** As a sentence, without its full stop. */
   readonly title: string;
-  readonly text?: string;
+  readonly text?: Part;
+  readonly act?: Act | false;
 }
 
 /** Has an action that some `actions.ts` declares be done. */
@@ -119,10 +157,7 @@ export function does(
   words: Parameters<typeof actionForm>[2],
   command?: Suggestion,
 ): Act {
-  return {
-    button: (context) => mayReplay(context.operator) && actionForm(name, parameters, words, context),
-    ...(command && { command }),
-  };
+  return byReplay((context) => actionForm(name, parameters, words, context), command);
 }
 
 /** Leads to the preview of a replay of what a subscription has. @param of names what is replayed, for screen readers. */
@@ -132,10 +167,7 @@ export function replays(
   query: Parameters<typeof replayPath>[0],
   command?: Suggestion,
 ): Act {
-  return {
-    button: (context) => mayReplay(context.operator) && replayLinkTo(to, of, query, context),
-    ...(command && { command }),
-  };
+  return byReplay((context) => replayLinkTo(to, of, query, context), command);
 }
 
 /** Leads to another page. @param of names what it leads to, for screen readers. */
@@ -144,18 +176,29 @@ export function leads(path: string, words: string, of: string, command?: Suggest
   return { button: () => link, ...(command && { command }) };
 }
 
+/** What only those see who may replay. */
+export function byReplay(button: Act['button'], command?: Suggestion): Act {
+  return { button: (context) => mayReplay(context.operator) && button(context), ...(command && { command }) };
+}
+
 const REFRESH_SECONDS = 15;
 
 /** Draws a document for a browser. */
 export function drawPage(doc: Doc, context: PageContext): Html {
   const { title, lead, at, refreshSeconds = REFRESH_SECONDS, back, alerts = [], acts = [], filters } = doc;
-  const { tab = phraseOf(title).text, section: entry, blocks, nextCursor = null } = doc;
-  const buttons = acts.map((act) => act && act.button(context));
+  const {
+    tab = phraseOf(title).text,
+    section: entry,
+    blocks,
+    nextCursor = null,
+    previousCursor,
+    position,
+  } = doc;
   const content = html`${back && html`<p class="back"><a href="${back[0]}">← ${back[1]}</a></p>`}
   ${heading({
     title: phraseOf(title).html,
     lead: phraseOf(lead).html,
-    actions: buttons.some(Boolean) && html`<div class="acts">${buttons}</div>`,
+    actions: actsOf(acts, context),
     live: refreshSeconds !== null && liveness(at, refreshSeconds, context.url),
   })}
   ${filters && filterBar(filters)} ${missingReplayScope(context.operator)}
@@ -164,38 +207,78 @@ export function drawPage(doc: Doc, context: PageContext): Html {
     if (typeof one === 'function') return one(context);
     return alert(one.tone, one.icon, phraseOf(one.words).html, one.act && one.act.button(context));
   })}
-  ${blocks.map((block) => block && drawBlock(block, context))} ${cursorPager(nextCursor, context.url)}`;
+  ${blocks.map((block) => block && drawBlock(block, at, context))}
+  ${cursorPager(nextCursor, context.url, phraseOf(position).html, previousCursor)}`;
   return layout({ title: tab, section: entry, refreshSeconds, content }, context);
 }
 
-function drawBlock(block: Block, context: PageContext): Child {
+/** @param at when it was read. */
+function drawBlock(block: Block, at: string, context: PageContext): Child {
   const { id, title, hint } = block;
-  const content = contentOf(block, context);
+  if ('payload' in block)
+    return card(
+      html`<div class="detail">
+        ${payloadSection(block.payload, context)}
+        <section aria-labelledby="h-${id}">
+          <h2 id="h-${id}">${phraseOf(title).html}</h2>
+          ${factsOf(block.facts)}
+        </section>
+      </div>`,
+    );
+  const content = contentOf(block, at, context);
   if (title === undefined || content === null || content === false) return content;
   const said = phraseOf(hint).html;
   return section({ id, title: phraseOf(title).html, content, ...(said !== null && { hint: said }) });
 }
 
-function contentOf(block: Block, context: PageContext): Child {
+function contentOf(block: Exclude<Block, PayloadBlock>, at: string, context: PageContext): Child {
   if ('facts' in block) return card(factsOf(block.facts, 'roomy'));
+  if ('histories' in block) return historiesCard(block, at, context);
   if ('drawn' in block) return block.drawn(context);
   if ('items' in block) return block.items.length > 0 && card(drawItems(block.items));
-  const { list, acts, folded, empty, title, below } = block;
+  const { list, acts, bulk, folded, empty, title, below } = block;
   if (list.rows.length === 0) {
     if (!empty) return null;
-    if (title === undefined) return emptyCard({ ...empty, text: empty.text ?? null });
+    const { text, act, ...shown } = empty;
+    const action = act ? act.button(context) : null;
+    if (title === undefined) return emptyCard({ ...shown, text: phraseOf(text).html, action });
     return html`${card(emptyLine(`${empty.title}.`))} ${below?.(context)}`;
   }
   const actions = acts && ((row: unknown) => acts(row).map((act) => act && act.button(context)));
-  const drawn = listTable(list, { ...(actions && { actions }) });
+  const isBulk = bulk !== undefined && bulk !== false && mayReplay(context.operator);
+  const table = listTable(list, { before: isBulk && bulkCheck(bulk), ...(actions && { actions }) });
   const shown =
     folded === undefined
-      ? drawn
+      ? table
       : html`<details class="more">
           <summary>${folded}</summary>
-          ${drawn}
+          ${table}
         </details>`;
-  return html`${card(shown)} ${below?.(context)}`;
+  return html`${isBulk ? bulkForm(table, bulk, context) : card(shown)} ${below?.(context)}`;
+}
+
+function historiesCard({ histories, none }: HistoriesBlock, at: string, context: PageContext): Html | null {
+  if (histories.length === 0) return none === undefined ? null : card(emptyLine(`${none}.`));
+  return card(
+    html`<ul class="histories">
+      ${histories.map(
+        ({ id, title, words, moments, acts }) =>
+          html`<li id="${id}">
+            <div>
+              <h3>${phraseOf(title).html}</h3>
+              ${words.map((one) => phraseOf(one).html).map((one) => one && html`<p>${one}</p>`)}
+            </div>
+            <div>${moments.length > 0 && timeline(moments, at)}</div>
+            ${actsOf(acts, context)}
+          </li>`,
+      )}
+    </ul>`,
+  );
+}
+
+function actsOf(acts: Doc['acts'] = [], context: PageContext): Child {
+  const buttons = acts.map((act) => act && act.button(context));
+  return buttons.some(Boolean) && html`<div class="acts">${buttons}</div>`;
 }
 
 /** Draws items below each other. @param look a class of the list. */

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { topics } from '../../bus/catalog/catalog.ts';
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
+import { hiddenField } from './actions.ts';
 import { ago, topicText } from './replay-request.ts';
 import { select, sinceOptions, topicField } from './select.ts';
 
@@ -11,7 +12,13 @@ import { select, sinceOptions, topicField } from './select.ts';
 export interface Filter {
   readonly shape: z.ZodOptional<z.ZodType<string>>;
   /** Of the command; its name is the field's where it has none of its own. */
-  readonly option: { readonly name?: string; readonly value: string; readonly help: string };
+  readonly option: {
+    readonly name?: string;
+    readonly value: string;
+    readonly help: string;
+    /** Whether it is the argument of the command, and no option. */
+    readonly isArgument?: true;
+  };
   /** Draws its field. @param value null: all. */
   readonly field: (name: string, value: string | null) => Child;
 }
@@ -58,6 +65,11 @@ export function bySince(label: string): Filter {
     option: { value: '<24h>', help: `${label.toLowerCase()} within this time, such as 90m, 24h or 7d` },
     field: (name, value) => select(label, name, value, sinceOptions(value)),
   };
+}
+
+/** A filter that links set, or the argument of a command: the form keeps it, and has no field for it. */
+export function byLink(shape: Filter['shape'], option: Filter['option']): Filter {
+  return { shape, option, field: (name, value) => value !== null && hiddenField(name, value) };
 }
 
 /** @param label of its field. @param example of what is typed. */

@@ -21,17 +21,25 @@ export function pager(position: Child, links: readonly PageLink[], of?: string):
   </nav>`;
 }
 
-/** Links the newest and the older entries of a list that is read by a cursor; null where it has one page. */
-export function cursorPager(nextCursor: string | null, url: URL, position: Child = null): Html | null {
-  const isFirst = !url.searchParams.has('cursor');
+/**
+ * Links the other pages of a list that is read by cursors; null where it has one page.
+ *
+ * @param previousCursor null: it begins here; undefined: the list cannot be read backwards.
+ */
+export function cursorPager(
+  nextCursor: string | null,
+  url: URL,
+  position: Child = null,
+  previousCursor?: string | null,
+): Html | null {
+  const isFirst = previousCursor === undefined ? !url.searchParams.has('cursor') : previousCursor === null;
   if (isFirst && nextCursor === null) return null;
+  const pathOf = (cursor: string | null) => withParameters(url, { cursor });
   return pager(position, [
-    { words: 'Newest', path: isFirst ? null : withParameters(url, { cursor: null }), relation: 'first' },
-    {
-      words: 'Older',
-      path: nextCursor === null ? null : withParameters(url, { cursor: nextCursor }),
-      relation: 'next',
-    },
+    previousCursor === undefined
+      ? { words: 'Newest', path: isFirst ? null : pathOf(null), relation: 'first' }
+      : { words: 'Newer', path: isFirst ? null : pathOf(previousCursor), relation: 'prev' },
+    { words: 'Older', path: nextCursor === null ? null : pathOf(nextCursor), relation: 'next' },
   ]);
 }
 

@@ -34,7 +34,7 @@ interface EmptyPage {
   readonly icon?: Html;
   readonly title: string;
   readonly text: Child;
-  readonly action?: Html;
+  readonly action?: Child;
 }
 
 /** Draws a card for a page that has nothing to list, with what to do next. */

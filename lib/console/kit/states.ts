@@ -2,7 +2,6 @@ import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, RETRY_ICON } from './icons.ts';
 import type { LastError, State } from './shapes.ts';
-import type { Column } from './table.ts';
 
 const WORDS = {
   pending: 'pending',
@@ -39,13 +38,6 @@ export function failureTag(kind: string): Html {
 export function failureLabel({ kind, message }: LastError): Html {
   return html`<span class="err">${failureTag(kind)}<span>${message}</span></span>`;
 }
-
-/** The column that says how deliveries last failed. */
-export const LAST_ERROR: Column<{ readonly lastError: LastError | null }> = {
-  label: 'Last error',
-  look: 'message',
-  cell: ({ lastError }) => lastError && failureLabel(lastError),
-};
 
 /** Says how a subscriber's last attempt failed, as a clause: `its last answer was 503`. */
 export function lastFailureClause({ kind }: LastError): Html {

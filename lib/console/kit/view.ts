@@ -1,3 +1,5 @@
+import type * as z from 'zod';
+
 import { drawPage } from './doc.ts';
 import type { Doc, Says } from './doc.ts';
 import type { Filters } from './filters.ts';
@@ -17,12 +19,22 @@ interface CommandOf {
   readonly list?: string;
   /** How many entries of each list it asks for, unless told otherwise. */
   readonly listed?: number;
-  /** The command's argument: the parameter of the path, such as `eventId`, of this view or of `one`. */
+  /** Of a list: the view of one thing of it, by its id. */
+  readonly one?: One;
+  /** The name of its parameter, such as `eventId`, where it is of one thing. */
   readonly argument?: string;
-  /** The view of one thing of the list, which is shown where the argument is given. */
-  readonly one?: View;
   /** Said where the argument is missing, with where to find one. */
   readonly missing?: readonly [message: string, advice: string];
+}
+
+interface One {
+  // oxlint-disable-next-line typescript/no-explicit-any -- of whatever answer
+  readonly view: View<any>;
+  /** The name of its parameter, as `deliveryId`, and its shape. */
+  readonly argument: string;
+  readonly shape: z.ZodType<string>;
+  /** Shows it with its personal data, for `--reveal <reason>`. */
+  readonly reveal?: OperatorRoute;
 }
 
 /** What operators can look at: for the router, for browsers, and for the command line. */

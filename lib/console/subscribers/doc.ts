@@ -1,9 +1,7 @@
 import { gapsSection } from '../backfills/gaps-section.ts';
-import { heldLaneActions, heldLaneList } from '../held-lanes/section.ts';
-import type { HeldLane } from '../held-lanes/held-lane.ts';
+import { heldLanesBlock } from '../held-lanes/block.ts';
 import { incidentItems } from '../incidents/list.ts';
 import { html } from '../../platform/markup.ts';
-import { mayReplay } from '../kit/actions.ts';
 import { does } from '../kit/doc.ts';
 import type { Block, Doc, Suggestion } from '../kit/doc.ts';
 import { mono } from '../kit/document.ts';
@@ -13,7 +11,6 @@ import { PAUSE_ICON, SILENT_ICON } from '../kit/icons.ts';
 import { backfillsPath, replaysPath, subscriberPath, subscribersPath } from '../kit/links.ts';
 import type { OperatorNames } from '../kit/operator-names.ts';
 import { pauseSentence } from '../kit/pauses.ts';
-import { card } from '../kit/sections.ts';
 import { topicField } from '../kit/select.ts';
 import { numbers, quantity } from '../kit/words.ts';
 import { chartsOf } from './charts.ts';
@@ -92,15 +89,7 @@ export function subscriberDoc(view: SubscriberHealth, names: OperatorNames): Doc
     blocks: [
       { id: 'now', title: 'Now', facts: standingFacts(view) },
       { id: 'incidents', items: incidentItems(view.incidents, at, names) },
-      {
-        id: 'held',
-        title: 'Held lanes',
-        hint: 'A lane is a subscriber’s deliveries in order. While its first delivery fails, the others wait behind it.',
-        list: heldLaneList(heldOf(view)),
-        acts: (lane: HeldLane) => [
-          { button: (context) => mayReplay(context.operator) && heldLaneActions(lane, context) },
-        ],
-      },
+      heldLanesBlock(heldOf(view), null),
       { id: 'leaving', drawn: (context) => leavingSection(view, context) },
       ...healthBlocks(view),
       { id: 'older-events', drawn: () => gapsSection({ gaps: view.gaps, isOfTopic: false, now: at }) },

@@ -1,17 +1,24 @@
 import { html } from '../../platform/markup.ts';
-import type { Html } from '../../platform/markup.ts';
-import { HOME } from '../kit/links.ts';
-import { card } from '../kit/sections.ts';
-import type { Column } from '../kit/table.ts';
+import type { Child, Html } from '../../platform/markup.ts';
+import type { PageContext } from './layout.ts';
+import { HOME } from './links.ts';
+import type { Column } from './table.ts';
 
-// Lists whose rows are checked, and then replayed or dismissed together after one preview.
+/** A list whose rows are checked, and then replayed or dismissed together after one preview. */
+export interface Bulk<Row> {
+  readonly field: 'group' | 'deliveryIds';
+  readonly valueOf: (row: Row) => string;
+  /** Names a row for screen readers. */
+  readonly nameOf: (row: Row) => string;
+  /** What a row is, where that has to be said. */
+  readonly one?: string;
+  /** Fields beside those that are checked. */
+  readonly hidden?: Child;
+  readonly isReplayable?: (context: PageContext) => boolean;
+}
 
-/** Makes the column of check boxes. @param nameOf names a row for screen readers. */
-export function bulkCheck<Row>(
-  field: 'group' | 'deliveryIds',
-  valueOf: (row: Row) => string,
-  nameOf: (row: Row) => string,
-): Column<Row> {
+/** Makes the column of check boxes. */
+export function bulkCheck<Row>({ field, valueOf, nameOf }: Bulk<Row>): Column<Row> {
   return {
     heading: SELECT_ALL,
     tone: 'check',
@@ -29,20 +36,15 @@ export function bulkCheck<Row>(
 const SELECT_ALL = html`<span class="vh" data-nojs>Select</span>
   <input type="checkbox" aria-label="Select all on this page" data-js data-all />`;
 
-interface Bulk {
-  /** Whether the rows have check boxes; else it is a plain card. */
-  readonly isBulk: boolean;
-  readonly isReplayable?: boolean;
-  /** What a row is, where that has to be said. */
-  readonly one?: string;
-}
-
 /** Draws the form around such a list. With the script, its buttons appear when something is selected. */
-export function bulkForm(list: Html, { isBulk, isReplayable = true, one }: Bulk): Html {
-  if (!isBulk) return card(list);
+export function bulkForm<Row>(
+  list: Html,
+  { one, hidden, isReplayable = () => true }: Bulk<Row>,
+  context: PageContext,
+): Html {
   const selected = one === undefined ? 'selected' : `selected ${one}s`;
   return html`<form class="card" method="get" action="${HOME}/replay" data-bulk>
-    ${list}
+    ${hidden} ${list}
     <div class="bulk">
       <span class="grow"
         ><span data-js
@@ -51,7 +53,7 @@ export function bulkForm(list: Html, { isBulk, isReplayable = true, one }: Bulk)
       >
       <button class="btn sm quiet" type="button" data-js data-clear>Clear selection</button>
       <button class="btn sm" formaction="${HOME}/dismiss">Dismiss ${selected}…</button>
-      ${isReplayable && html`<button class="btn sm primary" data-bulk-button="${selected}">Replay ${selected}…</button>`}
+      ${isReplayable(context) && html`<button class="btn sm primary" data-bulk-button="${selected}">Replay ${selected}…</button>`}
     </div>
   </form>`;
 }

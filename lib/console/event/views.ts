@@ -2,13 +2,13 @@ import * as z from 'zod';
 
 import { invalid, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
-import { findReveal, revealQuery } from '../dead-letters/reveal.ts';
 import { eventPath, HOME, revealedPath } from '../kit/links.ts';
+import { findReveal, recordReveal, revealQuery } from '../kit/reveal.ts';
 import { operatorRoute } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
-import { eventPage } from './page.ts';
+import { view } from '../kit/view.ts';
+import { eventDoc } from './doc.ts';
 import { readEvent } from './read.ts';
-import { recordReveal } from './reveal.ts';
 import { eventView } from './view.ts';
 
 const OTHER_IDS = 'delivery, correlation and webhook ids, keys, and ids in payloads';
@@ -20,10 +20,9 @@ const REFUSED = refused('not_found', { detail: unknownWords(NO_EVENT) });
 
 const eventId = z.string().max(200).meta({ format: 'uuid', description: 'The id of an event.' });
 
-export const showEvent = operatorRoute({
+export const showEvent = view({
   id: 'readEvent',
   path: `${HOME}/events/{eventId}`,
-  scope: 'event-bus:read',
   summary: 'See one event: where it is, why each of its deliveries waits, what caused it and what it caused',
   parameters: { eventId },
   query: revealQuery,
@@ -36,13 +35,13 @@ export const showEvent = operatorRoute({
     requireEventId(parameters.eventId);
     const db = await bus.database();
     const reveal = await findReveal(db, operator, query, parameters.eventId);
-    const view = await readEvent(db, parameters.eventId, { attached: bus.subscribers(), reveal });
-    return view ?? unknown(parameters.eventId);
+    const options = { attached: bus.subscribers(), reveal };
+    return (await readEvent(db, parameters.eventId, options)) ?? unknown(parameters.eventId);
   },
-  page: eventPage,
+  says: eventDoc,
 });
 
-export const revealEvent = operatorRoute({
+const revealEvent = operatorRoute({
   id: 'revealEvent',
   path: `${HOME}/events/{eventId}/reveal`,
   scope: 'event-bus:reveal',
@@ -66,18 +65,20 @@ export const revealEvent = operatorRoute({
     },
   },
   handle: async ({ parameters, body, operator, bus }) => {
-    requireEventId(parameters.eventId);
+    const { eventId: id } = parameters;
+    requireEventId(id);
     const db = await bus.database();
-    const reveal = await recordReveal(db, parameters.eventId, operator.subject, body.reason);
+    const by = operator.subject;
+    const reveal = await recordReveal(db, { eventId: id, subscriber: null, by, ...body });
     const options = { attached: bus.subscribers(), reveal };
-    return (reveal && (await readEvent(db, parameters.eventId, options))) || unknown(parameters.eventId);
+    return (reveal && (await readEvent(db, id, options))) || unknown(id);
   },
   // To an address of its own, so that a reload asks for the page again and not for another reveal.
   redirectTo: ({ event: { reveal } }, { parameters }) =>
     reveal && revealedPath(eventPath(parameters.eventId), reveal.revealId),
 });
 
-export const eventRoutes = [showEvent, revealEvent];
+export const eventViews = [showEvent, { route: revealEvent }];
 
 /** @throws Problem 404 for a text that is no event's id. */
 function requireEventId(text: string): void {

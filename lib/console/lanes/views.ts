@@ -1,23 +1,20 @@
 import { isTopicName } from '../../bus/catalog/catalog.ts';
 import { answered, refused } from '../../platform/http/operation.ts';
-import { routesOf } from '../kit/action.ts';
 import { hasEvents } from '../kit/known-names.ts';
 import { HOME } from '../kit/links.ts';
 import { topicText } from '../kit/replay-request.ts';
-import { operatorRoute } from '../kit/route.ts';
+import { view } from '../kit/view.ts';
 import { TROUBLED_TOPIC } from '../overview/routes.ts';
-import { laneActions } from './actions.ts';
-import { topicPage } from './page.ts';
+import { topicDoc } from './doc.ts';
 import { readTopic, topicView } from './read.ts';
 import { showRetryPrice } from './retry-price.ts';
 
 const UNKNOWN_TOPIC =
   'Unknown topic. The catalog lists the topics of this release: /platform/event-bus/catalog.';
 
-export const showTopic = operatorRoute({
+const showTopic = view({
   id: 'readTopic',
   path: `${HOME}/topics/{topic}`,
-  scope: 'event-bus:read',
   summary: 'See one topic: its subscribers, waiting lanes, errors and newest events',
   parameters: { topic: topicText },
   answer: topicView,
@@ -98,7 +95,7 @@ export const showTopic = operatorRoute({
     const isKnown = isTopicName(parameters.topic) || (await hasEvents(db, parameters.topic));
     return isKnown ? await readTopic(db, bus.subscribers(), parameters.topic) : null;
   },
-  page: topicPage,
+  says: topicDoc,
 });
 
-export const laneRoutes = [showTopic, showRetryPrice, ...routesOf(laneActions)];
+export const laneViews = [showTopic, { route: showRetryPrice }];

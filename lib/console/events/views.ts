@@ -1,21 +1,16 @@
-import { topics } from '../../bus/catalog/catalog.ts';
 import { answered, invalid } from '../../platform/http/operation.ts';
 import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
 import { eventPath, HOME } from '../kit/links.ts';
-import { operatorRoute } from '../kit/route.ts';
+import { view } from '../kit/view.ts';
 import { eventList } from './fields.ts';
 import type { EventList } from './fields.ts';
-import { namedItems } from './lists.ts';
-import { eventsPage } from './page.ts';
-import { eventsQuery } from './query.ts';
+import { eventsDoc, namedItems } from './doc.ts';
+import { eventFilters, eventsQuery } from './query.ts';
 import { readEvents } from './read.ts';
 
-const SUBSCRIBERS_BY_TOPIC = topics().map(([topic, { subscribers }]) => ({ topic, subscribers }));
-
-export const listEvents = operatorRoute({
+export const listEvents = view({
   id: 'listEvents',
   path: `${HOME}/events`,
-  scope: 'event-bus:read',
   summary: 'List or search events, newest first',
   description:
     'A search (`q`) finds an event by its id or the beginning of it, a delivery id, a correlation or causation id, an ordering key, a deduplication key, a provider’s webhook event id, or any id in its payload that is not personal data. Ids are compared whole, with their case.',
@@ -88,8 +83,26 @@ export const listEvents = operatorRoute({
     await requireKnownSubscriber(db, query.subscriber);
     return await readEvents(db, query);
   },
-  page: (view, context) => eventsPage(view, context, SUBSCRIBERS_BY_TOPIC),
-  redirectTo: (view, { url }) => onlyEvent(view, url),
+  says: eventsDoc,
+  redirectTo: (found, { url }) => onlyEvent(found, url),
+  command: {
+    name: 'events',
+    summary: 'list events, or find them by any id or key in them',
+    notes: [
+      'Finds an event by its id or the first 8 digits of it, a delivery id, a correlation or causation id, an ordering key, a deduplication key, a provider’s webhook event id, or any id in its payload.',
+      'The state is that of the event, the worst of its deliveries; with --subscriber, that of its delivery to the subscriber.',
+    ],
+    filters: eventFilters,
+    list: 'items',
+    examples: [
+      ['events', 'the newest events'],
+      ['events pi_3QxSolvik48213', 'all events of one payment intent'],
+      [
+        'events --topic payment.captured --subscriber accounting --state pending',
+        'the payments that accounting has not received',
+      ],
+    ],
+  },
 });
 
 /** The page of the one event that has the searched id, or whose delivery has it, for a search without any filter. */
@@ -99,4 +112,4 @@ function onlyEvent({ items }: EventList, { searchParams }: URL): string | null {
   return named.length === 1 ? eventPath(named[0]!.eventId) : null;
 }
 
-export const eventsRoutes = [listEvents];
+export const eventsViews = [listEvents];

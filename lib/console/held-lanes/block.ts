@@ -1,44 +1,42 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { firstOfLaneForms, mayReplay } from '../kit/actions.ts';
-import { errorPhrase, listTable } from '../kit/document.ts';
-import type { List, Phrase } from '../kit/document.ts';
+import { firstOfLaneForms } from '../kit/actions.ts';
+import { byReplay } from '../kit/doc.ts';
+import type { Block } from '../kit/doc.ts';
+import { errorPhrase } from '../kit/document.ts';
+import type { List, Part, Phrase } from '../kit/document.ts';
 import { until } from '../kit/instants.ts';
 import type { PageContext } from '../kit/layout.ts';
 import { eventPath } from '../kit/links.ts';
-import { card, emptyLine, section } from '../kit/sections.ts';
 import { attemptsOf, attemptsWords, count, shortId } from '../kit/words.ts';
 import type { HeldLane } from './held-lane.ts';
 
 interface Held {
   readonly lanes: readonly HeldLane[];
   readonly now: string;
-  readonly name: (lane: HeldLane) => Phrase;
+  readonly name: (lane: HeldLane) => Part;
   /** Why the retry of a lane is not at its time. */
   readonly holds: (lane: HeldLane) => 'pause' | 'outage' | null;
 }
 
 /**
- * Draws the lanes whose first delivery waits for a retry, with the number of deliveries that wait behind it.
+ * The lanes whose first delivery waits for a retry, with the number of deliveries that wait behind it.
  *
- * @param none said where no lane is held; null: nothing is drawn then.
+ * @param none said where no lane is held, as a sentence without its full stop; null: nothing is said then.
  */
-export function heldLanesSection(held: Held, none: string | null, context: PageContext): Html | null {
-  const { lanes } = held;
-  if (lanes.length === 0 && none === null) return null;
-  const actions = (lane: HeldLane) => mayReplay(context.operator) && heldLaneActions(lane, context);
-  return section({
+export function heldLanesBlock(held: Held, none: string | null): Block {
+  return {
     id: 'held',
     title: 'Held lanes',
     hint: 'A lane is a subscriber’s deliveries in order. While its first delivery fails, the others wait behind it.',
-    content: card(
-      none !== null && lanes.length === 0 ? emptyLine(none) : listTable(heldLaneList(held), { actions }),
-    ),
-  });
+    list: heldLaneList(held),
+    acts: (lane: HeldLane) => [byReplay((context) => heldLaneActions(lane, context))],
+    ...(none !== null && { empty: { title: none } }),
+  };
 }
 
 /** Lanes whose first delivery waits for a retry. */
-export function heldLaneList(held: Held): List<HeldLane> {
+function heldLaneList(held: Held): List<HeldLane> {
   return {
     name: 'Held lanes',
     caption: 'Lanes whose first delivery waits for a retry, the next retry first',
@@ -82,7 +80,7 @@ function nextWords(lane: HeldLane, { holds, now }: Held): string {
 }
 
 /** Draws what can be done with the delivery that holds a lane. */
-export function heldLaneActions(lane: HeldLane, context: PageContext): Html {
+function heldLaneActions(lane: HeldLane, context: PageContext): Html {
   const { topic, subscriber, orderingKey, attempts: failures } = lane;
   const of = `${topic} to ${subscriber} ${orderingKey}`.trimEnd();
   return firstOfLaneForms({ ...lane, failures }, of, context);

@@ -2,55 +2,27 @@ import { html } from '../../platform/markup.ts';
 import { visible } from '../../platform/visible.ts';
 import { inTerminal, say } from '../kit/document.ts';
 import type { Part } from '../kit/document.ts';
-import { duration } from '../kit/instants.ts';
+import type { Moment } from '../kit/history.ts';
+import { duration, until } from '../kit/instants.ts';
 import { replayedPath } from '../kit/links.ts';
-import { NO_NAMES, operatorText } from '../kit/operator-names.ts';
+import { operatorText } from '../kit/operator-names.ts';
 import type { OperatorNames } from '../kit/operator-names.ts';
-import type { State } from '../kit/shapes.ts';
 import { failureTag, failureText } from '../kit/states.ts';
-import type { Attempt, AttemptError, Try } from './delivery.ts';
-
-/** A moment of a delivery's history. */
-export interface Moment {
-  readonly at: string;
-  /** The state that it left the delivery in; null for an operator's action. */
-  readonly state: State | null;
-  readonly what: Part;
-  readonly tookMs?: number;
-  /** An error, what followed, an operator's reason. */
-  readonly notes: readonly Part[];
-  readonly answer?: Answer | null;
-  /** Whether it was a probe, whose answer only a terminal shows. */
-  readonly isProbe?: boolean;
-}
-
-/** What a component elsewhere answered, safe to show with its line breaks. */
-export interface Answer {
-  readonly text: string;
-  /** Whether the moment before has the same answer, which is not shown again. */
-  readonly isRepeated: boolean;
-}
-
-export const SAME_ANSWER = 'the same answer as before';
-
-/** @returns an answer, or null, for each entry. */
-export function answersOf(attempts: readonly Attempt[]): (string | null)[] {
-  return attempts.map((attempt) => ('error' in attempt ? (attempt.error?.answer ?? null) : null));
-}
+import type { Attempt, AttemptError, Try } from './attempts.ts';
 
 interface Told {
-  /** Those of the attempts, as they were received. */
-  readonly answers?: readonly (string | null)[];
-  /** Of operators. */
-  readonly names?: OperatorNames;
+  readonly attempts: readonly Attempt[];
+  readonly nextAttemptAt: string | null;
 }
 
-/** Says a delivery's history, oldest first: its attempts, and the operators' actions between them. */
+/** Says a delivery's history, oldest first: its attempts, the operators' actions between them, and what comes next. */
 export function historyOf(
-  attempts: readonly Attempt[],
-  { answers = answersOf(attempts), names = NO_NAMES }: Told = {},
-): Moment[] {
-  return attempts.map((attempt, index) => {
+  { attempts, nextAttemptAt }: Told,
+  now: string,
+  names: OperatorNames,
+): readonly Moment[] {
+  const answers = attempts.map((attempt) => ('error' in attempt ? (attempt.error?.answer ?? null) : null));
+  const moments = attempts.map((attempt, index): Moment => {
     if ('by' in attempt) return actionMoment(attempt, names);
     const answer = answers[index] ?? null;
     return {
@@ -58,6 +30,9 @@ export function historyOf(
       answer: answer === null ? null : { text: visible(answer), isRepeated: answer === answers[index - 1] },
     };
   });
+  if (nextAttemptAt === null || attempts.length === 0) return moments;
+  const what = `Next attempt ${until(nextAttemptAt, now)}`;
+  return [...moments, { at: nextAttemptAt, state: 'pending', what, notes: [] }];
 }
 
 /** @param next the entry after it: a failure right before a replay was the last of its round. */
@@ -73,7 +48,7 @@ function tryMoment(attempt: Try, next: Attempt | undefined): Moment {
       if (attempt.isProbe) {
         const notes = [failure, 'no attempt used up', wait !== null && inTerminal(wait)];
         const what = say`Probe: ${errorOr('no answer', error)}`;
-        return { at, state: 'pending', what, tookMs, notes, isProbe: true };
+        return { at, state: 'pending', what, tookMs, notes };
       }
       return { at, state: 'pending', what: 'Handler asked to wait', tookMs, notes: [failure, wait] };
     case 'failed': {

@@ -1,11 +1,73 @@
 import { html } from '../../platform/markup.ts';
-import { below, inConsole, link, say, statePhrase, whenAndAgo } from '../kit/document.ts';
+import { leads } from '../kit/doc.ts';
+import type { Doc, Empty } from '../kit/doc.ts';
+import { below, inConsole, link, mono, say, statePhrase, toMinute, whenAndAgo } from '../kit/document.ts';
 import type { List, Phrase } from '../kit/document.ts';
-import { timeText, timeToMinute } from '../kit/instants.ts';
-import { deadLetterPath, eventPath } from '../kit/links.ts';
+import { deadLetterPath, eventPath, eventsPath, HOME, withParameters } from '../kit/links.ts';
 import { stateLabel } from '../kit/states.ts';
 import { quantity, shortId } from '../kit/words.ts';
 import type { EventItem, EventList } from './fields.ts';
+import { eventFilters } from './query.ts';
+
+/** Says which events there are, or what a search found. */
+export function eventsDoc(view: EventList): Doc {
+  const { items, filters, generatedAt: at, nextCursor, lookedBackTo } = view;
+  const { q } = filters;
+  const [first] = items;
+  const reach = reachNotes(view);
+  return {
+    title: 'Events',
+    lead:
+      q === null
+        ? 'Every event with the worst state of its deliveries, newest first.'
+        : say`Events found by ${mono(q)}, newest first.`,
+    section: 'events',
+    at,
+    filters: { path: eventsPath(), by: eventFilters, values: filters },
+    blocks: [
+      reach.length > 0 && {
+        id: 'reach',
+        drawn: () => html`<p class="muted small reach">${reach.map((note) => [note.html, ' '])}</p>`,
+        lines: reach,
+      },
+      { id: 'events', list: itemList(view), empty: nothing(view) },
+    ],
+    nextCursor,
+    position: lookedBackTo !== null && say`Looked back to ${toMinute(lookedBackTo, at)}: few events match.`,
+    next: [first && ['Details', `why ${first.eventId}`]],
+  };
+}
+
+function nothing(view: EventList): Empty {
+  const { q, topic, state, subscriber, since } = view.filters;
+  const { lookedBackTo, nextCursor, generatedAt } = view;
+  if (lookedBackTo !== null && nextCursor !== null)
+    return {
+      title: 'No event so far',
+      text: say`Looked back to ${toMinute(lookedBackTo, generatedAt)}.`,
+      act: {
+        button: ({ url }) =>
+          html`<a class="btn" href="${withParameters(url, { cursor: nextCursor })}">Look further back</a>`,
+      },
+    };
+  if (q !== null)
+    return {
+      title: `No event found by '${q}'`,
+      text: 'Ids are compared whole, with their case. An event id may be shortened to its first 8 digits.',
+      act: leads(eventsPath(), 'See the newest events', ''),
+    };
+  return [topic, state, subscriber, since].some((filter) => filter !== null)
+    ? {
+        title: 'No event matches these filters',
+        text: 'Events that every subscriber received are kept for 30 days.',
+        act: leads(eventsPath(), 'Clear filters', ''),
+      }
+    : {
+        title: 'No events yet',
+        text: 'Each event is listed here as soon as its transaction is committed.',
+        act: leads(`${HOME}/catalog`, 'See the catalog', ''),
+      };
+}
 
 /** The events of a page, or what a search found. */
 export function itemList({ items, filters, generatedAt: now }: EventList): List<EventItem> {
@@ -68,12 +130,12 @@ export function namedItems(items: readonly EventItem[]): readonly EventItem[] {
 }
 
 /** Says what a search leaves out. */
-export function reachNotes({ search, generatedAt: now }: EventList): readonly Phrase[] {
+function reachNotes({ search, generatedAt: now }: EventList): readonly Phrase[] {
   if (search === null) return [];
   const { since, notSearched, includesPayloads } = search;
   const notes = [
     since !== null &&
-      say`The index has events since ${{ html: timeToMinute(since, now), text: timeText(since, now) }} and is working back. Older ones are found by their own id, or ${LISTED_BY_TOPIC}.`,
+      say`The index has events since ${toMinute(since, now)} and is working back. Older ones are found by their own id, or ${LISTED_BY_TOPIC}.`,
     notSearched > 0 &&
       say`${quantity(notSearched, 'new event')} ${notSearched === 1 ? 'is' : 'are'} not in the index yet: try again in a minute.`,
     !includesPayloads &&
