@@ -1,6 +1,6 @@
 import { alertActions } from './alerts/actions.ts';
 import { deadLetterActions } from './dead-letters/actions.ts';
-import { matchingDismissal } from './dismissals/follow.ts';
+import { matchingDismissal } from './dismissals/operations.ts';
 import { incidentActions } from './incidents/actions.ts';
 import type { FormOf } from './kit/form-of.ts';
 import type { Followed } from './kit/following.ts';

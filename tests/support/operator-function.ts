@@ -4,7 +4,7 @@ import { alertRoutes } from '../../lib/console/alerts/routes.ts';
 import { backfillRoutes } from '../../lib/console/backfills/routes.ts';
 import { catalogRoutes } from '../../lib/console/catalog/routes.ts';
 import { deadLetterRoutes } from '../../lib/console/dead-letters/routes.ts';
-import { dismissRoutes } from '../../lib/console/dismissals/routes.ts';
+import { dismissal } from '../../lib/console/dismissals/operations.ts';
 import { doctorRoutes } from '../../lib/console/doctor/routes.ts';
 import { operatorEndpoint } from '../../lib/console/endpoint.ts';
 import { erasureRoutes } from '../../lib/console/erasures/routes.ts';
@@ -42,7 +42,7 @@ export const operatorRoutes: readonly Route[] = [
   ...eventsRoutes,
   ...tailRoutes,
   ...deadLetterRoutes,
-  ...dismissRoutes,
+  ...dismissal.routes,
   ...replayRoutes,
   ...laneRoutes,
   ...incidentRoutes,

@@ -20,8 +20,8 @@ import { examination } from '../../lib/console/doctor/read.ts';
 import { eventList } from '../../lib/console/events/fields.ts';
 import { eventsPage } from '../../lib/console/events/page.ts';
 import { incidentView } from '../../lib/console/incidents/detail.ts';
-import { dismissPage } from '../../lib/console/dismissals/page.ts';
-import { dismissPreview } from '../../lib/console/dismissals/preview.ts';
+import { dismissal } from '../../lib/console/dismissals/operations.ts';
+import { dismissPreview } from '../../lib/console/dismissals/plan.ts';
 import { incidentPage } from '../../lib/console/incidents/incident-page.ts';
 import { skipPage } from '../../lib/console/incidents/skip-page.ts';
 import { skipPreview } from '../../lib/console/incidents/skip-preview.ts';
@@ -147,7 +147,7 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
     incidents: incidentsPage(view(incidentList), context),
     incident: incidentPage(view(incidentView), context),
     skip: skipPage(view(skipPreview), context),
-    dismissal: dismissPage({ ...view(dismissPreview), request }, context),
+    dismissal: dismissal.page({ ...view(dismissPreview), request }, context),
     preview: previewPage({ ...view(replayPreview), request }, context),
     events: eventsPage(view(eventList), context, [{ topic: text, subscribers: [text] }]),
     doctor: doctorPage(view(examination), context),

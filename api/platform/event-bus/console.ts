@@ -4,7 +4,7 @@ import { alertRoutes } from '../../../lib/console/alerts/routes.ts';
 import { backfillRoutes } from '../../../lib/console/backfills/routes.ts';
 import { catalogRoutes } from '../../../lib/console/catalog/routes.ts';
 import { operators } from '../../../lib/console/console.ts';
-import { dismissRoutes } from '../../../lib/console/dismissals/routes.ts';
+import { dismissal } from '../../../lib/console/dismissals/operations.ts';
 import { doctorRoutes } from '../../../lib/console/doctor/routes.ts';
 import { erasureRoutes } from '../../../lib/console/erasures/routes.ts';
 import { incidentRoutes } from '../../../lib/console/incidents/routes.ts';
@@ -24,7 +24,7 @@ import { webhookViews } from '../../../lib/console/webhooks/views.ts';
 export default operators(
   [
     ...accessRoutes,
-    ...dismissRoutes,
+    ...dismissal.routes,
     ...laneRoutes,
     ...incidentRoutes,
     ...subscriberRoutes,
