@@ -1,5 +1,5 @@
 import { phraseOf } from '../lib/console/kit/document.ts';
-import type { HowFar, Operation } from '../lib/console/kit/operation.ts';
+import type { HowFar, Operation, Told } from '../lib/console/kit/operation.ts';
 import type { Plan } from '../lib/console/kit/plan.ts';
 import type { Warnings } from '../lib/console/kit/operation-pages.ts';
 import { capitalize, count } from '../lib/console/kit/words.ts';
@@ -19,8 +19,8 @@ import type { Pane } from './terminal.ts';
 import { hang, wrapTo } from './text.ts';
 import { times } from './times.ts';
 
-/** The fields of a request: those of its path are its parameters too. */
-type Fields = Readonly<Record<string, string | number | boolean | undefined>>;
+/** The fields of a request, and the parameters of its path. */
+type Fields = Readonly<Record<string, string | number | undefined>>;
 
 /** Makes the command that previews an operation, asks, begins it, and follows it to its end or stops it. */
 export function operationCommand<Preview, Done, Progress>(
@@ -50,7 +50,7 @@ export function operationCommand<Preview, Done, Progress>(
     const isDry = given.isSet('dry-run');
     const fields = await refine(fieldsOf(call), call);
     const reason = isReasonNeeded && !isDry ? requireReason(given, example) : given.text('reason');
-    const parameters = parametersOf(fields);
+    const [parameters, sent] = partsOf(fields);
     const expected = given.wholeNumber('expected', 0, 1_000_000_000);
     const limitMs = waitLimitMs(given);
     const orElse = ', or --dry-run for a preview';
@@ -80,8 +80,7 @@ export function operationCommand<Preview, Done, Progress>(
       return inSteps(call, ask, command.step as never);
     });
     const isNone = plan.nothing && !isLost;
-    if (!call.isJson && !isNone)
-      tell(call, command.done?.(done as Done, plan, sum) ?? null, isLost && !hasId(plan));
+    if (!call.isJson && !isNone) tell(call, command.done?.(done as Done, plan, sum) ?? null, isLost);
     const id = followed?.idOf(done as Done) ?? null;
     const isFollowed = followed?.isAwaited === true || given.isSet('wait');
     if (id !== null && isFollowed) return await followOne(call, id, limitMs);
@@ -90,8 +89,8 @@ export function operationCommand<Preview, Done, Progress>(
     return EXIT.ok;
 
     function preview(): Promise<Answered<Preview>> {
-      if (show) return call.bus.ask(show, { parameters, query: fields as never, named });
-      const body = { ...fields, dryRun: true, ...(isReasonNeeded && { reason: 'a preview' }) };
+      if (show) return call.bus.ask(show, { parameters, query: sent, named });
+      const body = { ...sent, dryRun: true, ...(isReasonNeeded && { reason: 'a preview' }) };
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a dry run is answered with a preview
       return call.bus.ask(begin, { parameters, body, named }) as Promise<Answered<Preview>>;
     }
@@ -101,7 +100,7 @@ export function operationCommand<Preview, Done, Progress>(
       const { expectedCount, ...request } = plan.request;
       // What was done meanwhile changes the number; an id begins the same thing once.
       const isFirst = (before === null && !isLost) || hasId(plan);
-      const body = { ...request, ...(isFirst && { expectedCount }), reason };
+      const body = { ...sent, ...request, ...(isFirst && { expectedCount }), reason };
       return await call.bus.ask(begin, { parameters, body, named });
     }
   }
@@ -118,16 +117,20 @@ export function operationCommand<Preview, Done, Progress>(
       if (!given.isSet(nameOf(field))) throw misused(missing, `For example: npx postbud ${example}`);
     const chosen = Object.entries(options).map(([field, { value, isList, range }]) => {
       const name = nameOf(field);
-      if (value === undefined) return [field, given.isSet(name) || undefined] as const;
+      if (value === undefined) return [field, given.isSet(name) ? 'true' : undefined] as const;
       if (range) return [field, given.wholeNumber(name, ...range)] as const;
       return [field, isList ? given.texts(name).join(',') || undefined : given.text(name)] as const;
     });
     return Object.fromEntries([...written, ...chosen]);
   }
 
-  function parametersOf(fields: Fields): Readonly<Record<string, string>> {
+  /** Tells the parameters of the path from the other fields. */
+  function partsOf(fields: Fields): readonly [parameters: Readonly<Record<string, string>>, others: Fields] {
     const inPath = [...begin.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);
-    return Object.fromEntries(inPath.map((name) => [name, String(fields[name])]));
+    return [
+      Object.fromEntries(inPath.map((name) => [name, String(fields[name])])),
+      Object.fromEntries(Object.entries(fields).filter(([name]) => !inPath.includes(name))),
+    ];
   }
 
   function titleOf({ given }: Call, { what }: Plan): string {
@@ -219,14 +222,11 @@ const hasId = ({ request }: Plan) => Object.keys(request).some((field) => field.
 
 const wordsOf = ({ words }: HowFar) => phraseOf(words).text;
 
-function tell(
-  call: Call,
-  told: { readonly words: string; readonly isGood?: boolean; readonly next?: string } | null,
-  isLost: boolean,
-): void {
+function tell(call: Call, told: Told | null, isLost: boolean): void {
   if (told === null) return;
-  const { words, isGood = true, next } = told;
-  const lost = isLost ? ' The answer to an earlier request was lost: what that did is not counted.' : '';
+  const { words, isGood = true, isCounted = false, next } = told;
+  const lost =
+    isLost && isCounted ? ' The answer to an earlier request was lost: what that did is not counted.' : '';
   writeOutcome(call, isGood, words + lost);
   const { out } = call.terminal;
   if (next !== undefined) out.write(wrapTo(out.columns, `  ${next}`));

@@ -8,6 +8,7 @@ import { laneActions } from './lanes/actions.ts';
 import { followedReplay } from './replays/follow.ts';
 import { setAsideActions } from './set-aside/actions.ts';
 import { subscriberActions } from './subscribers/actions.ts';
+import { retirementFollowed } from './subscribers/retire.ts';
 import { timerActions } from './timers/actions.ts';
 import { webhookActions } from './webhooks/actions.ts';
 
@@ -26,4 +27,9 @@ const ACTIONS = [
 export const forms: readonly FormOf[] = ACTIONS;
 
 /** Any page may follow any action, and a replay. */
-export const followed: readonly Followed[] = [...ACTIONS, followedReplay, matchingDismissal];
+export const followed: readonly Followed[] = [
+  ...ACTIONS,
+  followedReplay,
+  matchingDismissal,
+  retirementFollowed,
+];

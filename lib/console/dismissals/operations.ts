@@ -164,6 +164,7 @@ export const dismissal = operation({
     step: ({ dismissed: done, left }) => ({ done, left }),
     done: ({ left }, _, sum) => ({
       isGood: left === 0,
+      isCounted: true,
       words: `Dismissed ${quantity(sum, 'dead letter')}.${left === 0 ? '' : ` ${quantity(left, 'dead letter')} left: run it again.`}`,
     }),
   },

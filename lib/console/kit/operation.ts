@@ -25,8 +25,10 @@ interface FieldOption {
 }
 
 /** What was done: words, whether it went well, and a line below them. */
-interface Told {
+export interface Told {
   readonly words: string;
+  /** Whether the words count what this request did: an earlier one, whose answer was lost, may have done more. */
+  readonly isCounted?: boolean;
   readonly isGood?: boolean;
   readonly next?: string;
 }

@@ -79,7 +79,7 @@ export function drawPlan(plan: Plan, { verb, section, scope, reason }: PlanPage,
   const content = html`<div class="panel">
     <h1>${name} ${what}?</h1>
     <p class="muted">${lead}</p>
-    ${warningLines(warnings)} ${factsOf(facts)} ${list && card(listTable(list))}
+    ${warningLines(warnings)} ${list && card(listTable(list))} ${factsOf(facts)}
     ${!isAllowed && missingScope(scope === 'event-bus:replay' ? 'Replay' : name, scope)}
     <form method="post" action="${context.url.pathname}">
       ${confirmation({

@@ -12,7 +12,8 @@ import { subscribersPage } from './list-page.ts';
 import { subscriberPage } from './page.ts';
 import { readSubscriberHealth, spans, subscriberHealth } from './read.ts';
 import type { SubscriberHealth } from './read.ts';
-import { showRetirePreview } from './retire.ts';
+import { rename } from './rename.ts';
+import { retire } from './retire.ts';
 import { readStandings, subscriberStandings } from './standing.ts';
 
 const SPAN = 'expected hours (the last 48) or days (the last 30)';
@@ -220,6 +221,7 @@ function refuseTopic(topic: string, { subscriber, topics }: SubscriberHealth): n
 export const subscriberRoutes = [
   listSubscribers,
   showSubscriber,
-  showRetirePreview,
   ...routesOf(subscriberActions),
+  ...rename.routes,
+  ...retire.routes,
 ];
