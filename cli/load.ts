@@ -87,10 +87,8 @@ async function declaredIn(of: string): Promise<ReadonlyMap<string, () => Command
     );
   }
   if (kind === 'operations') {
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- that of its operations
-    const operations = listIn(
-      await import(`../lib/console/${capability}/operations.ts`),
-    ) as readonly Operation[];
+    const exported: object = await import(`../lib/console/${capability}/operations.ts`);
+    const operations = Object.values(exported).flat().filter(isOperation);
     return new Map(operations.map((one) => [one.verb, () => operationCommand(one)]));
   }
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- that of its actions
@@ -105,3 +103,6 @@ async function declaredIn(of: string): Promise<ReadonlyMap<string, () => Command
 
 /** Each file exports one list. */
 const listIn = (exported: object): unknown => Object.values(exported).find(Array.isArray);
+
+const isOperation = (exported: unknown): exported is Operation =>
+  typeof exported === 'object' && exported !== null && 'verb' in exported;

@@ -20,7 +20,7 @@ import { hang, wrapTo } from './text.ts';
 import { times } from './times.ts';
 
 /** The fields of a request, and the parameters of its path. */
-type Fields = Readonly<Record<string, string | number | undefined>>;
+type Fields = Readonly<Record<string, string | number | boolean | undefined>>;
 
 /** Makes the command that previews an operation, asks, begins it, and follows it to its end or stops it. */
 export function operationCommand<Preview, Done, Progress>(
@@ -80,12 +80,15 @@ export function operationCommand<Preview, Done, Progress>(
       return inSteps(call, ask, command.step as never);
     });
     const isNone = plan.nothing && !isLost;
-    if (!call.isJson && !isNone) tell(call, command.done?.(done as Done, plan, sum) ?? null, isLost);
     const id = followed?.idOf(done as Done) ?? null;
-    const isFollowed = followed?.isAwaited === true || given.isSet('wait');
-    if (id !== null && isFollowed) return await followOne(call, id, limitMs);
+    if (!call.isJson && !isNone) {
+      const told = command.done?.(done as Done, plan, sum) ?? null;
+      tell(call, told, isLost);
+      if (id !== null && told) tellWhere(call, id, told.isUnderWay);
+    }
+    if (id !== null && (followed!.isAwaited || given.isSet('wait')))
+      return await followOne(call, id, limitMs);
     if (call.isJson) writeJson(call, answer);
-    else if (id !== null && !isNone) tellWhere(call, id);
     return EXIT.ok;
 
     function preview(): Promise<Answered<Preview>> {
@@ -117,7 +120,7 @@ export function operationCommand<Preview, Done, Progress>(
       if (!given.isSet(nameOf(field))) throw misused(missing, `For example: npx postbud ${example}`);
     const chosen = Object.entries(options).map(([field, { value, isList, range }]) => {
       const name = nameOf(field);
-      if (value === undefined) return [field, given.isSet(name) ? 'true' : undefined] as const;
+      if (value === undefined) return [field, given.isSet(name) || undefined] as const;
       if (range) return [field, given.wholeNumber(name, ...range)] as const;
       return [field, isList ? given.texts(name).join(',') || undefined : given.text(name)] as const;
     });
@@ -148,6 +151,7 @@ export function operationCommand<Preview, Done, Progress>(
 
   async function stopOne(call: Call): Promise<number> {
     const { given, bus, isJson } = call;
+    const { says: saysOf } = followed!;
     const id = given.text('stop')!;
     const others = [...Object.keys(ownOptions), 'expected', 'dry-run', 'wait'];
     const other = others.find((name) => given.isSet(name));
@@ -161,12 +165,15 @@ export function operationCommand<Preview, Done, Progress>(
         'Copy it from npx postbud log, for example 019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21.',
       );
     const reason = requireReason(given, `${verb} --stop ${id} --reason "${stop!.example}"`);
-    const { json, view } = await bus.ask(stop!.route, {
-      parameters: { [`${verb}Id`]: id },
-      body: { reason },
-    });
+    const parameters = { [`${verb}Id`]: id };
+    const before = saysOf((await bus.ask(followed!.route, { parameters })).view);
+    const { json, view } = await bus.ask(stop!.route, { parameters, body: { reason } });
     if (isJson) writeJson(call, json);
-    else writeOutcome(call, true, stop!.done(view));
+    else {
+      const words = `${before.isUnderWay ? '' : 'It had ended already. '}${wordsOf(saysOf(view))}`;
+      writeOutcome(call, true, words);
+      writeZone(call.terminal.out, words);
+    }
     return EXIT.ok;
   }
 
@@ -185,13 +192,16 @@ export function operationCommand<Preview, Done, Progress>(
       const { out } = call.terminal;
       writeOutcome(call, isGood, `${wordsOf(far)}${far.isOver ? '' : ' The time is up.'}`);
       for (const line of far.more ?? []) out.write(wrapTo(out.columns, `  ${line}`));
-      tellWhere(call, id);
+      if (!command.done) tellWhere(call, id);
+      writeZone(out, wordsOf(far));
     }
     return isGood ? EXIT.ok : EXIT.failed;
   }
 
-  function tellWhere({ terminal: { out }, bus }: Call, id: string): void {
+  function tellWhere({ terminal: { out }, bus }: Call, id: string, isUnderWay = false): void {
     out.write(out.paint('dim', `  Progress: ${new URL(followed!.pathOf(id), bus.url).href}`));
+    if (stop && isUnderWay)
+      out.write(out.paint('dim', `  To stop it: npx postbud ${verb} --stop ${id} --reason …`));
   }
 
   return {
@@ -232,19 +242,26 @@ function tell(call: Call, told: Told | null, isLost: boolean): void {
   if (next !== undefined) out.write(wrapTo(out.columns, `  ${next}`));
 }
 
-function drawPlan(pane: Pane, { nothing, facts, list, warnings = [] }: Plan, title: string): void {
+function drawPlan(pane: Pane, { nothing, lead, facts, list, warnings = [] }: Plan, title: string): void {
   const { columns, paint } = pane;
   if (nothing) {
     const text = nothing.text.map((part) => phraseOf(part).text).filter(Boolean);
-    pane.write(wrapTo(columns, [`${nothing.title}.`, ...text].join('\n')));
-    return writeWarnings(pane, nothing.warnings ?? []);
+    const said = [`${nothing.title}.`, ...text].join('\n');
+    pane.write(wrapTo(columns, said));
+    writeWarnings(pane, nothing.warnings ?? []);
+    return writeZone(pane, said);
   }
-  pane.write(paint('bold', wrapTo(columns, title)));
+  pane.write(`${paint('bold', wrapTo(columns, title))}\n${wrapTo(columns, lead)}\n`);
   if (list) pane.write(drawList(pane, list));
   const shown = drawFacts(pane, facts);
   if (shown !== '') pane.write(list ? `\n${shown}` : shown);
   writeWarnings(pane, warnings);
   pane.write(paint('dim', times()));
+}
+
+/** Names the zone of the times in a text, if it has any. */
+function writeZone(pane: Pane, text: string): void {
+  if (/\d\d:\d\d/.test(text)) pane.write(pane.paint('dim', times()));
 }
 
 /** Writes what to consider, each warning once. */

@@ -27,13 +27,13 @@ const KINDS = {
     return shown(answered, listedReplays(answered.view));
   },
   async backfills({ bus }: Call, limit: number) {
-    const { listBackfills } = await import('../../lib/console/backfills/routes.ts');
+    const { listBackfills } = await import('../../lib/console/backfills/operations.ts');
     const { listedBackfills } = await import('../../lib/console/backfills/list-page.ts');
     const answered = await gather(bus, listBackfills, { limit, lists: ['items'] });
     return shown(answered, listedBackfills(answered.view));
   },
   async erasures({ bus }: Call, limit: number) {
-    const { listErasures } = await import('../../lib/console/erasures/routes.ts');
+    const { listErasures } = await import('../../lib/console/erasures/operations.ts');
     const { listedErasures } = await import('../../lib/console/erasures/list-page.ts');
     const answered = await gather(bus, listErasures, { limit, lists: ['items'] });
     return shown(answered, listedErasures(answered.view));

@@ -115,7 +115,7 @@ describe('incidents', () => {
     expect([preview.code, preview.out]).toEqual([
       0,
       expect.stringMatching(
-        /^Would retire postcards from payment\.captured\.\n.*\npayment\.captured +3 +0\n/,
+        /^Would retire postcards from payment\.captured\.\n.*\n\n.*\npayment\.captured +3 +0\n/,
       ),
     ]);
     const not = await postbud('retire postcards --reason history', { answer: () => '' });
@@ -321,6 +321,7 @@ describe('incidents', () => {
         'Nothing to dismiss.',
         'No dead letter matches any more.',
         expect.stringMatching(/^kari@solvik\.example\.no was first: 3 deliveries dismissed at /),
+        'Times are UTC.',
       ],
     ]);
     const both = await postbud('dismiss 12-345 --topic payment.captured --reason tests --yes');
@@ -333,7 +334,7 @@ describe('incidents', () => {
     expect([preview.code, preview.out]).toEqual([
       0,
       expect.stringMatching(
-        /^Would rename ledger to books on payment\.captured\.\n.*\npayment\.captured +0 +3\n/,
+        /^Would rename ledger to books on payment\.captured\.\n.*\n\n.*\npayment\.captured +0 +3\n/,
       ),
     ]);
     const refused = await postbud('rename ledger books --reason renamed');

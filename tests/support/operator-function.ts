@@ -1,13 +1,13 @@
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { accessRoutes } from '../../lib/console/access/routes.ts';
 import { alertRoutes } from '../../lib/console/alerts/routes.ts';
-import { backfillRoutes } from '../../lib/console/backfills/routes.ts';
+import { backfillRoutes } from '../../lib/console/backfills/operations.ts';
 import { catalogRoutes } from '../../lib/console/catalog/routes.ts';
 import { deadLetterRoutes } from '../../lib/console/dead-letters/routes.ts';
 import { dismissal } from '../../lib/console/dismissals/operations.ts';
 import { doctorRoutes } from '../../lib/console/doctor/routes.ts';
 import { operatorEndpoint } from '../../lib/console/endpoint.ts';
-import { erasureRoutes } from '../../lib/console/erasures/routes.ts';
+import { erasureRoutes } from '../../lib/console/erasures/operations.ts';
 import { eventRoutes } from '../../lib/console/event/routes.ts';
 import { eventsRoutes } from '../../lib/console/events/routes.ts';
 import { incidentRoutes } from '../../lib/console/incidents/routes.ts';

@@ -1,12 +1,12 @@
 import { perVisitor } from '../../../lib/components/postbud.ts';
 import { accessRoutes } from '../../../lib/console/access/routes.ts';
 import { alertRoutes } from '../../../lib/console/alerts/routes.ts';
-import { backfillRoutes } from '../../../lib/console/backfills/routes.ts';
+import { backfillRoutes } from '../../../lib/console/backfills/operations.ts';
 import { catalogRoutes } from '../../../lib/console/catalog/routes.ts';
 import { operators } from '../../../lib/console/console.ts';
 import { dismissal } from '../../../lib/console/dismissals/operations.ts';
 import { doctorRoutes } from '../../../lib/console/doctor/routes.ts';
-import { erasureRoutes } from '../../../lib/console/erasures/routes.ts';
+import { erasureRoutes } from '../../../lib/console/erasures/operations.ts';
 import { incidentRoutes } from '../../../lib/console/incidents/routes.ts';
 import { laneRoutes } from '../../../lib/console/lanes/routes.ts';
 import { logRoutes } from '../../../lib/console/replays/routes.ts';

@@ -9,7 +9,7 @@ import type { Listed } from '../kit/operation-pages.ts';
 import { emptyCard, section } from '../kit/sections.ts';
 import { select, topicField } from '../kit/select.ts';
 import { BACKFILL } from './page.ts';
-import { requestedFields } from './preview-page.ts';
+import { requestedFields } from './plan.ts';
 import type { BackfillList, BackfillRecord } from './read.ts';
 
 /** Draws who backfilled what, when and why, how far each backfill is, and a form that previews a new one. */

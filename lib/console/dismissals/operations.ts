@@ -170,8 +170,6 @@ export const dismissal = operation({
   },
 });
 
-export const dismissOperations = [dismissal];
-
 /** Says how many dead letters a dismissal of all that match took. */
 export const matchingDismissal: Followed = {
   name: 'dismiss-matching',

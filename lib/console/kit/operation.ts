@@ -30,6 +30,8 @@ export interface Told {
   /** Whether the words count what this request did: an earlier one, whose answer was lost, may have done more. */
   readonly isCounted?: boolean;
   readonly isGood?: boolean;
+  /** Whether it goes on, and can be stopped. */
+  readonly isUnderWay?: boolean;
   readonly next?: string;
 }
 
@@ -61,6 +63,8 @@ interface CommandOf<Done> {
 /** How far an operation is that goes on after it has begun. */
 export interface HowFar {
   readonly words: Part;
+  /** Whether it can still be stopped. */
+  readonly isUnderWay?: boolean;
   /** Whether nothing more comes of it. */
   readonly isOver: boolean;
   /** Whether all went well. */
@@ -83,7 +87,6 @@ interface Followable<Done, Progress> {
     readonly help: string;
     /** Of a reason. */
     readonly example: string;
-    readonly done: (progress: Progress) => string;
   };
 }
 
