@@ -20,7 +20,7 @@ import { hang, wrapTo } from './text.ts';
 import { times } from './times.ts';
 
 /** The fields of a request, and the parameters of its path. */
-type Fields = Readonly<Record<string, string | number | boolean | undefined>>;
+export type Fields = Readonly<Record<string, string | number | boolean | undefined>>;
 
 /** Makes the command that previews an operation, asks, begins it, and follows it to its end or stops it. */
 export function operationCommand<Preview, Done, Progress>(

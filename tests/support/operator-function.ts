@@ -15,7 +15,7 @@ import type { Badges } from '../../lib/console/kit/navigation.ts';
 import type { Bus, Route } from '../../lib/console/kit/route.ts';
 import { laneRoutes } from '../../lib/console/lanes/routes.ts';
 import { overviewRoutes } from '../../lib/console/overview/routes.ts';
-import { logRoutes, replayRoutes } from '../../lib/console/replays/routes.ts';
+import { logRoutes, replayRoutes } from '../../lib/console/replays/operations.ts';
 import { setAsideActions } from '../../lib/console/set-aside/actions.ts';
 import { setAsideViews } from '../../lib/console/set-aside/views.ts';
 import { smokeRoutes } from '../../lib/console/smoke/routes.ts';

@@ -43,7 +43,7 @@ import { overview } from '../../lib/console/overview/read.ts';
 import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/console/overview/read.ts';
 import { logPage } from '../../lib/console/replays/log-page.ts';
 import { replayPage } from '../../lib/console/replays/page.ts';
-import { previewPage } from '../../lib/console/replays/preview-page.ts';
+import { replaying } from '../../lib/console/replays/operations.ts';
 import { replayPreview } from '../../lib/console/replays/preview.ts';
 import type { ReplayPreview } from '../../lib/console/replays/preview.ts';
 import { operatorLog, replayProgress } from '../../lib/console/replays/read.ts';
@@ -148,7 +148,7 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
     incident: incidentPage(view(incidentView), context),
     skip: skipPage(view(skipPreview), context),
     dismissal: dismissal.page({ ...view(dismissPreview), request }, context),
-    preview: previewPage({ ...view(replayPreview), request }, context),
+    preview: replaying.page({ ...view(replayPreview), request }, context),
     events: eventsPage(view(eventList), context, [{ topic: text, subscribers: [text] }]),
     doctor: doctorPage(view(examination), context),
     smokeTests: smokeTestsPage(view(smokeTestList), context),
@@ -828,7 +828,7 @@ test.each([
 
 describe('a replay', () => {
   test('a replay’s form sends what was previewed', () => {
-    const page = previewPage(preview(), contextOf('/replay')).toString();
+    const page = replaying.page(preview(), contextOf('/replay')).toString();
     for (const [name, value] of [
       ['topic', 'payment.captured'],
       ['since', '24h'],
@@ -842,12 +842,12 @@ describe('a replay', () => {
   });
 
   test('a replay of more than 100 is confirmed with its number', () => {
-    expect(previewPage(preview(), contextOf()).toString()).toMatch(/Type 1204 to confirm.*name="confirm"/s);
-    expect(previewPage(preview({ matched: 100 }), contextOf()).toString()).not.toContain('name="confirm"');
+    expect(replaying.page(preview(), contextOf()).toString()).toMatch(/Type 1204 to confirm.*name="confirm"/s);
+    expect(replaying.page(preview({ matched: 100 }), contextOf()).toString()).not.toContain('name="confirm"');
   });
 
   test('a replay of nothing says so', () => {
-    const text = textOf(previewPage(preview({ matched: 0, subscriptions: [] }), contextOf()));
+    const text = textOf(replaying.page(preview({ matched: 0, subscriptions: [] }), contextOf()));
     expect(text).toContain('Nothing to replay No dead letters on payment.captured in the last 24 hours.');
   });
 

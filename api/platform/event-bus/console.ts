@@ -9,7 +9,7 @@ import { doctorRoutes } from '../../../lib/console/doctor/routes.ts';
 import { erasureRoutes } from '../../../lib/console/erasures/operations.ts';
 import { incidentRoutes } from '../../../lib/console/incidents/routes.ts';
 import { laneRoutes } from '../../../lib/console/lanes/routes.ts';
-import { logRoutes } from '../../../lib/console/replays/routes.ts';
+import { logRoutes } from '../../../lib/console/replays/operations.ts';
 import { setAsideActions } from '../../../lib/console/set-aside/actions.ts';
 import { setAsideViews } from '../../../lib/console/set-aside/views.ts';
 import { smokeRoutes } from '../../../lib/console/smoke/routes.ts';

@@ -32,6 +32,8 @@ export interface Plan {
   readonly button?: string;
   /** A text that is typed to confirm it, however many there are. */
   readonly typed?: string;
+  /** How fast it goes on once it has begun, where it is paced: `40 a minute`. */
+  readonly pace?: string;
   /** Fields of its form above the reason. */
   readonly fields?: (context: PageContext) => Child;
   /** What a page offers below it. */
