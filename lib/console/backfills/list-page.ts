@@ -36,7 +36,7 @@ function tableOf(view: BackfillList, isFiltered: boolean, context: PageContext):
   return operationTable(listedBackfills(view), context);
 }
 
-export function listedBackfills({ items, generatedAt: now }: BackfillList): Listed<BackfillRecord> {
+function listedBackfills({ items, generatedAt: now }: BackfillList): Listed<BackfillRecord> {
   return {
     kind: BACKFILL,
     rows: items,

@@ -35,7 +35,7 @@ function replays(view: OperatorLog, isFiltered: boolean, context: PageContext): 
   return isFiltered ? card(emptyLine('No replays match.')) : NO_REPLAYS;
 }
 
-export function listedReplays({ replays: rows, generatedAt: now }: OperatorLog): Listed<ReplayRecord> {
+function listedReplays({ replays: rows, generatedAt: now }: OperatorLog): Listed<ReplayRecord> {
   return {
     kind: REPLAY,
     rows,

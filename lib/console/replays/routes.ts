@@ -39,6 +39,7 @@ export const listReplays = operatorRoute({
             incidentId: null,
             backfillId: null,
             erasureId: null,
+            progress: null,
             replayId: null,
           },
         ],

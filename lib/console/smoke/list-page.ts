@@ -42,7 +42,7 @@ export function smokeTestsPage(view: SmokeTestList, context: PageContext): Html 
   });
 }
 
-export function listedSmokeTests({
+function listedSmokeTests({
   items,
   generatedAt: now,
 }: SmokeTestList): Listed<SmokeTestRecord & { readonly requestedAt: string; readonly requestedBy: string }> {
