@@ -372,7 +372,7 @@ describe('every page', () => {
       '/sign-in',
       '/subscribers',
       '/tail',
-      '/backfills',
+      '/replays?only=backfills',
       '/smoke',
     ];
   };

@@ -110,7 +110,6 @@ describe('a list of the console as CSV', () => {
     '/dead-letters?list=groups',
     '/replays',
     '/replays?list=replays',
-    '/backfills',
     '/subscribers',
     '/erasures',
     '/catalog',

@@ -334,7 +334,7 @@ async function placesOfActs(bus: Bus, operators: Operators): Promise<string[]> {
     '/subscribers',
     '/subscribers/ledger',
     '/set-aside',
-    '/backfills',
+    '/replays?only=backfills',
     `/backfills/${backfill!.id}`,
     '/smoke-tests',
     `/smoke/${smokeTestId}`,

@@ -8,29 +8,21 @@ import { answered, invalid, refused } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { nearest } from '../../platform/nearest.ts';
 import { SECOND } from '../../platform/time.ts';
-import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
+import { requireKnownTopic } from '../kit/known-names.ts';
 import { backfilledPath, backfillPath } from '../kit/links.ts';
 import { operation } from '../kit/operation.ts';
-import { listRoute, showRoute, stopRoute } from '../kit/operation-routes.ts';
+import { showRoute, stopRoute } from '../kit/operation-routes.ts';
 import type { Begun } from '../kit/operation-routes.ts';
 import type { Bus } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
 import { count, quantity } from '../kit/words.ts';
 import { backfillWords } from './follow.ts';
-import { LIST, NOT_LISTED, PREVIEW, STARTED } from './examples.ts';
-import { backfillsPage } from './list-page.ts';
+import { NOT_LISTED, PREVIEW, STARTED } from './examples.ts';
 import { BACKFILL, backfillPage } from './page.ts';
 import { backfillPlan } from './plan.ts';
 import { backfillPreview, readPreview } from './preview.ts';
 import type { BackfillPreview } from './preview.ts';
-import {
-  backfillList,
-  backfillProgress,
-  listQuery,
-  readBackfill,
-  readBackfills,
-  readRequest,
-} from './read.ts';
+import { backfillProgress, readBackfill, readRequest } from './read.ts';
 import type { BackfillProgress } from './read.ts';
 import { backfillRequest, SINCE, sinceOf } from './request.ts';
 import type { ParsedBackfillRequest } from './request.ts';
@@ -54,25 +46,6 @@ const backfilled = z
 const dryRun = backfillPreview
   .extend({ backfillId: z.null(), written: z.literal(0) })
   .meta({ id: 'BackfillDryRun', description: 'The answer to `dryRun: true`.' });
-
-export const listBackfills = listRoute(BACKFILL, {
-  id: 'listBackfills',
-  query: listQuery,
-  answer: backfillList,
-  example: {
-    name: 'of-a-subscription',
-    summary: 'Those of one subscription',
-    parameters: { topic: 'payment.captured', subscriber: 'ledger', limit: 10 },
-    view: LIST,
-  },
-  read: async (bus, query) => {
-    const db = await bus.database();
-    await requireKnownTopic(db, query.topic);
-    await requireKnownSubscriber(db, query.subscriber);
-    return await readBackfills(db, query);
-  },
-  page: backfillsPage,
-});
 
 const BEGUN: Begun<BackfillProgress> = {
   kind: BACKFILL,
@@ -250,7 +223,7 @@ export const backfilling = operation({
   },
 });
 
-export const backfillRoutes = [...backfilling.routes, listBackfills, showBackfill, stopBackfillRoute];
+export const backfillRoutes = [...backfilling.routes, showBackfill, stopBackfillRoute];
 
 /** A function has half a minute. The cron continues what takes longer. */
 const LONGEST_MS = 20 * SECOND;
