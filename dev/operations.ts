@@ -5,27 +5,28 @@ import type { Operation } from '../lib/platform/http/operation.ts';
 const LIB = new URL('../lib/', import.meta.url);
 
 /**
- * Finds the operations of all endpoints: what each `route.ts` in `lib/` exports, the lists of each `routes.ts`, and the routes of the
- * views of each `views.ts` and of the actions beside it.
+ * Finds the operations of all endpoints: what each `route.ts` in `lib/` exports, the lists of each `routes.ts`, and the routes of
+ * the views of each `views.ts`, of the actions beside it, and of the operators' operations of each `operations.ts`.
  *
  * @returns them in the order of their files; a list in its own order.
  */
 export async function allOperations(): Promise<readonly Operation[]> {
   const files = readdirSync(LIB, { recursive: true, encoding: 'utf8' })
-    .filter((file) => /(^|\/)(?:routes?|views)\.ts$/.test(file))
+    .filter((file) => /(^|\/)(?:routes?|views|operations)\.ts$/.test(file))
     .toSorted()
     .flatMap((file) => [file, ...besideViews(file)]);
   const modules = await Promise.all(
     files.map(async (file): Promise<Record<string, unknown>> => await import(new URL(file, LIB).href)),
   );
-  return modules.flatMap((exported) => {
+  const found = modules.flatMap((exported) => {
     // A module's names come in an order that depends on what loads it.
     const values = Object.keys(exported)
       .toSorted()
       .map((name) => exported[name]);
     const lists = values.filter((value) => Array.isArray(value));
-    return (lists.length > 0 ? lists.flat() : values).map(operationIn).filter((one) => one !== null);
+    return (lists.length > 0 ? lists.flat() : values).flatMap(operationsIn);
   });
+  return [...new Set(found)];
 }
 
 function besideViews(file: string): readonly string[] {
@@ -33,12 +34,13 @@ function besideViews(file: string): readonly string[] {
   return actions !== file && existsSync(new URL(actions, LIB)) ? [actions] : [];
 }
 
-/** An operation, or that of a view or of an action. */
-function operationIn(value: unknown): Operation | null {
-  if (typeof value !== 'object' || value === null) return null;
+/** An operation, that of a view or of an action, or those of what operators preview and begin. */
+function operationsIn(value: unknown): readonly Operation[] {
+  if (typeof value !== 'object' || value === null) return [];
+  if ('routes' in value && Array.isArray(value.routes)) return value.routes.flatMap(operationsIn);
   const route: object =
     'route' in value && typeof value.route === 'object' && value.route ? value.route : value;
-  return isOperation(route) ? route : null;
+  return isOperation(route) ? [route] : [];
 }
 
 function isOperation(value: object): value is Operation {
