@@ -21,7 +21,7 @@ export interface Asked {
   /** The parameters in the route's path. */
   readonly parameters?: Readonly<Record<string, string>>;
   /** Undefined values are left out. */
-  readonly query?: Readonly<Record<string, string | number | undefined>>;
+  readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
   /** Sent as JSON. */
   readonly body?: unknown;
   /** Maps the request’s fields to options of other names. */

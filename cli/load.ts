@@ -1,9 +1,11 @@
 import { readdirSync } from 'node:fs';
 
 import type { Action } from '../lib/console/kit/action.ts';
+import type { Operation } from '../lib/console/kit/operation.ts';
 import type { View } from '../lib/console/kit/view.ts';
 import { actionCommand } from './action.ts';
 import type { Command, Described } from './command.ts';
+import { operationCommand } from './operation-command.ts';
 import { viewCommand } from './read.ts';
 
 /** A command in the list of all. */
@@ -11,7 +13,7 @@ export interface Listed {
   readonly name: string;
   readonly summary: string;
   /**
-   * The file of the console that declares the view or the action which it follows from: `timers/views`, `lanes/actions`.
+   * The file of the console that declares the view, the action or the operation which it follows from: `timers/views`.
    * Without one, its own file is in `commands/`.
    */
   readonly of?: string;
@@ -35,12 +37,12 @@ export async function load({ name, of }: Pick<Listed, 'name' | 'of'>): Promise<C
   return command();
 }
 
-/** Finds all commands: each file in `commands/`, and each view and each action that has words for one. */
+/** Finds all commands: each file in `commands/`, and each view, action and operation that has words for one and no file. */
 export async function listCommands(): Promise<readonly Listed[]> {
   const written = readdirSync(FOLDER).map((file) => ({ name: file.replace(/\.ts$/, '') }));
   const derived = await Promise.all(
     readdirSync(CONSOLE, { recursive: true, encoding: 'utf8' })
-      .filter((file) => /^(?!kit)[^/]+\/(?:views|actions)\.ts$/.test(file))
+      .filter((file) => /^(?!kit)[^/]+\/(?:views|actions|operations)\.ts$/.test(file))
       .map(async (file) => {
         const of = file.replace(/\.ts$/, '');
         // One that does more than its view has a file of its own.
@@ -75,7 +77,7 @@ function writtenOf({
   return { ...(takes !== undefined && { takes }), options: Object.fromEntries(placeholders) };
 }
 
-/** Makes the commands of the views, or of the actions, that a file of the console declares, in the list that it exports. */
+/** Makes the commands of the views, the actions or the operations that a file of the console declares, in the list that it exports. */
 async function declaredIn(of: string): Promise<ReadonlyMap<string, () => Command>> {
   const [capability, kind] = of.split('/');
   if (kind === 'views') {
@@ -84,6 +86,11 @@ async function declaredIn(of: string): Promise<ReadonlyMap<string, () => Command
     return new Map(
       views.flatMap((view) => (view.command ? [[view.command.name, () => viewCommand(view)] as const] : [])),
     );
+  }
+  if (kind === 'operations') {
+    const exported: object = await import(`../lib/console/${capability}/operations.ts`);
+    const operations = Object.values(exported).flat().filter(isOperation);
+    return new Map(operations.map((one) => [one.verb, () => operationCommand(one)]));
   }
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- that of its actions
   const actions = listIn(await import(`../lib/console/${capability}/actions.ts`)) as readonly Action<never>[];
@@ -97,3 +104,6 @@ async function declaredIn(of: string): Promise<ReadonlyMap<string, () => Command
 
 /** Each file exports one list. */
 const listIn = (exported: object): unknown => Object.values(exported).find(Array.isArray);
+
+const isOperation = (exported: unknown): exported is Operation =>
+  typeof exported === 'object' && exported !== null && 'verb' in exported;

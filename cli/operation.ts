@@ -6,10 +6,9 @@ import type { Answered } from './bus.ts';
 import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
 import { confirm, readConfirmable } from './confirm.ts';
-import { EXIT, Failure, misused } from './failure.ts';
+import { EXIT, Failure } from './failure.ts';
 import { follow, waitLimitMs } from './follow.ts';
 import { writeOutcome } from './outcome.ts';
-import { requireReason } from './reason.ts';
 import { Unavailable } from './refusals.ts';
 import type { Pane } from './terminal.ts';
 import { hang, wrapTo } from './text.ts';
@@ -129,7 +128,7 @@ export function lostWords(isLost: boolean): string {
   return isLost ? ' The answer to an earlier request was lost: what that did is not counted.' : '';
 }
 
-export function warningText([fact, consequence]: Warning): string {
+function warningText([fact, consequence]: Warning): string {
   return `${phraseOf(fact).text} ${phraseOf(consequence).text}`;
 }
 
@@ -143,28 +142,4 @@ export function writeWarnings(pane: Pane, warnings: Warnings): void {
 export async function confirmNumber(call: Call, verb: string, count: number, nothing: string): Promise<void> {
   const action = `${verb} ${count === 1 ? 'it' : 'them'}`;
   if (count > 0) await confirm(call, { action, count, nothing });
-}
-
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-
-/** What `--stop` is given with, and the id that it names. */
-export interface Stop {
-  readonly what: 'backfill' | 'replay';
-  /** What is named to begin one: an argument, and options. */
-  readonly begins: readonly [argument: string, ...options: string[]];
-  readonly example: string;
-}
-
-/** @returns the id and the reason. @throws Failure without a reason, for an id that is none, or beside what begins one. */
-export function stopOf({ given }: Call, { what, begins: [argument, ...options], example }: Stop) {
-  const id = given.text('stop') ?? '';
-  const other = options.find((name) => given.isSet(name));
-  if (other !== undefined || given.positionals.length > 0)
-    throw misused(`--stop names the ${what} alone: leave out ${other ? `--${other}` : `the ${argument}`}.`);
-  if (!UUID.test(id))
-    throw misused(
-      `--stop: '${id}' is not a ${what} id.`,
-      'Copy it from npx postbud log, for example 019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21.',
-    );
-  return { id, reason: requireReason(given, `${what} --stop ${id} --reason "${example}"`) };
 }

@@ -31,8 +31,3 @@ export async function inSteps<View>(
     if (left === 0 || done === 0 || sum >= count) return { json, view, views, sum };
   }
 }
-
-/** What a request dismissed. A dry run, which no command asks for, does nothing. */
-export function dismissedBy(view: { readonly dismissed: number; readonly left: number } | object): Step {
-  return 'dismissed' in view ? { done: view.dismissed, left: view.left } : { done: 0, left: 0 };
-}

@@ -1,7 +1,6 @@
 import type { SubscriberOverview } from '../lib/console/overview/read.ts';
 import type { ActionRequest } from './action.ts';
 import type { Given } from './arguments.ts';
-import { atMost } from './command.ts';
 import type { Call } from './command.ts';
 import { misused } from './failure.ts';
 import { unknownName } from './nearest.ts';
@@ -14,15 +13,6 @@ interface Named {
   readonly subscriber: string;
   /** Null: all its topics. */
   readonly topic: string | null;
-}
-
-/** @throws Failure without a subscriber, or with more than one. */
-export function namedIn(given: Given, example: string): Named {
-  atMost(1, given);
-  const [subscriber] = given.positionals;
-  if (subscriber === undefined)
-    throw misused('The subscriber is missing.', `For example: npx postbud ${example}`);
-  return { subscriber, topic: given.text('topic') ?? null };
 }
 
 /** The option of commands that take a subscription which no release lists yet. */

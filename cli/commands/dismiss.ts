@@ -2,12 +2,15 @@ import { haltWords } from '../../lib/console/deliveries/halts.ts';
 import { failureText } from '../../lib/console/kit/states.ts';
 import { quantity } from '../../lib/console/kit/words.ts';
 import { dismiss } from '../../lib/console/dead-letters/actions.ts';
+import { dismissal } from '../../lib/console/dismissals/operations.ts';
 import { dismissIncident } from '../../lib/console/incidents/actions.ts';
+import { hasFilter } from '../../lib/console/kit/filter.ts';
+import { ALL_TIME } from '../../lib/console/kit/links.ts';
 import { INCIDENT, actionCommand } from '../action.ts';
 import type { OnlineCommand } from '../command.ts';
-import { isDeliveryId } from '../delivery-id.ts';
-import { MATCHING_OPTIONS, dismissMatching } from '../dismiss-matching.ts';
+import { isDeliveryId, requireDeliveryId } from '../delivery-id.ts';
 import { misused } from '../failure.ts';
+import { operationCommand } from '../operation-command.ts';
 import { readDelivery } from '../retries.ts';
 
 const described = {
@@ -80,14 +83,28 @@ const ofDelivery = actionCommand(dismiss, {
     `Dismissed dead letter ${subjects['deliveryId']!}.${released ? ' Its lane goes on.' : ''}`,
 });
 
+const ofFilter = operationCommand(dismissal, (fields) => {
+  const { deliveryIds, since = ALL_TIME } = fields;
+  for (const id of String(deliveryIds ?? '').split(',')) if (id) requireDeliveryId(id);
+  if (deliveryIds !== undefined) return fields;
+  if (!hasFilter(fields))
+    throw misused(
+      'What to dismiss is missing: add --topic, --subscriber, --group, --search, --until or --delivery.',
+      `For example: npx postbud ${dismissal.command.example}`,
+    );
+  return { ...fields, since };
+});
+
 export const command: OnlineCommand = {
   ...ofIncident,
-  options: { ...MATCHING_OPTIONS, ...ofIncident.options },
+  options: { ...ofFilter.options, ...ofIncident.options },
   async run(call) {
     const { given } = call;
     const [id] = given.positionals;
-    const matching = Object.keys(MATCHING_OPTIONS).find((name) => given.isSet(name));
-    if (id === undefined && matching !== undefined) return await dismissMatching(call);
+    const matching = Object.keys(ofFilter.options).find(
+      (name) => !(name in ofIncident.options) && given.isSet(name),
+    );
+    if (id === undefined && matching !== undefined) return await ofFilter.run(call);
     if (matching !== undefined)
       throw misused(`'${id}' is dismissed alone: leave out --${matching}, or leave out the id.`);
     return await (isDeliveryId(id ?? '') ? ofDelivery : ofIncident).run(call);

@@ -1,6 +1,6 @@
 import { actWords } from '../../lib/console/kit/acts.ts';
 import { count, joinNames } from '../../lib/console/kit/words.ts';
-import { targetPhrase } from '../../lib/console/replays/lists.ts';
+import { farWords, targetPhrase } from '../../lib/console/replays/lists.ts';
 import type { OperatorAction, OperatorLog, ReplayRecord } from '../../lib/console/replays/read.ts';
 import { scopeWords } from '../../lib/console/replays/scope.ts';
 import { atMost, writeJson } from '../command.ts';
@@ -19,17 +19,25 @@ const FILTERS = {
   subscriber: { value: '<name>', help: 'only this subscriber' },
   operator: { value: '<name>', help: 'only this operator, as the log names them' },
   since: { value: '<24h>', help: 'only within this time, such as 90m, 24h or 7d' },
+  only: {
+    value: '<replays|backfills|erasures>',
+    help: 'only one kind of operation, each with how far it is',
+  },
 } as const;
 
 export const command: Command = {
   name: 'log',
   summary: 'list what operators did, when and why',
   usage: ['log [--topic <topic>] [--subscriber <name>] [options]'],
-  notes: ['The operator log has replays and all other actions, newest first. It is kept forever.'],
+  notes: [
+    'The operator log has replays and all other actions, newest first. It is kept forever.',
+    'A backfill and a paced replay can be stopped, with backfill --stop <id> and replay --stop <id>. An erasure can’t be.',
+  ],
   options: { ...FILTERS, limit: { value: '<number>', help: `how many to list (default: ${LISTED})` } },
   examples: [
     ['log', 'the newest entries'],
     ['log --topic payment.captured --since 7d', 'those of one topic in the last week'],
+    ['log --only backfills', 'which older events were delivered later, and how far that is'],
     ['log --limit 1000 --json | jq .actions', 'for a script'],
   ],
   run,
@@ -80,12 +88,12 @@ function replayEntry(replay: ReplayRecord): Entry {
 function actionEntry(acted: OperatorAction): Entry {
   const { at, action, deliveries, operator, reason, backfillId, erasureId } = acted;
   const id = erasureId ?? backfillId;
-  const skipped = deliveries === null ? '' : `: ${actWords(action, deliveries)}`;
+  const outcome = deliveries === null ? farWords(acted) : actWords(action, deliveries);
   return {
     at,
     word: actWords(action, null),
     parts: [
-      `${targetPhrase(acted).text}${skipped}`,
+      `${targetPhrase(acted).text}${outcome === null ? '' : `: ${outcome}`}`,
       whoWords(operator, reason),
       ...(id === null ? [] : [id]),
     ],

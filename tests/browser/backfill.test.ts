@@ -35,7 +35,7 @@ test.for(VIEWS)(
     await expect.poll(() => wordsOf(page)).toContain('Stopped: 4 of 6 written.');
     await page.getByRole('link', { name: '← Backfills' }).click();
     await expect.poll(() => wordsOf(page)).toContain('the ledger is new');
-    expect(await wordsOf(page)).toContain('stopped');
+    expect(await wordsOf(page)).toContain('Stop backfill');
   },
 );
 
@@ -53,7 +53,7 @@ test('the pages of backfills meet WCAG 2.2 A and AA in light and dark, and nothi
     '/backfill?topic=payment.captured&subscriber=accounting&since=30d',
     '/topics/payment.captured',
     '/subscribers/ledger',
-    '/backfills',
+    '/replays?only=backfills',
   ];
   const faults: string[] = [];
   for (const path of paths) faults.push(...(await pageFaults(page, at(path))));
@@ -62,7 +62,12 @@ test('the pages of backfills meet WCAG 2.2 A and AA in light and dark, and nothi
   await page.getByLabel('Type 120 to confirm').fill('120');
   await page.getByRole('button', { name: 'Backfill 120 deliveries' }).click();
   await page.waitForURL('**/backfills/*');
-  for (const url of [page.url(), ...paths.map(at), at(`/backfills?${subscription}`), at('/replays')])
+  for (const url of [
+    page.url(),
+    ...paths.map(at),
+    at(`/replays?only=backfills&${subscription}`),
+    at('/replays'),
+  ])
     faults.push(...(await pageFaults(page, url)));
   expect(faults).toEqual([]);
 });

@@ -373,7 +373,7 @@ describe('every page', () => {
       '/topics/no.such.topic',
       '/sign-in',
       '/subscribers',
-      '/backfills',
+      '/replays?only=backfills',
     ];
   };
 

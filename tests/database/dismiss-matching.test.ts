@@ -3,7 +3,7 @@ import { describe, expect } from 'vitest';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { dismissMatching } from '../../lib/console/dismissals/dismiss-matching.ts';
-import { previewDismissal } from '../../lib/console/dismissals/preview.ts';
+import { previewDismissal } from '../../lib/console/dismissals/plan.ts';
 import { dismissRequest } from '../../lib/console/dismissals/request.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { MINUTE } from '../../lib/platform/time.ts';

@@ -290,7 +290,10 @@ describe('replay --wait', () => {
       return undefined;
     };
     const { code, out } = await postbud(LAST_DAY);
-    expect([code, out]).toEqual([0, expect.stringMatching(/\n✓ 7 of 7 delivered at \d\d:\d\d:\d\d UTC\.$/)]);
+    expect([code, out]).toEqual([
+      0,
+      expect.stringMatching(/\n✓ Replayed: 7 of 7 delivered, the last at \d\d:\d\d:\d\d\.\nTimes are UTC\.$/),
+    ]);
   });
 
   test('replay --wait follows a paced replay whose first step another process takes', async ({
@@ -307,7 +310,7 @@ describe('replay --wait', () => {
       return Response.json({ ...json, replayed: 0 });
     };
     const { code, out } = await postbud(`${LAST_DAY} --per-minute 1000`);
-    expect([code, out]).toEqual([0, expect.stringContaining('✓ 2 of 2 delivered at')]);
+    expect([code, out]).toEqual([0, expect.stringContaining('✓ Replayed: 2 of 2 delivered, the last at')]);
   });
 
   test('replay --wait ends with 1 when some fail again', async ({ bus, server, operators, postbud }) => {
@@ -328,7 +331,7 @@ describe('replay --wait', () => {
     const { code, out } = await postbud(`${LAST_DAY} --timeout 1`);
     expect([code, out]).toEqual([
       1,
-      expect.stringMatching(/\n✗ 0 of 1 delivered, 1 waiting at .* UTC, when the time was up\.$/),
+      expect.stringMatching(/\n✗ Replayed: 0 of 1 delivered, 1 waiting\. The time is up\.$/),
     ]);
   });
 });

@@ -17,11 +17,18 @@ describe('npx postbud backfill', () => {
     await emitPayments(bus.db, 3, 3);
     await drainLive(bus.db, [ledger()]);
     const { code, out, err, asked } = await postbud(`${LINE} --reason new`, { answer: () => 'y' });
-    expect(err.split('\n').slice(0, 3)).toEqual([
-      'Backfill 2 deliveries of payment.captured to ledger?',
-      expect.stringMatching(/^Recorded (from .* to|at) \d\d:\d\d:\d\d UTC\.$/),
-      'As fast as the database can: about 1 s to write them. Newer events wait for ledger until the backfill has come to them. Producers go on.',
+    expect(err.split('\n').slice(0, 6)).toEqual([
+      'Backfill 2 deliveries?',
+      'Nothing has been written yet. This is what the backfill would do.',
+      '',
+      '  topic      payment.captured',
+      expect.stringMatching(/^ {2}goes to {4}ledger only\. The \d other subscribers get nothing\.$/),
+      expect.stringMatching(/^ {2}recorded {3}(.* to )?\d\d:\d\d:\d\d$/),
     ]);
+    expect(err).toMatch(/As fast as the database can: about 1 s to write them\n/);
+    expect(err).toMatch(
+      /Newer events wait for ledger until the backfill has come to them\. Producers go on\.\n/,
+    );
     expect(err).toContain('! ledger was already handed 1 newer event of payment.captured. ');
     expect(asked).toEqual(['\nBackfill them? [y/N] ']);
     const [id] = await rows<{ id: string }>(bus.db, 'select id::text from backfills');
@@ -47,10 +54,7 @@ describe('npx postbud backfill', () => {
       'Nothing was written: there is no terminal to ask for confirmation.\nAdd --yes to do it without asking, or --dry-run for a preview.',
     ]);
     const dry = await postbud(`${LINE} --dry-run`);
-    expect([dry.code, dry.out.split('\n')[0]]).toEqual([
-      0,
-      'Would backfill 2 deliveries of payment.captured to ledger.',
-    ]);
+    expect([dry.code, dry.out.split('\n')[0]]).toEqual([0, 'Would backfill 2 deliveries.']);
     expect((await postbud(`${LINE} --dry-run --per-minute 1 --json`)).json()).toMatchObject({
       matched: 2,
       perMinute: 1,
@@ -90,7 +94,7 @@ describe('npx postbud backfill', () => {
     expect([code, err]).toEqual([
       0,
       expect.stringMatching(
-        /^Nothing to backfill: ledger already has every stored event of payment\.captured since .* UTC\.$/,
+        /^Nothing to backfill\.\nledger already has every stored event of payment\.captured since .*\.\nTimes are UTC\.$/,
       ),
     ]);
   });
@@ -109,7 +113,10 @@ describe('npx postbud backfill', () => {
     await storedWithoutLedger(bus.db, 1, 2);
     relayed();
     const good = await postbud(`${LINE} --yes --wait`);
-    expect([good.code, good.out.split('\n').at(-1)]).toEqual([0, '✓ 2 of 2 written, 2 delivered.']);
+    expect([good.code, good.out.split('\n').at(-2)]).toEqual([
+      0,
+      expect.stringMatching(/^✓ Backfilled: 2 of 2 written, the last at .*\. 2 delivered\.$/),
+    ]);
     await storedWithoutLedger(bus.db, 3, 3);
     relayed(() => {
       throw Object.assign(new Error('refused'), { name: 'PermanentError', permanent: true });
@@ -138,11 +145,14 @@ describe('npx postbud backfill', () => {
       ),
     ]);
     const stopped = await postbud(`backfill --stop ${id!.id} --reason slower`);
-    expect([stopped.code, stopped.out]).toEqual([0, '✓ Stopped: 2 of 5 written. The rest stays unwritten.']);
+    expect([stopped.code, stopped.out]).toEqual([
+      0,
+      expect.stringMatching(/^✓ Stopped: 2 of 5 written\. The rest stays unwritten\. /),
+    ]);
     const again = await postbud(`backfill --stop ${id!.id} --reason slower`);
     expect([again.code, again.out]).toEqual([
       0,
-      expect.stringMatching(/^✓ It had ended already, at .* UTC: 2 of 5 written\.$/),
+      expect.stringMatching(/^✓ It had ended already\. Stopped: 2 of 5 written\. /),
     ]);
   });
 

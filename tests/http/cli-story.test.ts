@@ -43,7 +43,10 @@ test('an operator finds why a payment did not reach the ledger, sets it right an
 
   const [, owed] = /2 dead letters left\.[^]*?([\da-f-]{36})/.exec(incidents.out) ?? [];
   const replayed = await postbud(`replay --incident ${owed} --reason renewed --yes --wait`);
-  expect([replayed.code, replayed.out]).toEqual([0, expect.stringContaining('✓ 2 of 2 delivered at ')]);
+  expect([replayed.code, replayed.out]).toEqual([
+    0,
+    expect.stringContaining('✓ Replayed: 2 of 2 delivered, the last at '),
+  ]);
 
   const confirmed = await postbud(`why ${missed!.id}`);
   expect(confirmed.out).toMatch(/ledger +✓ delivered/);

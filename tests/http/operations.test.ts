@@ -1,15 +1,16 @@
 import { describe, expect } from 'vitest';
 
 import { rows } from '../support/bus.ts';
+import { storedWithoutLedger } from '../support/backfills.ts';
 import { test } from '../support/cli-test.ts';
 
 const ID = '019a0000-0000-7000-8000-000000000001';
 
-describe('npx postbud operations', () => {
+describe('npx postbud log --only', () => {
   test.for(['replays', 'backfills', 'erasures'])(
     'lists %s, of which there are none',
     async (kind, { postbud }) => {
-      expect(await postbud(`operations ${kind}`)).toMatchObject({ code: 0, out: 'None so far.' });
+      expect(await postbud(`log --only ${kind}`)).toMatchObject({ code: 0, out: 'No entries match.' });
     },
   );
 
@@ -31,17 +32,33 @@ describe('npx postbud operations', () => {
     server.answerInstead = async ({ url }) => {
       asked.push(new URL(url).search);
     };
-    expect((await postbud('operations replays')).out).toMatch(/payment\.captured.*: 5 matched, 4 replayed/);
+    expect((await postbud('log --only replays')).out).toMatch(/payment\.captured.*: 4 of 5 replayed/);
     expect(asked).toEqual(['?only=replays&limit=20']);
-    expect((await postbud('operations replays --json')).json()).toMatchObject({
+    expect((await postbud('log --only replays --json')).json()).toMatchObject({
       replays: [{ replayId: ID }],
       actions: [],
       nextCursor: null,
     });
   });
 
-  test('names the kinds for a missing and for a misspelt one', async ({ postbud }) => {
-    expect((await postbud('operations')).err).toContain('replays, backfills, erasures');
-    expect((await postbud('operations replay')).err).toContain("Did you mean 'replays'?");
+  test('lists backfills and erasures alone, each with how far it is, who, why and its id', async ({
+    bus,
+    postbud,
+  }) => {
+    await storedWithoutLedger(bus.db, 1, 3);
+    await postbud('backfill ledger --topic payment.captured --since 30d --per-minute 40 --reason new --yes');
+    await postbud('pause ledger --topic payment.captured --reason moving');
+    const [backfill] = await rows<{ id: string }>(bus.db, 'select id::text from backfills');
+    const { out } = await postbud('log --only backfills');
+    expect(out).toContain(
+      `backfill  payment.captured to ledger: under way, 2 of 3 written  by kari@solvik.example.no: new  ${backfill!.id}`,
+    );
+    expect(out).not.toContain('moving');
+    expect((await postbud('log --only erasures')).out).toBe('No entries match.');
+  });
+
+  test('names the kinds for one that is misspelt', async ({ postbud }) => {
+    const { code, err } = await postbud('log --only replay');
+    expect([code, err]).toEqual([2, expect.stringContaining('expected replays, backfills or erasures')]);
   });
 });

@@ -70,8 +70,10 @@ describe('a backfill', () => {
       stopped: null,
       progress: { pending: 0, failing: 0, deadLettered: 0, delivered: 3, isMore: false },
     });
-    expect((await operators.ask('/backfills')).json).toMatchObject({
-      items: [{ backfillId: id, ...SUBSCRIPTION, matched: 3, written: 3 }],
+    expect((await operators.ask('/replays?only=backfills')).json).toMatchObject({
+      actions: [
+        { backfillId: id, ...SUBSCRIPTION, progress: { of: 3, done: 3, endedAt: expect.any(String) } },
+      ],
       nextCursor: null,
     });
     expect(await contradictions(bus.db)).toEqual([]);
@@ -357,7 +359,10 @@ describe('the progress of a backfill', () => {
       await operators.ask(path),
       await operators.ask(`${path}/stop`, { json: { reason: 'x' } }),
     ])
-      expect(answer).toMatchObject({ status: 404, json: { detail: expect.stringContaining('/backfills') } });
+      expect(answer).toMatchObject({
+        status: 404,
+        json: { detail: expect.stringContaining('/replays?only=backfills') },
+      });
   });
 });
 
@@ -376,7 +381,7 @@ describe('what leads to a backfill', () => {
     for (const path of pages) {
       const { text } = await operators.ask(path, { accept: BROWSER });
       expect(text).toMatch(
-        /href="\/platform\/event-bus\/backfills\?(topic=payment.captured|subscriber=ledger)"/,
+        /href="\/platform\/event-bus\/replays\?only=backfills&amp;(topic=payment.captured|subscriber=ledger)"/,
       );
       expect(text).not.toContain('Older events');
     }

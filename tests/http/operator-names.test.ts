@@ -317,7 +317,7 @@ async function placesOfActs(bus: Bus, operators: Operators): Promise<string[]> {
     '/subscribers',
     '/subscribers/ledger',
     '/set-aside',
-    '/backfills',
+    '/replays?only=backfills',
     `/backfills/${backfill!.id}`,
     '/erasures',
     `/erasures/${erasureId}`,

@@ -53,8 +53,9 @@ describe('a subscriber that refuses replays', () => {
     expect(out).toContain(`! 2 deliveries to notifications are left out. ${WHY}`);
     const alone = await postbud('replay payment.captured --since 24h --subscriber notifications --dry-run');
     expect(alone.out.split('\n')).toEqual([
-      'Nothing to replay: all that matches is left out.',
-      `2 deliveries to notifications are left out. ${WHY}`,
+      'Nothing to replay.',
+      'All that matches is left out.',
+      `! 2 deliveries to notifications are left out. ${WHY}`,
     ]);
   });
 
@@ -144,11 +145,11 @@ describe('a paced replay', () => {
     const done = await postbud(
       'replay payment.captured --since 24h --subscriber ledger --per-minute 60 --reason slow --yes',
     );
-    expect([done.code, done.out.split('\n')[1]]).toEqual([
+    expect([done.code, done.out.split('\n')[0]]).toEqual([
       0,
       '✓ Replaying 120 dead letters, 60 a minute, about 2 min.',
     ]);
-    expect(done.err).toContain('60 a minute, about 2 min.');
+    expect(done.err).toMatch(/pace +60 a minute, about 2 min\n/);
     expect(await replayed(bus)).toBe(1);
   });
 
@@ -184,7 +185,9 @@ describe('a paced replay', () => {
     const stopped = await postbud(`replay --stop ${replayId} --reason slow`);
     expect([stopped.code, stopped.out]).toEqual([
       0,
-      '✓ Stopped. 1 put back, 119 deliveries stay as they are.',
+      expect.stringMatching(
+        /^✓ Replayed: 0 of 1 delivered, 1 waiting\. \S+ stopped it at \S+: 119 deliveries were not put back\.\n/,
+      ),
     ]);
     const again = await operators.ask(`${path}/stop`, { json: { reason: 'slow' } });
     expect([again.status, again.json['code']]).toEqual([409, 'replay_ended']);
@@ -215,7 +218,7 @@ describe('a paced replay', () => {
     );
     ended.abort();
     await Promise.all([...going, relaying]);
-    expect([code, out]).toEqual([0, expect.stringMatching(/✓ 20 of 20 delivered at/)]);
+    expect([code, out]).toEqual([0, expect.stringMatching(/✓ Replayed: 20 of 20 delivered, the last at/)]);
   });
 
   test('takes a whole number from 1 to a million, and --stop takes no other replay beside it', async ({

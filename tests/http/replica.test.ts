@@ -40,7 +40,7 @@ describe('the console of a replica', () => {
       '/subscribers/ledger',
       '/topics/payment.captured',
       '/replays',
-      '/backfills',
+      '/replays?only=backfills',
       '/erasures',
       '/set-aside',
       '/webhooks',

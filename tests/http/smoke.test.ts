@@ -500,7 +500,7 @@ const PATHS = [
   '/catalog',
   '/subscribers/accounting',
   '/subscribers/bookings',
-  '/backfills',
+  '/replays?only=backfills',
   '/topics/payment.captured',
 ];
 const TABLES = [

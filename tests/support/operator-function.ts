@@ -1,14 +1,14 @@
 import type { AttachedSubscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { accessRoutes } from '../../lib/console/access/routes.ts';
 import { alertActions } from '../../lib/console/alerts/actions.ts';
-import { backfillRoutes } from '../../lib/console/backfills/routes.ts';
+import { backfillRoutes } from '../../lib/console/backfills/operations.ts';
 import { catalogViews } from '../../lib/console/catalog/views.ts';
 import { deadLetterActions } from '../../lib/console/dead-letters/actions.ts';
 import { deadLetterViews } from '../../lib/console/dead-letters/views.ts';
-import { dismissRoutes } from '../../lib/console/dismissals/routes.ts';
+import { dismissal } from '../../lib/console/dismissals/operations.ts';
 import { doctorRoutes } from '../../lib/console/doctor/routes.ts';
 import { operatorEndpoint } from '../../lib/console/endpoint.ts';
-import { erasureRoutes } from '../../lib/console/erasures/routes.ts';
+import { erasureRoutes } from '../../lib/console/erasures/operations.ts';
 import { eventViews } from '../../lib/console/event/views.ts';
 import { eventsViews } from '../../lib/console/events/views.ts';
 import { incidentActions } from '../../lib/console/incidents/actions.ts';
@@ -18,7 +18,7 @@ import type { Bus, Route } from '../../lib/console/kit/route.ts';
 import { laneActions } from '../../lib/console/lanes/actions.ts';
 import { laneViews } from '../../lib/console/lanes/views.ts';
 import { overviewRoutes } from '../../lib/console/overview/routes.ts';
-import { logRoutes, replayRoutes } from '../../lib/console/replays/routes.ts';
+import { logRoutes, replayRoutes } from '../../lib/console/replays/operations.ts';
 import { setAsideActions } from '../../lib/console/set-aside/actions.ts';
 import { setAsideViews } from '../../lib/console/set-aside/views.ts';
 import { smokeActions } from '../../lib/console/smoke/actions.ts';
@@ -46,7 +46,7 @@ export const operatorRoutes: readonly Route[] = [
   ...routesOf(eventsViews),
   ...tailRoutes,
   ...routesOf([...deadLetterViews, ...deadLetterActions]),
-  ...dismissRoutes,
+  ...dismissal.routes,
   ...replayRoutes,
   ...routesOf([...laneViews, ...laneActions]),
   ...routesOf([...incidentViews, ...incidentActions]),

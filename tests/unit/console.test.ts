@@ -17,8 +17,8 @@ import { eventView } from '../../lib/console/event/view.ts';
 import { eventList } from '../../lib/console/events/fields.ts';
 import { eventsDoc } from '../../lib/console/events/doc.ts';
 import { incidentView } from '../../lib/console/incidents/detail.ts';
-import { dismissPage } from '../../lib/console/dismissals/page.ts';
-import { dismissPreview } from '../../lib/console/dismissals/preview.ts';
+import { dismissal } from '../../lib/console/dismissals/operations.ts';
+import { dismissPreview } from '../../lib/console/dismissals/plan.ts';
 import { incidentsDoc } from '../../lib/console/incidents/doc.ts';
 import { incidentDoc } from '../../lib/console/incidents/incident-doc.ts';
 import { skipPage } from '../../lib/console/incidents/skip-page.ts';
@@ -42,7 +42,7 @@ import { overview } from '../../lib/console/overview/read.ts';
 import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/console/overview/read.ts';
 import { logPage } from '../../lib/console/replays/log-page.ts';
 import { replayPage } from '../../lib/console/replays/page.ts';
-import { previewPage } from '../../lib/console/replays/preview-page.ts';
+import { replaying } from '../../lib/console/replays/operations.ts';
 import { replayPreview } from '../../lib/console/replays/preview.ts';
 import type { ReplayPreview } from '../../lib/console/replays/preview.ts';
 import { operatorLog, replayProgress } from '../../lib/console/replays/read.ts';
@@ -141,8 +141,8 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
     incidents: drawPage(incidentsDoc(view(incidentList), NO_NAMES), context),
     incident: drawPage(incidentDoc(view(incidentView), NO_NAMES), context),
     skip: skipPage(view(skipPreview), context),
-    dismissal: dismissPage({ ...view(dismissPreview), request }, context),
-    preview: previewPage({ ...view(replayPreview), request }, context),
+    dismissal: dismissal.page({ ...view(dismissPreview), request }, context),
+    preview: replaying.page({ ...view(replayPreview), request }, context),
     events: drawPage(eventsDoc(view(eventList)), context),
     log: logPage({ ...view(operatorLog), replays: [replay] }, context),
     replay: replayPage(replay, context),
@@ -789,7 +789,7 @@ test.each([
 
 describe('a replay', () => {
   test('a replay’s form sends what was previewed', () => {
-    const page = previewPage(preview(), contextOf('/replay')).toString();
+    const page = replaying.page(preview(), contextOf('/replay')).toString();
     for (const [name, value] of [
       ['topic', 'payment.captured'],
       ['since', '24h'],
@@ -803,12 +803,14 @@ describe('a replay', () => {
   });
 
   test('a replay of more than 100 is confirmed with its number', () => {
-    expect(previewPage(preview(), contextOf()).toString()).toMatch(/Type 1204 to confirm.*name="confirm"/s);
-    expect(previewPage(preview({ matched: 100 }), contextOf()).toString()).not.toContain('name="confirm"');
+    expect(replaying.page(preview(), contextOf()).toString()).toMatch(
+      /Type 1204 to confirm.*name="confirm"/s,
+    );
+    expect(replaying.page(preview({ matched: 100 }), contextOf()).toString()).not.toContain('name="confirm"');
   });
 
   test('a replay of nothing says so', () => {
-    const text = textOf(previewPage(preview({ matched: 0, subscriptions: [] }), contextOf()));
+    const text = textOf(replaying.page(preview({ matched: 0, subscriptions: [] }), contextOf()));
     expect(text).toContain('Nothing to replay No dead letters on payment.captured in the last 24 hours.');
   });
 

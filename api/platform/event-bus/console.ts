@@ -1,17 +1,17 @@
 import { perVisitor } from '../../../lib/components/postbud.ts';
 import { accessRoutes } from '../../../lib/console/access/routes.ts';
 import { alertActions } from '../../../lib/console/alerts/actions.ts';
-import { backfillRoutes } from '../../../lib/console/backfills/routes.ts';
+import { backfillRoutes } from '../../../lib/console/backfills/operations.ts';
 import { catalogViews } from '../../../lib/console/catalog/views.ts';
 import { operators } from '../../../lib/console/console.ts';
-import { dismissRoutes } from '../../../lib/console/dismissals/routes.ts';
+import { dismissal } from '../../../lib/console/dismissals/operations.ts';
 import { doctorRoutes } from '../../../lib/console/doctor/routes.ts';
-import { erasureRoutes } from '../../../lib/console/erasures/routes.ts';
+import { erasureRoutes } from '../../../lib/console/erasures/operations.ts';
 import { incidentActions } from '../../../lib/console/incidents/actions.ts';
 import { incidentViews } from '../../../lib/console/incidents/views.ts';
 import { laneActions } from '../../../lib/console/lanes/actions.ts';
 import { laneViews } from '../../../lib/console/lanes/views.ts';
-import { logRoutes } from '../../../lib/console/replays/routes.ts';
+import { logRoutes } from '../../../lib/console/replays/operations.ts';
 import { setAsideActions } from '../../../lib/console/set-aside/actions.ts';
 import { setAsideViews } from '../../../lib/console/set-aside/views.ts';
 import { smokeActions } from '../../../lib/console/smoke/actions.ts';
@@ -27,7 +27,7 @@ import { webhookViews } from '../../../lib/console/webhooks/views.ts';
 export default operators(
   [
     ...accessRoutes,
-    ...dismissRoutes,
+    ...dismissal.routes,
     ...routesOf([...laneViews, ...laneActions]),
     ...routesOf([...incidentViews, ...incidentActions]),
     ...routesOf([...subscriberViews, ...subscriberActions]),

@@ -33,22 +33,3 @@ export const STARTED = {
   perMinute: 1000,
   endedAt: null,
 };
-
-export const LIST = {
-  generatedAt: '2026-02-21T09:33:10.000Z',
-  items: [
-    {
-      backfillId: ID,
-      ...SUBSCRIPTION,
-      requestedAt: '2026-02-21T09:31:20.000Z',
-      requestedBy: 'kari@solvik.example.no',
-      reason: 'The ledger is new on this topic.',
-      perMinute: 1000,
-      matched: 12_000,
-      written: 2000,
-      endedAt: null,
-      stopped: null,
-    },
-  ],
-  nextCursor: null,
-};

@@ -1,7 +1,6 @@
-import { html } from '../../platform/markup.ts';
-import type { Html } from '../../platform/markup.ts';
+import { say, strong, when } from '../kit/document.ts';
+import type { Phrase } from '../kit/document.ts';
 import type { Following } from '../kit/following.ts';
-import { time } from '../kit/instants.ts';
 import { count, quantity } from '../kit/words.ts';
 import type { BackfillProgress } from './read.ts';
 
@@ -12,13 +11,18 @@ export function backfillFollowing(view: BackfillProgress): Following {
   const isOpen = endedAt === null || pending > 0;
   return {
     tone: deadLettered > 0 ? 'dead' : failing > 0 || stopped !== null ? 'fail' : isOpen ? 'wait' : 'ok',
-    words: html`${writtenWords(view)} ${view.written > 0 && `${statesOf(view)}.`}`,
+    words: backfillWords(view).html,
     isSettled: !isOpen,
     // A paced backfill takes its time, and is followed for as long as it does.
     since: endedAt === null ? generatedAt : requestedAt,
     now: generatedAt,
     isLong: endedAt === null,
   };
+}
+
+/** Says how far it is, and what became of what is written. */
+export function backfillWords(view: BackfillProgress): Phrase {
+  return say`${writtenWords(view)}${view.written > 0 && ` ${statesOf(view)}.`}`;
 }
 
 function writtenWords({
@@ -29,21 +33,21 @@ function writtenWords({
   nextAt,
   stopped,
   generatedAt: now,
-}: BackfillProgress): Html {
-  if (matched === 0) return html`<b>Nothing was missing.</b>`;
+}: BackfillProgress): Phrase {
+  if (matched === 0) return strong('Nothing was missing.');
   const done = `${count(written)} of ${count(matched)} written`;
-  if (stopped !== null) return html`<b>Stopped: ${done}.</b>`;
+  if (stopped !== null) return say`${strong(`Stopped: ${done}.`)} The rest stays unwritten.`;
   if (endedAt === null && begunAt === null)
-    return html`<b>Under way.</b> Relays finish the deliveries that they claimed before.`;
+    return say`${strong('Under way.')} Relays finish the deliveries that they claimed before.`;
   if (endedAt === null) {
-    const next = nextAt !== null && nextAt > now && html`, the next at ${time(nextAt, now)}`;
-    return html`<b>Under way: ${done}</b>${next}.`;
+    const next = nextAt !== null && nextAt > now && say`, the next at ${when(nextAt, now)}`;
+    return say`${strong(`Under way: ${done}`)}${next}.`;
   }
-  return html`<b>Backfilled: ${done}</b>, the last at ${time(endedAt, now)}.`;
+  return say`${strong(`Backfilled: ${done}`)}, the last at ${when(endedAt, now)}.`;
 }
 
 /** Says what became of what is written. */
-export function statesOf({ progress, subscriber, attached, paused }: BackfillProgress): string {
+function statesOf({ progress, subscriber, attached, paused }: BackfillProgress): string {
   const { delivered, failing, deadLettered, pending, isMore } = progress;
   const why = paused
     ? ` because ${subscriber} is paused`

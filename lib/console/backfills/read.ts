@@ -2,7 +2,6 @@ import { eq } from 'drizzle-orm';
 import * as z from 'zod';
 
 import { backfills } from '../../../drizzle/schema.ts';
-import { topicText } from '../kit/replay-request.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
@@ -53,10 +52,6 @@ const recordFields = {
 };
 const record = z.object(shapesOf(recordFields));
 
-export const backfillList = shape
-  .listOf(record.meta({ id: 'BackfillRecord' }))
-  .meta({ id: 'BackfillList', description: 'Backfills, newest first.' });
-
 const stateFields = {
   begunAt: instantOrNull(
     'begun_at',
@@ -87,27 +82,8 @@ export const backfillProgress = z
   })
   .meta({ id: 'BackfillProgress', description: 'A backfill and the states of its deliveries now.' });
 
-export type BackfillRecord = z.output<typeof record>;
-export type BackfillList = z.output<typeof backfillList>;
+type BackfillRecord = z.output<typeof record>;
 export type BackfillProgress = z.output<typeof backfillProgress>;
-
-export const listQuery = z.object({
-  topic: topicText.optional(),
-  subscriber: z.string().max(100).optional(),
-  ...shape.page,
-});
-
-export type ListQuery = z.output<typeof listQuery>;
-
-/** Lists backfills page by page, newest first. */
-export async function readBackfills(db: Database, query: ListQuery): Promise<BackfillList> {
-  const { topic = null, subscriber = null, limit, cursor = null } = query;
-  const [row] = await run<{ generatedAt: string; items: BackfillRecord[] }>(driverOf(db), {
-    text: LIST,
-    values: [topic, subscriber, cursor, limit + 1],
-  });
-  return shape.pageOf(row!, limit, ({ backfillId }) => backfillId);
-}
 
 /** Reads one backfill and counts the states of its deliveries. @returns null for an unknown one. */
 export async function readBackfill(
@@ -150,18 +126,6 @@ interface FoundProgress extends Row<typeof stateFields> {
   /** Everything pending of the subscription, newer events too. */
   readonly waiting: number;
 }
-
-const LIST = `
-  select ${instantSql('clock_timestamp()')} as "generatedAt", (
-    select coalesce(json_agg(record), '[]') from (
-      select ${jsonOf(recordFields)} as record from backfills
-      where ($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
-        and ($3::text is null or (requested_at, id) < (
-          select requested_at, id from backfills where id = $3::text::uuid
-        ))
-      order by requested_at desc, id desc limit $4::int
-    ) as listed
-  ) as items`;
 
 /** What a page that asks each second may count: it takes 0.1 s. */
 const COUNTED = 100_000;

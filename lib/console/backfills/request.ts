@@ -2,7 +2,6 @@ import * as z from 'zod';
 
 import { ago, isInstant, ownWords, topicText } from '../kit/replay-request.ts';
 import { msOf } from '../../platform/time.ts';
-import { asForm } from '../kit/form-request.ts';
 
 /** How a beginning is written. */
 export const SINCE =
@@ -50,9 +49,6 @@ export const backfillRequest = z.strictObject({
 });
 
 export type ParsedBackfillRequest = z.output<typeof backfillRequest>;
-
-/** The same request from a form or a query. */
-export const backfillForm = asForm(backfillRequest);
 
 function isPast(text: string): boolean {
   return isInstant(text) && Date.parse(text) <= Date.now();

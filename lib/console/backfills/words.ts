@@ -5,10 +5,12 @@ import type { Warnings } from '../kit/operation-pages.ts';
 import { count, quantity } from '../kit/words.ts';
 import type { BackfillPreview } from './preview.ts';
 
+type Previewed = Omit<BackfillPreview, 'backfillId'>;
+
 // What a preview says, for the page and for the command line.
 
 /** The pace, and about how long the writing takes. */
-export function paceWords({ perMinute, estimatedSeconds }: BackfillPreview): string {
+export function paceWords({ perMinute, estimatedSeconds }: Previewed): string {
   const about = `about ${duration(Math.max(1, estimatedSeconds) * SECOND)}`;
   return perMinute === null
     ? `As fast as the database can: ${about} to write them`
@@ -16,13 +18,13 @@ export function paceWords({ perMinute, estimatedSeconds }: BackfillPreview): str
 }
 
 /** What waits meanwhile. */
-export function meanwhileWords({ subscriber, newerWaiting }: BackfillPreview): string {
+export function meanwhileWords({ subscriber, newerWaiting }: Previewed): string {
   const waiting = newerWaiting === 0 ? '' : ` (${count(newerWaiting)} do already)`;
   return `Newer events wait for ${subscriber} until the backfill has come to them${waiting}. Producers go on.`;
 }
 
 /** What to consider before a backfill. */
-export function warningsOf(view: BackfillPreview): Warnings {
+export function warningsOf(view: Previewed): Warnings {
   const { topic, subscriber, newerDelivered, newestAt, attached, paused, generatedAt: now } = view;
   return [
     newerDelivered > 0 && [
@@ -47,7 +49,7 @@ export function warningsOf(view: BackfillPreview): Warnings {
 const RECENT_MS = 10 * MINUTE;
 
 /** What no backfill can reach. */
-export function lost({ pruned, topic }: BackfillPreview): Warnings {
+export function lost({ pruned, topic }: Previewed): Warnings {
   const { events, firstDay, lastDay, uncountedBefore } = pruned;
   const days = firstDay === lastDay ? `of ${firstDay}` : `of the days ${firstDay} to ${lastDay}`;
   const kept = `Delivered events are kept for ${KEEP_MS / DAY} days`;

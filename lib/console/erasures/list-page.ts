@@ -31,7 +31,7 @@ function tableOf(view: ErasureList, context: PageContext): Html {
   return operationTable(listedErasures(view), context);
 }
 
-export function listedErasures({ items, generatedAt: now }: ErasureList): Listed<ErasureRecord> {
+function listedErasures({ items, generatedAt: now }: ErasureList): Listed<ErasureRecord> {
   return {
     kind: ERASURE,
     rows: items,

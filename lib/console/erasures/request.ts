@@ -20,8 +20,6 @@ const subjects = z
       'Names of one person, as payloads have them: an id (`usr_3071`), an e-mail address, the identity provider’s name for them; or the ids of single events.',
   });
 
-const flag = z.union([z.boolean(), z.enum(['true', 'on']).transform(() => true)]);
-
 /** An erasure as an operator requests it. */
 export const eraseRequest = z.strictObject({
   subjects,
@@ -38,14 +36,6 @@ export const eraseRequest = z.strictObject({
     .uuid()
     .optional()
     .meta({ description: 'An id of your choice: the same request sent again begins nothing.' }),
-});
-
-/** The same in a form, with the first name typed again to confirm. */
-export const eraseForm = z.object({
-  ...eraseRequest.shape,
-  exact: flag.optional(),
-  dryRun: flag.optional(),
-  confirm: z.string().optional(),
 });
 
 export type ParsedEraseRequest = z.output<typeof eraseRequest>;

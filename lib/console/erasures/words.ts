@@ -3,7 +3,7 @@ import type { List } from '../kit/document.ts';
 import { topicPath } from '../kit/links.ts';
 import type { Warnings } from '../kit/operation-pages.ts';
 import { count, joinNames, quantity } from '../kit/words.ts';
-import type { ErasurePreview } from './preview.ts';
+import type { ErasurePreview } from './plan.ts';
 import type { ErasureProgress, ErasureRecord } from './read.ts';
 
 // What a preview and an erasure say, for the pages and for the command line.

@@ -1,6 +1,6 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
-import { ago, time, timeText, timeToMinute, until } from './instants.ts';
+import { ago, span, time, timeText, timeToMinute, until } from './instants.ts';
 import { factList } from './sections.ts';
 import type { LastError, State } from './shapes.ts';
 import { failureLabel, failureText, stateLabel, stateWord } from './states.ts';
@@ -93,6 +93,12 @@ export function when(at: string, now: string): Phrase {
 /** An instant for sentences, without seconds in a browser: `since 04:36`. */
 export function toMinute(at: string, now: string): Phrase {
   return { html: timeToMinute(at, now), text: timeText(at, now) };
+}
+
+/** From one instant to another, which may be the same. */
+export function spanPhrase(from: string, to: string, now: string): Phrase {
+  const [start, end] = [timeText(from, now), timeText(to, now)];
+  return { html: span(from, to, now), text: start === end ? start : `${start} to ${end}` };
 }
 
 /** An instant, and in a browser how long ago below it. */

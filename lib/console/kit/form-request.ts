@@ -26,6 +26,7 @@ function valueOf(name: string, text: string): unknown {
       return Number(text);
     case 'dismissDuplicates':
     case 'dryRun':
+    case 'exact':
       // Any other text is invalid, and must not count as false.
       return text === 'true' || (text === 'false' ? false : text);
     default:

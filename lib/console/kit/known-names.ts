@@ -7,6 +7,7 @@ import { isTopicName, subscriberNames, topics } from '../../bus/catalog/catalog.
 import type { Database } from '../../platform/db/connect.ts';
 import { requireValid } from '../../platform/http/validated.ts';
 import { nearest } from '../../platform/nearest.ts';
+import type { Bus } from './route.ts';
 
 // A list that is empty because its filter is misspelt would look like good news.
 
@@ -32,6 +33,17 @@ export async function requireKnownSubscriber(db: Database, subscriber: string | 
   if (subscriber === undefined || known.includes(subscriber) || (await hasDeliveries(db, subscriber))) return;
   const message = unknownName('subscriber', subscriber, known, 'accounting');
   requireValid({ subscriber }, z.object({ subscriber: z.never(message) }));
+}
+
+/** Opens the database for a request that names a topic or a subscriber. @throws Problem as the two above. */
+export async function knownIn(
+  bus: Bus,
+  { topic, subscriber }: { readonly topic?: string | undefined; readonly subscriber?: string | undefined },
+): Promise<Database> {
+  const db = await bus.database();
+  await requireKnownTopic(db, topic);
+  await requireKnownSubscriber(db, subscriber);
+  return db;
 }
 
 /** Whether the topic has events, in their places or waiting for them. */

@@ -43,7 +43,8 @@ export const replayedPath = (replayId: string) => `${HOME}/replays/${encodeURICo
 /** The preview of a backfill. */
 export const backfillPath = (query: Query) => withQuery(`${HOME}/backfill`, query);
 
-export const backfillsPath = (query: Query = {}) => withQuery(`${HOME}/backfills`, query);
+/** The operator log with the backfills alone. */
+export const backfillsPath = (query: Query = {}) => replaysPath({ only: 'backfills', ...query });
 
 export const backfilledPath = (backfillId: string) => `${HOME}/backfills/${encodeURIComponent(backfillId)}`;
 

@@ -133,7 +133,7 @@ export function stopRoute<View>(
 }
 
 function commonOf<View>({ kind, answer, nobody = 'nobody' }: Begun<View>) {
-  const { one, several, list, listName = `the list of ${several.toLowerCase()}` } = kind;
+  const { one, several, list, pathOf, listName = `the list of ${several.toLowerCase()}` } = kind;
   const id = `${one}Id`;
   const detail = `Unknown ${one}. Copy its id from ${listName}: ${list}.`;
   const parameters: Readonly<Record<string, z.ZodType<string>>> = { [id]: z.uuid() };
@@ -145,7 +145,7 @@ function commonOf<View>({ kind, answer, nobody = 'nobody' }: Begun<View>) {
   return {
     name: capitalize(one),
     id,
-    declared: { path: `${list}/{${id}}`, parameters, answer, unknown: detail },
+    declared: { path: `${pathOf('')}{${id}}`, parameters, answer, unknown: detail },
     unknown: (sent: { readonly json?: unknown }) => ({ [nobody]: { ...example, ...sent } }),
   };
 }

@@ -1,10 +1,10 @@
 import * as z from 'zod';
 
 import { html } from '../../platform/markup.ts';
-import type { Html } from '../../platform/markup.ts';
+import { say, strong, when } from '../kit/document.ts';
+import type { Phrase } from '../kit/document.ts';
 import { follower } from '../kit/following.ts';
 import type { Followed, Following } from '../kit/following.ts';
-import { time } from '../kit/instants.ts';
 import { replayedPath } from '../kit/links.ts';
 import { operatorText } from '../kit/operator-names.ts';
 import type { OperatorNames } from '../kit/operator-names.ts';
@@ -32,11 +32,16 @@ export function replayFollowing(view: ReplayProgress, names: OperatorNames): Fol
   const isWaiting = pending > 0 || isUnderWay(view);
   return {
     tone: deadLettered > 0 ? 'dead' : failing > 0 ? 'fail' : isWaiting ? 'wait' : 'ok',
-    words: html`${progressWords(view)}${paceWords(view, names)}${missedWords(view)}`,
+    words: replayWords(view, names).html,
     isSettled: !isWaiting,
     since: view.requestedAt,
     now: view.generatedAt,
   };
+}
+
+/** Says how far it is, and what became of its deliveries. */
+export function replayWords(view: ReplayProgress, names: OperatorNames): Phrase {
+  return say`${progressWords(view)}${paceWords(view, names)}${missedWords(view)}`;
 }
 
 /** Whether a paced replay still puts deliveries back. */
@@ -44,36 +49,35 @@ export function isUnderWay({ pace }: ReplayProgress): boolean {
   return pace !== null && pace.endedAt === null;
 }
 
-function paceWords({ pace, generatedAt: now }: ReplayProgress, names: OperatorNames): Html | null {
+function paceWords({ pace, generatedAt: now }: ReplayProgress, names: OperatorNames): Phrase | null {
   if (pace === null) return null;
   const { left, perMinute, passedOver, endsAt, stopped } = pace;
   const rest =
     stopped !== null
-      ? html` ${operatorText(stopped.by, names)} stopped it at ${time(stopped.at, now)}:
-        ${quantity(left, 'delivery')} ${left === 1 ? 'was' : 'were'} not put back.`
+      ? say` ${operatorText(stopped.by, names)} stopped it at ${when(stopped.at, now)}: ${quantity(left, 'delivery')} ${left === 1 ? 'was' : 'were'} not put back.`
       : left > 0 &&
         endsAt !== null &&
-        html` ${count(left)} left to put back, ${count(perMinute)} a minute, until about ${time(endsAt, now)}.`;
+        say` ${count(left)} left to put back, ${count(perMinute)} a minute, until about ${when(endsAt, now)}.`;
   const passed =
     passedOver > 0 &&
     ` ${count(passedOver)} passed over: replayed, dismissed or pruned meanwhile, or refused by the handler.`;
-  return html`${rest}${passed}`;
+  return say`${rest}${passed}`;
 }
 
-function progressWords(view: ReplayProgress): Html {
+function progressWords(view: ReplayProgress): Phrase {
   const { progress, replayed, lastDeliveredAt, generatedAt } = view;
   const { delivered } = progress;
-  if (replayed === 0) return html`<b>Nothing was replayed${isUnderWay(view) && ' yet'}.</b>`;
+  if (replayed === 0) return strong(`Nothing was replayed${isUnderWay(view) ? ' yet' : ''}.`);
   const last =
     delivered === replayed &&
     lastDeliveredAt !== null &&
-    html`, the last at ${time(lastDeliveredAt, generatedAt)}`;
-  return html`<b>Replayed: ${count(delivered)} of ${count(replayed)} delivered</b
-    >${last}${undelivered(view).map((part) => `, ${part}`)}.`;
+    say`, the last at ${when(lastDeliveredAt, generatedAt)}`;
+  const rest = undelivered(view).map((part) => `, ${part}`);
+  return say`${strong(`Replayed: ${count(delivered)} of ${count(replayed)} delivered`)}${last}${rest.join('')}.`;
 }
 
 /** Says what became of those that have not been delivered. */
-export function undelivered({ progress }: ReplayProgress): readonly string[] {
+function undelivered({ progress }: ReplayProgress): readonly string[] {
   const { failing, pending, deadLettered, replayedAgain } = progress;
   return numbers([
     [deadLettered, 'dead-lettered again'],

@@ -14,7 +14,7 @@ import {
 import { reasonOrNone } from '../kit/operation-pages.ts';
 import { operatorText } from '../kit/operator-names.ts';
 import type { OperatorNames } from '../kit/operator-names.ts';
-import { capitalize, shortId } from '../kit/words.ts';
+import { capitalize, count, shortId } from '../kit/words.ts';
 import type { OperatorAction } from './read.ts';
 
 /** What operators did otherwise than to replay. */
@@ -34,6 +34,11 @@ export function actionList(
         cell: ({ action, deliveries }) => capitalize(actWords(action, deliveries)),
       },
       { label: 'On', look: 'nowrap', cell: targetPhrase },
+      actions.some(({ progress }) => progress !== null) && {
+        label: 'How far',
+        look: 'nowrap',
+        cell: farWords,
+      },
       { label: 'Who', look: 'nowrap', cell: ({ operator }) => operatorText(operator, names) },
       {
         label: 'Why',
@@ -43,6 +48,14 @@ export function actionList(
     ],
     rows: actions,
   };
+}
+
+/** Says how far a backfill or an erasure is; null for any other action. */
+export function farWords({ action, progress }: OperatorAction): string | null {
+  if (progress === null) return null;
+  const { done, of, endedAt } = progress;
+  const words = `${count(done)} of ${count(of)} ${action === 'erase' ? 'overwritten' : 'written'}`;
+  return endedAt === null ? `under way, ${words}` : words;
 }
 
 /** Names a delivery, an event, or a subscriber of one topic or of all. */

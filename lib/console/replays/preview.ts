@@ -40,16 +40,14 @@ export const topicOrNull = shape.topic
 
 export const replayed = z
   .object({
-    replayId: z.uuid().nullable().meta({ description: 'Null for a dry run.' }),
+    replayId: z.uuid(),
     topic: topicOrNull,
     since: z.string().nullable(),
     matched: shape.count,
     replayed: shape.count,
     why: z.string().optional().meta({ description: 'If nothing matched: why, and who was first.' }),
   })
-  .meta({ id: 'Replayed', description: 'The re-queued deliveries.' }) satisfies z.ZodType<
-  Omit<Replay, 'replayId'>
->;
+  .meta({ id: 'Replayed', description: 'The re-queued deliveries.' }) satisfies z.ZodType<Replay>;
 
 const leftOutFields = {
   topic: text('topic'),

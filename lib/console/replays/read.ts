@@ -131,6 +131,22 @@ const actionFields = {
     }),
     'erasure_id',
   ),
+  progress: field(
+    z.object({ done: shape.count, of: shape.count, endedAt: shape.instant.nullable() }).nullable().meta({
+      description:
+        'How far the backfill or the erasure is that it began: deliveries written, or payloads overwritten of the events found so far.',
+    }),
+    `case action
+      when 'backfill' then (
+        select json_build_object('done', written, 'of', matched, 'endedAt', ${instantSql('ended_at')})
+        from backfills where id = backfill_id
+      )
+      when 'erase' then (
+        select json_build_object('done', erasures.events, 'of', erasures.found, 'endedAt', ${instantSql('ended_at')})
+        from erasures where id = erasure_id
+      )
+    end`,
+  ),
 };
 const logged = z.object(shapesOf(actionFields)).meta({ id: 'OperatorAction' });
 
@@ -158,7 +174,10 @@ export const logQuery = z.object({
   subscriber: z.string().max(100).optional(),
   operator: z.string().trim().max(200).optional().meta({ description: 'The `sub` of the operator’s token.' }),
   since: ago.optional(),
-  only: z.literal('replays').optional().meta({ description: 'Without the other actions.' }),
+  only: z
+    .enum(['replays', 'backfills', 'erasures'], 'expected replays, backfills or erasures')
+    .optional()
+    .meta({ description: 'Only one kind of operation: a backfill with its stop.' }),
   limit: shape.pageLimit,
   cursor: cursorOf(z.tuple([z.string().refine(isInstant), z.uuid()])).optional(),
 });
@@ -215,7 +234,8 @@ const LOG = `
   ),
   replay as (
     select id, requested_at as at, ${jsonOf(recordFields)} as replay, null::json as action from replays, clock
-    where ($2::text is null or (requested_at, id) < ($2::text::timestamptz, $3::text::uuid))
+    where coalesce($8::text, 'replays') = 'replays'
+      and ($2::text is null or (requested_at, id) < ($2::text::timestamptz, $3::text::uuid))
       and requested_at >= clock.since and ($6::text is null or requested_by = $6::text)
       and ($4::text is null or topic = $4::text or recipients @> jsonb_build_array(jsonb_build_object('topic', $4::text)))
       and ($5::text is null or request ->> 'subscriber' = $5::text
@@ -235,7 +255,9 @@ const LOG = `
     ) as acted
     where ($2::text is null or (at, id) < ($2::text::timestamptz, $3::text::uuid)) and at >= clock.since
       and ($6::text is null or operator = $6::text) and ($4::text is null or topic = $4::text)
-      and ($5::text is null or subscriber = $5::text) and $8::text is null
+      and ($5::text is null or subscriber = $5::text)
+      and ($8::text is null or $8::text = 'backfills' and action in ('backfill', 'stop_backfill')
+        or $8::text = 'erasures' and action = 'erase')
     order by at desc, id desc limit $1::int
   ),
   entry as (

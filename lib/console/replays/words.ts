@@ -9,10 +9,12 @@ import { failureText, lastFailureClause } from '../kit/states.ts';
 import { count, groupWords, lastPeriod, quantity } from '../kit/words.ts';
 import type { LeftOut, PreviewedSubscription, ReplayPreview } from './preview.ts';
 
+type Previewed = Omit<ReplayPreview, 'replayId'>;
+
 // What a preview says, for the page and for the command line.
 
 /** What to consider before a replay. */
-export function warningsOf(view: ReplayPreview): Warnings {
+export function warningsOf(view: Previewed): Warnings {
   return [
     view.isAll && [
       'Delivered events are sent again too.',
@@ -32,7 +34,7 @@ export function warningsOf(view: ReplayPreview): Warnings {
   ];
 }
 
-function skippedWarning({ matched, subscriptions }: ReplayPreview): Warning | false {
+function skippedWarning({ matched, subscriptions }: Previewed): Warning | false {
   const skipped = subscriptions.reduce((sum, one) => sum + one.skipped, 0);
   if (skipped === 0) return false;
   const them = matched === 1 ? 'it' : matched === skipped ? 'all of them' : `${count(skipped)} of them`;
@@ -42,7 +44,7 @@ function skippedWarning({ matched, subscriptions }: ReplayPreview): Warning | fa
   ];
 }
 
-function dismissedWarning({ matched, dismissed, request: { include } }: ReplayPreview): Warning | false {
+function dismissedWarning({ matched, dismissed, request: { include } }: Previewed): Warning | false {
   if (dismissed === 0 || include === 'dismissed') return false;
   const them = matched === 1 ? 'it' : matched === dismissed ? 'all of them' : `${count(dismissed)} of them`;
   return [
@@ -54,7 +56,7 @@ function dismissedWarning({ matched, dismissed, request: { include } }: ReplayPr
 /** A warning names no more deliveries. */
 const MOST_NAMED = 3;
 
-function unmatchedWarning({ unmatched }: ReplayPreview): Warning | false {
+function unmatchedWarning({ unmatched }: Previewed): Warning | false {
   if (unmatched.length === 0) return false;
   const are = unmatched.length === 1 ? 'delivery is' : 'deliveries are';
   const others = unmatched.length - MOST_NAMED;
@@ -74,7 +76,7 @@ const SHARED = {
   failing: ['are still failing', 'A replay now will probably fail too.'],
 } as const;
 
-function subscriptionWarnings({ subscriptions, generatedAt }: ReplayPreview): Warnings {
+function subscriptionWarnings({ subscriptions, generatedAt }: Previewed): Warnings {
   return Object.entries(SHARED).flatMap(([trouble, [are, then]]) => {
     const those = subscriptions.filter((one) => troubleOf(one) === trouble);
     return those.length > MOST_WARNINGS
@@ -103,7 +105,7 @@ export function subscriptionNote(one: PreviewedSubscription): string | null {
 }
 
 /** Says why nothing would be replayed, and who was first. @returns null where something would be. */
-export function emptyWords(view: ReplayPreview): string | null {
+export function emptyWords(view: Previewed): string | null {
   if (view.matched > 0) return null;
   const first = view.earlier === null ? [] : [earlierPhrase(view.earlier, view.generatedAt).text];
   return [
@@ -116,7 +118,7 @@ export function emptyWords(view: ReplayPreview): string | null {
 }
 
 /** Says that nothing matches, by the filter that was asked for. */
-export function nothingWords({ topic, request, isAll, leftOut, generatedAt: now }: ReplayPreview): string {
+export function nothingWords({ topic, request, isAll, leftOut, generatedAt: now }: Previewed): string {
   if (leftOut.length > 0) return 'All that matches is left out.';
   const { deliveryIds, subscriber, group, incident, q, since, until, include } = request;
   if (topic === null && deliveryIds) return 'The selected deliveries are not dead-lettered.';

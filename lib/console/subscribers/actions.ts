@@ -8,8 +8,6 @@ import { HOME, subscriberPath } from '../kit/links.ts';
 import * as shape from '../kit/shapes.ts';
 import { followProbe } from './follow.ts';
 import { readSubscriberHealth } from './read.ts';
-import { rename } from './rename.ts';
-import { retire } from './retire.ts';
 
 export const UNKNOWN =
   'Unknown subscriber. The catalog lists the subscribers of each topic: /platform/event-bus/catalog.';
@@ -75,4 +73,4 @@ function notSilent(subscriber: string): string {
   return `${subscriber} has no outage. Probe a delivery that holds one of its lanes instead: see its held lanes.`;
 }
 
-export const subscriberActions = [probe, rename, retire];
+export const subscriberActions = [probe];

@@ -11,7 +11,8 @@ import { subscriberDoc, subscribersDoc } from './doc.ts';
 import { healthFilters } from './figures.ts';
 import { readSubscriberHealth, spans, subscriberHealth } from './read.ts';
 import type { SubscriberHealth } from './read.ts';
-import { showRetirePreview } from './retire.ts';
+import { rename } from './rename.ts';
+import { retire } from './retire.ts';
 import { readStandings, subscriberStandings } from './standing.ts';
 
 const SPAN = 'expected hours (the last 48) or days (the last 30)';
@@ -233,4 +234,8 @@ function refuseTopic(topic: string, { subscriber, topics }: SubscriberHealth): n
   throw new TypeError('the topic was refused');
 }
 
-export const subscriberViews = [listSubscribers, showSubscriber, { route: showRetirePreview }];
+export const subscriberViews = [
+  listSubscribers,
+  showSubscriber,
+  ...[...rename.routes, ...retire.routes].map((route) => ({ route })),
+];

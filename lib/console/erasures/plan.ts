@@ -6,7 +6,12 @@ import { maskedName } from '../../components/erasures/erased-names.ts';
 import { topicsNamingNobody } from '../../components/erasures/person.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { instantOf, SECOND } from '../../platform/time.ts';
+import { mono } from '../kit/document.ts';
+import { erasuresPath } from '../kit/links.ts';
+import type { Plan } from '../kit/plan.ts';
 import * as shape from '../kit/shapes.ts';
+import { count, joinNames, quantity } from '../kit/words.ts';
+import { topicList, warningsOf } from './words.ts';
 import { eraseRequest } from './request.ts';
 import type { ParsedEraseRequest } from './request.ts';
 
@@ -69,5 +74,36 @@ export async function readPreview(db: Database, asked: ParsedEraseRequest): Prom
     notSearched: [...topicsNamingNobody()],
     searched: found.searched,
     isComplete: found.isComplete,
+  };
+}
+
+/** Says what an erasure would overwrite. */
+export function erasurePlan(view: ErasurePreview): Plan {
+  const { names, searched, pending, notSearched, topics, request, events } = view;
+  const sought = names.filter(({ origin }) => origin === 'asked' || origin === 'linked');
+  return {
+    what: quantity(events, 'event'),
+    matched: events,
+    lead: 'Nothing has been overwritten yet. Once it has been, nothing brings it back.',
+    warnings: warningsOf(view),
+    list: topics.length > 0 && topicList(topics),
+    facts: [
+      ['Looks for', mono(joinNames(sought.map(({ name }) => name)))],
+      [
+        'Overwrites',
+        'Personal data of payloads, attempts, dead letters, notifications, incidents and error groups',
+      ],
+      ['Stays', 'Ids, order, counts, states, the audit trail'],
+      ['Events read', count(searched)],
+      pending.length > 0 && [
+        'Not finished',
+        joinNames(pending.map((one) => `${count(one.count)} of ${one.topic} to ${one.subscriber}`)),
+      ],
+      ['Not searched', mono(joinNames(notSearched))],
+    ],
+    request,
+    button: 'Erase permanently',
+    typed: request.subjects?.[0] ?? '',
+    cancel: erasuresPath(),
   };
 }
