@@ -62,7 +62,12 @@ test('the pages of backfills meet WCAG 2.2 A and AA in light and dark, and nothi
   await page.getByLabel('Type 120 to confirm').fill('120');
   await page.getByRole('button', { name: 'Backfill 120 deliveries' }).click();
   await page.waitForURL('**/backfills/*');
-  for (const url of [page.url(), ...paths.map(at), at(`/replays?only=backfills&${subscription}`), at('/replays')])
+  for (const url of [
+    page.url(),
+    ...paths.map(at),
+    at(`/replays?only=backfills&${subscription}`),
+    at('/replays'),
+  ])
     faults.push(...(await pageFaults(page, url)));
   expect(faults).toEqual([]);
 });

@@ -245,7 +245,9 @@ describe('npx postbud erase', () => {
     expect([refused.code, refused.err.split('\n').at(-1)]).toEqual([1, 'Nothing was erased.']);
     expect(await emails(bus)).not.toContain(null);
     const { code, out, err, asked } = await postbud(line, { answer: () => 'usr_3071' });
-    expect(err).toContain('Erase 3 events?\nNothing has been overwritten yet. Once it has been, nothing brings it back.');
+    expect(err).toContain(
+      'Erase 3 events?\nNothing has been overwritten yet. Once it has been, nothing brings it back.',
+    );
     expect(err).toContain('! These events also name the person by k…@…. ');
     expect(asked).toEqual(['\nType usr_3071 to erase permanently: ']);
     expect([code, out.split('\n')[0]]).toEqual([0, '✓ Erased: 3 payloads. 3 events named the person.']);

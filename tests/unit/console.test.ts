@@ -842,7 +842,9 @@ describe('a replay', () => {
   });
 
   test('a replay of more than 100 is confirmed with its number', () => {
-    expect(replaying.page(preview(), contextOf()).toString()).toMatch(/Type 1204 to confirm.*name="confirm"/s);
+    expect(replaying.page(preview(), contextOf()).toString()).toMatch(
+      /Type 1204 to confirm.*name="confirm"/s,
+    );
     expect(replaying.page(preview({ matched: 100 }), contextOf()).toString()).not.toContain('name="confirm"');
   });
 
