@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import type { Database } from '../../platform/db/connect.ts';
 import { msOf } from '../../platform/time.ts';
-import { countColumn, mono, say, spanPhrase, subscriberPhrase, whenAndAgo } from '../kit/document.ts';
+import { countColumn, mono, say, spanPhrase, subscriberPhrase } from '../kit/document.ts';
 import { earlier, readEarlier } from '../kit/earlier.ts';
 import { earlierPhrase } from '../kit/earlier-words.ts';
 import { ALL_TIME, deadLettersPath } from '../kit/links.ts';
@@ -96,13 +96,6 @@ export function dismissPlan(view: DismissPreview): Plan {
           label: 'Subscriber',
           cell: ({ subscriber: to, topic: of, skipped }) =>
             say`${subscriberPhrase(to, of)}${skipped > 0 && ` (${count(skipped)} skipped)`}`,
-        },
-        { label: 'Oldest', look: 'nowrap', cell: (one) => whenAndAgo(one.firstAt, now) },
-        {
-          label: 'Newest',
-          look: 'nowrap',
-          terminal: { leftOut: 'late' },
-          cell: (one) => whenAndAgo(one.lastAt, now),
         },
       ],
       rows: subscriptions,
