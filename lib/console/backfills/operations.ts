@@ -17,7 +17,6 @@ import type { Bus } from '../kit/route.ts';
 import * as shape from '../kit/shapes.ts';
 import { count, quantity } from '../kit/words.ts';
 import { backfillWords } from './follow.ts';
-import { NOT_LISTED, PREVIEW, STARTED } from './examples.ts';
 import { BACKFILL, backfillPage } from './page.ts';
 import { backfillPlan } from './plan.ts';
 import { backfillPreview, readPreview } from './preview.ts';
@@ -26,6 +25,9 @@ import { backfillProgress, readBackfill, readRequest } from './read.ts';
 import type { BackfillProgress } from './read.ts';
 import { backfillRequest, SINCE, sinceOf } from './request.ts';
 import type { ParsedBackfillRequest } from './request.ts';
+
+const NOT_LISTED =
+  'This release’s catalog does not list leger for payment.captured. Did you mean ledger? Nothing was written.';
 
 const EXAMPLE = 'backfill ledger --topic payment.captured --since 30d';
 
@@ -84,7 +86,7 @@ export const backfilling = operation({
       'of-a-month': {
         summary: 'What one subscriber lacks of the last 30 days',
         parameters: { topic: 'payment.captured', subscriber: 'ledger', since: '30d', perMinute: 1000 },
-        answer: answered(PREVIEW),
+        answer: answered(),
       },
       'not-listed': {
         summary: 'A subscriber that the catalog does not list for the topic',
@@ -121,7 +123,7 @@ export const backfilling = operation({
       counted: {
         summary: 'A dry run',
         json: { topic: 'payment.captured', subscriber: 'ledger', since: '30d', dryRun: true },
-        answer: answered({ ...PREVIEW, backfillId: null, written: 0 }),
+        answer: answered(),
       },
       'another-number': {
         summary: 'The number of missing deliveries differs from the expected one',
@@ -137,7 +139,7 @@ export const backfilling = operation({
           perMinute: 1000,
           reason: 'The ledger is new on this topic.',
         },
-        answer: answered(STARTED),
+        answer: answered(),
       },
       'not-listed': {
         summary: 'A subscriber that the catalog does not list for the topic',

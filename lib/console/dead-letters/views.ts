@@ -18,26 +18,6 @@ import { deadLetterPage } from './fields.ts';
 import { deadLetterFilters, deadLetterQuery } from './query.ts';
 import { readDeadLetters } from './read.ts';
 
-const DEAD = {
-  deliveryId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting',
-  eventId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
-  topic: 'payment.dispute.closed',
-  subscriber: 'accounting',
-  subject: 'dispute dsp_41',
-  createdAt: '2026-02-21T09:30:00.000Z',
-  deadLetteredAt: '2026-02-21T09:30:00.420Z',
-  failures: 1,
-  replays: 0,
-  isHalting: false,
-  lastError: {
-    kind: 'permanent',
-    message: 'the subscriber answered 410: account closed',
-    group: '9c1d5e0f7a2b4c68',
-  },
-};
-
-const { group: _, ...errorOfGroup } = DEAD.lastError;
-
 const EVENT_LINK = { eventId: '$response.body#/items/0/eventId' };
 const LINK = { deliveryId: '$response.body#/items/0/deliveryId' };
 
@@ -136,37 +116,7 @@ const listDeadLetters = view({
     'of-a-day': {
       summary: 'The dead letters of one topic of the last day',
       parameters: { topic: 'payment.dispute.closed', since: '24h', limit: 10 },
-      answer: answered({
-        generatedAt: '2026-02-21T09:31:00.000Z',
-        filters: {
-          topic: 'payment.dispute.closed',
-          subscriber: null,
-          since: '24h',
-          until: null,
-          group: null,
-          q: null,
-          limit: 10,
-        },
-        items: [DEAD],
-        total: 1,
-        totalInAll: 1,
-        groups: [
-          {
-            group: '9c1d5e0f7a2b4c68',
-            ...errorOfGroup,
-            topic: DEAD.topic,
-            subscriber: DEAD.subscriber,
-            count: 1,
-            firstAt: DEAD.deadLetteredAt,
-            lastAt: DEAD.deadLetteredAt,
-            isStillFailing: true,
-          },
-        ],
-        nextCursor: null,
-        previousCursor: null,
-        failing: 0,
-        nextRetryAt: null,
-      }),
+      answer: answered(),
     },
     'a-wrong-window': {
       summary: 'A window with an unknown unit',

@@ -16,7 +16,6 @@ import { erasurePath, erasuresPath } from '../kit/links.ts';
 import { refuseNamed, requireNobodyOf } from '../kit/nobody-named.ts';
 import { operation } from '../kit/operation.ts';
 import { listRoute, showRoute } from '../kit/operation-routes.ts';
-import { ENDED, LIST, PREVIEW, REASON } from './examples.ts';
 import { erasuresPage } from './list-page.ts';
 import { ERASURE, erasurePage } from './page.ts';
 import { erasurePlan, erasurePreview, readPreview } from './plan.ts';
@@ -34,7 +33,7 @@ export const listErasures = listRoute(ERASURE, {
   id: 'listErasures',
   query: listQuery,
   answer: erasureList,
-  example: { name: 'newest', summary: 'The newest', parameters: { limit: 10 }, view: LIST },
+  example: { name: 'newest', summary: 'The newest', parameters: { limit: 10 } },
   read: async (bus, query) => await readErasures(await bus.database(), query),
   page: erasuresPage,
 });
@@ -80,17 +79,17 @@ export const erasing = operation({
       counted: {
         summary: 'A dry run',
         json: { subjects: ['usr_3071'], dryRun: true },
-        answer: answered({ ...PREVIEW, erasureId: null }),
+        answer: answered(),
       },
       'a-person': {
         summary: 'A person, by their id',
         json: { subjects: ['usr_3071'], reason: 'Request 2026-114 of 20 February.' },
-        answer: answered(ENDED),
+        answer: answered(),
       },
       'without-a-reason': {
         summary: 'Without a reason',
         json: { subjects: ['usr_3071'] },
-        answer: invalid('reason', 'invalid_type', REASON.missing),
+        answer: invalid('reason', 'invalid_type', 'expected a reason; it is kept in the operator log'),
       },
       'with-a-name-in-the-reason': {
         summary: 'With an e-mail address in the reason',
@@ -172,8 +171,14 @@ const SEARCH_MS = 3 * SECOND;
 async function requireReason(db: Database, request: ParsedEraseRequest): Promise<string> {
   const { reason, subjects, exact: isExact = false } = request;
   if (!reason)
-    return requireValid({ reason }, z.object({ reason: z.string(REASON.missing).min(1, REASON.missing) }))
-      .reason;
+    return requireValid(
+      { reason },
+      z.object({
+        reason: z
+          .string('expected a reason; it is kept in the operator log')
+          .min(1, 'expected a reason; it is kept in the operator log'),
+      }),
+    ).reason;
   const found = await previewErasure(db, { subjects, isExact }, Date.now() + SEARCH_MS);
   const names = found.names.flatMap(({ text, isPersonal }) => (isPersonal ? [text] : []));
   if (hasPersonalData(reason, names)) refuseNamed('reason', reason);

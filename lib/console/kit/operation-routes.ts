@@ -18,7 +18,6 @@ interface List<View, Query> {
     readonly name: string;
     readonly summary: string;
     readonly parameters: Example['parameters'];
-    readonly view: View;
   };
   /** The operation that reads one of them, and the name of its parameter and of the field with the id. */
   readonly links?: { readonly operationId: string; readonly id: string };
@@ -31,7 +30,7 @@ export function listRoute<View, Query>(
   { several, list }: Kind,
   { id, query, answer, example, links, read, page }: List<View, Query>,
 ): OperatorRoute<View> {
-  const { name, summary, parameters, view } = example;
+  const { name, summary, parameters } = example;
   return operatorRoute({
     id,
     path: list,
@@ -50,7 +49,7 @@ export function listRoute<View, Query>(
     }),
     problems: ['validation_failed'],
     examples: {
-      [name]: { summary, ...(parameters && { parameters }), answer: answered(view) },
+      [name]: { summary, ...(parameters && { parameters }), answer: answered() },
       'a-wrong-cursor': {
         summary: 'With an invalid cursor',
         parameters: { cursor: 'yesterday' },

@@ -214,19 +214,19 @@ export const pause = action({
       summary: 'One topic',
       parameters: { subscriber: 'reviews' },
       json: { topic: 'booking.completed', reason: 'Reviews is moving to another host.' },
-      answer: answered({ subscriber: 'reviews', topic: 'booking.completed', paused: true }),
+      answer: answered(),
     },
     'of-all-topics': {
       summary: 'All its topics',
       parameters: { subscriber: 'reviews' },
       json: { reason: 'Reviews is moving to another host.' },
-      answer: answered({ subscriber: 'reviews', topic: null, paused: true }),
+      answer: answered(),
     },
     'ahead-of-a-release': {
       summary: 'A subscription that the next release will list',
       parameters: { subscriber: 'reviews' },
       json: { topic: 'payment.captured', ahead: true, reason: 'Reviews will be backfilled first.' },
-      answer: answered({ subscriber: 'reviews', topic: 'payment.captured', paused: true }),
+      answer: answered(),
     },
     'by-a-browser': {
       summary: 'The same, as a form of the console',
@@ -277,13 +277,13 @@ export const resume = action({
       summary: 'One topic',
       parameters: { subscriber: 'reviews' },
       json: { topic: 'booking.completed' },
-      answer: answered({ subscriber: 'reviews', topic: 'booking.completed', paused: false }),
+      answer: answered(),
     },
     'of-all-topics': {
       summary: 'All its topics',
       parameters: { subscriber: 'reviews' },
       json: { reason: 'Reviews has moved.' },
-      answer: answered({ subscriber: 'reviews', topic: null, paused: false }),
+      answer: answered(),
     },
     'no-such-subscriber': {
       summary: 'A subscriber that the catalog does not list',

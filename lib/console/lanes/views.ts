@@ -4,7 +4,6 @@ import { hasEvents } from '../kit/known-names.ts';
 import { HOME } from '../kit/links.ts';
 import { topicText } from '../kit/replay-request.ts';
 import { view } from '../kit/view.ts';
-import { TROUBLED_TOPIC } from '../overview/routes.ts';
 import { topicDoc } from './doc.ts';
 import { readTopic, topicView } from './read.ts';
 import { showRetryPrice } from './retry-price.ts';
@@ -48,41 +47,7 @@ const showTopic = view({
     'a-topic': {
       summary: 'A topic',
       parameters: { topic: 'payment.dispute.closed' },
-      answer: answered({
-        generatedAt: '2026-02-21T09:31:00.000Z',
-        topic: TROUBLED_TOPIC,
-        description: 'The bank decided a dispute.',
-        version: 1,
-        orderedBy: null,
-        heldLanes: [
-          {
-            topic: 'payment.dispute.closed',
-            subscriber: 'accounting',
-            orderingKey: '',
-            deliveryId: '41-118',
-            eventId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
-            subject: 'dispute dsp_41',
-            attempts: 1,
-            maxAttempts: 5,
-            nextAttemptAt: '2026-02-21T09:35:00.000Z',
-            lastError: { kind: 'http_500', message: 'the subscriber answered 500: period 2026-01 is closed' },
-            behind: 0,
-            isMoreBehind: false,
-          },
-        ],
-        haltedLanes: [],
-        errors: [],
-        gaps: [],
-        events: [
-          {
-            eventId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
-            createdAt: '2026-02-21T09:30:00.000Z',
-            subject: 'dispute dsp_41',
-            orderingKey: '',
-            state: 'failing',
-          },
-        ],
-      }),
+      answer: answered(),
     },
     'no-such-topic': {
       summary: 'A topic that is not in the catalog',

@@ -17,30 +17,7 @@ export const listReplays = operatorRoute({
     'the-newest': {
       summary: 'The ten newest',
       parameters: { limit: 10 },
-      answer: answered({
-        generatedAt: '2026-02-21T09:31:00.000Z',
-        replays: [],
-        actions: [
-          {
-            actionId: '019c7f41-2c3d-7e10-8a6b-0d4f5e6a7b8c',
-            at: '2026-02-21T09:30:40.000Z',
-            operator: 'kari@solvik.example.no',
-            action: 'pause',
-            topic: null,
-            subscriber: 'accounting',
-            deliveryId: null,
-            deliveries: null,
-            eventId: null,
-            reason: 'Accounting is moving to another host.',
-            incidentId: null,
-            backfillId: null,
-            erasureId: null,
-            progress: null,
-            replayId: null,
-          },
-        ],
-        nextCursor: null,
-      }),
+      answer: answered(),
     },
     'a-wrong-cursor': {
       summary: 'With an invalid cursor',

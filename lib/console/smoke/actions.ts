@@ -55,11 +55,7 @@ export const beginSmokeTest = action({
     'of-a-deployment': {
       summary: 'A smoke test',
       json: {},
-      answer: answered({
-        smokeTestId: '019c7f41-0f4e-7a61-9c53-5f0f8f1f2a11',
-        subscribers: ['accounting', 'audit'],
-        webhooks: [{ provider: 'cardpayments', status: 200, durationMs: 84, problem: null }],
-      }),
+      answer: answered(),
     },
     'nobody-to-test': {
       summary: 'A test event to a subscriber that is not attached',

@@ -41,7 +41,7 @@ export const probe = action({
       summary: 'A subscriber that does not answer',
       parameters: { subscriber: 'reviews' },
       json: { reason: 'Reviews is back.' },
-      answer: answered({ subscriber: 'reviews' }),
+      answer: answered(),
     },
     'it-answers': {
       summary: 'A subscriber without an outage',

@@ -79,12 +79,7 @@ export const retire = operation({
       'all-topics': {
         summary: 'All topics of a subscriber that the catalog does not list',
         parameters: { subscriber: 'postcards' },
-        answer: answered({
-          subscriber: 'postcards',
-          topic: null,
-          topics: [{ topic: 'payment.captured', waiting: 10, deadLettered: 2 }],
-          matched: 12,
-        }),
+        answer: answered(),
       },
       nobody: {
         summary: 'A subscriber without any delivery',
@@ -113,7 +108,7 @@ export const retire = operation({
         summary: 'All topics of a subscriber that the catalog does not list',
         parameters: { subscriber: 'postcards' },
         json: { reason: 'Postcards are history.' },
-        answer: answered({ subscriber: 'postcards', topics: ['payment.captured'], dismissed: 12 }),
+        answer: answered(),
       },
       nobody: {
         summary: 'A subscriber without any delivery',

@@ -17,12 +17,7 @@ export const showTail = operatorRoute({
     'of-a-subscriber': {
       summary: 'What failed for one subscriber',
       parameters: { subscriber: 'accounting', outcome: 'failing' },
-      answer: answered({
-        generatedAt: '2026-02-21T09:31:00.000Z',
-        filters: { topic: null, subscriber: 'accounting', outcome: 'failing', limit: 50 },
-        relay: 'running',
-        items: [],
-      }),
+      answer: answered(),
     },
     'an-unknown-topic': {
       summary: 'A topic that does not exist',
