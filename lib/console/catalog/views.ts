@@ -41,7 +41,13 @@ const showAsyncApi = operatorRoute({
   examples: {
     'as-json': {
       summary: 'The document',
-      answer: answered(),
+      answer: answered({
+        asyncapi: '3.0.0',
+        info: { title: 'Postbud’s event bus' },
+        channels: {},
+        operations: {},
+        components: { messages: {}, schemas: {} },
+      }),
     },
   },
   handle: async ({ bus }) => asyncApi(subscriptionsIn(bus)),
