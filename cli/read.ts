@@ -72,7 +72,10 @@ export function viewCommand({ command, ...shown }: View): OnlineCommand {
       throw misused(`--${set} filters the list; it can’t be used with an id.`);
     const called = parameter?.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
     if (id !== undefined && one && !one.shape.safeParse(id).success)
-      throw misused(`'${id}' is not a ${called}.`, `npx postbud ${name} lists them.`);
+      throw misused(
+        `'${id}' is not ${/^[aeiou]/.test(called ?? '') ? 'an' : 'a'} ${called}.`,
+        `npx postbud ${name} lists them.`,
+      );
     if (id === undefined && given.isSet('reveal'))
       throw misused(
         `--reveal needs a ${called}.`,

@@ -73,8 +73,8 @@ test.for(VIEWS)(
       await page.getByRole('checkbox', { name: `Select the period is closed, ${topic} to ledger` }).check();
     await page.getByRole('button', { name: /^Replay (2 )?selected errors…$/ }).click();
     await expect.poll(() => wordsOf(page)).toContain('Replay 4 dead letters?');
-    expect(await wordsOf(page)).toContain('2 payment.captured to ledger');
-    expect(await wordsOf(page)).toContain('2 payment.refunded to ledger');
+    expect(await wordsOf(page)).toContain('2 payment.captured ledger');
+    expect(await wordsOf(page)).toContain('2 payment.refunded ledger');
     // Axe is a script.
     if (!('javaScriptEnabled' in options)) expect(await pageFaults(page, page.url())).toEqual([]);
     await page.getByLabel('Reason').fill('the period is open again');

@@ -95,8 +95,8 @@ describe('a replay over topics', () => {
       earlier: null,
     });
     const { text } = await operators.ask(path, { accept: BROWSER });
-    expect(wordsOf(text)).toContain(
-      '4 payment.captured to ledger (still failing) 2 payment.refunded to ledger (still failing)',
+    expect(wordsOf(text)).toMatch(
+      /4 ?payment\.captured ?ledger \(still failing\).*2 ?payment\.refunded ?ledger \(still failing\)/,
     );
 
     const form = { ...fieldsOf(text), reason: 'the period is open again' };
@@ -166,8 +166,12 @@ describe('a replay over topics', () => {
     ]) {
       const { text } = await operators.ask(`/${action}?since=24h&${query}`, { accept: BROWSER });
       expect(wordsOf(text)).toContain(done);
-      expect(wordsOf(text)).toMatch(/6 payment\.captured to accounting 4( \(still failing\))?, ledger 2/);
-      expect(wordsOf(text)).toContain('2 payment.refunded to ledger');
+      for (const counted of [
+        '4 payment.captured accounting',
+        '2 payment.captured ledger',
+        '2 payment.refunded ledger',
+      ])
+        expect(wordsOf(text).replaceAll(' ', '')).toContain(counted.replaceAll(' ', ''));
     }
     const group = checked.map((one) => one.group).join(',');
     const replayed = await operators.ask('/replay', { json: { group, since: '24h', expectedCount: 8 } });
@@ -577,8 +581,8 @@ describe('an incident’s blocked lanes', () => {
       const page = wordsOf((await operators.ask(path, { accept: BROWSER })).text);
       expect(page.split(words)).toHaveLength(2);
     }
-    for (const command of ['log', `incidents ${id}`, 'health ledger'])
-      expect((await postbud(command)).out).toContain('skipped 3 deliveries');
+    for (const command of ['log', `incidents ${id}`, 'subscriber ledger'])
+      expect((await postbud(command)).out).toMatch(/[Ss]kipped 3 deliveries/);
     for (const { delivery_id: deliveryId } of recorded.slice(1)) {
       const own = await operators.ask(`/dead-letters/${deliveryId}`, { accept: BROWSER });
       expect(wordsOf(own.text)).toMatch(/[Ss]kipped.*kari@solvik\.example\.no.*the period is closed/);
@@ -672,13 +676,14 @@ describe('the command line', () => {
     const rest = await postbud('replay --search series --since 24h --reason fixed --yes');
     expect([rest.code, rest.out]).toEqual([0, expect.stringContaining('Replayed 4 dead letters.')]);
     const none = await postbud('replay --search series --subscriber accounting --since 24h --yes');
-    expect(none.err.split('\n')[0]).toBe(
-      'Nothing to replay: no dead letters to accounting whose error contains “series” in the last 24 hours.',
-    );
+    expect(none.err.split('\n').slice(0, 2)).toEqual([
+      'Nothing to replay.',
+      'No dead letters to accounting whose error contains “series” in the last 24 hours.',
+    ]);
     expect(none.err).toContain('kari@solvik.example.no was first: 4 deliveries replayed at');
     const before = await postbud('replay --search series --since 24h --until 1h --yes');
     expect(before.err).toMatch(
-      /^Nothing to replay: no dead letters whose error contains “series” in the last 24 hours before (?:\w+ )?\d\d:\d\d/,
+      /^Nothing to replay\.\nNo dead letters whose error contains “series” in the last 24 hours before (?:\w+ )?\d\d:\d\d/,
     );
     const [head] = await operators.held(3);
     await skip(bus.db, { deliveryId: head!, by: OLA, reason: 'paid in cash' });

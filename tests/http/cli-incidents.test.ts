@@ -376,7 +376,7 @@ describe('incidents', () => {
       2,
       "Unknown topic 'payment.captur'. Did you mean 'payment.captured'?",
     ],
-    ['incidents 12', 2, "'12' is not the id of an incident."],
+    ['incidents 12', 2, "'12' is not an incident id."],
     [`incidents ${UNKNOWN}`, 1, 'Unknown incident.'],
     [`incidents ${UNKNOWN} --state owed`, 2, '--state filters the list; it can’t be used with an id.'],
     ['incidents --state over', 2, "--state 'over': expected happening or owed or closed"],

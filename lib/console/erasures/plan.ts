@@ -6,12 +6,13 @@ import { maskedName } from '../../components/erasures/erased-names.ts';
 import { topicsNamingNobody } from '../../components/erasures/person.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { instantOf, SECOND } from '../../platform/time.ts';
-import { mono } from '../kit/document.ts';
-import { erasuresPath } from '../kit/links.ts';
+import { link, mono } from '../kit/document.ts';
+import type { List } from '../kit/document.ts';
+import { erasuresPath, topicPath } from '../kit/links.ts';
+import type { Warnings } from '../kit/operation-pages.ts';
 import type { Plan } from '../kit/plan.ts';
 import * as shape from '../kit/shapes.ts';
 import { count, joinNames, quantity } from '../kit/words.ts';
-import { topicList, warningsOf } from './words.ts';
 import { eraseRequest } from './request.ts';
 import type { ParsedEraseRequest } from './request.ts';
 
@@ -106,4 +107,56 @@ export function erasurePlan(view: ErasurePreview): Plan {
     typed: request.subjects?.[0] ?? '',
     cancel: erasuresPath(),
   };
+}
+
+/** The events that name the person, by topic. */
+function topicList(rows: ErasurePreview['topics']): List<ErasurePreview['topics'][number]> {
+  return {
+    name: 'Events by topic',
+    caption: 'Events that name the person, by topic',
+    columns: [
+      { label: 'Topic', cell: ({ topic }) => link(topicPath(topic), topic) },
+      { label: 'Events', tone: 'num', cell: ({ events }) => count(events) },
+    ],
+    rows,
+  };
+}
+
+/** What to consider before an erasure, the most important first. */
+function warningsOf(view: ErasurePreview): Warnings {
+  const { names, timers, pending, isComplete, searched, notSearched } = view;
+  const named = (origin: string) => names.filter((name) => name.origin === origin).map(({ name }) => name);
+  const waiting = pending.reduce((sum, one) => sum + one.count, 0);
+  const [linked, shared, beside] = [named('linked'), named('shared'), named('beside')];
+  const to = [...new Set(pending.map(({ subscriber }) => subscriber))];
+  return [
+    waiting > 0 && [
+      `${quantity(waiting, 'delivery')} of these events ${waiting === 1 ? 'is' : 'are'} not finished.`,
+      `${joinNames(to)} would be handed erased payloads. To have them handled first, let them be delivered, or replay them.`,
+    ],
+    timers > 0 && [
+      `${quantity(timers, 'event')} of these ${timers === 1 ? 'has' : 'have'} not happened yet.`,
+      'Erased timers stay set, and are released with what is left of their payloads. To prevent that, cancel them.',
+    ],
+    linked.length > 0 && [
+      `These events also name the person by ${joinNames(linked)}.`,
+      `Events that name only ${linked.length === 1 ? 'this' : 'these'} are erased too, unless you look for exactly the given names.`,
+    ],
+    shared.length > 0 && [
+      `${joinNames(shared)} also ${shared.length === 1 ? 'names' : 'name'} someone else.`,
+      `Events that name only ${shared.length === 1 ? 'this' : 'these'} stay. If it is the person’s, ask for it too.`,
+    ],
+    beside.length > 0 && [
+      `These events also have the ${beside.length === 1 ? 'id' : 'ids'} ${joinNames(beside)}.`,
+      'Ids are not followed. If it is the person’s, ask for it too.',
+    ],
+    !isComplete && [
+      `There are more events than this preview could read: ${count(searched)} so far.`,
+      'The erasure reads all of them, and may find more.',
+    ],
+    [
+      `${quantity(notSearched.length, 'topic')} with personal data ${notSearched.length === 1 ? 'names' : 'name'} nobody and can’t be searched.`,
+      'Find such events by another id, such as a booking’s, and erase them by their event ids.',
+    ],
+  ];
 }
