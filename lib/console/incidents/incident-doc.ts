@@ -8,6 +8,7 @@ import {
   errorPhrase,
   inConsole,
   link,
+  mono,
   say,
   strong,
   styled,
@@ -47,12 +48,14 @@ const WATCHED_SECONDS = 1;
 /** Says one incident: what is wrong, the way out of it, what it blocks, what it owes, and what was done. */
 export function incidentDoc(view: IncidentView, names: OperatorNames): Doc {
   const { subscriber, topic, generatedAt: at, state, lastError } = view;
-  const cause = topic === null ? ' does not answer' : ` on ${topic}: ${shortCause(lastError)}`;
   const frame = { section: 'incidents', at, back: [incidentsPath(), 'Incidents'] } as const;
   if (subscriber === '') return { ...frame, ...asideDoc(view, names) };
   return {
     ...frame,
-    title: say`${{ html: html`<span class="mono">${subscriber}</span>`, text: subscriber }}${cause}`,
+    title:
+      topic === null
+        ? say`${mono(subscriber)} does not answer`
+        : say`${mono(subscriber)} on ${mono(topic)}: ${shortCause(lastError)}`,
     lead: say`${errorPhrase(lastError)} ${whenPhrase(view, at)}`,
     ...(isMoving(view) && { refreshSeconds: WATCHED_SECONDS }),
     alerts: [
