@@ -30,7 +30,12 @@ export function eventsDoc(view: EventList): Doc {
         drawn: () => html`<p class="muted small reach">${reach.map((note) => [note.html, ' '])}</p>`,
         lines: reach,
       },
-      { id: 'events', list: itemList(view), empty: nothing(view) },
+      {
+        id: 'events',
+        ...(items.length > 0 && { title: q === null ? 'Newest first' : 'Found' }),
+        list: itemList(view),
+        empty: nothing(view),
+      },
     ],
     nextCursor,
     position: lookedBackTo !== null && say`Looked back to ${toMinute(lookedBackTo, at)}: few events match.`,

@@ -18,8 +18,8 @@ export function* withoutDeadlocks(read: Reading): Generator<Violation> {
   }
 }
 
-/** Classes of SQLSTATE that say what a statement does wrong: with cardinality, data, integrity, syntax. */
-const OWN_FAULT = /^(21|22|23|42)[0-9A-Z]{3}$/;
+/** Classes of SQLSTATE that say what a statement does wrong: with cardinality, data, integrity, syntax. A pooler may lose names (42P05). */
+const OWN_FAULT = /^(?!42P05)(?:21|22|23|42)[0-9A-Z]{3}$/;
 
 /** Promise 8: processes end when they are killed, or when a handler ends them. */
 export function* survived(read: Reading): Generator<Violation> {
