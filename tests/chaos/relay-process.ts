@@ -66,8 +66,10 @@ class Run {
     const now = () => machineNow() + aheadMs(this.#clockFile);
     Object.defineProperty(performance, 'now', { value: now, configurable: true });
     // Turns that fail and are taken again.
-    logTo(({ code, message }) => {
+    logTo((line) => {
+      const { code, message } = line;
       if (typeof code === 'string') this.#note({ k: 'error', code, message });
+      process.stdout.write(`${JSON.stringify(line)}\n`);
     });
     this.#ended = this.#relay();
   }
