@@ -26,6 +26,7 @@ const PATHS: Readonly<Record<string, readonly number[]>> = {
   'sql-emit-without-lock': [9, ...CROWDED],
   'bound-passes-open-emitters': [7, 9, 17, ...CROWDED],
   'place-without-lock': [24, 2, ...CROWDED],
+  'claim-beside-an-open-exception': [1, 0],
   'settle-without-number': [5, 0],
   'lease-shorter-than-limit': [12, 13, 0],
   'replay-that-nobody-looks-at': [15, 29],

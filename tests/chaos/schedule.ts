@@ -173,9 +173,7 @@ const anyPauses = fc.constantFrom(NO_PAUSES, SHORT_PAUSES, LONG_PAUSES);
 
 export const act: fc.Arbitrary<Act> = one<Act>(
   [2, fc.constant({ act: 'returns at once' })],
-  [5, fc.record({ act: fc.constant('returns after' as const), ms: ms(140) })],
-  // Its lane goes on, several times.
-  [1, fc.record({ act: fc.constant('returns after' as const), ms: fc.integer({ min: 200, max: 600 }) })],
+  [6, fc.record({ act: fc.constant('returns after' as const), ms: ms(140) })],
   [1, fc.record({ act: fc.constant('blocks its process for' as const), ms: ms(250) })],
   [5, fc.record({ act: fc.constant('throws after' as const), ms: ms(60) })],
   [2, fc.constant({ act: 'breaks its transaction' })],
