@@ -4,7 +4,7 @@ import { readDeliveryId } from '../../bus/deliveries/delivery-id.ts';
 import { deliveryId } from '../kit/replay-request.ts';
 import { answered, invalid } from '../../platform/http/operation.ts';
 import { NO_REASON } from '../kit/action.ts';
-import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
+import { knownIn } from '../kit/known-names.ts';
 import { deadLetterPath, HOME, revealedPath } from '../kit/links.ts';
 import { findReveal, recordReveal, revealQuery } from '../kit/reveal.ts';
 import { operatorRoute } from '../kit/route.ts';
@@ -129,9 +129,7 @@ const listDeadLetters = view({
     },
   },
   handle: async ({ query, bus }) => {
-    const db = await bus.database();
-    await requireKnownTopic(db, query.topic);
-    await requireKnownSubscriber(db, query.subscriber);
+    const db = await knownIn(bus, query);
     return await readDeadLetters(db, query);
   },
   says: deadLettersDoc,

@@ -1,5 +1,5 @@
-import { answered, invalid } from '../../platform/http/operation.ts';
-import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
+import { answered } from '../../platform/http/operation.ts';
+import { knownIn, MISSPELT_TOPIC } from '../kit/known-names.ts';
 import { eventPath, HOME } from '../kit/links.ts';
 import { view } from '../kit/view.ts';
 import { eventList } from './fields.ts';
@@ -29,20 +29,10 @@ export const listEvents = view({
       parameters: { topic: 'payment.captured', subscriber: 'accounting', state: 'pending' },
       answer: answered(),
     },
-    'an-unknown-topic': {
-      summary: 'A topic that does not exist',
-      parameters: { topic: 'payment.capture' },
-      answer: invalid(
-        'topic',
-        'invalid_type',
-        'expected a topic of the catalog; did you mean payment.captured?',
-      ),
-    },
+    'an-unknown-topic': MISSPELT_TOPIC,
   },
   handle: async ({ query, bus }) => {
-    const db = await bus.database();
-    await requireKnownTopic(db, query.topic);
-    await requireKnownSubscriber(db, query.subscriber);
+    const db = await knownIn(bus, query);
     return await readEvents(db, query);
   },
   says: eventsDoc,

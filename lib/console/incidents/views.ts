@@ -1,6 +1,6 @@
 import { answered, invalid } from '../../platform/http/operation.ts';
 import { readAlerts } from '../alerts/read.ts';
-import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
+import { knownIn } from '../kit/known-names.ts';
 import { HOME, incidentsPath } from '../kit/links.ts';
 import { view } from '../kit/view.ts';
 import { BY_ID, NO_INCIDENT, NOBODY, UNKNOWN } from './by-id.ts';
@@ -84,9 +84,7 @@ const listIncidents = view({
     },
   },
   handle: async ({ query, bus }) => {
-    const db = await bus.database();
-    await requireKnownTopic(db, query.topic);
-    await requireKnownSubscriber(db, query.subscriber);
+    const db = await knownIn(bus, query);
     const [found, alerts] = await Promise.all([readIncidents(db, query), readAlerts(db, bus.alerts())]);
     return { ...found, alerts };
   },

@@ -5,6 +5,7 @@ import * as z from 'zod';
 import { awaiting, lanes, streams } from '../../../drizzle/schema.ts';
 import { isTopicName, subscriberNames, topics } from '../../bus/catalog/catalog.ts';
 import type { Database } from '../../platform/db/connect.ts';
+import { invalid } from '../../platform/http/operation.ts';
 import { requireValid } from '../../platform/http/validated.ts';
 import { nearest } from '../../platform/nearest.ts';
 import type { Bus } from './route.ts';
@@ -34,6 +35,13 @@ export async function requireKnownSubscriber(db: Database, subscriber: string | 
   const message = unknownName('subscriber', subscriber, known, 'accounting');
   requireValid({ subscriber }, z.object({ subscriber: z.never(message) }));
 }
+
+/** The example of a topic that the catalog does not have. */
+export const MISSPELT_TOPIC = {
+  summary: 'A topic that does not exist',
+  parameters: { topic: 'payment.capture' },
+  answer: invalid('topic', 'invalid_type', 'expected a topic of the catalog; did you mean payment.captured?'),
+};
 
 /** Opens the database for a request that names a topic or a subscriber. @throws Problem as the two above. */
 export async function knownIn(

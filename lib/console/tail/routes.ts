@@ -1,5 +1,5 @@
-import { answered, invalid } from '../../platform/http/operation.ts';
-import { requireKnownSubscriber, requireKnownTopic } from '../kit/known-names.ts';
+import { answered } from '../../platform/http/operation.ts';
+import { knownIn, MISSPELT_TOPIC } from '../kit/known-names.ts';
 import { HOME } from '../kit/links.ts';
 import { operatorRoute } from '../kit/route.ts';
 import { readTail, tail, tailQuery } from './read.ts';
@@ -19,20 +19,10 @@ export const showTail = operatorRoute({
       parameters: { subscriber: 'accounting', outcome: 'failing' },
       answer: answered(),
     },
-    'an-unknown-topic': {
-      summary: 'A topic that does not exist',
-      parameters: { topic: 'payment.capture' },
-      answer: invalid(
-        'topic',
-        'invalid_type',
-        'expected a topic of the catalog; did you mean payment.captured?',
-      ),
-    },
+    'an-unknown-topic': MISSPELT_TOPIC,
   },
   handle: async ({ query, bus }) => {
-    const db = await bus.database();
-    await requireKnownTopic(db, query.topic);
-    await requireKnownSubscriber(db, query.subscriber);
+    const db = await knownIn(bus, query);
     return await readTail(db, query, bus.subscribers());
   },
 });
