@@ -192,6 +192,22 @@ describe('a handler on a test bus', () => {
     expect(await bus.drain()).toMatchObject({ failed: 1, errors: [{ code: 'timeout' }] });
   });
 
+  test('is not taken for stuck where the whole process stood still', async ({ onTestFinished }) => {
+    const overruns = ledger(
+      (_, { signal }) => {
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_200);
+        return new Promise((_resolve, reject) =>
+          signal.addEventListener('abort', () => reject(signal.reason)),
+        );
+      },
+      { timeoutMs: 20 },
+    );
+    const bus = await testBus([overruns], { stuckAfterMs: 1_000 });
+    onTestFinished(() => bus.close());
+    await bus.emit('payment.captured');
+    expect(await bus.drain()).toMatchObject({ failed: 1, errors: [{ code: 'timeout' }] });
+  });
+
   test('is handed one ordering key while another key waits for its retry', async ({ open }) => {
     const bus = await open([ledger((amount) => amount === 1 && fail())]);
     await bus.emit('payment.captured', { amountMinor: 1 }, { orderingKey: 'a' });

@@ -85,9 +85,12 @@ class Watch {
     this.#draining = draining;
     let fail: (error: BusStuck) => void;
     this.stuck = new Promise<never>((_, reject) => (fail = reject));
+    let seen: string | null = null;
+    // Seen twice: after a standstill of the whole process, the timers of what was due in it come first.
     this.#timer = setInterval(() => {
       const reason = this.#reason();
-      if (reason !== null) fail(new BusStuck(reason));
+      if (reason !== null && reason === seen) fail(new BusStuck(reason));
+      seen = reason;
     }, LOOK_MS);
   }
 
