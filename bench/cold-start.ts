@@ -48,7 +48,7 @@ const CALLS: Readonly<Record<string, FirstCall>> = {
     goalMs: GOAL_MS,
   },
   'api/platform/event-bus/console.ts': {
-    path: '/platform/event-bus/catalog',
+    path: '/platform/event-bus/subscribers',
     method: 'GET',
     status: 401,
     goalMs: GOAL_MS,

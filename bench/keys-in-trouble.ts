@@ -1,6 +1,7 @@
 import { errorGroupOf } from '../lib/bus/deliveries/error-group.ts';
 import type { Database } from '../lib/platform/db/connect.ts';
 import { rows, storeBacklog } from '../tests/support/bus.ts';
+import { untilAutovacuumHasRun } from './autovacuum.ts';
 
 /** Why each key does not go on: it waits for a retry, its retry is due, or a dead letter halts it. */
 export type Trouble = 'waiting' | 'due' | 'halted';
@@ -29,7 +30,7 @@ export async function fillKeysInTrouble(db: Database, keys: number, trouble: Tro
       'insert into error_groups (key, topic, subscriber, kind, message) values ($1, $2, $3, $4, $5)',
       [key, TOPIC, SUBSCRIBER, kind, message],
     );
-  await rows(db, 'vacuum analyze');
+  await untilAutovacuumHasRun((text) => rows(db, text));
 }
 
 const EXCEPTIONS = `

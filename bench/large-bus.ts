@@ -1,11 +1,12 @@
 import pg from 'pg';
 
 import { SLOTS } from '../drizzle/schema.ts';
-import { topics as catalogTopics } from '../lib/bus/catalog/catalog.ts';
+import { subscriberNames, topics as catalogTopics } from '../lib/bus/catalog/catalog.ts';
 import { attach } from '../lib/bus/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../lib/bus/subscribers/subscriber.ts';
 import type { Database } from '../lib/platform/db/connect.ts';
 import { driverOf, run } from '../lib/platform/db/statement.ts';
+import { untilAutovacuumHasRun } from './autovacuum.ts';
 import { HISTORY_DAYS, NUMBER, ROUND, UNATTACHED, plan, slots } from './large-bus-plan.ts';
 
 // An event bus after three busy months, written by SQL: the rows that emit, the relay and its settlements would leave,
@@ -75,9 +76,21 @@ export async function fillLargeBus(
     }
     tell('totals');
     await client.query(TOTALS);
-    await client.query('vacuum analyze');
+    tell('autovacuum');
+    await untilAutovacuumHasRun(async (text) => (await client.query<{ waiting: number }>(text)).rows);
     // What the fill has left to write is nothing that is measured.
     await client.query('checkpoint');
+  } finally {
+    await client.end();
+  }
+  return await countLargeBus(url);
+}
+
+/** Counts what `fillLargeBus` has filled. */
+export async function countLargeBus(url: string): Promise<LargeBus> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
     const { rows } = await client.query<LargeBus>(COUNTED);
     return rows[0]!;
   } finally {
@@ -85,28 +98,20 @@ export async function fillLargeBus(
   }
 }
 
-/** Gives every subscription of the catalog each hour of three days and each day before them, as if it never slept. */
+/** Gives every subscriber of the catalog times, and a backlog's age for each hour of a day, as if it never slept. */
 export async function fillHealth(db: Database): Promise<void> {
-  const subscriptions = catalogTopics().flatMap(([topic, { subscribers }]) =>
-    subscribers.flatMap((subscriber) => [
-      { topic, subscriber },
-      { topic: '', subscriber },
-    ]),
-  );
   await run(driverOf(db), {
     text: `
-      insert into subscriber_health (subscriber, topic, period, starts_at, delivered, delivered_in, handled_in)
-      select distinct subscriber, topic, period, starts_at, 6000, array_fill(100, array[60]), array_fill(100, array[60])
-      from jsonb_to_recordset($1::text::jsonb) as subscription (topic text, subscriber text), (
+      insert into subscriber_health (subscriber, topic, period, starts_at, delivered_in, handled_in, backlog_age_ms)
+      select subscriber, '', period, starts_at, array_fill(100, array[60]), array_fill(100, array[60]), 1000
+      from unnest($1::text[]) as subscriber, (
         select 'hour' as period, date_trunc('hour', now(), 'UTC') - hour * interval '1 hour' as starts_at
-        from generate_series(0, 71) as hour
-        union all
-        select 'day', date_trunc('day', now(), 'UTC') - day * interval '1 day' from generate_series(3, 30) as day
+        from generate_series(0, 24) as hour
         union all
         select 'total', 'epoch'
       ) as span
       on conflict do nothing`,
-    values: [JSON.stringify(subscriptions)],
+    values: [`{${subscriberNames().join(',')}}`],
   });
 }
 

@@ -1,6 +1,6 @@
 import { indexEvents } from '../lib/components/identifiers/index-events.ts';
 import { readEvent } from '../lib/console/event/read.ts';
-import { eventsQuery } from '../lib/console/events/query.ts';
+import { eventsQuery } from '../lib/console/events/fields.ts';
 import { readEvents } from '../lib/console/events/read.ts';
 import { connect } from '../lib/platform/db/connect.ts';
 import type { Database } from '../lib/platform/db/connect.ts';

@@ -6,6 +6,7 @@ import { connect } from '../lib/platform/db/connect.ts';
 import type { Database } from '../lib/platform/db/connect.ts';
 import { driverOf, run } from '../lib/platform/db/statement.ts';
 import { createDatabase, startPostgres } from '../tests/support/postgres.ts';
+import { untilAutovacuumHasRun } from './autovacuum.ts';
 import type { BusOptions } from './bus/bus.ts';
 import { atMost, measured, number, quantile, spreadOf, timed } from './figures.ts';
 import type { Section } from './figures.ts';
@@ -90,5 +91,5 @@ async function setTimers(db: Database, count: number, dueIn: string): Promise<vo
       from generate_series(1, $1::int) as number`,
     values: [count, TOPIC, JSON.stringify(catalog[TOPIC].example), dueIn],
   });
-  await run(driverOf(db), { text: 'vacuum analyze timers', values: [] });
+  await untilAutovacuumHasRun((text) => run(driverOf(db), { text, values: [] }));
 }

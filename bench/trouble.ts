@@ -1,12 +1,12 @@
 import { watchIncidents } from '../lib/components/incidents/watch.ts';
 import { sampleBacklog } from '../lib/components/subscriber-health/sample-backlog.ts';
 import { countBadges } from '../lib/console/dead-letters/count.ts';
-import { readIncident } from '../lib/console/incidents/detail.ts';
+import { readIncident } from '../lib/console/incidents/read.ts';
 import { incidentQuery, readIncidents } from '../lib/console/incidents/read.ts';
-import { readTopic } from '../lib/console/lanes/read.ts';
+import { readTopic } from '../lib/console/lanes/views.ts';
 import { readMetrics } from '../lib/console/metrics/read.ts';
 import { readOverview } from '../lib/console/overview/read.ts';
-import { readSubscriberHealth } from '../lib/console/subscribers/read.ts';
+import { readSubscriber } from '../lib/console/subscribers/read.ts';
 import { connect } from '../lib/platform/db/connect.ts';
 import type { Database } from '../lib/platform/db/connect.ts';
 import { logTo } from '../lib/platform/log.ts';
@@ -57,15 +57,11 @@ async function screens(db: Database, words: string): Promise<Figure[]> {
   const topic = 'user.profile.updated';
   await watchIncidents(db);
   const { items } = await readIncidents(db, incidentQuery.parse({}));
-  const health = {
-    subscriber: 'notifications',
-    span: 'hours',
-    attachments: { subscribers: () => subscribers, refusals: () => [] },
-  } as const;
+  const attachments = { subscribers: () => subscribers, refusals: () => [] };
   const read: readonly (readonly [what: string, body: () => Promise<unknown>])[] = [
     ['overview', () => Promise.all([readOverview(db, subscribers), countBadges(db)])],
     ['the topic', () => readTopic(db, subscribers, topic)],
-    ['the subscriber', () => readSubscriberHealth(db, health)],
+    ['the subscriber', () => readSubscriber(db, 'notifications', attachments)],
     ['incidents, brought up to date', () => watchIncidents(db)],
     ['incidents', () => readIncidents(db, incidentQuery.parse({}))],
     ...items

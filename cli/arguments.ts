@@ -1,18 +1,10 @@
 import { parseArgs } from 'node:util';
 
-import { misused } from './failure.ts';
-import { unknownName } from './nearest.ts';
+import { nearest } from '../lib/platform/nearest.ts';
+import type { FieldOption } from '../lib/console/kit/operation.ts';
 
-/** An option as it is parsed and as the help shows it. */
-interface Option {
-  /** A placeholder for its value, such as `<topic>`; a flag has none. */
-  readonly value?: string;
-  /** May be repeated. */
-  readonly isList?: boolean;
-  readonly help: string;
-}
-
-export type Options = Readonly<Record<string, Option>>;
+/** Options by their names, as they are parsed and as the help shows them. */
+export type Options = Readonly<Record<string, FieldOption>>;
 
 /** A parsed command line. */
 export interface Given {
@@ -82,4 +74,100 @@ export function parse(args: readonly string[], options: Options): Given {
 function unknownOption(rawName: string, options: Options) {
   const known = Object.keys(options).map((name) => `--${name}`);
   return unknownName('option', rawName, known);
+}
+
+/** Exit codes, as the help describes them. */
+export const EXIT = { ok: 0, failed: 1, usage: 2, unreachable: 3, denied: 4 } as const;
+
+/** Ends a command with a message, advice and an exit code. */
+export class Failure extends Error {
+  readonly exitCode: number;
+  /** Tells the operator what to do; null where nothing helps. */
+  readonly advice: string | null;
+
+  constructor(exitCode: number, message: string, advice: string | null = null, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'Failure';
+    this.exitCode = exitCode;
+    this.advice = advice;
+  }
+}
+
+/** The command line is wrong. */
+export function misused(message: string, advice: string | null = null): Failure {
+  return new Failure(EXIT.usage, message, advice);
+}
+
+/** Says that a name is unknown, and which was probably meant. @param advice for where none is near. */
+export function unknownName(
+  kind: string,
+  written: string,
+  known: readonly string[],
+  advice = `Known: ${known.join(', ')}`,
+): Failure {
+  const meant = nearest(written, known);
+  return meant === null
+    ? misused(`Unknown ${kind} '${written}'.`, advice)
+    : misused(`Unknown ${kind} '${written}'. Did you mean '${meant}'?`);
+}
+
+// The fields of a request, as a command line fills them in.
+
+export type Fields = Readonly<Record<string, string | number | boolean | undefined>>;
+
+type Examples = readonly (readonly [line: string, does: string])[];
+
+const nameOf = (field: string, { name = field }: FieldOption) => name;
+
+/** The options that fill fields in, by their own names. */
+export function optionsOf(fields: Options): Options {
+  return Object.fromEntries(Object.entries(fields).map(([field, one]) => [nameOf(field, one), one]));
+}
+
+/** Maps fields to their options, as errors name them. */
+export function namesOf(fields: Options): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(fields).map(([field, one]) => [field, `--${nameOf(field, one)}`]));
+}
+
+/** Reads the fields that options fill in. @throws Failure for what is no number where one is expected. */
+export function fieldsIn(given: Given, fields: Options): Fields {
+  const read = (name: string, { value, isList, range }: FieldOption) => {
+    if (value === undefined) return given.isSet(name) || undefined;
+    if (range) return given.wholeNumber(name, ...range);
+    return isList ? given.texts(name).join(',') || undefined : given.text(name);
+  };
+  return Object.fromEntries(
+    Object.entries(fields).map(([field, one]) => [field, read(nameOf(field, one), one)]),
+  );
+}
+
+/** Lists the parameters of a path, in their order. */
+export function parametersIn(path: string): readonly string[] {
+  return Array.from(path.matchAll(/\{(\w+)\}/g), ([, name]) => name!);
+}
+
+/** Names what an argument is: `deliveryId` is a delivery id. */
+export function wordsFor(argument: string): string {
+  return argument
+    .split('|')
+    .map((one) => one.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`))
+    .join(' or ');
+}
+
+/** Says that an argument is missing, with an example. */
+export function missing(argument: string, [[line, does] = ['--help', '']]: Examples) {
+  return misused(`The ${wordsFor(argument)} is missing.`, `For example: npx postbud ${line}\n    ${does}`);
+}
+
+/** The option of every command that acts. */
+export const REASON = { reason: { value: '<text>', help: 'recorded in the operator log' } } as const;
+
+/** @param example the command line with a reason, without `npx postbud`. @throws Failure without one. */
+export function requireReason(given: Given, example: string, option = 'reason'): string {
+  const reason = given.text(option)?.trim();
+  if (reason) return reason;
+  throw misused(
+    `--${option} is missing: it is recorded in the operator log.`,
+    `For example: npx postbud ${example}`,
+  );
 }

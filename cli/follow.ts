@@ -1,6 +1,12 @@
+import { phraseOf } from '../lib/console/kit/document.ts';
+import type { Part } from '../lib/console/kit/document.ts';
 import { MINUTE, SECOND, sleep } from '../lib/platform/time.ts';
 import type { Given } from './arguments.ts';
+import type { Answered } from './bus.ts';
+import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
+import { writeOutcome, writeZone } from './draw.ts';
+import { EXIT } from './arguments.ts';
 import { Unavailable } from './refusals.ts';
 
 /** Longer than the first two retries, which come after 1 and 5 more minutes. */
@@ -21,41 +27,59 @@ export function waitLimitMs(given: Given): number {
 }
 
 /** Each look is a query by an index; an operator reads no faster. */
-const EVERY_MS = 1 * SECOND;
+export const EVERY_MS = 1 * SECOND;
+
+/** How far something is that has begun. */
+export interface Far {
+  readonly words: Part;
+  /** Whether nothing more comes of it. */
+  readonly isOver: boolean;
+  readonly isGood: boolean;
+}
 
 /**
- * Looks each second until something is settled or the time is up, and shows how far it is. A server that does not answer
- * is asked again.
+ * Looks each second until what has begun is over or the time is up, shows how far it is, and says how it ended. A server
+ * that does not answer is asked again.
  *
- * @returns the last look. @throws Failure where no look has succeeded.
+ * @returns the exit code. @throws Failure where the last look has failed.
  */
-export async function follow<View>(
-  { terminal }: Call,
+export async function followToItsEnd<View>(
+  call: Call,
   limitMs: number,
-  look: () => Promise<View>,
-  {
-    isSettled,
-    words,
-  }: { readonly isSettled: (view: View) => boolean; readonly words: (view: View) => string },
-): Promise<View> {
+  look: () => Promise<Answered<View>>,
+  says: (view: View) => Promise<Far> | Far,
+): Promise<number> {
+  const { progress } = call.terminal;
   const endsAt = Date.now() + limitMs;
-  let last: { readonly view: View } | null = null;
   try {
     for (;;) {
       let waitMs = EVERY_MS;
       try {
-        last = { view: await look() };
-        if (isSettled(last.view)) return last.view;
-        terminal.progress(words(last.view));
+        const { json, view } = await look();
+        const far = await says(view);
+        if (far.isOver || Date.now() >= endsAt) return tellEnd(call, json, far);
+        progress(phraseOf(far.words).text);
       } catch (error) {
         if (!(error instanceof Unavailable) || Date.now() >= endsAt) throw error;
         waitMs = Math.max(waitMs, error.retryAfterMs ?? 0);
-        terminal.progress(error.message);
+        progress(error.message);
       }
-      if (Date.now() >= endsAt && last) return last.view;
       await sleep(Math.max(0, Math.min(waitMs, endsAt - Date.now())));
     }
   } finally {
-    terminal.progress(null);
+    progress(null);
   }
+}
+
+function tellEnd(call: Call, json: unknown, { words, isOver, isGood }: Far): number {
+  const { out, progress } = call.terminal;
+  const isDone = isOver && isGood;
+  progress(null);
+  if (call.isJson) writeJson(call, json);
+  else {
+    const { text } = phraseOf(words);
+    writeOutcome(call, isDone, `${text}${isOver ? '' : ' The time is up.'}`);
+    writeZone(out, text);
+  }
+  return isDone ? EXIT.ok : EXIT.failed;
 }

@@ -1,11 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
-import { duration, timeOfDay } from '../lib/console/kit/instants.ts';
+import { duration } from '../lib/console/kit/words.ts';
 import type { problem as problemSchema } from '../lib/platform/http/problem-shape.ts';
 import { DAY, SECOND } from '../lib/platform/time.ts';
-import { EXIT, Failure, misused } from './failure.ts';
-import { inZone } from './times.ts';
-import { unknownSubscriber, unknownTopic } from './known-names.ts';
+import { EXIT, Failure, misused } from './arguments.ts';
 
 type Problem = (typeof problemSchema)['_output'];
 
@@ -16,14 +14,10 @@ export interface Refused {
   /** Null for an answer that is no problem of ours: from a proxy, or a server other than Postbud. */
   readonly problem: Problem | null;
   readonly url: URL;
-  /** The parameters in the request's path. */
-  readonly parameters: Readonly<Record<string, string>>;
-  /** The fields of the request. */
+  /** The fields of the request, and the parameters in its path. */
   readonly sent: Readonly<Record<string, unknown>>;
   /** Maps them to options of other names. */
   readonly named: Readonly<Record<string, string>>;
-  /** The cron was called: it takes a secret instead of a token. */
-  readonly isCron: boolean;
 }
 
 /** The server can’t answer now, but may answer later. */
@@ -31,24 +25,16 @@ export class Unavailable extends Failure {
   /** The wait that the server asked for; null for none. */
   readonly retryAfterMs: number | null;
 
-  constructor(
-    exitCode: number,
-    message: string,
-    advice: string | null,
-    retryAfterMs: number | null,
-    options?: ErrorOptions,
-  ) {
-    super(exitCode, message, advice, options);
-    this.name = 'Unavailable';
+  constructor(exitCode: number, message: string, advice: string | null, retryAfterMs: number | null = null) {
+    super(exitCode, message, advice);
     this.retryAfterMs = retryAfterMs;
   }
 }
 
 /** Makes a failure of a refusal, with advice. */
-export async function refusal(refused: Refused): Promise<Failure> {
-  const { status, headers, problem, url, sent, named, isCron } = refused;
-  const said = problem?.detail || `${url.origin} answered ${status}.`;
-  if (status === 401) return denied(said, isCron ? CRON : MINT);
+export function refusal({ status, headers, problem, url, sent, named }: Refused): Failure {
+  const said = inCommands(problem?.detail || `${url.origin} answered ${status}.`);
+  if (status === 401) return denied(said, MINT);
   if (status === 403) return denied(said, scopeAdvice(headers));
   if (status === 429 || (status >= 500 && status !== 501)) {
     const retryAfterMs = retryAfterOf(headers);
@@ -56,49 +42,50 @@ export async function refusal(refused: Refused): Promise<Failure> {
     return new Unavailable(exitCode, said, tryAgain(retryAfterMs, problem), retryAfterMs);
   }
   const location = headers.location;
-  if (status >= 300 && status < 400 && location !== undefined) return elsewhere(url, location);
-  if (problem === null) return noPostbud(url, status);
-  if (status === 400) return await misusedThere(problem, sent, named);
+  if (problem === null) return noPostbud(url, status, location);
+  if (status === 400) return misusedThere(problem, sent, named);
   // The command line named it: a misspelt name is a wrong command line, like an unknown topic among the options.
-  const { subscriber } = refused.parameters;
-  if (status === 404 && subscriber !== undefined) return await unknownSubscriber(subscriber);
-  if (status === 404 && typeof sent['subscriber'] === 'string')
-    return await unknownSubscriber(sent['subscriber']);
-  if (problem.code === 'count_changed') {
-    const [, verb = 'replay'] = /before you (\w+)\./.exec(said) ?? [];
-    const done = { dismiss: 'dismissed', skip: 'skipped' }[verb] ?? 'replayed';
-    const nothing = said.startsWith('Nothing was ') ? '' : `Nothing was ${done}. `;
-    return new Failure(EXIT.failed, nothing + said, 'Run it again to see what matches now.');
-  }
-  return new Failure(EXIT.failed, said, problem.code === 'not_first' ? WHY : null);
+  if (status === 404 && (sent['subscriber'] ?? sent['topic']) !== undefined) return misused(said);
+  const why = problem.code === 'not_first' ? 'npx postbud why <id> says what it waits for.' : null;
+  return new Failure(EXIT.failed, said, why);
 }
 
-const WHY = 'npx postbud why <id> says what it waits for.';
+/** The commands that show what pages show, where they have other names. */
+const COMMANDS = new Map([
+  ['backfills', 'backfill --stop'],
+  ['events', 'why'],
+  ['replays', 'log'],
+  ['subscribers', 'subscriber'],
+  ['topics', 'topic'],
+]);
 
-/** The answer is not one of Postbud’s: it comes from a proxy or another server. */
-export function noPostbud(url: URL, status: number): Failure {
-  return new Failure(
-    EXIT.unreachable,
-    `${url.origin} answered ${status}, but not as a Postbud server does.`,
-    'Set the server’s address with --url or POSTBUD_URL.',
+/** Names the commands in the place of the pages that a message names. */
+function inCommands(text: string): string {
+  const said = text.replace('/platform/event-bus?show=all', 'npx postbud topics --show all');
+  return said.replaceAll(
+    /\/platform\/event-bus\/([\w-]+)((?:\/[\w.-]*\w)?)/g,
+    (_, page: string, id: string) => {
+      const command = (id !== '' || page === 'replays' ? COMMANDS.get(page) : undefined) ?? page;
+      return `npx postbud ${command}${command === 'log' ? '' : id.replace('/', ' ')}`;
+    },
   );
 }
 
-function elsewhere(url: URL, location: string): Failure {
-  const to = URL.canParse(location, url.href) ? new URL(location, url).origin : url.origin;
-  if (to === url.origin) return new Failure(EXIT.unreachable, `${url.origin} redirects to itself.`);
+/** The answer is not one of Postbud’s: it comes from a proxy or another server. */
+export function noPostbud(url: URL, status: number, location = ''): Failure {
+  const there = URL.canParse(location, url.href) ? new URL(location, url).origin : url.origin;
   return new Failure(
     EXIT.unreachable,
-    `${url.origin} redirects to ${to}.`,
-    `If that is your server, use --url ${to}`,
+    `${url.origin} answered ${status}, but not as a Postbud server does.`,
+    there === url.origin
+      ? 'Set the server’s address with --url or POSTBUD_URL.'
+      : `If it is your server to which it leads, use --url ${there}`,
   );
 }
 
 /** Tells an operator without a token how to get one. */
 export const MINT =
   'Mint one with npm run -s token, or get one from your identity provider. Then set POSTBUD_TOKEN or use --token-file <file>.';
-/** Tells an operator without the cron’s secret where it is. */
-export const CRON = 'Set CRON_SECRET to the server’s value.';
 
 function denied(message: string, advice: string): Failure {
   return new Failure(EXIT.denied, message, advice);
@@ -114,17 +101,16 @@ function scopeAdvice(headers: IncomingHttpHeaders): string {
 
 function tryAgain(retryAfterMs: number | null, problem: Problem | null): string | null {
   if (retryAfterMs === null) {
-    return problem ? requestLine(problem) : 'A proxy in front of Postbud says so. Is Postbud running?';
+    return problem
+      ? `Look for request ${problem.requestId} in the server’s log.`
+      : 'A proxy in front of Postbud says so. Is Postbud running?';
   }
-  const at = timeOfDay(new Date(Date.now() + retryAfterMs).toISOString());
-  return `Try again in ${duration(retryAfterMs)}, at ${inZone(at)}.`;
+  return `Try again in ${duration(retryAfterMs)}.`;
 }
 
-/** Reads seconds or a date. More than a day counts as none: nobody waits that long. */
-function retryAfterOf(headers: IncomingHttpHeaders): number | null {
-  const after = headers['retry-after'];
-  if (after === undefined) return null;
-  const ms = /^\d+$/.test(after) ? Number(after) * SECOND : Date.parse(after) - Date.now();
+/** Reads seconds, as the bus sends them. More than a day counts as none: nobody waits that long. */
+function retryAfterOf({ 'retry-after': after }: IncomingHttpHeaders): number | null {
+  const ms = Number(after) * SECOND;
   return ms <= DAY ? Math.max(SECOND, ms) : null;
 }
 
@@ -132,36 +118,36 @@ function retryAfterOf(headers: IncomingHttpHeaders): number | null {
 const LONGEST_REPEATED = 60;
 
 /** Reports a wrong field by the option that set it. */
-async function misusedThere(
+function misusedThere(
   { detail, issues = [] }: Problem,
   sent: Refused['sent'],
   named: Refused['named'],
-): Promise<Failure> {
-  const isWrong = (field: string) => issues.some(({ path }) => path === field);
-  const { topic, subscriber } = sent;
-  if (typeof topic === 'string' && isWrong('topic')) return await unknownTopic(topic);
-  if (typeof subscriber === 'string' && isWrong('subscriber')) return await unknownSubscriber(subscriber);
+): Failure {
   const optionOf = (path: string) => {
     const [field = ''] = path.split('.');
     const value = sent[field];
     const option = named[field] ?? `--${field}`;
     return typeof value === 'string' && value.length <= LONGEST_REPEATED ? `${option} '${value}'` : option;
   };
-  return misused(issues.map(({ path, message }) => `${optionOf(path)}: ${message}`).join('\n') || detail);
+  const said = issues.map(({ path, message }) => `${optionOf(path)}: ${inOptions(message, named)}`);
+  return misused(said.join('\n') || detail);
 }
 
-const requestLine = ({ requestId }: Problem) => `Look for request ${requestId} in the server’s log.`;
+/** Names fields by their options where these have other names. */
+function inOptions(message: string, named: Refused['named']): string {
+  return message.replaceAll(/\w+/g, (word) =>
+    Object.hasOwn(named, word) && !named[word]!.includes(word) ? named[word]! : word,
+  );
+}
 
 const CAUSES: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'nothing listens on this port',
   ECONNRESET: 'the connection was closed',
-  UND_ERR_SOCKET: 'the connection was closed',
   ENOTFOUND: 'the host is unknown',
   EAI_AGAIN: 'the host’s name can’t be resolved',
   EHOSTUNREACH: 'there is no route to the host',
   ENETUNREACH: 'there is no network',
   ETIMEDOUT: 'it does not answer',
-  UND_ERR_CONNECT_TIMEOUT: 'it does not answer',
   EPROTO: 'it does not speak HTTPS as expected on this port',
   Z_DATA_ERROR: 'its compressed answer is damaged',
   Z_BUF_ERROR: 'its compressed answer is cut off',
@@ -171,18 +157,14 @@ const CAUSES: Readonly<Record<string, string>> = {
 export const causeWords = (reason: string) => CAUSES[reason] ?? reason;
 
 /** Makes a failure of a request without an answer. */
-export function unreachable(error: unknown, url: URL, timeoutMs: number): Failure {
-  const advice = 'Is it running (npm start)? To use another server, set --url or POSTBUD_URL.';
+export function unreachable(error: unknown, { origin }: URL, timeoutMs: number): Failure {
   if (error instanceof Error && error.name === 'TimeoutError') {
-    const message = `${url.origin} did not answer within ${duration(timeoutMs)}.`;
-    const maybe = 'It may have carried out the request all the same.';
-    return new Unavailable(EXIT.unreachable, message, maybe, null, { cause: error });
+    const message = `${origin} did not answer within ${duration(timeoutMs)}.`;
+    return new Unavailable(EXIT.unreachable, message, 'It may have carried out the request all the same.');
   }
-  const reason = reasonOf(error);
-  const why = causeWords(reason);
-  return new Unavailable(EXIT.unreachable, `${url.origin} can’t be reached: ${why}.`, advice, null, {
-    cause: error,
-  });
+  const message = `${origin} can’t be reached: ${causeWords(reasonOf(error))}.`;
+  const advice = 'Is it running (npm start)? To use another server, set --url or POSTBUD_URL.';
+  return new Unavailable(EXIT.unreachable, message, advice);
 }
 
 /** Finds an error’s code, or its message without one: in the cause of an error of `fetch`, or the first of several. */

@@ -5,14 +5,14 @@ import { fileURLToPath } from 'node:url';
 
 import type { Scope } from '../lib/platform/http/operation.ts';
 import type { Given, Options } from './arguments.ts';
-import { EXIT, Failure, misused } from './failure.ts';
+import { EXIT, Failure, misused } from './arguments.ts';
 import type { LocalServer } from './local-server.ts';
-import { CRON, MINT } from './refusals.ts';
+import { MINT } from './refusals.ts';
 import type { Terminal } from './terminal.ts';
 
 /** The options of a command that asks no server. */
 const OFFLINE_OPTIONS = {
-  json: { help: 'print JSON' },
+  json: { help: 'print JSON: of a server, its answer' },
   help: { help: 'show this help; also -h' },
 } satisfies Options;
 
@@ -26,9 +26,7 @@ export const COMMON_OPTIONS = {
     value: '<file>',
     help: 'read the token from a file, or from standard input with - (default: POSTBUD_TOKEN)',
   },
-  utc: { help: 'show times in UTC (default: the zone of TZ or of this machine)' },
-  json: { help: 'print the server’s answer as JSON' },
-  help: { help: 'show this help; also -h' },
+  ...OFFLINE_OPTIONS,
 } satisfies Options;
 
 /** Lists the options that a command has in addition to its own. */
@@ -41,9 +39,7 @@ export interface Settings {
   /** An origin, without a path. */
   readonly url: URL;
   /** @returns the `Authorization` header. @throws Failure without a token. */
-  readonly operator: (scope: Scope) => Promise<string>;
-  /** @returns the header for the cron. @throws Failure without a secret. */
-  readonly cron: () => Promise<string>;
+  readonly authorization: (scope: Scope) => Promise<string>;
 }
 
 /** Longer than any request takes, and short if the token leaks. */
@@ -59,35 +55,25 @@ export async function readSettings(given: Given, { err }: Terminal): Promise<Set
   const { dataDir, readLocalServer } = await import('./local-server.ts');
   const local = readLocalServer(resolve(root, dataDir()));
   const url = urlOf(given.text('url') ?? filled(env['POSTBUD_URL']), local);
-  if (url.protocol === 'http:' && !isLocal(url)) {
+  const isHere = /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
+  if (url.protocol === 'http:' && !isHere)
     err.write(err.paint('yellow', `${url.origin} is not HTTPS: the token is sent unencrypted.`));
-  }
-  const own = isLocal(url) ? local : null;
   const file = given.text('token-file');
-  // Copied from a curl command, it comes with its scheme.
-  const token = (file === undefined ? filled(env['POSTBUD_TOKEN']) : tokenIn(file))?.replace(
-    /^bearer +/i,
-    '',
-  );
+  const token = file === undefined ? filled(env['POSTBUD_TOKEN']) : tokenIn(file);
   let hasSaid = false;
   return {
     url,
-    async operator(scope) {
-      if (token !== undefined) return `Bearer ${checked(token)}`;
+    async authorization(scope) {
+      if (token !== undefined) return bearer(token);
+      const own = filled(env['OPERATOR_JWT_SECRET']);
+      const secret = own === undefined ? local?.variables['OPERATOR_JWT_SECRET'] : undefined;
       // A new one for each request: `events --follow` runs for longer than a token is valid.
-      const minted = isLocal(url) ? await mint(scope, own) : null;
+      const minted = isHere && (own ?? secret) !== undefined ? await mint(scope, secret) : null;
       if (minted === null) throw new Failure(EXIT.denied, 'No token given.', MINT);
-      if (!hasSaid) {
-        const secret = env['OPERATOR_JWT_SECRET'] ? 'OPERATOR_JWT_SECRET' : `the secret in ${dataDir()}/`;
-        err.write(err.paint('dim', `No token given: minted one with ${secret}.`));
-      }
+      const source = own === undefined ? `the secret in ${dataDir()}/` : 'OPERATOR_JWT_SECRET';
+      if (!hasSaid) err.write(err.paint('dim', `No token given: minted one with ${source}.`));
       hasSaid = true;
       return `Bearer ${minted}`;
-    },
-    async cron() {
-      const secret = filled(env['CRON_SECRET']) ?? own?.variables['CRON_SECRET'];
-      if (secret) return `Bearer ${checked(secret)}`;
-      throw new Failure(EXIT.denied, 'The cron’s secret is missing.', CRON);
     },
   };
 }
@@ -102,17 +88,7 @@ function urlOf(written: string | undefined, local: LocalServer | null): URL {
   if (!/^https?:\/\//i.test(address) || !URL.canParse(address)) {
     throw misused(`'${address}' is not a server’s address.`, 'Write one like https://postbud.example.no');
   }
-  const { username, password, origin } = new URL(address);
-  if (username || password)
-    throw misused(
-      'The address contains a user or a password.',
-      'Write it without, like https://postbud.example.no',
-    );
-  return new URL(origin);
-}
-
-function isLocal({ hostname }: URL): boolean {
-  return /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
+  return new URL(new URL(address).origin);
 }
 
 function tokenIn(file: string): string {
@@ -125,19 +101,14 @@ function tokenIn(file: string): string {
 }
 
 /** Refuses text that no header can hold: `fetch` would show it in its error. */
-function checked(token: string): string {
-  if (/^[\x21-\x7E]+$/.test(token)) return token;
+function bearer(token: string): string {
+  // Copied from a curl command, it comes with its scheme.
+  const alone = token.replace(/^bearer +/i, '');
+  if (/^[\x21-\x7E]+$/.test(alone)) return `Bearer ${alone}`;
   throw new Failure(EXIT.denied, 'The token is empty or contains spaces or special characters.', MINT);
 }
 
-/** @returns null without a secret. */
-async function mint(scope: Scope, local: LocalServer | null): Promise<string | null> {
-  const own = filled(process.env['OPERATOR_JWT_SECRET']);
-  const generated = local?.variables['OPERATOR_JWT_SECRET'];
-  if (own === undefined && generated === undefined) return null;
+async function mint(scope: Scope, secret: string | undefined): Promise<string | null> {
   const { mintToken } = await import('./operator-token.ts');
-  return await mintToken(
-    { sub: 'developer', scope, expires: MINTED_FOR },
-    own === undefined ? generated : undefined,
-  );
+  return await mintToken({ sub: 'developer', scope, expires: MINTED_FOR }, secret);
 }

@@ -1,11 +1,9 @@
 import process from 'node:process';
-
 import { z } from 'zod';
 
 import { dataDir, readLocalServer } from '../cli/local-server.ts';
 import type { LocalServer } from '../cli/local-server.ts';
-import { paneOf } from '../cli/terminal.ts';
-import { cutTo } from '../cli/text.ts';
+import { cutTo, paneOf } from '../cli/terminal.ts';
 import { sleep } from '../lib/platform/time.ts';
 import { journey, journeyTable } from './journeys.ts';
 import type { Journey } from './journeys.ts';
@@ -19,7 +17,7 @@ const PATIENCE_MS = 30_000;
 
 /** Sends the demo's traffic to a local server and shows each event's deliveries. */
 export async function demo(server: LocalServer, write: (text: string) => void): Promise<void> {
-  const pane = paneOf(process.stdout, process.env);
+  const pane = paneOf(process.stdout);
   const { seq } = newest.parse(await get(server, '/dev/newest'));
   const sent = await sendTraffic(server);
   write('Requests and their answers:\n');

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 
 import packageJson from '../package.json' with { type: 'json' };
 import { catalog } from '../lib/bus/catalog/catalog.ts';
@@ -9,10 +9,10 @@ import {
   changesBetween,
 } from '../lib/elsewhere/catalog-description/catalog-version.ts';
 import { payloadVersions, updatedVersions } from '../lib/elsewhere/catalog-description/payload-versions.ts';
-import { JSON_TYPE } from '../lib/platform/http/operation.ts';
 import { openApi } from '../lib/platform/http/openapi/openapi.ts';
-import type { Recorded } from '../lib/platform/http/openapi/operation-object.ts';
-import { listCommands } from '../cli/load.ts';
+import { commandsIn } from '../cli/main.ts';
+import { withExamples } from './examples.ts';
+import type { Recorded } from './examples.ts';
 import { allOperations } from './operations.ts';
 
 /** The file of a generated document: of `docs/`, except the list of commands. */
@@ -40,7 +40,10 @@ function recordedAnswers(): Recorded {
   const { paths } = JSON.parse(readFileSync(documentUrl('openapi'), 'utf8')) as KeptOpenApi;
   const operations = Object.values(paths).flatMap(({ get, post }) => [get, post]);
   const byId = new Map(operations.flatMap((one) => (one ? [[one.operationId, one] as const] : [])));
-  return (id, example) => byId.get(id)?.responses[200]?.content?.[JSON_TYPE]?.examples?.[example]?.value;
+  return (id, example) =>
+    Object.values(byId.get(id)?.responses ?? {})
+      .flatMap(({ content = {} }) => Object.values(content))
+      .find(({ examples }) => examples?.[example])?.examples?.[example]?.value;
 }
 
 interface KeptOpenApi {
@@ -56,14 +59,33 @@ interface KeptOperation {
 
 type KeptExamples = Readonly<Record<string, { readonly value?: unknown }>>;
 
+/** Finds each command by its name. One that does more than the view or the operation of its name is in `cli/commands/`. */
+async function fileOfEachCommand(): Promise<Readonly<Record<string, string>>> {
+  const inFolder = (folder: string, pattern: RegExp) =>
+    readdirSync(new URL(folder, import.meta.url), { recursive: true, encoding: 'utf8' }).flatMap(
+      (file) => pattern.exec(file)?.[1] ?? [],
+    );
+  const files = [
+    ...inFolder('../lib/console/', /^((?!kit)[^/]+\/(?:views|actions|operations))\.ts$/),
+    ...inFolder('../cli/', /^(commands\/.+)\.ts$/),
+  ];
+  const found = await Promise.all(
+    files.map(async (file) => [...(await commandsIn(file)).keys()].map((name) => [name, file] as const)),
+  );
+  const byName = new Map(found.flat());
+  return Object.fromEntries([...byName].toSorted(([one], [other]) => (one < other ? -1 : 1)));
+}
+
 /** Generates the documents of `docs/`, and the list of commands: the text of each by its name, and the breaks that forbid writing them. */
 export async function descriptions() {
   const { versions, breaks } = currentVersions();
+  const recorded = recordedAnswers();
+  const operations = (await allOperations()).map((operation) => withExamples(operation, recorded));
   const documents = {
-    openapi: openApi(await allOperations(), recordedAnswers()),
+    openapi: openApi(operations),
     'payload-versions': versions,
     'catalog-version': catalogVersions().current,
-    commands: await listCommands(),
+    commands: await fileOfEachCommand(),
   };
   return {
     texts: Object.entries(documents).map(([name, value]) => [name, jsonText(value)] as const),

@@ -1,8 +1,9 @@
-import { writeExamination } from '../cli/commands/doctor.ts';
-import { withDatabase } from '../cli/database.ts';
-import { EXIT } from '../cli/failure.ts';
-import { runProgram } from '../cli/program.ts';
-import { examine } from '../lib/console/doctor/read.ts';
+import { drawDoc } from '../cli/draw.ts';
+import { withDatabase } from './database.ts';
+import { EXIT } from '../cli/arguments.ts';
+import { runProgram } from './program.ts';
+import { examinationDoc, examinationOf } from '../lib/console/doctor/views.ts';
+import { examine } from '../lib/bus/doctor/examine.ts';
 
 const DEFAULT_EVENTS = 50_000;
 
@@ -17,7 +18,7 @@ await runProgram({
   async run(given, { out }) {
     const newest = given.wholeNumber('events', 1, 1_000_000_000) ?? DEFAULT_EVENTS;
     const examination = await withDatabase(['DATABASE_URL'], (db) => examine(db, newest));
-    writeExamination(examination, out);
+    drawDoc(out, examinationDoc(examinationOf(examination)));
     return examination.findings.length === 0 ? EXIT.ok : EXIT.failed;
   },
 });

@@ -1,9 +1,8 @@
 import type { Given } from '../cli/arguments.ts';
-import { withDatabase } from '../cli/database.ts';
-import { EXIT, Failure, misused } from '../cli/failure.ts';
-import { unknownName } from '../cli/nearest.ts';
-import { runProgram } from '../cli/program.ts';
-import { table } from '../cli/table.ts';
+import { withDatabase } from './database.ts';
+import { EXIT, Failure, misused, unknownName } from '../cli/arguments.ts';
+import { runProgram } from './program.ts';
+import { drawList } from '../cli/draw.ts';
 import type { Pane } from '../cli/terminal.ts';
 import { topics } from '../lib/bus/catalog/catalog.ts';
 import type { Database } from '../lib/platform/db/connect.ts';
@@ -114,7 +113,11 @@ async function listed(db: Database, pane: Pane): Promise<string> {
       .map(({ role, writes }) => [role, `write to ${writes.join(', ')}`, 'granted by hand']),
   ];
   if (rows.length === 0) return 'Nothing was granted to any role.';
-  return table(pane, [{ title: 'role' }, { title: 'may', isFlexible: true }, { title: '' }], rows);
+  const columns = ['role', 'may', ''].map((label, place) => ({
+    label,
+    cell: (row: readonly string[]) => row[place],
+  }));
+  return drawList(pane, { name: 'Grants', columns, rows });
 }
 
 function hintOf(role: string, roles: readonly DatabaseRole[]): string {

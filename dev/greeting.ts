@@ -1,8 +1,7 @@
 import process from 'node:process';
 
 import { dataDir } from '../cli/local-server.ts';
-import { paneOf } from '../cli/terminal.ts';
-import { hang, padTo, wrapTo } from '../cli/text.ts';
+import { hang, padTo, paneOf, wrapTo } from '../cli/terminal.ts';
 import { subscribers } from '../lib/components/database.ts';
 import { config } from '../lib/components/postbud.ts';
 import type { StandIns } from './stand-ins.ts';
@@ -16,7 +15,7 @@ export function greeting(
   standIns: StandIns,
   generated: Readonly<Record<string, string>>,
 ): string {
-  const { columns } = paneOf(process.stdout, process.env);
+  const { columns } = paneOf(process.stdout);
   const services = [
     ['database', databaseWords()],
     ['relay', relayWords()],

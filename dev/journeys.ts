@@ -1,10 +1,9 @@
 import { z } from 'zod';
 
-import { table } from '../cli/table.ts';
-import type { Cell } from '../cli/table.ts';
+import { drawList } from '../cli/draw.ts';
 import type { Pane } from '../cli/terminal.ts';
 import { statePhrase } from '../lib/console/kit/document.ts';
-import { until } from '../lib/console/kit/instants.ts';
+import { until } from '../lib/console/kit/words.ts';
 import type { Database } from '../lib/platform/db/connect.ts';
 import { driverOf, run } from '../lib/platform/db/statement.ts';
 import { instantOf } from '../lib/platform/time.ts';
@@ -67,28 +66,26 @@ export async function newestSeq(db: Database): Promise<number> {
 
 /** Draws journeys as a table that fits 80 columns: a line for each delivery, with the event's topic on its first. */
 export function journeyTable(journeys: readonly Journey[], pane: Pane, now: number): string {
-  const columns = [
-    { title: 'topic' },
-    { title: 'subscriber' },
-    { title: 'ms', align: 'right' },
-    { title: 'attempts', align: 'right', leftOut: 'early' },
-    { title: 'state', isFlexible: true },
-  ] as const;
+  const isWide = pane.columns === null || pane.columns > 100;
   const eventIds = new Set(journeys.map(({ eventId }) => eventId));
-  const rows = journeys.map((row, index): Cell[] => {
-    const { eventId, topic, causationId, subscriber, state, attempts, deliveredAfterMs: ms } = row;
-    const isFirst = journeys[index - 1]?.eventId !== eventId;
-    const word = statePhrase(state);
-    const indent = causationId !== null && eventIds.has(causationId) ? '└ ' : '';
-    return [
-      isFirst ? indent + topic : '',
-      subscriber ?? '',
-      ms === null ? '' : ms.toFixed(ms < 10 ? 1 : 0),
-      String(attempts),
-      { ...word, text: [word.text, note(row, now)].filter(Boolean).join(': ') },
-    ];
+  const firsts = new Set(journeys.filter(({ eventId }, place) => journeys[place - 1]?.eventId !== eventId));
+  const isEffect = ({ causationId }: Journey) => causationId !== null && eventIds.has(causationId);
+  return drawList<Journey>(pane, {
+    name: 'Journeys',
+    columns: [
+      { label: 'topic', cell: (row) => firsts.has(row) && `${isEffect(row) ? '└ ' : ''}${row.topic}` },
+      { label: 'subscriber', cell: ({ subscriber }) => subscriber },
+      {
+        label: 'ms',
+        tone: 'num',
+        cell: ({ deliveredAfterMs: ms }) => ms !== null && ms.toFixed(ms < 10 ? 1 : 0),
+      },
+      isWide && { label: 'attempts', tone: 'num', cell: ({ attempts }) => attempts },
+      { label: 'state', cell: ({ state }) => statePhrase(state) },
+      { label: 'why', cell: (row) => note(row, now) },
+    ],
+    rows: journeys,
   });
-  return table(pane, columns, rows);
 }
 
 function note(

@@ -1,6 +1,6 @@
-import { withDatabase } from '../cli/database.ts';
-import { EXIT, Failure } from '../cli/failure.ts';
-import { runProgram } from '../cli/program.ts';
+import { withDatabase } from './database.ts';
+import { EXIT, Failure } from '../cli/arguments.ts';
+import { runProgram } from './program.ts';
 import { migrate } from '../lib/bus/migrations/migrate.ts';
 import type { Database } from '../lib/platform/db/connect.ts';
 import { sleep, SECOND } from '../lib/platform/time.ts';

@@ -41,5 +41,5 @@ function operationsIn(value: unknown): readonly Operation[] {
 }
 
 function isOperation(value: object): value is Operation {
-  return 'path' in value && 'examples' in value;
+  return 'path' in value && 'answers' in value;
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
-import { signingSecret } from '../lib/edge/webhooks/send-test.ts';
 import { sign } from '../lib/edge/webhooks/sign.ts';
+import { isUsableSecret } from '../lib/edge/webhooks/verify.ts';
 import { providers, readConfig } from '../lib/platform/config.ts';
 import type { Scheme } from '../lib/platform/config.ts';
 import { guardedEndpoint } from '../lib/platform/http/guarded-endpoint.ts';
@@ -32,7 +32,10 @@ export function partnersOf(url: () => string): Endpoint {
     handle: async (request) => {
       const { provider, id, body, isForged } = await readValidated(request, demoWebhook, 64 * 1024);
       const settings = readConfig().webhooks[provider]!;
-      const secret = signingSecret(settings);
+      const { scheme, secrets } = settings;
+      // A public key only verifies.
+      const isPublicKey = (secret: string) => scheme === 'standard' && secret.startsWith('whpk_');
+      const secret = secrets.find((one) => isUsableSecret(scheme, one) && !isPublicKey(one));
       const variable = `WEBHOOK_${provider.toUpperCase()}_SECRET`;
       if (secret === undefined)
         return Response.json(

@@ -1,6 +1,6 @@
-import { withDatabase } from '../cli/database.ts';
-import { EXIT } from '../cli/failure.ts';
-import { runProgram } from '../cli/program.ts';
+import { withDatabase } from './database.ts';
+import { EXIT } from '../cli/arguments.ts';
+import { runProgram } from './program.ts';
 import { KEEP_MS } from '../lib/bus/deliveries/prune.ts';
 import { pruneAll } from '../lib/components/prune.ts';
 import { quantity } from '../lib/console/kit/words.ts';

@@ -2,7 +2,7 @@ import { Counter, Gauge, Registry, collectDefaultMetrics } from 'prom-client';
 import { serve } from 'srvx';
 import type { Server } from 'srvx';
 
-import { EXIT, Failure } from '../cli/failure.ts';
+import { EXIT, Failure } from '../cli/arguments.ts';
 import { addReports, emptyReport } from '../lib/bus/relay/report.ts';
 import type { RelayReport } from '../lib/bus/relay/report.ts';
 import { SECOND } from '../lib/platform/time.ts';

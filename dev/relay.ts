@@ -1,8 +1,8 @@
 import process from 'node:process';
 
-import { withDatabase } from '../cli/database.ts';
-import { EXIT, misused } from '../cli/failure.ts';
-import { runProgram } from '../cli/program.ts';
+import { withDatabase } from './database.ts';
+import { EXIT, misused } from '../cli/arguments.ts';
+import { runProgram } from './program.ts';
 import { keepRelaying } from '../lib/bus/relay/keep-relaying.ts';
 import { beat } from '../lib/components/alerts/heartbeat.ts';
 import { config } from '../lib/components/postbud.ts';

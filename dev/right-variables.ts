@@ -1,4 +1,4 @@
-import { EXIT, Failure } from '../cli/failure.ts';
+import { EXIT, Failure } from '../cli/arguments.ts';
 import { misspeltVariables } from '../lib/components/misspelt-variables.ts';
 import { refusalsOf } from '../lib/components/registry.ts';
 import { readConfig, wrongVariables } from '../lib/platform/config.ts';

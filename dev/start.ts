@@ -1,15 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { accessSync, constants, mkdirSync } from 'node:fs';
 import { styleText } from 'node:util';
-
 import { serve } from 'srvx';
 import type { ServerRequest } from 'srvx';
 
-import { unusable } from '../cli/database.ts';
-import { Failure } from '../cli/failure.ts';
+import { unusable } from './database.ts';
+import { Failure } from '../cli/arguments.ts';
 import { dataDir } from '../cli/local-server.ts';
-import { signInUrl } from '../cli/operator-token.ts';
-import { printable } from '../cli/text.ts';
+import { signInUrl } from './sign-in-link.ts';
+import { printable } from '../cli/terminal.ts';
 import { keepRelaying } from '../lib/bus/relay/keep-relaying.ts';
 import { database, relayedSubscribers, subscribers } from '../lib/components/database.ts';
 import { config, relays } from '../lib/components/postbud.ts';
@@ -28,6 +27,7 @@ import { greeting, nextSteps } from './greeting.ts';
 import { requireLocalHost } from './local-names.ts';
 import { requireRightVariables } from './right-variables.ts';
 import { createRouter } from './router.ts';
+import { SECOND } from '../lib/platform/time.ts';
 import { serveSite } from './site-server.ts';
 import { listenNear, NO_STAND_INS, startStandIns } from './stand-ins.ts';
 
@@ -93,12 +93,15 @@ async function start(): Promise<void> {
     void relayForever(db, stopped.signal);
     void keepPerforming({ db, subscribers: subscribers(), settings: config, signal: stopped.signal });
   } else console.log('RELAY=off: this server does not relay. Events wait for a server that does.\n');
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.once(signal, () => {
-      stopped.abort();
-      void server.close(true).then(() => process.exit(0));
-    });
-  }
+  const end = () => {
+    stopped.abort();
+    void server.close(true).then(() => process.exit(0));
+  };
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, end);
+  // npm starts a shell, which passes no signal on: it is gone once npm was told to end.
+  const { ppid: shell } = process;
+  if (process.env['npm_lifecycle_event'] === 'start')
+    setInterval(() => process.ppid !== shell && end(), SECOND).unref();
 
   if (isEmbedded && isDemoWanted) {
     console.log('Sending the demo’s traffic (to start without it, set DEMO=off).\n');

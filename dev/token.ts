@@ -1,10 +1,10 @@
 import process from 'node:process';
 
-import { EXIT, Failure, misused } from '../cli/failure.ts';
+import { EXIT, Failure, misused, unknownName } from '../cli/arguments.ts';
 import { dataDir, readLocalServer } from '../cli/local-server.ts';
-import { unknownName } from '../cli/nearest.ts';
-import { mintToken, operatorSettings, signInLink } from '../cli/operator-token.ts';
-import { runProgram } from '../cli/program.ts';
+import { mintToken, operatorSettings } from '../cli/operator-token.ts';
+import { runProgram } from './program.ts';
+import { signInLink } from './sign-in-link.ts';
 import { ago } from '../lib/console/kit/replay-request.ts';
 import type { OperatorSettings } from '../lib/platform/config.ts';
 import { SCOPES } from '../lib/platform/scopes.ts';

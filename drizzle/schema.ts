@@ -514,9 +514,10 @@ export const subscriptionCounts = pgView('subscription_counts', {
   lastFailedAt: at('last_failed_at'),
 }).existing();
 
-/** The events of each topic by the worst state of their deliveries: `drizzle/functions/topic_counts.sql`. */
-export const topicCounts = pgView('topic_counts', {
+/** The events of each stream of a topic by the worst state of their deliveries: `drizzle/functions/stream_counts.sql`. */
+export const streamCounts = pgView('stream_counts', {
   topic: text('topic').notNull(),
+  stream: integer('stream').notNull(),
   pending: bigint('pending', { mode: 'number' }).notNull(),
   failing: bigint('failing', { mode: 'number' }).notNull(),
   deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
@@ -535,15 +536,16 @@ export const throughputMinutes = pgTable(
 );
 
 /**
- * The health of each subscriber over time, by hour and then by day of UTC. An empty `topic` stands for all topics of the
- * subscriber. Relays add to these rows every few seconds, so they are approximate; the exact totals are in `lane_totals`.
+ * The times of each subscriber since its first delivery (`total`), and the age of its backlog by the hour, for a day. Relays add
+ * to the totals every few seconds, so they are approximate; exact counts are in `lane_totals`. The counts here, and the rows of
+ * topics, are of releases before 2.0, as are days.
  */
 export const subscriberHealth = pgTable(
   'subscriber_health',
   {
     subscriber: text('subscriber').notNull(),
     topic: text('topic').notNull(),
-    /** `total`: since the subscriber's first delivery, for counters that never decrease; it starts at the epoch. */
+    /** `total` starts at the epoch. */
     period: text('period').$type<'hour' | 'day' | 'total'>().notNull(),
     startsAt: at('starts_at').notNull(),
     /** First deliveries, without replays. */
@@ -911,17 +913,6 @@ export const edgeCounts = pgTable(
   (table) => [primaryKey({ columns: [table.source, table.outcome, table.day] })],
 );
 
-/** A webhook of a smoke test, as its endpoint answered it. */
-export interface TestWebhook {
-  readonly provider: string;
-  /** Null without an answer. */
-  readonly status: number | null;
-  readonly durationMs: number;
-  /** The provider's id of it, under which its receipt is stored; null where it was not accepted. */
-  readonly receiptId: string | null;
-  readonly problem: string | null;
-}
-
 /** Smoke tests, for a month. The id is also that of the test's event, if there is one. */
 export const smokeTests = pgTable(
   'smoke_tests',
@@ -929,12 +920,12 @@ export const smokeTests = pgTable(
     id: uuid('id').primaryKey(),
     startedAt: at('started_at').notNull(),
     startedBy: text('started_by').notNull(),
-    /** Where the webhooks were sent to; null where the deployment does not know its address. */
+    /** Where earlier releases sent test webhooks to. */
     origin: text('origin'),
     /** Whom the event is for: who was attached where it was started, and not paused. Empty: there is no event. */
     subscribers: text('subscribers').array().notNull(),
-    /** Null until all were sent. */
-    webhooks: jsonb('webhooks').$type<readonly TestWebhook[]>(),
+    /** What became of those. */
+    webhooks: jsonb('webhooks'),
     /** When what had not arrived was dismissed; see `endSmokeTests`. */
     endedAt: at('ended_at'),
   },

@@ -1,24 +1,21 @@
-import { topicsByProducer } from '../../lib/console/catalog/doc.ts';
-import { contractSentences, fieldList } from '../../lib/console/catalog/lists.ts';
-import type { CatalogTopic } from '../../lib/console/catalog/read.ts';
-import { uncommonOptions } from '../../lib/console/kit/subscription.ts';
-import { quantity } from '../../lib/console/kit/words.ts';
+import { muted } from '../../lib/console/kit/document.ts';
+import type { List } from '../../lib/console/kit/document.ts';
+import { joinNames, quantity } from '../../lib/console/kit/words.ts';
 import { printableJson } from '../../lib/platform/visible.ts';
 import { atMost, writeJson } from '../command.ts';
-import type { OfflineCall, OfflineCommand } from '../command.ts';
+import type { Call, Command } from '../command.ts';
 import type { Given } from '../arguments.ts';
 import { drawList } from '../draw.ts';
-import { EXIT, misused } from '../failure.ts';
-import { unknownName } from '../nearest.ts';
-import { wrapTo } from '../text.ts';
+import { EXIT, misused, unknownName } from '../arguments.ts';
+import { wrapTo } from '../terminal.ts';
 
-export const command: OfflineCommand = {
+export const command: Command = {
   name: 'catalog',
   summary: 'show the topics of this release, without a server',
   usage: ['catalog [topic]', 'catalog --asyncapi [--subscriber <name> | --producer <name>]'],
   notes: [
     'Lists every topic with its version, the component that produces it, its subscribers and the field that orders its events. Events of a topic without such a field are delivered in the order of the whole topic.',
-    'With a topic, shows the fields of its payload, an example, and the options of the handlers in this release. npx postbud topics shows the options of a server’s subscriptions.',
+    'With a topic, shows the JSON Schema of its payload and an example. npx postbud subscriber <name> shows how a server handles its topics.',
   ],
   options: {
     asyncapi: { help: 'print the catalog as an AsyncAPI 3.0 document in JSON' },
@@ -28,94 +25,108 @@ export const command: OfflineCommand = {
   isOffline: true,
   examples: [
     ['catalog', 'every topic'],
-    ['catalog payment.captured', 'the fields and an example of one topic'],
+    ['catalog payment.captured', 'the payload and an example of one topic'],
     ['catalog --asyncapi > asyncapi.json', 'a document for code generators'],
     ['catalog --asyncapi --subscriber ledger', 'only what ledger receives'],
   ],
   run,
 };
 
-async function run(call: OfflineCall): Promise<number> {
+async function run(call: Call): Promise<number> {
   const { given, terminal, isJson } = call;
   atMost(given.isSet('asyncapi') ? 0 : 1, given);
   if (given.isSet('asyncapi')) {
     writeJson(call, await asyncApiFor(given));
     return EXIT.ok;
   }
-  for (const side of ['subscriber', 'producer']) {
-    if (given.isSet(side)) throw misused(`--${side} goes with --asyncapi.`, 'Add --asyncapi.');
-  }
-  const { describeCatalog } = await import('../../lib/console/catalog/read.ts');
-  const { subscribersOf } = await import('../../lib/components/registry.ts');
-  const inRelease = subscribersOf({ remoteSubscribers: [], database: { kind: 'none' } });
-  const described = describeCatalog({ subscribers: () => inRelease, refusals: () => [] }).topics;
-  const topics = described.map(({ subscribers, ...topic }) => ({
-    ...topic,
-    subscribers: subscribers.map(({ subscriber }) => subscriber),
-    handlers: subscribers
-      .filter(({ attached }) => attached)
-      .map(({ subscriber, place, options }) => ({ subscriber, place, options })),
-  }));
+  const side = ['subscriber', 'producer'].find((option) => given.isSet(option));
+  if (side !== undefined) throw misused(`--${side} goes with --asyncapi.`, 'Add --asyncapi.');
+  const topics = await describeTopics();
   const [name] = given.positionals;
-  if (name !== undefined) showTopic(call, topicNamed(name, topics));
-  else if (isJson) writeJson(call, { topics });
+  const { out } = terminal;
+  if (name !== undefined) {
+    const topic = topics.find((one) => one.topic === name);
+    const names = topics.map((one) => one.topic);
+    showTopic(call, topic ?? unknown('topic', name, names));
+  } else if (isJson) writeJson(call, { topics });
   else {
-    const { write, paint } = terminal.out;
-    write(
-      `${drawList(terminal.out, topicsByProducer(described))}\n${paint('dim', quantity(topics.length, 'topic'))}`,
-    );
+    out.write(drawList(out, listOf(topics)));
+    out.write(out.paint('dim', quantity(topics.length, 'topic')));
   }
   return EXIT.ok;
+}
+
+type Described = Awaited<ReturnType<typeof describeTopics>>[number];
+
+/** Describes every topic. */
+async function describeTopics() {
+  const { toJSONSchema } = await import('zod');
+  const { topics } = await import('../../lib/bus/catalog/catalog.ts');
+  return topics().map(([topic, row]) => ({
+    topic,
+    producer: row.producer,
+    subscribers: row.subscribers,
+    description: row.description,
+    version: row.version,
+    listed: row.listed,
+    orderedBy: row.orderedBy ?? null,
+    person: [...(row.person ?? []), ...(row.otherPeople ?? [])],
+    payload: toJSONSchema(row.payload, { io: 'input', unrepresentable: 'any' }),
+    example: row.example,
+  }));
+}
+
+function listOf(rows: readonly Described[]): List<Described> {
+  return {
+    name: 'Topics',
+    columns: [
+      { label: 'Topic', cell: ({ topic }) => topic },
+      { label: 'Version', tone: 'num', cell: ({ version }) => version },
+      { label: 'Producer', cell: ({ producer }) => producer },
+      { label: 'Subscribers', cell: ({ subscribers }) => subscribers.join(', ') },
+      { label: 'Ordered by', cell: ({ orderedBy }) => orderedBy ?? muted('whole topic') },
+      { label: 'Description', cell: ({ description }) => description },
+    ],
+    rows,
+  };
 }
 
 /** @throws Failure for an unknown component, with the nearest name. */
 async function asyncApiFor(given: Given): Promise<object> {
   const [subscriber, producer] = [given.text('subscriber'), given.text('producer')];
-  if (subscriber !== undefined && producer !== undefined) {
+  if (subscriber !== undefined && producer !== undefined)
     throw misused('--subscriber and --producer were both given.', 'Ask for one document at a time.');
-  }
   const { asyncApi, asyncApiOfProducer, asyncApiOfSubscriber } =
     await import('../../lib/elsewhere/catalog-description/asyncapi.ts');
   const { subscriberNames, topics } = await import('../../lib/bus/catalog/catalog.ts');
-  const advice = 'npx postbud catalog lists the producers and subscribers.';
-  if (subscriber !== undefined) {
-    const names = subscriberNames();
-    if (!names.includes(subscriber)) throw unknownName('subscriber', subscriber, names, advice);
-    return asyncApiOfSubscriber(subscriber);
-  }
+  const [producers, subscribers] = [topics().map(([, row]) => row.producer), subscriberNames()];
+  if (subscriber !== undefined && !subscribers.includes(subscriber))
+    unknown('subscriber', subscriber, subscribers);
+  if (producer !== undefined && !producers.includes(producer)) unknown('producer', producer, producers);
+  if (subscriber !== undefined) return asyncApiOfSubscriber(subscriber);
   if (producer === undefined) return asyncApi();
-  const names = [...new Set(topics().map(([, row]) => row.producer))];
-  if (!names.includes(producer)) throw unknownName('producer', producer, names, advice);
   const { cloudEvent } = await import('../../lib/edge/events/route.ts');
   return asyncApiOfProducer(producer, cloudEvent);
 }
 
-/** A topic of this release: who subscribes, and the handlers in the code. Who is attached depends on the server. */
-type Topic = Omit<CatalogTopic, 'subscribers'> & {
-  readonly subscribers: readonly string[];
-  readonly handlers: readonly Omit<CatalogTopic['subscribers'][number], 'attached' | 'invalidVariable'>[];
-};
-
-function topicNamed(name: string, topics: readonly Topic[]): Topic {
-  const found = topics.find(({ topic }) => topic === name);
-  if (found) return found;
-  const names = topics.map(({ topic }) => topic);
-  throw unknownName('topic', name, names, 'npx postbud catalog lists the topics.');
+/** @throws Failure */
+function unknown(kind: string, name: string, names: readonly string[]): never {
+  throw unknownName(kind, name, names, `npx postbud catalog lists the ${kind}s.`);
 }
 
-function showTopic(call: OfflineCall, topic: Topic): void {
+function showTopic(call: Call, topic: Described): void {
   if (call.isJson) return writeJson(call, topic);
-  const { write, paint, columns } = call.terminal.out;
-  write(paint('bold', topic.topic));
-  write(wrapTo(columns, topic.description));
-  write(wrapTo(columns, `Produced by ${topic.producer}, for ${topic.subscribers.join(', ')}.`));
-  write(wrapTo(columns, contractSentences(topic)));
-  for (const handler of topic.handlers) write(wrapTo(columns, handlerWords(handler)));
-  write(`\n${drawList(call.terminal.out, fieldList(topic))}`);
-  write(`\n${paint('bold', 'Example')}\n${printableJson(topic.example, 2)}`);
-}
-
-function handlerWords(handler: Topic['handlers'][number]): string {
-  const options = uncommonOptions(handler).join(', ') || 'default options';
-  return `In this release ${handler.subscriber} has a handler: ${options}.`;
+  const { version, orderedBy, person, subscribers } = topic;
+  const { out } = call.terminal;
+  const title = (text: string) => out.paint('bold', text);
+  const order = orderedBy === null ? 'over the whole topic' : `per ${orderedBy}`;
+  const named = person.length > 0 ? ` Names a person by ${joinNames(person)}.` : '';
+  const sentences = [
+    topic.description,
+    `Produced by ${topic.producer}, for ${subscribers.join(', ')}.`,
+    `Version ${version}. Delivered in order ${order}.${named}`,
+  ];
+  out.write([title(topic.topic), ...sentences.map((one) => wrapTo(out.columns, one))].join('\n'));
+  out.write(`\n${title('Payload')}\n${printableJson(topic.payload, 2)}`);
+  out.write(`\n${title('Example')}\n${printableJson(topic.example, 2)}`);
 }

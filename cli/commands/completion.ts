@@ -1,36 +1,62 @@
-import commands from '../commands.json' with { type: 'json' };
 import { atMost } from '../command.ts';
-import type { OfflineCall, OfflineCommand } from '../command.ts';
-import { completionScript, SHELLS } from '../completion.ts';
-import { EXIT, misused } from '../failure.ts';
-import { unknownName } from '../nearest.ts';
+import type { Command } from '../command.ts';
+import { EXIT } from '../arguments.ts';
+import { commonOptionsOf } from '../settings.ts';
 
-export const command: OfflineCommand = {
+export const command: Command = {
   name: 'completion',
-  summary: 'print the script with which a shell completes commands, options and names',
-  usage: [`completion <${SHELLS.join('|')}>`],
+  summary: 'print the script with which bash and zsh complete commands, options and names',
+  usage: ['completion'],
   notes: [
     'The script completes postbud and npx postbud: commands, options, topics and subscribers. It has the names of this release, so print it again after an update.',
   ],
   options: {},
   isOffline: true,
   examples: [
-    ['completion bash > ~/.postbud.bash', 'then, in ~/.bashrc: source ~/.postbud.bash'],
-    ['completion zsh > ~/.postbud.zsh', 'then, in ~/.zshrc, after compinit: source ~/.postbud.zsh'],
-    ['completion fish > ~/.config/fish/conf.d/postbud.fish', 'which fish reads by itself'],
+    ['completion > ~/.postbud.bash', 'then, in ~/.bashrc: source ~/.postbud.bash'],
+    [
+      'completion > ~/.postbud.bash',
+      'then, in ~/.zshrc, after compinit: autoload -U bashcompinit && bashcompinit && source ~/.postbud.bash',
+    ],
   ],
-  run,
+  async run({ given, terminal }) {
+    atMost(0, given);
+    const { allCommands } = await import('../main.ts');
+    const { subscriberNames, topics } = await import('../../lib/bus/catalog/catalog.ts');
+    const names = { topic: topics().map(([topic]) => topic), subscriber: subscriberNames() };
+    terminal.out.write(completionScript(await allCommands(), names));
+    return EXIT.ok;
+  },
 };
 
-async function run({ given, terminal }: OfflineCall): Promise<number> {
-  atMost(1, given);
-  const [written] = given.positionals;
-  if (written === undefined)
-    throw misused('Which shell? bash, zsh or fish.', 'For example: npx postbud completion bash');
-  const shell = SHELLS.find((one) => one === written);
-  if (shell === undefined) throw unknownName('shell', written, SHELLS);
-  const { subscriberNames, topics } = await import('../../lib/bus/catalog/catalog.ts');
-  const names = { topics: topics().map(([topic]) => topic), subscribers: subscriberNames() };
-  terminal.out.write(completionScript(shell, { commands, ...names }).trimEnd());
-  return EXIT.ok;
+/** Writes the script. It has all words in it, so that no key press starts a process. */
+export function completionScript(
+  commands: readonly Command[],
+  names: Readonly<Record<'topic' | 'subscriber', readonly string[]>>,
+): string {
+  const ofEach = commands.map((one) => {
+    const options = Object.keys({ ...one.options, ...commonOptionsOf(one) }).map((option) => `--${option}`);
+    const taken = [...one.usage, ...options].join(' ');
+    const known = Object.entries(names).flatMap(([name, all]) => (taken.includes(name) ? all : []));
+    return `      ${one.name}) words='${[...known, ...options].join(' ')}' ;;`;
+  });
+  const all = commands.map(({ name }) => name).join(' ');
+  return `# Completes postbud, and npx postbud.
+_postbud() {
+  local line=("\${COMP_WORDS[@]:0:COMP_CWORD+1}") words= word
+  [[ \${line[0]##*/} == npx ]] && line=("\${line[@]:1}")
+  word=\${line[\${#line[@]}-1]}
+  if ((\${#line[@]} <= 2)); then
+    words='${all} help --help --version'
+  else case "\${line[1]}" in
+      help) words='${all}' ;;
+${ofEach.join('\n')}
+  esac; fi
+  COMPREPLY=($(compgen -W "$words" -- "$word"))
+}
+_postbud_npx() {
+  if [[ \${COMP_WORDS[1]} == postbud ]] && ((COMP_CWORD > 1)); then _postbud; else COMPREPLY=(); fi
+}
+complete -F _postbud postbud
+complete -p npx &>/dev/null || complete -o default -F _postbud_npx npx`;
 }

@@ -1,7 +1,7 @@
 import { serve } from 'srvx';
 
 import { dataDir } from '../../cli/local-server.ts';
-import { signInUrl } from '../../cli/operator-token.ts';
+import { signInUrl } from '../sign-in-link.ts';
 import { readConfig } from '../../lib/platform/config.ts';
 import { migrate } from '../../lib/bus/migrations/migrate.ts';
 import { connect } from '../../lib/platform/db/connect.ts';

@@ -138,7 +138,7 @@ export async function handleWebhook(
 }
 
 function refusalOf(wrong: string): string {
-  return `${wrong}; it is no money until an operator accepts the webhook: npx postbud accept-webhook`;
+  return `${wrong}; it is no money until an operator accepts the webhook: npx postbud accept-webhook <eventId> --reason <text>`;
 }
 
 function unreadable({ type }: Readonly<Record<string, unknown>>, endpoint: string): string {

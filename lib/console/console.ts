@@ -1,7 +1,6 @@
 import { database, refusals, subscribers } from '../components/database.ts';
 import { config, relays } from '../components/postbud.ts';
 import { endpointsOf } from '../edge/webhooks/endpoints.ts';
-import { testSender } from '../edge/webhooks/send-test.ts';
 import type { Endpoint } from '../platform/http/guarded-endpoint.ts';
 import { countBadges } from './dead-letters/count.ts';
 import { operatorEndpoint } from './endpoint.ts';
@@ -22,7 +21,7 @@ export function operators(
     environment: () => config().environment,
     badges: async () => await countBadges(await database()),
     // Only pages need them, so the answer to a program does not build them.
-    actions: async () => await import('./actions.ts'),
+    forms: async () => (await import('./actions.ts')).forms,
     ...(perVisitor && { perVisitor }),
     bus: {
       database,
@@ -30,8 +29,6 @@ export function operators(
       refusals,
       relays,
       alerts: () => config().alerts,
-      ownUrl: ({ origin }) => config().ownUrl ?? (config().deployed ? null : origin),
-      testWebhooks: () => testSender(config().webhooks),
       webhooks: () => endpointsOf(config()),
     },
     routes,

@@ -1,35 +1,27 @@
-import { STATUS_CODES } from 'node:http';
-
-import { refusingReplays } from '../bus/deliveries/subscription.ts';
-import type { OperatorSettings } from '../platform/config.ts';
+import type { OperatorSettings } from '../platform/operator-settings.ts';
 import { guardedEndpoint } from '../platform/http/guarded-endpoint.ts';
 import type { Endpoint } from '../platform/http/guarded-endpoint.ts';
-import { requireAcceptable, wantsCsv, wantsHtml } from '../platform/http/negotiate.ts';
+import { requireAcceptable, wantsHtml } from '../platform/http/negotiate.ts';
 import { Problem, problemResponse } from '../platform/http/problem.ts';
 import type { VisitorLimits } from '../platform/http/visit.ts';
 import { logError } from '../platform/log.ts';
 import type { Limit } from '../platform/rate-limit/limiter.ts';
 import { authenticate, requireOwnPage, requireScope } from './access/authenticate.ts';
-import { bouncePage } from './access/bounce.ts';
-import { sessionHandle, sessionToken } from './access/cookies.ts';
-import { signInPage } from './access/page.ts';
-import { directoryIn } from './access/refusal.ts';
-import { readCarried, readUnsent } from './access/unsent.ts';
-import { databaseAwaySince, withDatabase } from './kit/database-away.ts';
-import type { FormOf } from './kit/form-of.ts';
-import { followIn } from './kit/following.ts';
-import type { Followed } from './kit/following.ts';
+import { bouncePage, signInPage, directoryIn } from './access/page.ts';
+import { sessionHandle, sessionToken } from './access/session.ts';
+import { inDatabase } from './access/sign-in-route.ts';
+import { readCarried, readUnsent, UNSENT, unsentPanel } from './access/unsent.ts';
+import { asksForCsv } from './kit/csv.ts';
+import { withDatabase } from './kit/database-away.ts';
+import { doneCookie, doneOn } from './kit/done.ts';
+import type { Badges, FormOf, Html, PageContext } from './kit/layout.ts';
 import { handlingOf } from './kit/handling.ts';
-import type { Html, PageContext } from './kit/layout.ts';
-import type { Badges } from './kit/navigation.ts';
-import { HOME } from './kit/links.ts';
-import { nextPath } from './kit/next-path.ts';
-import { NO_NAMES } from './kit/operator-names.ts';
+import { HOME, nextPath } from './kit/links.ts';
+import { NO_NAMES } from './kit/document.ts';
 import type { Operator } from './kit/operator.ts';
-import { databaseAwayPage, problemPage } from './kit/problem-page.ts';
-import type { Answer, Bus, OperatorRoute, PageAnswer, PublicRoute, Route } from './kit/route.ts';
-import { UNSENT, unsentPanel } from './kit/unsent.ts';
-import type { Unsent } from './kit/unsent.ts';
+import { problemPage } from './kit/problem-page.ts';
+import type { Answer, Bus, OperatorRoute, PublicRoute, Route } from './kit/route.ts';
+import type { Unsent } from './access/unsent.ts';
 
 /** One of the operators' functions: its routes, and the facts that all its pages show. */
 export interface OperatorEndpointDeclaration {
@@ -38,18 +30,13 @@ export interface OperatorEndpointDeclaration {
   readonly environment: () => string;
   /** Counts what the navigation of every page shows. A page is shown without the counts if it fails. */
   readonly badges: () => Promise<Badges | null>;
-  /** The forms that pages may have, and what pages may follow. */
-  readonly actions: () => Promise<Actions>;
+  /** The forms that pages may have. */
+  readonly forms: () => Promise<readonly FormOf[]>;
   /** Counts how often one visitor calls a route that limits that. */
   readonly perVisitor?: (limits: readonly Limit[]) => VisitorLimits;
   readonly bus: Bus;
   /** The first that matches a path answers. */
   readonly routes: readonly Route[];
-}
-
-interface Actions {
-  readonly forms: readonly FormOf[];
-  readonly followed: readonly Followed[];
 }
 
 /**
@@ -119,21 +106,11 @@ function endpointFor(declaration: OperatorEndpointDeclaration, request: Request)
       if (places.length === 0) throw new Problem('not_found');
       if (place && isPublic(place.route)) requireOwnPage(request);
     },
-    ...(limits && { visitorLimits: () => requireCounting(declaration)(limits) }),
+    ...(limits && { visitorLimits: () => declaration.perVisitor!(limits) }),
     // The methods have been checked, so one of the routes has this one.
     handle: (_, { requestId }) => answer(asked, place!, requestId),
-    problemAnswer: async (problem, requestId) =>
-      limits && method === 'post' && problem.code === 'rate_limited'
-        ? await tooOften(asked, problem, requestId)
-        : problemAnswer(asked, problem, requestId),
+    problemAnswer: async (problem, requestId) => await problemAnswer(asked, problem, requestId),
   });
-}
-
-function requireCounting({
-  perVisitor,
-}: OperatorEndpointDeclaration): NonNullable<OperatorEndpointDeclaration['perVisitor']> {
-  if (!perVisitor) throw new TypeError('a route with limits needs perVisitor');
-  return perVisitor;
 }
 
 function askedBy(declaration: OperatorEndpointDeclaration, request: Request): Asked {
@@ -144,6 +121,7 @@ function askedBy(declaration: OperatorEndpointDeclaration, request: Request): As
   return { ...known, operator: null, unsent: null };
 }
 
+/** Takes a mark out of an address. @returns whether it was there. */
 function takeMark({ searchParams }: URL, mark: string): boolean {
   const isMarked = searchParams.get(mark) === '1';
   if (isMarked) searchParams.delete(mark);
@@ -152,45 +130,41 @@ function takeMark({ searchParams }: URL, mark: string): boolean {
 
 async function answer(asked: Asked, { route, parameters }: PlaceAt, requestId: string): Promise<Response> {
   const { declaration, request, url } = asked;
-  if (isPublic(route) || !route.hasCsv || !wantsCsv(request.headers)) requireAcceptable(request.headers);
+  if (!asksForCsv(url)) requireAcceptable(request.headers);
   const { settings, bus } = declaration;
   const visit = { request, url, parameters, requestId, wantsHtml: asked.wantsHtml, settings, bus };
   if (isPublic(route)) {
     const given = await route.handle(visit);
-    return isPage(asked, given) ? pageResponse(given.page(), given) : otherResponse(asked, given);
+    return asked.wantsHtml && given.page ? pageResponse(given.page(), given) : otherResponse(asked, given);
   }
   if (mayHaveLeftCookieBehind(asked)) return bounce(asked);
   if (asked.isShownAgain) asked.unsent = (await readCarried(request)).unsent;
   const operator = await admit(asked, route, requestId);
-  const { forms, followed } = asked.wantsHtml ? await declaration.actions() : NO_ACTIONS;
-  const follow = asked.wantsHtml ? followIn(url, followed) : null;
   const isAction = route.method !== 'get';
+  const unread = isAction && asked.wantsHtml ? request.clone() : null;
   const given = await withDatabase(bus, { requestId, isAction }, (own) =>
     route.handle({ ...visit, bus: own, operator }),
-  );
-  if (!isPage(asked, given)) return otherResponse(asked, given);
-  const badges = await orNull('the dead letters and incidents could not be counted', requestId, () =>
-    declaration.badges(),
-  );
-  const following = await orNull(
-    'the action could not be followed',
-    requestId,
-    async () => follow && (await follow(await bus.database(), badges?.names ?? NO_NAMES)),
-  );
-  return pageResponse(
-    given.page({ ...contextOf(asked, operator, badges), actions: forms, following }),
-    given,
-  );
+  ).catch(async (error: unknown) => {
+    const isCorrected = error instanceof Problem && error.code === 'validation_failed';
+    if (unread && isCorrected) asked.unsent = await readUnsent(unread, route);
+    throw error;
+  });
+  if (!asked.wantsHtml || !given.page) return otherResponse(asked, given);
+  const badges = await declaration.badges().catch((error: unknown) => {
+    logError('the dead letters and incidents could not be counted', error, { requestId });
+    return null;
+  });
+  const actions = await declaration.forms();
+  const done = doneOn(url, request);
+  return pageResponse(given.page({ ...contextOf(asked, operator, badges), actions, done }), given);
 }
 
 /** @throws Problem as `authenticate` and `requireScope` do. A form is kept then. */
 async function admit(asked: Asked, route: OperatorRoute, requestId: string): Promise<Operator> {
   const { declaration, request } = asked;
-  const { bus } = declaration;
+  const { settings, bus } = declaration;
   try {
-    const operator = await authenticate(request, declaration.settings(), (read) =>
-      withDatabase(bus, { requestId, isAction: false }, async (own) => await read(await own.database())),
-    );
+    const operator = await authenticate(request, settings(), (read) => inDatabase({ bus, requestId }, read));
     asked.operator = operator;
     requireScope(operator, route.access);
     return operator;
@@ -201,42 +175,32 @@ async function admit(asked: Asked, route: OperatorRoute, requestId: string): Pro
 }
 
 /** Writes a problem as JSON, as a page, or as the sign-in form. */
-function problemAnswer(asked: Asked, problem: Problem, requestId: string): Response {
+async function problemAnswer(asked: Asked, problem: Problem, requestId: string): Promise<Response> {
   if (!asked.wantsHtml) return problemResponse(problem, requestId);
   const { status, code, detail, issues = [] } = problem;
   const { request, unsent } = asked;
+  const directory = directoryIn(asked.declaration.settings);
+  if (code === 'rate_limited' && request.method === 'POST') {
+    // Nobody has read what came with a try to sign in that is one too many.
+    const form = await readCarried(request);
+    return pageResponse(signInPage({ ...form, directory, problem: detail }), problem);
+  }
   if (status === 401 || (code === 'insufficient_scope' && unsent)) {
     // Who has no token, or no longer a valid one, made no mistake, so the form shows no error.
     const isMistake = status === 403 || (code !== 'unauthorized' && !unsent);
-    const wrong = isMistake ? detail : null;
     const page = signInPage({
       next: nextAfter(asked),
-      directory: directoryIn(asked.declaration.settings),
-      problem: wrong,
-      isOfDirectory: sessionHandle(request) !== undefined,
+      directory,
+      problem: isMistake ? detail : null,
+      isTokenWrong: isMistake && sessionHandle(request) === undefined,
       anew: status === 403,
       unsent,
     });
     return pageResponse(page, problem);
   }
-  const title = STATUS_CODES[status] ?? `${status}`;
-  const context = asked.operator && contextOf(asked, asked.operator, null);
-  const since = databaseAwaySince();
-  if (code === 'database_unavailable' && context && since !== null)
-    return pageResponse(databaseAwayPage(since, request.method === 'GET', requestId, context), problem);
-  return pageResponse(problemPage({ status, title, code, detail, requestId, issues }, context), problem);
-}
-
-/** Keeps what came with a try to sign in that is one too many: nobody has read it yet. */
-async function tooOften(asked: Asked, problem: Problem, requestId: string): Promise<Response> {
-  if (!asked.wantsHtml) return problemResponse(problem, requestId);
-  const form = await readCarried(asked.request);
-  const directory = directoryIn(asked.declaration.settings);
-  // No token is wrong, so its field is not marked.
-  return pageResponse(
-    signInPage({ ...form, directory, problem: problem.detail, isOfDirectory: true }),
-    problem,
-  );
+  const context = asked.operator && contextOf(asked, asked.operator, null, issues[0]?.message);
+  const isRead = request.method === 'GET';
+  return pageResponse(problemPage(problem, { requestId, isRead, context }), problem);
 }
 
 /** The page to open after signing in: the requested one, or the one whose form it was. */
@@ -257,9 +221,8 @@ function contextOf(
   { declaration, url, unsent }: Asked,
   operator: Operator,
   badges: Badges | null,
+  wrong?: string,
 ): PageContext {
-  const refusesReplay = (topic: string, subscriber: string) =>
-    refusingReplays(declaration.bus.subscribers()).includes(`${topic} ${subscriber}`);
   const handling = (topic: string, subscriber: string) =>
     handlingOf(topic, subscriber, declaration.bus.subscribers());
   return {
@@ -268,54 +231,27 @@ function contextOf(
     url,
     badges,
     names: badges?.names ?? NO_NAMES,
-    unsent: unsent && unsentPanel(unsent, operator, url),
+    unsent: unsent && unsentPanel(unsent, operator, url, wrong),
     actions: [],
-    refusesReplay,
     handling,
   };
 }
 
-/** An answer that is no page has no forms, nor has that of a problem. */
-const NO_ACTIONS: Actions = { forms: [], followed: [] };
-
-/** Reads a fact that a page is shown without if it cannot be read. */
-async function orNull<Fact>(
-  failure: string,
-  requestId: string,
-  read: () => Promise<Fact | null>,
-): Promise<Fact | null> {
-  try {
-    return await read();
-  } catch (error) {
-    logError(failure, error, { requestId });
-    return null;
-  }
-}
-
-function isPage<Context>(
-  { wantsHtml: isBrowser }: Asked,
-  given: Answer<Context>,
-): given is Answer<Context> & PageAnswer<Context> {
-  return isBrowser && 'page' in given;
-}
-
-interface Details {
-  readonly status?: number;
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
-function pageResponse(page: Html, { status = 200, headers = {} }: Details): Response {
+function pageResponse(page: Html, { status = 200, headers = {} }: Partial<Answer<never>>): Response {
   return new Response(page, { status, headers: { ...headers, 'content-type': 'text/html; charset=utf-8' } });
 }
 
 /** Answers with JSON, or redirects a browser to another page. */
 function otherResponse({ wantsHtml: isBrowser }: Asked, given: Answer<never>): Response {
   const { json, headers = {} } = given;
-  if ('text' in given) return new Response(given.text, { headers });
-  if (!('seeOther' in given)) return Response.json(json, { status: given.status ?? 200, headers });
+  if (given.text !== undefined) return new Response(given.text, { headers });
+  if (given.seeOther === undefined) return Response.json(json, { status: given.status ?? 200, headers });
   if (!isBrowser) return Response.json(json, { headers });
   const status = given.withForm ? 307 : 303;
-  return new Response(null, { status, headers: { ...headers, location: given.seeOther } });
+  const { seeOther: to } = given;
+  const seeOther =
+    typeof to === 'string' ? { location: to } : { location: to.path, 'set-cookie': doneCookie(to) };
+  return new Response(null, { status, headers: { ...headers, ...seeOther } });
 }
 
 /** A query parameter that marks requests from our bounce page. */
@@ -360,34 +296,17 @@ function placesAt(pathname: string, routes: readonly Route[]): readonly PlaceAt[
   });
 }
 
-/** @returns null for a path that does not match. */
+/** @returns null for a path that does not match, for a malformed escape and for control characters, which no name contains. */
 function parametersAt(pathname: string, path: string): Readonly<Record<string, string>> | null {
-  const names = path.split('/');
+  const names = path.replaceAll('.', String.raw`\.`).replaceAll(/\{(\w+)\}/g, '(?<$1>[^/]+)');
   // A function also answers the path of its file, which begins with /api.
-  const segments = pathname
-    .replace(/^\/api(?=\/)/, '')
-    .replace(/\/$/, '')
-    .split('/');
-  if (names.length !== segments.length) return null;
-  const parameters: [name: string, value: string][] = [];
-  for (const [index, name] of names.entries()) {
-    const segment = segments[index] ?? '';
-    if (!name.startsWith('{')) {
-      if (name !== segment) return null;
-      continue;
-    }
-    const value = decode(segment);
-    if (!value) return null;
-    parameters.push([name.slice(1, -1), value]);
-  }
-  return Object.fromEntries(parameters);
-}
-
-/** @returns null for a malformed escape and for control characters, which no name contains. */
-function decode(segment: string): string | null {
+  const found = new RegExp(`^(?:/api)?${names}/?$`).exec(pathname);
+  if (!found) return null;
   try {
-    const value = decodeURIComponent(segment);
-    return /\p{Cc}/u.test(value) ? null : value;
+    const values = Object.entries(found.groups ?? {}).map(
+      ([name, text]) => [name, decodeURIComponent(text)] as const,
+    );
+    return values.some(([, value]) => /\p{Cc}/u.test(value)) ? null : Object.fromEntries(values);
   } catch {
     return null;
   }

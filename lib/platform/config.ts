@@ -18,7 +18,7 @@ import { paymentSenders, reconciliationSettings, webhookSettings } from './webho
 export type { AlertSettings } from './alert-settings.ts';
 export { InvalidConfiguration, readable } from './environment.ts';
 export type { MailSettings } from './mail-settings.ts';
-export type { DirectorySettings, OperatorSettings } from './operator-settings.ts';
+export type { OperatorSettings } from './operator-settings.ts';
 export type { RemoteProducer } from './remote-producers.ts';
 export type { RemoteSubscriber } from './remote-subscribers.ts';
 export {
@@ -66,10 +66,6 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
     // A preview's database may be a branch of production's, with production's deliveries in it.
     get relays() {
       return env.RELAY === undefined ? env.VERCEL_ENV !== 'preview' : env.RELAY === 'on';
-    },
-    /** Where providers reach this deployment; undefined: at the address of the request, on a laptop. */
-    get ownUrl() {
-      return ownUrl(env);
     },
     get cronSecret() {
       return env.CRON_SECRET;
@@ -218,12 +214,6 @@ function corsOrigins(env: Environment): {
     return read.origin;
   });
   return { origins, anyLocalhost: env.CORS_ORIGINS === undefined && env.VERCEL !== '1' };
-}
-
-/** Never from a request's headers, which the caller writes. A preview may have been given production's `PUBLIC_URL`. */
-function ownUrl(env: Environment): string | undefined {
-  const preview = env.VERCEL_URL === undefined ? undefined : `https://${env.VERCEL_URL}`;
-  return env.VERCEL_ENV === 'preview' ? preview : (publicUrl(env) ?? preview);
 }
 
 /** Reads the address of the deployment; undefined where nothing says it. */

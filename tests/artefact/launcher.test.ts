@@ -91,8 +91,8 @@ const asked: Readonly<Record<string, readonly Asked[]>> = {
   ],
   'api/platform/event-bus/console': [
     ['GET', `${BUS}/sign-in`, 200, { headers: { accept: 'text/html' } }],
-    ['GET', `${BUS}/catalog`, 401],
-    ['GET', `${BUS}/catalog`, 200, page],
+    ['GET', `${BUS}/catalog/asyncapi`, 401],
+    ['GET', `${BUS}/catalog/asyncapi`, 200, page],
   ],
   'api/platform/event-bus/dead-letters': [
     ['GET', `${BUS}/dead-letters`, 401],

@@ -86,33 +86,24 @@ async function postbud(...args: string[]) {
 }
 
 describe('npx postbud smoke, against the build', () => {
-  test('says what arrived, and what did not and why', async () => {
+  test('says what did not arrive, and why', async () => {
     await emitPayments(connection.db, 1, 3);
     const { status, stdout, stderr } = await postbud('smoke', '--timeout', '60');
     expect([status, stderr]).toEqual([1, '']);
-    expect(stdout).toMatch(/ {2}✓ cardpayments accepted its webhook after \d/);
-    expect(stdout).toMatch(/ {2}✓ walletpayments accepted its webhook after \d/);
-    expect(stdout).toMatch(/ {2}✓ accounting has the event after \d/);
-    expect(stdout).toMatch(/ {2}✓ audit has the event after \d/);
-    expect(stdout).toMatch(/ {2}✗ bookings: .*the subscriber cannot be reached: \w+/);
+    expect(stdout).toMatch(/^✗ Not delivered to bookings: .*(?:unreachable|cannot be reached)/);
+    expect(stdout).not.toContain('accounting');
     expect(stdout).not.toContain('ledger');
-    expect(stdout.split('\n').at(-2)).toMatch(/^✗ \d+ of \d+ tests arrived; bookings did not\.$/);
   });
 
   test('ends with 0 where everything that was sent arrived, and tells programs in JSON', async () => {
     expect((await postbud('pause', 'bookings', '--reason', 'it is down', '--yes')).status).toBe(0);
     const { status, stdout } = await postbud('smoke', '--json', '--timeout', '60');
     expect(status).toBe(0);
-    const { webhooks, subscribers, event } = JSON.parse(stdout) as {
-      webhooks: { provider: string; problem: string | null }[];
+    const { subscribers, event } = JSON.parse(stdout) as {
       subscribers: string[];
       event: { event: { state: string } };
     };
     expect(event.event.state).toBe('delivered');
-    expect(webhooks.map(({ provider, problem }) => [provider, problem])).toEqual([
-      ['cardpayments', null],
-      ['walletpayments', null],
-    ]);
     expect(subscribers).not.toContain('bookings');
     for (const hidden of [...secretsOf.stripe, ...secretsOf.vipps]) expect(stdout).not.toContain(hidden);
   });
@@ -120,15 +111,12 @@ describe('npx postbud smoke, against the build', () => {
   test('leaves no dead letter, no incident and no count', async () => {
     const ofTests = async (table: string) =>
       await rows(connection.db, `select from ${table} where topic = $1`, [SMOKE_TEST.topic]);
-    // The one that is down does fail, with the payments.
-    expect(await rows(connection.db, 'select from incidents')).not.toEqual([]);
-    for (const table of [
-      'incidents',
-      'error_groups',
-      'subscription_counts',
-      'throughput_minutes',
-      'subscriber_health',
-    ])
+    // The one that is down does fail, with the payments. To read the incidents brings them up to date.
+    const { items } = JSON.parse((await postbud('incidents', '--json')).stdout) as {
+      items: { subscriber: string }[];
+    };
+    expect(items.map(({ subscriber }) => subscriber)).toEqual(['bookings']);
+    for (const table of ['incidents', 'error_groups', 'subscription_counts', 'throughput_minutes'])
       expect([table, await ofTests(table)]).toEqual([table, []]);
     const dead = `topic = $1 and state = 'dead_lettered'`;
     expect(await countDeliveries(connection.db, dead, [SMOKE_TEST.topic])).toBe(0);

@@ -6,6 +6,7 @@ import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playw
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 
 import { launchBrowser } from '../support/browser.ts';
+import { refreshSoon } from '../support/console-test.ts';
 import { runProgram, startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';
 import { pageFaults } from '../support/page-faults.ts';
@@ -73,7 +74,7 @@ async function mint(scope = 'event-bus:read event-bus:replay event-bus:reveal ev
 /** Follows a new link; without script it takes a click. */
 async function signIn(page: Page, hasScript = true): Promise<void> {
   await page.goto((await mint()).link);
-  if (!hasScript) await page.getByRole('button', { name: 'Sign in' }).click();
+  if (!hasScript) await page.getByRole('button', { name: 'Continue' }).click();
   await page.getByRole('heading', { name: 'Overview' }).waitFor();
 }
 
@@ -99,7 +100,7 @@ describe('an operator in a browser', () => {
       await expect.poll(() => words(page)).toContain('answered 410');
 
       await page.getByRole('link', { name: /Replay…/ }).click();
-      await expect.poll(() => words(page)).toContain('Nothing has been sent yet');
+      await expect.poll(() => words(page)).toContain('Nothing has been replayed yet');
       await expect.poll(() => words(page)).toMatch(/accounting is still failing/);
       await page.getByLabel('Reason').fill('the period is open again');
       await page.getByRole('button', { name: 'Replay 1 dead letter' }).click();
@@ -114,12 +115,10 @@ describe('an operator in a browser', () => {
       await page.goto(at('/topics/payment.captured'));
       await expect.poll(() => words(page)).toContain('Held by');
       await page.getByRole('button', { name: /Retry now/ }).click();
-      await page.waitForURL('**/topics/payment.captured?done=retry*');
-      await expect
-        .poll(() => words(page))
-        .toMatch(/Retried payment\.captured to accounting: delivered \d\d:\d\d:\d\d( UTC)? after \d/);
-      expect(await words(page)).not.toContain('Held by');
-      await nav(page, /^Now/).click();
+      await expect.poll(() => words(page)).toContain('Retried payment.captured to accounting');
+      // The page itself shows how it goes on, with script and without.
+      await expect.poll(() => words(page)).not.toContain('Held by');
+      await nav(page, 'Overview').click();
       await expect.poll(() => words(page)).toContain('All quiet');
 
       await page.getByRole('button', { name: 'Sign out' }).click();
@@ -140,13 +139,12 @@ describe('an operator in a browser', () => {
     await page.getByLabel('Reason').fill('the period is open again');
     await page.getByRole('button', { name: 'Replay 1 dead letter' }).click();
     await page.waitForURL('**/incidents/*');
-    await expect.poll(() => words(page)).toMatch(/Confirmed \d\d:\d\d( UTC)?, 1 of 1 All are delivered/);
+    await expect.poll(() => words(page)).toContain('over, but now it fails with 500: down for maintenance');
 
-    await nav(page, /^Now/).click();
+    await nav(page, 'Overview').click();
     await page.getByRole('link', { name: /1 lane is blocked/ }).click();
     await page.getByRole('button', { name: 'Retry 1 lane now' }).click();
-    await expect.poll(() => words(page)).toMatch(/Retried 1 lane: 1 deliver again/);
-    await expect.poll(() => words(page)).toMatch(/Confirmed \d\d:\d\d( UTC)? Every lane delivers again/);
+    await expect.poll(() => words(page)).toContain(': over.');
     await runProgram('dev/demo.ts', { DATA_DIR: folder });
   }, 300_000);
 
@@ -154,15 +152,15 @@ describe('an operator in a browser', () => {
     const page = await newPage();
     await openConsole(page);
     await page.goto(at('/topics/user.signed_up'));
-    const row = page.getByRole('row', { name: /^intelligence/ });
+    await page.getByRole('table').getByRole('link', { name: 'intelligence', exact: true }).click();
+    const row = page.getByRole('row', { name: /^user\.signed_up/ });
     await row.getByText('Pause…').click();
     await row.getByLabel(/Reason/).fill('its model is trained anew');
     await row.getByRole('button', { name: 'Pause this topic' }).click();
-    await page.waitForURL('**/topics/user.signed_up?done=pause*');
-    await expect.poll(() => words(page)).toContain('Paused intelligence on user.signed_up at');
-    await expect.poll(() => row.textContent()).toMatch(/paused.*its model is trained anew/s);
-    await row.getByRole('button', { name: /Resume/ }).click();
-    await expect.poll(() => row.textContent()).not.toContain('its model is trained anew');
+    await expect.poll(() => words(page)).toContain('intelligence is paused for user.signed_up by');
+    expect(await words(page)).toContain('its model is trained anew');
+    await page.getByRole('button', { name: /Resume/ }).click();
+    await expect.poll(() => words(page)).not.toContain('intelligence is paused for user.signed_up by');
   });
 
   it('a link on another site leads to its page, signed in', async () => {
@@ -225,12 +223,12 @@ describe('an operator in a browser', () => {
         throw new TypeError('network error');
       };
     })()`);
-    await page.keyboard.press('r');
+    await refreshSoon(page);
     await expect.poll(() => words(page)).toContain('Not updated: the server did not answer, as of');
-    await page.keyboard.press('r');
+    await refreshSoon(page);
     await expect.poll(() => words(page)).toContain('Updated');
     await page.route('**/platform/event-bus', (route) => route.abort());
-    await page.keyboard.press('r');
+    await refreshSoon(page);
     await expect.poll(() => words(page)).toContain('Not updated: the server did not answer, as of');
     expect(await dot()).not.toBe(green);
     mistakes = [];
@@ -278,7 +276,8 @@ describe('an operator in a browser', () => {
     // The dead letter of the demo has nothing to hide, and so no form.
     await page.evaluate(`(() => {
       const form = document.createElement('form');
-      Object.assign(form, { method: 'post', action: location.pathname + '/reveal' });
+      const path = location.pathname.replace('dead-letters', 'events').split('.')[0];
+      Object.assign(form, { method: 'post', action: path + '/reveal' });
       form.innerHTML = '<input name="reason" value="the tenant asks">';
       document.body.append(form);
       form.submit();
@@ -290,6 +289,58 @@ describe('an operator in a browser', () => {
     expect(await logged()).toBe(before + 1);
   });
 
+  it('the keyboard alone leads from the overview to the preview of a replay', async () => {
+    const page = await newPage();
+    await openConsole(page);
+    const focused = () =>
+      page.evaluate<[words: string, outline: string]>(
+        '[document.activeElement.textContent.trim(), getComputedStyle(document.activeElement).outlineStyle]',
+      );
+    const follow = async (words: RegExp) => {
+      await expect
+        .poll(async () => {
+          await page.keyboard.press('Tab');
+          return (await focused())[0];
+        })
+        .toMatch(words);
+      expect((await focused())[1]).not.toBe('none');
+      await page.keyboard.press('Enter');
+    };
+    await follow(/^Skip to content$/);
+    await page.reload();
+    await follow(/^Dead letters/);
+    await page.getByRole('heading', { name: 'Dead letters', exact: true }).waitFor();
+    await follow(/^Details/);
+    await follow(/^Replay…/);
+    await page.getByRole('heading', { name: 'Replay 1 dead letter?' }).waitFor();
+  });
+
+  it.each([390, 1280, 1440])(
+    'no other button comes to lie under the pointer where a form opens, %i px wide',
+    async (width) => {
+      const page = await newPage({ viewport: { width, height: 900 } });
+      await openConsole(page);
+      let opened = 0;
+      for (const path of ['/topics/payment.captured', '/subscribers/ledger']) {
+        await page.goto(at(path));
+        await page.getByRole('button', { name: 'Stop refreshing' }).click();
+        for (const summary of await page.locator('.acts details.act > summary').all()) {
+          await summary.scrollIntoViewIfNeeded();
+          const { x, y, width: wide, height: high } = (await summary.boundingBox())!;
+          const [left, top] = [x + wide / 2, y + high / 2];
+          await page.mouse.click(left, top);
+          const under = await page.evaluate(
+            `document.elementFromPoint(${left}, ${top})?.closest('button, a')?.textContent ?? null`,
+          );
+          expect(under, `${path} ${await summary.innerText()}`).toBeNull();
+          await summary.click();
+          opened += 1;
+        }
+      }
+      expect(opened).toBeGreaterThan(2);
+    },
+  );
+
   it('a selection stays while the page does not refresh', async () => {
     const page = await newPage();
     await openConsole(page);
@@ -299,31 +350,6 @@ describe('an operator in a browser', () => {
     expect(await page.getByText('1 selected', { exact: true }).count()).toBe(1);
     await page.getByRole('button', { name: /Replay 1 selected/ }).click();
     await page.getByRole('heading', { name: 'Replay 1 dead letter?' }).waitFor();
-  });
-
-  it('keys lead from page to page', async () => {
-    const page = await newPage();
-    await openConsole(page);
-    // Keys that are pressed before the script has come go nowhere.
-    await page.locator('html.js').waitFor();
-    await page.keyboard.press('g');
-    await page.keyboard.press('c');
-    await page.getByRole('heading', { name: 'Catalog' }).waitFor();
-    await page.locator('html.js').waitFor();
-    await page.keyboard.press('g');
-    await page.keyboard.press('o');
-    await page.getByRole('heading', { name: 'Overview' }).waitFor();
-    await page.locator('html.js').waitFor();
-    await page.keyboard.press('f');
-    await page.keyboard.type('no such topic');
-    await page.getByText('No topic matches.').waitFor();
-    await page.keyboard.press('Escape');
-    await page.getByRole('heading', { name: 'Overview' }).click();
-    await page.keyboard.press('/');
-    await page.keyboard.type('payment.captured');
-    await page.keyboard.press('Enter');
-    await page.getByRole('heading', { name: 'Events', exact: true }).waitFor();
-    expect(page.url()).toContain('q=payment.captured');
   });
 });
 
@@ -357,7 +383,6 @@ describe('every page', () => {
       event!.replace('/platform/event-bus', ''),
       '/webhooks',
       '/subscribers/ledger',
-      '/subscribers/audit?span=days&topic=payment.failed',
       '/dead-letters',
       '/dead-letters?q=nothing-like-it',
       one!.replace('/platform/event-bus', ''),
@@ -369,7 +394,6 @@ describe('every page', () => {
       '/webhooks?id=nothing-like-it',
       '/replays',
       replay!.replace('/platform/event-bus', ''),
-      '/catalog',
       '/topics/no.such.topic',
       '/sign-in',
       '/subscribers',
@@ -379,6 +403,8 @@ describe('every page', () => {
 
   it('every page meets WCAG 2.2 A and AA in light and dark, has no two buttons of one name, and nothing on it scrolls sideways at 390 and 320 px', async () => {
     const page = await newPage();
+    // Its held lane waits for a minute.
+    await runProgram('dev/demo.ts', { DATA_DIR: folder });
     await openConsole(page);
     const violations: string[] = [];
     for (const path of await paths(page)) violations.push(...(await pageFaults(page, at(path))));

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 
-import { VIEWS, test as consoleTest, SECRET, wordsOf } from '../support/console-test.ts';
+import { VIEWS, test as consoleTest, refreshSoon, SECRET, wordsOf } from '../support/console-test.ts';
 import { gateTo } from '../support/gate.ts';
 import { runProgram } from '../support/local-server.ts';
 import { operatorToken } from '../support/operator-token.ts';
@@ -31,7 +31,7 @@ test.for([1280, 390])(
     expect(await wordsOf(page)).not.toContain('All quiet');
     expect(await page.title()).toMatch(/^No answer from the database/);
     const [first] = AWAY.exec(await wordsOf(page))!;
-    await page.keyboard.press('r');
+    await page.waitForResponse('**/platform/event-bus');
     await expect.poll(() => wordsOf(page)).toContain(first);
     gate.set('open');
     await expect.poll(() => wordsOf(page)).toContain('All quiet');
@@ -58,8 +58,8 @@ test('what is being typed stays while the database is away, and the page says so
   newPage,
 }) => {
   const page = await newPage({}, UNAVAILABLE);
-  await page.goto(at(''));
-  const field = page.getByLabel('Filter topics');
+  await page.goto(at('/timers'));
+  const field = page.getByLabel('Timer key');
   await field.fill('payment');
   gate.set('closed');
   await expect
@@ -74,7 +74,7 @@ test('a database that takes connections and says nothing is away too', async ({ 
   await page.goto(at(''));
   await expect.poll(() => wordsOf(page)).toContain('All quiet');
   gate.set('silent');
-  await page.keyboard.press('r');
+  await refreshSoon(page);
   await expect.poll(() => wordsOf(page)).toMatch(AWAY);
   gate.set('open');
   await expect.poll(() => wordsOf(page), PATIENTLY).toContain('All quiet');

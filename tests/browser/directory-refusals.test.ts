@@ -28,7 +28,7 @@ test.for<[DirectoryBehaviour, string]>([
   ['wrong nonce', 'it belongs to another sign-in (nonce)'],
   ['wrong audience', 'it is for another application (aud)'],
   ['wrong issuer', 'it is from another issuer (iss)'],
-  ['expired', 'it has expired (exp)'],
+  ['expired', 'it has expired, or does not say when (exp)'],
   ['code used twice', 'did not take its own code'],
 ])(
   'nobody is signed in by an answer that is “%s”, and the page says why',

@@ -13,15 +13,15 @@ test.for(VIEWS)(
     await forgetEvents(db, 'notifications', 'erasures');
     await emitAlone(db, 'user.profile.updated', payloadOf('user.profile.updated', PERSON));
     const page = await newPage(options);
-    await page.goto(at('/erasures'));
+    await page.goto(at('/replays'));
     await page.getByLabel('Names of the person').fill(PERSON.userId);
-    await page.getByRole('button', { name: 'Preview' }).click();
+    await page.getByRole('button', { name: 'Preview the erasure' }).click();
     await expect.poll(() => wordsOf(page)).toContain('Erase 1 event?');
-    expect(await wordsOf(page)).toContain('Looks for usr_3071 and k…@…');
+    expect(await wordsOf(page)).toContain('Names usr_3071 and k…@…');
     expect(await wordsOf(page)).not.toContain('kari');
     await page.getByLabel('Reason').fill('request 2026-114');
     await page.getByLabel('Type usr_3071 to confirm').fill(PERSON.userId);
-    await page.getByRole('button', { name: 'Erase permanently' }).click();
+    await page.getByRole('button', { name: 'Erase 1 event' }).click();
     await page.waitForURL('**/erasures/*');
     await expect
       .poll(async () => {
@@ -48,15 +48,15 @@ test('the pages of erasures meet WCAG 2.2 A and AA in light and dark, and nothin
     payloadOf('user.profile.updated', { ...PERSON, userId: 'usr_204' }),
   );
   const page = await newPage();
-  await page.goto(at('/erasures'));
+  await page.goto(at('/replays'));
   await page.getByLabel('Names of the person').fill('usr_204');
-  await page.getByRole('button', { name: 'Preview' }).click();
+  await page.getByRole('button', { name: 'Preview the erasure' }).click();
   await page.getByLabel('Reason').fill('request 2026-115');
   await page.getByLabel('Type usr_204 to confirm').fill('usr_204');
-  await page.getByRole('button', { name: 'Erase permanently' }).click();
+  await page.getByRole('button', { name: 'Erase 1 event' }).click();
   await page.waitForURL('**/erasures/*');
   const faults: string[] = [];
-  for (const url of [page.url(), at('/erasures'), at(`/events/${id}`), at('/replays')])
+  for (const url of [page.url(), at('/replays?only=erasures'), at(`/events/${id}`), at('/replays')])
     faults.push(...(await pageFaults(page, url)));
   expect(faults).toEqual([]);
 });

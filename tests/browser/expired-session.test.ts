@@ -64,7 +64,7 @@ test.for([
 
     await expect.poll(() => wordsOf(page)).toContain('Not sent yet');
     expect(page.url()).toContain(preview);
-    expect(await wordsOf(page)).toContain('Nothing has been sent yet. This is what the replay would do.');
+    expect(await wordsOf(page)).toContain('Nothing has been replayed yet. This is what the replay would do.');
     expect(await replays(db)).toEqual(before);
     const panel = page.locator('[data-unsent]');
     expect(await panel.getByLabel('Reason').inputValue()).toBe('the account is open again');

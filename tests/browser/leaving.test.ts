@@ -34,7 +34,7 @@ describe('a retired subscriber', () => {
       await page.getByLabel('Reason').fill('replaced by the ledger');
       const typed = page.getByRole('textbox', { name: 'Type 101 to confirm' });
       await typed.fill('110');
-      const retire = page.getByRole('button', { name: 'Retire, and dismiss 101 deliveries' });
+      const retire = page.getByRole('button', { name: 'Retire books on payment.captured' });
       await retire.click();
       await expect.poll(() => page.locator('.wrong').textContent()).toBe('Type 101 to confirm.');
       expect(await typed.getAttribute('aria-describedby')).toBe('wrong-confirm');
@@ -43,7 +43,9 @@ describe('a retired subscriber', () => {
       expect(await heldBy(db)).toEqual([{ held: 101 }]);
       await typed.fill('101');
       await retire.click();
-      await expect.poll(() => wordsOf(page)).toContain('Retired books on payment.captured.');
+      await expect
+        .poll(() => wordsOf(page))
+        .toContain('Retired books on payment.captured: 101 deliveries dismissed.');
       expect(await heldBy(db)).toEqual([{ held: 0 }]);
       await page.screenshot({ path: `/tmp/shot-retire-${width}-${options.colorScheme}.png`, fullPage: true });
     },

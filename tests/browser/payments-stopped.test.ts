@@ -1,11 +1,13 @@
 import { expect } from 'vitest';
 
+import type { Database } from '../../lib/platform/db/connect.ts';
 import { drainLive, emitPayments, rows } from '../support/bus.ts';
 import { forgetEvents } from '../support/scenes.ts';
 import { test as consoleTest, wordsOf } from '../support/console-test.ts';
 import { ledger } from '../support/ledger.ts';
 import { pageFaults } from '../support/page-faults.ts';
-import { openReceiver } from '../support/receiver.ts';
+import { answer, openReceiver } from '../support/receiver.ts';
+import type { Receiver } from '../support/receiver.ts';
 
 const test = consoleTest
   .extend('receiver', { scope: 'file' }, async ({}, { onCleanup }) => {
@@ -21,40 +23,52 @@ const test = consoleTest
 const WIDTHS = [1280, 390];
 const VERDICT = 'Not delivered to ledger: it answered 500 “licence expired”; next try';
 
-/** Payments stop at the ledger, which is back by now. @returns the id of the event that holds the others. */
-async function stopPayments(db: Parameters<typeof emitPayments>[0]): Promise<string> {
+/**
+ * Payments stop at the ledger, which is back by now. The server's relay may look on yet, from a retry of the test before: it
+ * finds the ledger as it is.
+ *
+ * @returns the id of the event that holds the others.
+ */
+async function stopPayments(db: Database, receiver: Receiver): Promise<string> {
   await forgetEvents(db, 'error_groups', 'incidents', 'pauses');
+  receiver.behave = (response) => response.writeHead(500).end('licence expired');
   const [first] = await emitPayments(db, 1, 3);
   await drainLive(db, [
     ledger(() => {
       throw Object.assign(new Error('the subscriber answered 500: licence expired'), { code: 'http_500' });
     }),
   ]);
+  await expect
+    .poll(() => rows(db, `select attempts from exceptions where event_id = '${first}' and attempts > 0`))
+    .toEqual([{ attempts: 1 }]);
+  receiver.behave = answer(204);
   return first!;
 }
 
 test.for(WIDTHS)(
   '“payments stopped”: two clicks lead from the overview by the incident to the reason, and try it there, at %i px',
-  async (width, { at, db, newPage }) => {
-    await stopPayments(db);
+  async (width, { at, db, newPage, receiver }) => {
+    await stopPayments(db, receiver);
     const page = await newPage({ viewport: { width, height: 900 } });
     await page.goto(at(''));
     await page.getByRole('link', { name: /^ledger answers 500 on payment\.captured/ }).click();
     await expect.poll(() => wordsOf(page)).toContain('1 of 5 attempts');
     expect(await wordsOf(page)).toContain('licence expired');
-    await page.getByRole('button', { name: /^Try once/ }).click();
-    await expect
-      .poll(() => wordsOf(page), { timeout: 10_000 })
-      .toMatch(/Tried payment\.captured to ledger: delivered/);
+    await page
+      .getByRole('button', { name: /^Try once/ })
+      .first()
+      .click();
+    await expect.poll(() => wordsOf(page)).toContain('Tried payment.captured to ledger');
+    await expect.poll(() => wordsOf(page), { timeout: 10_000 }).toContain(': over.');
   },
 );
 
 test.for(WIDTHS)(
   '“payments stopped”: an id leads in three clicks from any page to the reason and its retry, at %i px',
-  async (width, { at, db, newPage }) => {
-    const eventId = await stopPayments(db);
+  async (width, { at, db, newPage, receiver }) => {
+    const eventId = await stopPayments(db, receiver);
     const page = await newPage({ viewport: { width, height: 900 } });
-    await page.goto(at('/catalog'));
+    await page.goto(at('/timers'));
     const find = page.getByRole('searchbox', { name: 'Find an event' });
     await find.click();
     await find.fill('pi_3QxSolvik48213');
@@ -69,16 +83,15 @@ test.for(WIDTHS)(
 
 test.for(WIDTHS)(
   'the retry on a subscriber’s page retries the delivery that it stands beside, and the page says how it ended, at %i px',
-  async (width, { at, db, newPage }) => {
-    await stopPayments(db);
+  async (width, { at, db, newPage, receiver }) => {
+    await stopPayments(db, receiver);
     const page = await newPage({ viewport: { width, height: 900 } });
     await page.goto(at('/subscribers'));
     await page.getByRole('link', { name: 'ledger', exact: true }).click();
     await expect.poll(() => wordsOf(page)).toContain('1 of 5 attempts');
     await page.getByRole('button', { name: 'Retry now payment.captured to ledger' }).click();
-    await expect
-      .poll(() => wordsOf(page), { timeout: 10_000 })
-      .toMatch(/Retried payment\.captured to ledger: delivered/);
+    await expect.poll(() => wordsOf(page)).toContain('Retried payment.captured to ledger');
+    await expect.poll(() => wordsOf(page), { timeout: 10_000 }).not.toContain('1 of 5 attempts');
     expect(page.url()).toContain('/subscribers/ledger');
     expect(await rows(db, 'select action from operator_actions order by at desc limit 1')).toEqual([
       { action: 'retry' },
@@ -90,8 +103,9 @@ test('the pages of a held lane meet WCAG 2.2 A and AA, and scroll nothing sidewa
   at,
   db,
   newPage,
+  receiver,
 }) => {
-  const eventId = await stopPayments(db);
+  const eventId = await stopPayments(db, receiver);
   const page = await newPage();
   const faults: string[] = [];
   for (const path of ['/subscribers/ledger', '/topics/payment.captured', `/events/${eventId}`])

@@ -5,7 +5,6 @@ import { VIEWS, test as consoleTest } from '../support/console-test.ts';
 import { pageFaults } from '../support/page-faults.ts';
 import { freePort } from '../support/postgres.ts';
 import { openReceiver } from '../support/receiver.ts';
-import { secretsOf } from '../support/webhook-senders.ts';
 
 const ELSEWHERE = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
 
@@ -14,10 +13,6 @@ const test = consoleTest.extend('variables', { scope: 'file' }, async ({}, { onC
   const accounting = await openReceiver();
   onCleanup(() => accounting.close());
   return {
-    WEBHOOK_CARDPAYMENTS_SECRET: secretsOf.stripe[0],
-    WEBHOOK_CARDPAYMENTS_SCHEME: 'stripe',
-    WEBHOOK_WALLETPAYMENTS_SECRET: secretsOf.vipps[0],
-    WEBHOOK_WALLETPAYMENTS_SCHEME: 'vipps',
     SUBSCRIBER_ACCOUNTING_URL: accounting.url,
     SUBSCRIBER_ACCOUNTING_SECRET: ELSEWHERE,
     SUBSCRIBER_REPORTING_URL: `http://127.0.0.1:${await freePort()}/`,
@@ -33,12 +28,7 @@ test.for(VIEWS)(
     await page.goto(at(''));
     await page.getByRole('button', { name: 'Smoke test' }).click();
     await page.waitForURL('**/events/*');
-    await expect
-      .poll(async () => {
-        if ('javaScriptEnabled' in options) await page.reload();
-        return await page.locator('#following').innerText();
-      })
-      .toMatch(/6 of 7 subscribers have the event\..*cardpayments accepted .*walletpayments accepted/);
+    expect(await page.locator('#done').innerText()).toContain('sent to 7 subscribers.');
     const row = page.locator('#to-reporting');
     await expect
       .poll(async () => {

@@ -5,7 +5,7 @@ import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { drainLive, emitPayments } from '../support/bus.ts';
 import { forgetEvents } from '../support/scenes.ts';
-import { VIEWS, test } from '../support/console-test.ts';
+import { refreshSoon, VIEWS, test } from '../support/console-test.ts';
 
 /** Bookings delivers these payments; what it is given beyond the third is rejected, where that is wanted. */
 async function deliver(db: Database, from: number, to: number, isRefused = false): Promise<void> {
@@ -50,7 +50,6 @@ test.for(['Europe/Oslo', 'America/St_Johns'])(
 
     await page.getByRole('button', { name: 'Show UTC' }).press('Enter');
     await expect.poll(() => cell.innerText()).toContain(`${inZone('UTC')} UTC`);
-    await page.keyboard.press('r');
     await page.goto(at('/events'));
     expect(await page.locator('footer').innerText()).toContain('Times are in UTC.');
     await page.getByRole('button', { name: `Show ${zone}` }).click();
@@ -78,7 +77,7 @@ test('the title says how many incidents happen now, and changes with them', asyn
       },
     }),
   ]);
-  await page.keyboard.press('r');
+  await refreshSoon(page);
   await expect.poll(() => page.title()).toBe('(1) Overview · Postbud');
 });
 

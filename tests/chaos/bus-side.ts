@@ -1,7 +1,7 @@
 // What the run itself, and tests of two releases, need of the bus from the same build as its relays.
 export { topics } from '../../lib/bus/catalog/catalog.ts';
 export { connect } from '../../lib/platform/db/connect.ts';
-export { examine } from '../../lib/console/doctor/read.ts';
+export { examine } from '../../lib/bus/doctor/examine.ts';
 export { readOverview } from '../../lib/console/overview/read.ts';
 export { previewReplay } from '../../lib/console/replays/preview.ts';
 export { advanceBackfills, backfill } from '../../lib/bus/deliveries/operations/backfill.ts';

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
+import { drizzle } from 'drizzle-orm/node-postgres';
 import type pg from 'pg';
 
 import { contradictions } from '../support/bus.ts';
@@ -53,9 +54,7 @@ export async function readHistory(
     outages: await select<OutageVersion>(OUTAGES),
     backfills: await select<StoredBackfill>(BACKFILLS),
     effects: await select('select event_id::text as "eventId", subscriber from chaos.effects'),
-    contradictions: await contradictions({ $client: control } as unknown as Parameters<
-      typeof contradictions
-    >[0]),
+    contradictions: await contradictions(drizzle({ client: control })),
   };
 }
 

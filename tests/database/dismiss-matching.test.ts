@@ -3,9 +3,8 @@ import { describe, expect } from 'vitest';
 import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { dismissMatching } from '../../lib/console/dismissals/dismiss-matching.ts';
-import { previewDismissal } from '../../lib/console/dismissals/plan.ts';
-import { dismissRequest } from '../../lib/console/dismissals/request.ts';
-import type { Database } from '../../lib/platform/db/connect.ts';
+import { dismissRequest, previewDismissal } from '../../lib/console/dismissals/operations.ts';
+import type { Database } from '../../lib/platform/db/database.ts';
 import { MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import { contradictions, drainLive, emitPayments, rows } from '../support/bus.ts';
@@ -26,12 +25,11 @@ describe('a dismissal of all that match', () => {
     const preview = await previewDismissal(bus.db, dismissRequest.parse(request));
     expect(preview).toMatchObject({
       matched: 3,
-      others: 0,
       subscriptions: [{ subscriber: 'ledger', count: 3 }],
     });
 
     await expect(dismissAll(bus.db, { ...request, expectedCount: 2 })).rejects.toThrow(
-      '3 deliveries match, not 2: check them again before you dismiss',
+      'Nothing was dismissed: 3 deliveries match, not 2. Preview it again.',
     );
     expect(await dismissAll(bus.db, { deliveryIds: [second] })).toMatchObject({ dismissed: 1, left: 0 });
     expect(await dismissAll(bus.db, { ...preview.request, expectedCount: 2 })).toMatchObject({
@@ -122,7 +120,7 @@ describe('a dismissal of all that match', () => {
   test.for([
     [{ since: '24h' }, 'expected a topic, a subscriber, a group, q or deliveryIds'],
     [{ topic: 'payment.captured' }, 'expected a time span'],
-    [{ topic: 'payment.captured', deliveryIds: ['1-1'] }, 'expected neither a filter nor since beside it'],
+    [{ q: 'closed', deliveryIds: ['1-1'] }, 'expected neither group nor q beside it'],
   ] as const)('%j is refused', ([request, message]) => {
     expect(() => dismissRequest.parse(request)).toThrow(message);
   });

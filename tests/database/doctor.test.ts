@@ -2,7 +2,6 @@ import { describe, expect } from 'vitest';
 
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import { backfill } from '../../lib/bus/deliveries/operations/backfill.ts';
-import { dismissOne } from '../../lib/bus/deliveries/operations/dismiss.ts';
 import { probe } from '../../lib/bus/deliveries/operations/probe.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { retryNow } from '../../lib/bus/deliveries/operations/retry-now.ts';
@@ -13,9 +12,10 @@ import { relay } from '../../lib/bus/relay/relay.ts';
 import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
-import { examine } from '../../lib/console/doctor/read.ts';
+import { examine } from '../../lib/bus/doctor/examine.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
 import { SECOND, sleep } from '../../lib/platform/time.ts';
+import { dismissLetter } from '../support/dismiss-letter.ts';
 import { storedWithoutLedger } from '../support/backfills.ts';
 import { test as busTest } from '../support/bus-test.ts';
 import { emitPayments, onConnectionsOf, openTransaction, payment, rows } from '../support/bus.ts';
@@ -87,7 +87,7 @@ async function actOnTrouble({ db }: Bus, random: () => number): Promise<void> {
           ? skip(db, { deliveryId, ...OPERATOR })
           : retryNow(db, { deliveryId, ...OPERATOR })
         : chance < 0.4
-          ? dismissOne(db, { deliveryId, ...OPERATOR })
+          ? dismissLetter(db, { deliveryId, ...OPERATOR })
           : replay(db, { deliveryIds: [deliveryId], reason: 'tried' }, 'kari');
     await acting.catch((error: unknown) => {
       if (!(error instanceof NotActedOn)) throw error;

@@ -140,7 +140,7 @@ describe('a chat that fails', () => {
       const { status, text } = await operators.ask(path, { accept: BROWSER });
       expect(status).toBe(200);
       expect(text).toContain(sentence);
-      expect(text).not.toContain('See and repair');
+      expect(text).not.toContain('To repair');
     }
   });
 });

@@ -12,7 +12,7 @@ import { advanceErasures, erase } from '../../lib/components/erasures/erase.ts';
 import { identity } from '../../lib/components/identity.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
 import { notificationsBy } from '../../lib/components/notifications.ts';
-import { examine } from '../../lib/console/doctor/read.ts';
+import { examine } from '../../lib/bus/doctor/examine.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
 import type { Connection, Database } from '../../lib/platform/db/connect.ts';
 import { HOUR, MINUTE, sleep } from '../../lib/platform/time.ts';

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 
 import { indexEvents } from '../../lib/components/identifiers/index-events.ts';
-import { eventsQuery } from '../../lib/console/events/query.ts';
+import { eventsQuery } from '../../lib/console/events/fields.ts';
 import { readEvents } from '../../lib/console/events/read.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';

@@ -1,13 +1,11 @@
 import { describe, expect } from 'vitest';
 
-import { pause } from '../../lib/bus/deliveries/operations/pause.ts';
 import { findFailures } from '../../lib/components/incidents/failures.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
 import { sampleBacklog } from '../../lib/components/subscriber-health/sample-backlog.ts';
-import { examine } from '../../lib/console/doctor/read.ts';
+import { examine } from '../../lib/bus/doctor/examine.ts';
 import { readEvent } from '../../lib/console/event/read.ts';
-import { readIncident } from '../../lib/console/incidents/detail.ts';
-import { followPause } from '../../lib/console/lanes/follow-pause.ts';
+import { readIncident } from '../../lib/console/incidents/read.ts';
 import { readOverview } from '../../lib/console/overview/read.ts';
 import { HOUR, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
@@ -15,7 +13,6 @@ import { contradictions, drainLive, emitPayments, rows } from '../support/bus.ts
 import { changeDeliveries, delayRetries, freeLanes, holdLanes } from '../support/scenes.ts';
 import type { Bus } from '../support/bus.ts';
 import { fail, ledger } from '../support/ledger.ts';
-import { NO_NAMES } from '../../lib/console/kit/operator-names.ts';
 
 const A_MINUTE_AGO = -MINUTE;
 const LEDGER = { topic: 'payment.captured', subscriber: 'ledger' };
@@ -81,7 +78,7 @@ describe('a lane that a relay holds', () => {
     const [incident] = await rows<{ id: string }>(bus.db, 'select id::text from incidents');
     const { lanes, generatedAt } = (await readIncident(bus.db, incident!.id))!;
     expect(lanes).toHaveLength(1);
-    expect(lanes[0]!.nextAttemptAt <= generatedAt).toBe(true);
+    expect(lanes[0]!.nextAttemptAt! <= generatedAt).toBe(true);
   });
 
   test('counts among the lanes that an outage holds', async ({ bus }) => {
@@ -109,20 +106,6 @@ describe('a lane that a relay holds', () => {
     await hold(bus);
     const found = await bus.db.transaction((tx) => findFailures(tx));
     expect(found).toContainEqual(expect.objectContaining({ subscriber: 'ledger', kind: 'newer_version' }));
-  });
-
-  test('is still delivered to after a pause, until the lease ends', async ({ bus }) => {
-    await emitBoth(bus);
-    await drainLive(bus.db, []);
-    await pause(bus.db, { subscriber: 'ledger', topic: null }, 'kari', 'maintenance');
-    await hold(bus);
-    expect(await followPause(bus.db, { subscriber: 'ledger', topic: null }, NO_NAMES)).toMatchObject({
-      isSettled: false,
-    });
-    await hold(bus, A_MINUTE_AGO);
-    expect(await followPause(bus.db, { subscriber: 'ledger', topic: null }, NO_NAMES)).toMatchObject({
-      isSettled: true,
-    });
   });
 
   test('is found by the doctor when the lease ends later than any lease can', async ({ bus }) => {

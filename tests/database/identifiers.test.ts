@@ -22,7 +22,7 @@ const AMPLE_MS = 30_000;
 const index = async ({ db }: Bus) => await indexEvents({ db, until: Date.now() + AMPLE_MS });
 
 const found = async ({ db }: Bus, identifier: string) =>
-  (await findEvents(db, identifier, { below: Number.MAX_SAFE_INTEGER, limit: 10_000 })).map(
+  (await findEvents(db, [identifier], { below: Number.MAX_SAFE_INTEGER, limit: 10_000 })).map(
     ({ eventId }) => eventId,
   );
 

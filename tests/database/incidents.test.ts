@@ -145,15 +145,18 @@ describe('an incident', () => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [ledger(fail)]);
     const [first] = await watched(bus.db);
+    await acknowledge(bus.db, first!.id, 'kari', 'the supplier is told');
     await drain(bus.db, [ledger()], { now: START + 10 * MINUTE });
     expect(await watched(bus.db, after(10 * MINUTE))).toMatchObject([
-      { state: 'closed', change: 'closed', revision: 2 },
+      { state: 'closed', change: 'closed', revision: 3 },
     ]);
     await emitPayments(bus.db, 2, 2);
     await drain(bus.db, [ledger(fail)], { now: START + 20 * MINUTE });
     expect(await watched(bus.db, after(20 * MINUTE))).toMatchObject([
-      { id: first!.id, state: 'happening', change: 'opened', revision: 3, opened: START },
+      { id: first!.id, state: 'happening', change: 'opened', revision: 4, opened: START },
     ]);
+    // Nobody has acknowledged that it came back.
+    expect(await rows(bus.db, 'select acknowledged_by as by from incidents')).toEqual([{ by: null }]);
     await drain(bus.db, [ledger()], { now: START + 30 * MINUTE });
     await watched(bus.db, after(30 * MINUTE));
     await emitPayments(bus.db, 3, 3);

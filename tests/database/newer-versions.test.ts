@@ -4,7 +4,7 @@ import { claimAlerts } from '../../lib/components/alerts/claim-alerts.ts';
 import { incidentMessage } from '../../lib/components/alerts/message.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
 import { remoteSubscriber } from '../../lib/components/remote/remote-subscriber.ts';
-import { sentenceOf } from '../../lib/console/incidents/sentence.ts';
+import { sentenceOf } from '../../lib/console/incidents/incident.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';

@@ -2,11 +2,13 @@ import pg from 'pg';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 
 import type { TopicName } from '../../lib/bus/catalog/catalog.ts';
-import { examine } from '../../lib/console/doctor/read.ts';
+import { examine } from '../../lib/bus/doctor/examine.ts';
+import { OLDEST_SNAPSHOT } from '../../lib/bus/doctor/snapshot.ts';
+import type { FoundSnapshot } from '../../lib/bus/doctor/snapshot.ts';
+import { examinationOf } from '../../lib/console/doctor/views.ts';
 import { readMetrics } from '../../lib/console/metrics/read.ts';
-import { oldSnapshotOf } from '../../lib/console/overview/old-snapshot.ts';
 import { readOverview } from '../../lib/console/overview/read.ts';
-import { OLDEST_SNAPSHOT } from '../../lib/console/overview/snapshot.ts';
+import { oldSnapshotWords } from '../../lib/console/overview/snapshot.ts';
 import type * as snapshots from '../../lib/console/overview/snapshot.ts';
 import { test } from '../support/bus-test.ts';
 import { drain, emitPayments, openTransaction, payment, rows, storeBacklog } from '../support/bus.ts';
@@ -14,10 +16,17 @@ import type { Bus } from '../support/bus.ts';
 import { createRole } from '../support/roles.ts';
 
 // Those of these tests are old at once, and no other.
-vi.mock('../../lib/console/overview/snapshot.ts', async (original) => ({
-  ...(await original<typeof snapshots>()),
-  isOld: ({ name }: snapshots.FoundSnapshot) => name === 'nightly report',
-}));
+vi.mock('../../lib/console/overview/snapshot.ts', async (original) => {
+  const real = await original<typeof snapshots>();
+  return {
+    ...real,
+    oldSnapshotWords: (found: FoundSnapshot | null) => {
+      if (found?.name !== 'nightly report') return null;
+      const seconds = found.seconds === null ? null : found.seconds + 3600;
+      return real.oldSnapshotWords({ ...found, seconds, transactions: found.transactions + 1_000_000 });
+    },
+  };
+});
 
 const TOPIC = 'payment.captured' satisfies TopicName;
 
@@ -39,26 +48,20 @@ describe('a transaction that holds the oldest snapshot', () => {
   test('is shown by the overview, the doctor and the metrics until it ends', async ({ bus }) => {
     const client = await holdSnapshot(bus);
     const shown = async () => (await readOverview(bus.db, [])).oldestSnapshot;
-    await expect.poll(shown, PATIENT).toMatchObject({
-      heldBy: 'session',
-      name: 'nightly report',
-      role: 'postgres',
-      pid: (client as unknown as { processID: number }).processID,
-      state: 'idle in transaction',
-      since: expect.stringMatching(/Z$/),
-      seconds: expect.any(Number),
-      text: expect.stringMatching(
-        /^nightly report of the role postgres \(process \d+, idle in transaction\) has held a snapshot for \d+ s\. .+ If nobody needs it, end it: select pg_terminate_backend\(\d+\)\.$/,
-      ),
-    });
-    const { settings, findings } = await examine(bus.db, 10);
+    const { processID } = client as unknown as { processID: number };
+    const said =
+      /^nightly report of the role postgres \(process (\d+), idle in transaction\) has held a snapshot for 1 h.*?\. .+ If nobody needs it, end it: select pg_terminate_backend\(\1\)\.$/;
+    await expect.poll(shown, PATIENT).toMatch(said);
+    expect(said.exec((await shown())!)![1]).toBe(String(processID));
+    const examined = async () => examinationOf(await examine(bus.db, 10));
+    const { settings, findings } = await examined();
     expect(findings).toEqual([]);
     expect(settings).toEqual([expect.stringMatching(/^nightly report of the role postgres /)]);
     const metrics = await readMetrics(bus.db, []);
     expect(Number(/^postbud_oldest_snapshot_age_seconds (.+)$/m.exec(metrics)![1])).toBeGreaterThan(0);
     await client.query('commit');
     expect(await shown()).toBeNull();
-    expect((await examine(bus.db, 10)).settings).toEqual([]);
+    expect((await examined()).settings).toEqual([]);
   });
 
   test('is named with its role and process to a role that may not see its age', async ({ bus }) => {
@@ -69,12 +72,10 @@ describe('a transaction that holds the oldest snapshot', () => {
     await watcher.connect();
     const found = async () => (await watcher.query(`select (${OLDEST_SNAPSHOT}) as found`)).rows[0].found;
     await expect.poll(found, PATIENT).toMatchObject({ name: 'nightly report' });
-    expect(oldSnapshotOf(await found())).toMatchObject({
-      role: 'postgres',
-      since: null,
-      seconds: null,
-      text: expect.stringContaining('(its age is not known: only members of pg_read_all_stats see it)'),
-    });
+    expect(await found()).toMatchObject({ role: 'postgres', seconds: null });
+    expect(oldSnapshotWords(await found())).toContain(
+      '(its age is not known: only members of pg_read_all_stats see it)',
+    );
     await watcher.end();
   });
 });
@@ -90,14 +91,9 @@ describe('a prepared transaction that nobody ended', () => {
     );
     await rows(bus.db, 'select pg_current_xact_id()');
     const shown = async () => (await readOverview(bus.db, [])).oldestSnapshot;
-    await expect.poll(shown, PATIENT).toMatchObject({
-      heldBy: 'prepared_transaction',
-      pid: null,
-      seconds: expect.any(Number),
-      text: expect.stringContaining(
-        "End it: rollback prepared 'nightly report' or commit prepared 'nightly report'.",
-      ),
-    });
+    await expect
+      .poll(shown, PATIENT)
+      .toContain("End it: rollback prepared 'nightly report' or commit prepared 'nightly report'.");
     await rows(bus.db, "rollback prepared 'nightly report'");
     expect(await shown()).toBeNull();
   });

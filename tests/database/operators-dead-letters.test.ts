@@ -8,26 +8,18 @@ import { skip } from '../../lib/bus/deliveries/operations/skip.ts';
 import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { countBadges } from '../../lib/console/dead-letters/count.ts';
-import { readDeadLetter } from '../../lib/console/event/delivery.ts';
+import { readEvent } from '../../lib/console/event/read.ts';
+import { readDeliveryId } from '../../lib/bus/deliveries/delivery-id.ts';
+import { deadLetterQuery } from '../../lib/console/dead-letters/fields.ts';
 import type { DeadLetterPage } from '../../lib/console/dead-letters/fields.ts';
-import { deadLetterQuery } from '../../lib/console/dead-letters/query.ts';
 import { readDeadLetters } from '../../lib/console/dead-letters/read.ts';
-import { HOUR, MINUTE, SECOND, sleep } from '../../lib/platform/time.ts';
+import { HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
-import {
-  START,
-  contradictions,
-  drain,
-  drainLive,
-  emitPayments,
-  payloadOf,
-  rows,
-  emitAlone,
-} from '../support/bus.ts';
+import { START, contradictions, drain, emitPayments, payloadOf, rows, emitAlone } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { RECORDS, deadLettersOf, deliveryIdsOf } from '../support/records.ts';
 import { changeDeliveries } from '../support/scenes.ts';
-import { fail, ledger, refuse } from '../support/ledger.ts';
+import { fail, ledger } from '../support/ledger.ts';
 
 const iso = (ms: number) => new Date(ms).toISOString();
 
@@ -49,17 +41,20 @@ type Asked = Readonly<Record<string, string | number>>;
 const list = (bus: Bus, asked: Asked = {}, nowMs = START + HOUR) =>
   readDeadLetters(bus.db, deadLetterQuery.parse(asked), new Date(nowMs));
 
-/** Every page from this query on, as far as the cursors of one kind lead. */
-async function pages(
-  bus: Bus,
-  asked: Asked,
-  way: 'nextCursor' | 'previousCursor' = 'nextCursor',
-): Promise<DeadLetterPage[]> {
+/** Reads one delivery, with the fields of its event. */
+async function readDelivery(bus: Bus, id: string) {
+  const names = readDeliveryId(id);
+  const view = names && (await readEvent(bus.db, names.eventId, { ...names, attached: [] }));
+  return view ? { ...view.event, ...view.deliveries[0]! } : undefined;
+}
+
+/** Every page from this query on, as far as the cursors lead. */
+async function pages(bus: Bus, asked: Asked): Promise<DeadLetterPage[]> {
   const found: DeadLetterPage[] = [];
   for (let cursor: string | null = ''; cursor !== null;) {
     const page: DeadLetterPage = await list(bus, cursor ? { ...asked, cursor } : asked);
     found.push(page);
-    cursor = page[way];
+    cursor = page.nextCursor;
     if (found.length > 200) throw new Error('the cursors lead nowhere');
   }
   return found;
@@ -95,18 +90,10 @@ describe('the list of dead letters', () => {
     });
     expect(items[0]!.deadLetteredAt.slice(0, 16)).toBe('2031-05-04T10:01');
     expect([total, totalInAll]).toEqual([2, 2]);
-    expect(filters).toEqual({
-      topic: null,
-      subscriber: null,
-      since: null,
-      until: null,
-      group: null,
-      q: null,
-      limit: 50,
-    });
+    expect(filters).toEqual({});
   });
 
-  test('is empty, and says how many deliveries still fail and when they are tried again', async ({ bus }) => {
+  test('is empty while deliveries still fail', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger(fail)]);
     expect(await list(bus, {}, START)).toMatchObject({
@@ -114,30 +101,19 @@ describe('the list of dead letters', () => {
       groups: [],
       total: 0,
       nextCursor: null,
-      previousCursor: null,
-      failing: 1,
-      nextRetryAt: iso(START + MINUTE),
     });
   });
 });
 
 describe('cursors', () => {
   test.for([{}, { topic: 'payment.captured' }, { subscriber: 'ledger' }])(
-    'lead to every dead letter once, forwards and backwards: %j',
+    'lead to every dead letter once: %j',
     async (filters, { bus }) => {
       for (let moment = 0; moment < 5; moment += 1) await died(bus, 4, START + moment * SECOND);
       const all = await deadLettersOf(bus.db);
       const forwards = await pages(bus, { ...filters, limit: 3 });
       expect(idsOf(...forwards)).toEqual(all);
       expect(forwards).toHaveLength(7);
-      const last = forwards.at(-1)!;
-      const backwards = await pages(
-        bus,
-        { ...filters, limit: 3, cursor: last.previousCursor! },
-        'previousCursor',
-      );
-      expect(idsOf(...backwards.toReversed(), last)).toEqual(all);
-      expect(forwards[0]!.previousCursor).toBeNull();
       expect(new Set(forwards.map(({ total }) => total))).toEqual(new Set([20]));
     },
   );
@@ -151,12 +127,9 @@ describe('cursors', () => {
     expect(all).toHaveLength(15);
     const forwards = await pages(bus, { limit: 4 });
     expect(idsOf(...forwards)).toEqual(all);
-    const last = forwards.at(-1)!;
-    const backwards = await pages(bus, { limit: 4, cursor: last.previousCursor! }, 'previousCursor');
-    expect(idsOf(...backwards.toReversed(), last)).toEqual(all);
   });
 
-  test('skip and repeat nothing while others die, and lead back to the new ones', async ({ bus }) => {
+  test('skip and repeat nothing while others die', async ({ bus }) => {
     await died(bus, 6);
     const before = await deadLettersOf(bus.db);
     const first = await list(bus, { limit: 2 });
@@ -166,8 +139,6 @@ describe('cursors', () => {
     const third = await list(bus, { limit: 2, cursor: second.nextCursor! });
     expect(idsOf(first, second, third)).toEqual(before);
     expect(third.nextCursor).toBeNull();
-    const backwards = await pages(bus, { limit: 2, cursor: third.previousCursor! }, 'previousCursor');
-    expect(idsOf(...backwards.toReversed(), third)).toEqual(await deadLettersOf(bus.db));
   });
 
   test('work when the dead letter that a page ended with has been replayed', async ({ bus }) => {
@@ -184,11 +155,11 @@ describe('cursors', () => {
   test.each([
     ['a word', 'garbage'],
     ['no JSON', Buffer.from('[').toString('base64url')],
-    ['a list that is too short', coded(['2031-05-04T10:00:00.000000Z', '1', '1'])],
-    ['another direction', coded(['2031-05-04T10:00:00.000000Z', '1', '1', 'sideways'])],
-    ['SQL', coded([`2031-05-04T10:00:00.000000Z' or true --`, '1', '1', 'older'])],
-    ['numbers', coded([1, 2, 3, 'older'])],
-    ['a position beyond any', coded(['2031-05-04T10:00:00.000000Z', '1', '9'.repeat(19), 'older'])],
+    ['a list that is too short', coded(['2031-05-04T10:00:00.000000Z', '1'])],
+    ['a list that is too long', coded(['2031-05-04T10:00:00.000000Z', '1', '1', '1'])],
+    ['SQL', coded([`2031-05-04T10:00:00.000000Z' or true --`, '1', '1'])],
+    ['numbers', coded([1, 2, 3])],
+    ['a position beyond any', coded(['2031-05-04T10:00:00.000000Z', '1', '9'.repeat(19)])],
   ])('that are %s are refused, with what would be right', (_, cursor) => {
     const parsed = deadLetterQuery.safeParse({ cursor });
     expect(parsed.error?.issues).toMatchObject([
@@ -199,7 +170,7 @@ describe('cursors', () => {
   test.each(['2031-13-45T10:00:00.000000Z', '2031-05-04T99:99:99.999999Z', '0000-01-01T00:00:00.000000Z'])(
     'with the impossible instant %s are refused before the database is asked',
     async (instant) => {
-      expect(deadLetterQuery.safeParse({ cursor: coded([instant, '1', '1', 'older']) }).success).toBe(false);
+      expect(deadLetterQuery.safeParse({ cursor: coded([instant, '1', '1']) }).success).toBe(false);
     },
   );
 });
@@ -247,11 +218,6 @@ describe('filters', () => {
     [{ since: '2h' }, 'true', 9],
     [{ since: '30m', subscriber: 'accounting' }, 'false', 0],
     [{ since: '30m', subscriber: 'ledger' }, `dead_lettered_at > '2031-05-04 10:30Z'`, 1],
-    [{ until: '30m' }, `dead_lettered_at < '2031-05-04 10:30Z'`, 8],
-    [{ until: '2031-05-04T12:30:00+02:00' }, `dead_lettered_at < '2031-05-04 10:30Z'`, 8],
-    [{ since: '2h', until: '30m', subscriber: 'accounting' }, `subscriber = 'accounting'`, 3],
-    [{ until: '30m', q: 'disk' }, 'false', 0],
-    [{ until: '2h' }, 'false', 0],
     [{ q: 'period' }, `attempt_log::text like '%Period%'`, 5],
     [{ q: 'PERMANENT' }, 'true', 9],
     [{ q: 'period', topic: 'invoice.paid' }, `topic = 'invoice.paid'`, 2],
@@ -270,19 +236,6 @@ describe('filters', () => {
     expect(page.groups.reduce((total, group) => total + group.count, 0)).toBe(count);
     // The total is the whole list's, not the page's.
     expect((await list(bus, { ...asked, limit: 1 })).total).toBe(count);
-  });
-
-  test('by an event’s id find all its dead letters, by a delivery’s id that one', async ({ bus }) => {
-    const { items } = await list(bus, { subscriber: 'accounting' });
-    const [item] = items;
-    const ofEvent = await list(bus, { q: item!.eventId });
-    expect(ofEvent.items.map(({ subscriber: name }) => name).toSorted()).toEqual(['accounting', 'ledger']);
-    expect(ofEvent).toMatchObject({ total: 2, nextCursor: null, previousCursor: null });
-    expect((await list(bus, { q: item!.eventId.toUpperCase() })).total).toBe(2);
-    const one = await list(bus, { q: ` ${item!.deliveryId} ` });
-    expect(idsOf(one)).toEqual([item!.deliveryId]);
-    expect(one.groups).toMatchObject([{ group: item!.lastError.group, count: 1 }]);
-    expect((await list(bus, { q: item!.deliveryId, subscriber: 'ledger' })).total).toBe(0);
   });
 
   test('by a group find its dead letters, with the counts of the window', async ({ bus }) => {
@@ -309,11 +262,11 @@ describe('filters', () => {
     await drain(bus.db, [refusesAll('ledger', ['payment.captured'], 'the Period is closed')], {
       now: START + 55 * MINUTE,
     });
-    const before = await list(bus, { since: '2h', until: '7m', topic: 'payment.captured' });
-    expect(before.groups.map(({ message, count }) => [message, count]).toSorted()).toEqual([
+    const all = await list(bus, { since: '2h', topic: 'payment.captured' });
+    expect(all.groups.map(({ message, count }) => [message, count]).toSorted()).toEqual([
       ['disk full', 1],
       ['no such account', 3],
-      ['the Period is closed', 3],
+      ['the Period is closed', 5],
     ]);
     const { groups, total } = await list(bus, { since: '30m', topic: 'payment.captured' });
     expect(total).toBe(3);
@@ -327,9 +280,8 @@ describe('filters', () => {
   test.each([
     { topic: 'payment captured' },
     { since: '24' },
-    { until: 'yesterday' },
     { limit: '0' },
-    { limit: '101' },
+    { limit: '1001' },
     { limit: 'many' },
     { q: 'x'.repeat(201) },
   ])('that are wrong are refused: %j', (asked) => {
@@ -402,30 +354,6 @@ describe('groups of errors', () => {
     expect(groups[0]!.count).toBe(4);
   });
 
-  test('tell whether the subscription has delivered anything since it last failed', async ({ bus }) => {
-    await died(bus, 2);
-    const isStillFailing = async () => (await list(bus)).groups.map((group) => group.isStillFailing);
-    expect(await isStillFailing()).toEqual([true]);
-    await emitPayments(bus.db, 3, 3);
-    await drain(bus.db, [ledger()], { now: START + MINUTE });
-    expect(await isStillFailing()).toEqual([false]);
-    await died(bus, 1, START + 2 * MINUTE, [refusing(() => 'another reason')]);
-    expect(await isStillFailing()).toEqual([true, true]);
-  });
-
-  test('tell that a subscription is failing where the failure came right after a delivery', async ({
-    bus,
-  }) => {
-    await emitPayments(bus.db, 1, 3);
-    const closesAtThree = ledger(async (number) => {
-      if (number === 3) refuse();
-      await sleep(20);
-    });
-    // On the real clock: the other stands still while a handler works.
-    await drainLive(bus.db, [closesAtThree]);
-    expect((await list(bus)).groups.map((group) => group.isStillFailing)).toEqual([true]);
-  });
-
   test('say when the first and the last of them died', async ({ bus }) => {
     await died(bus, 1);
     await died(bus, 1, START + 5 * MINUTE);
@@ -463,7 +391,7 @@ describe('one dead letter', () => {
     const at = (seconds: number) => new Date(START + seconds * SECOND);
     await retryNow(bus.db, { deliveryId, by, reason: 'it is mended', now: at(40) });
     await drain(bus.db, [ledger(down, { maxAttempts: 2 })], { now: START + 41 * SECOND });
-    expect(await readDeadLetter(bus.db, deliveryId)).toMatchObject({ state: 'dead_lettered', failures: 2 });
+    expect(await readDelivery(bus, deliveryId)).toMatchObject({ state: 'dead_lettered', failures: 2 });
     // Replayed, failed, skipped; replayed, delivered; replayed with all, delivered.
     const { replayId } = await replay(bus.db, { deliveryIds: [deliveryId], reason: 'again' }, by, at(50));
     await drain(bus.db, [ledger(down)], { now: START + 51 * SECOND });
@@ -473,7 +401,7 @@ describe('one dead letter', () => {
     await replay(bus.db, { deliveryIds: [deliveryId], include: 'all' }, by, at(80));
     await drain(bus.db, [ledger(() => undefined)], { now: START + 81 * SECOND });
 
-    const letter = (await readDeadLetter(bus.db, deliveryId))!;
+    const letter = (await readDelivery(bus, deliveryId))!;
     expect(
       letter.attempts.map((attempt) =>
         'attempt' in attempt
@@ -514,7 +442,7 @@ describe('one dead letter', () => {
     await drain(bus.db, [ledger(down)]);
     await drain(bus.db, [ledger(down)], { now: START + MINUTE });
     const [row] = await rows<{ id: string }>(bus.db, `select id from ${RECORDS} where attempts > 0`);
-    const letter = (await readDeadLetter(bus.db, row!.id))!;
+    const letter = (await readDelivery(bus, row!.id))!;
     expect(letter).toMatchObject({
       state: 'failing',
       nextAttemptAt: iso(START + 6 * MINUTE),
@@ -535,54 +463,23 @@ describe('one dead letter', () => {
       subscriber('notifications', { 'payment.captured': () => undefined }),
       subscriber('accounting', { 'payment.captured': down }),
     ]);
-    const { isHalting, ...item } = (await list(bus)).items[0]!;
-    const letter = await readDeadLetter(bus.db, item.deliveryId);
-    expect({ isHalting, halts: letter!.halts }).toEqual({ isHalting: false, halts: null });
-    expect(letter).toMatchObject(item);
+    const item = (await list(bus)).items[0]!;
+    const letter = await readDelivery(bus, item.deliveryId);
+    expect(letter).toMatchObject({ ...item, isHalting: false });
     expect(letter).toMatchObject({
       eventId,
       state: 'dead_lettered',
       orderingKey: '',
-      event: {
-        state: 'dead_lettered',
-        producer: 'payments',
-        version: catalog['payment.captured'].version,
-        correlationId: 'request 1',
-        causationId: 'event 0',
-        traceparent: '00-1-2-01',
-      },
+      producer: 'payments',
+      version: catalog['payment.captured'].version,
+      correlationId: 'request 1',
+      causationId: 'event 0',
+      traceparent: '00-1-2-01',
       payload: payloadOf('payment.captured', { amountMinor: 1 }),
       hidden: [],
       isValid: true,
       isRevealed: false,
       erasedAt: null,
-      siblings: [
-        { subscriber: 'accounting', state: 'failing' },
-        { subscriber: 'bookings', state: 'pending' },
-        { subscriber: 'notifications', state: 'delivered' },
-      ],
-    });
-  });
-
-  test('has siblings of its own ordering key only', async ({ bus }) => {
-    for (const bookingId of ['bkg_1', 'bkg_2']) {
-      await emitAlone(bus.db, 'booking.rescheduled', payloadOf('booking.rescheduled', { bookingId }));
-    }
-    await drain(bus.db, [
-      subscriber('calendar', {
-        'booking.rescheduled': (event) => {
-          if (event.payload.bookingId === 'bkg_1') throw new PermanentError('refused');
-        },
-      }),
-      subscriber('notifications', { 'booking.rescheduled': () => undefined }),
-    ]);
-    const [item] = (await list(bus)).items;
-    expect(await readDeadLetter(bus.db, item!.deliveryId)).toMatchObject({
-      orderingKey: 'bkg_1',
-      siblings: [
-        { subscriber: 'audit', state: 'pending' },
-        { subscriber: 'notifications', state: 'delivered' },
-      ],
     });
   });
 
@@ -590,12 +487,11 @@ describe('one dead letter', () => {
     await died(bus, 1);
     const [item] = (await list(bus)).items;
     await replay(bus.db, { deliveryIds: [item!.deliveryId] }, 'kari', new Date(START + MINUTE));
-    expect(await readDeadLetter(bus.db, item!.deliveryId)).toMatchObject({
+    expect(await readDelivery(bus, item!.deliveryId)).toMatchObject({
       state: 'pending',
       failures: 0,
       replays: 1,
       deadLetteredAt: null,
-      event: { state: 'pending' },
       attempts: [{ outcome: 'failed' }, { outcome: 'replayed', by: 'kari' }],
       lastError: { message: 'refused', group: null },
     });
@@ -603,9 +499,9 @@ describe('one dead letter', () => {
   });
 
   test.for(['1-1', '00000000-0000-7000-8000-000000000000.accounting'])(
-    'with the unknown id %s is null',
+    'with the unknown id %s is not found',
     async (id, { bus }) => {
-      expect(await readDeadLetter(bus.db, id)).toBeNull();
+      expect(await readDelivery(bus, id)).toBeUndefined();
     },
   );
 });

@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 
 import { sampleBacklog } from '../../lib/components/subscriber-health/sample-backlog.ts';
-import { examine } from '../../lib/console/doctor/read.ts';
+import { examine } from '../../lib/bus/doctor/examine.ts';
 import { readMetrics } from '../../lib/console/metrics/read.ts';
 import { readOverview } from '../../lib/console/overview/read.ts';
 import { HOUR } from '../../lib/platform/time.ts';
@@ -78,17 +78,24 @@ describe('a lane that a dead letter halts', () => {
     const [{ incidentId }] = (await incidents(operators)) as [{ incidentId: string }];
     const { json } = await operators.ask(`/incidents/${incidentId}`);
     expect(json).toMatchObject({
-      lanes: [],
-      halts: [{ deliveryId: ids[1], waiting: 3, orderingKey: '', lastError: { kind: 'permanent' } }],
-      topics: [],
+      lanes: [
+        {
+          deliveryId: ids[1],
+          behind: 3,
+          orderingKey: '',
+          lastError: { kind: 'permanent' },
+          nextAttemptAt: null,
+          deadLetteredAt: expect.any(String),
+        },
+      ],
     });
     const page = await shown(operators, `/incidents/${incidentId}`);
     expect(page).toContain('1 dead letter. 1 lane is halted until it is replayed or dismissed.');
-    expect(page).toMatch(/dead letter [-0-9a-f]{13}…\.ledger/);
+    expect(page).toMatch(/dead letter [-0-9a-f]{13}…/);
 
     operators.kicks = 0;
-    const dismissed = await operators.ask(`/dead-letters/${ids[1]}/dismiss`, { json: { reason: 'Booked.' } });
-    expect(dismissed.json).toMatchObject({ deliveryId: ids[1], released: true, subscriber: 'ledger' });
+    const dismissed = await operators.ask('/dismiss', { json: { deliveryIds: [ids[1]], reason: 'Booked.' } });
+    expect(dismissed.json).toMatchObject({ matched: 1, dismissed: 1, left: 0 });
     expect(operators.kicks).toBe(1);
     expect(await incidents(operators)).toMatchObject([{ state: 'closed', haltedLanes: 0, blockedLanes: 0 }]);
     await drainLive(bus.db, [ledger(undefined, HALT)]);
@@ -123,38 +130,41 @@ describe('a lane that a dead letter halts', () => {
     expect(await incidents(operators)).toMatchObject([{ haltedLanes: 2 }]);
   });
 
-  test('is on the page of its topic with both ways out, and not among those that wait for a retry', async ({
+  test('is on the page of its topic, which leads to its incident, and on that of its subscriber', async ({
     bus,
     operators,
   }) => {
-    const ids = await halted(bus);
-    const { json } = await operators.ask(TOPIC);
-    expect(json).toMatchObject({
-      heldLanes: [],
-      haltedLanes: [
-        {
-          subscriber: 'ledger',
-          deliveryId: ids[1],
-          waiting: 3,
-          isMore: false,
-          lastError: { kind: 'permanent', message: 'refused' },
-        },
-      ],
-    });
-    const page = await shown(operators, TOPIC);
-    expect(page).toMatch(/Halted lanes .* dead letter [-0-9a-f]{13}…\.ledger .* Replay… .* Dismiss…/);
-    expect(page).toContain('1 lane halted');
-    const reading = await operators.ask(TOPIC, { scope: 'event-bus:read', accept: BROWSER });
-    expect(reading.text).not.toContain('/dismiss"');
+    const [, dead] = await halted(bus);
+    const heldLanes = [{ deliveryId: dead, behind: 3, nextAttemptAt: null }];
+    for (const path of [TOPIC, '/subscribers/ledger']) {
+      expect((await operators.ask(path)).json).toMatchObject({ heldLanes });
+      const { text } = await operators.ask(path, { accept: BROWSER });
+      expect(text).toContain(`href="/platform/event-bus/dismiss?deliveryIds=${dead}"`);
+    }
+    const { text } = await operators.ask(TOPIC, { accept: BROWSER });
+    expect(text).toContain('1 lane halted by a dead letter');
+    expect(text).toContain('href="/platform/event-bus/incidents?topic=payment.captured"');
+  });
+
+  test('is not listed while an earlier delivery of it holds it, which is', async ({ bus, operators }) => {
+    const [first, dead] = await halted(bus);
+    const again = { topic: 'payment.captured', since: '1h', deliveryIds: [first], include: 'all' };
+    await operators.ask('/replay', { json: again });
+    await drainLive(bus.db, [ledger((number) => number === 1 && fail(), HALT)]);
+    const { heldLanes } = (await operators.ask(TOPIC)).json as { heldLanes: unknown[] };
+    expect(heldLanes).toMatchObject([{ deliveryId: first, nextAttemptAt: expect.any(String) }]);
+    await operators.ask(`/deliveries/${first}/retry`, { json: {} });
+    await drainLive(bus.db, [ledger(undefined, HALT)]);
+    expect((await operators.ask(TOPIC)).json).toMatchObject({ heldLanes: [{ deliveryId: dead }] });
   });
 
   test('is said on the page of the dead letter and marked in the list', async ({ bus, operators }) => {
     const ids = await halted(bus);
     expect((await operators.ask(`/dead-letters/${ids[1]}`)).json).toMatchObject({
-      halts: { waiting: 3, isMore: false },
+      isHalting: true,
     });
     expect(await shown(operators, `/dead-letters/${ids[1]}`)).toContain(
-      'This dead letter halts its lane: 3 deliveries wait until it is replayed or dismissed.',
+      'this halts its lane until it is replayed or dismissed.',
     );
     expect((await operators.ask('/dead-letters')).json['items']).toMatchObject([{ isHalting: true }]);
     expect(await shown(operators, '/dead-letters')).toContain('halts its lane');
@@ -174,18 +184,6 @@ describe('a lane that a dead letter halts', () => {
       );
     },
   );
-
-  test('is on the page of its topic after any number of others were replayed', async ({ bus, operators }) => {
-    for (let number = 1; number <= 51; number += 1)
-      await emitPayments(bus.db, number, number, { orderingKey: `${number}` });
-    await drainLive(bus.db, [ledger(() => refuse(), HALT)]);
-    const [first] = await haltsOf(bus.db);
-    const others = (await deliveryIdsOf(bus.db)).filter((id) => id !== first);
-    await operators.ask('/replay', { json: { deliveryIds: others } });
-    await drainLive(bus.db, [ledger(undefined, HALT)]);
-    expect(await haltsOf(bus.db)).toHaveLength(1);
-    expect((await operators.ask(TOPIC)).json).toMatchObject({ haltedLanes: [{ deliveryId: first }] });
-  });
 
   test('is metered apart from lanes that wait for a retry, and ages the backlog', async ({
     bus,
@@ -256,36 +254,35 @@ describe('one dead letter', () => {
     operators,
   }) => {
     const ids = await halted(bus);
-    const path = `/dead-letters/${ids[1]}/dismiss`;
-    const sent = await operators.ask(path, { form: { reason: 'Booked by hand.' }, accept: BROWSER });
+    const preview = await shown(operators, `/dismiss?deliveryIds=${ids[1]}`);
+    expect(preview).toContain('1 halted lane goes on.');
+    const form = { deliveryIds: ids[1]!, expectedCount: '1', reason: 'Booked by hand.' };
+    const sent = await operators.ask('/dismiss', { form, accept: BROWSER });
     expect(sent.status).toBe(303);
     const to = sent.headers.get('location')!.replace('/platform/event-bus', '');
-    expect(to).toBe(`/dead-letters/${ids[1]}?done=dismiss&done.deliveryId=${ids[1]}&done.lane=released`);
-    expect(await shown(operators, to)).toContain(
-      'it is in no count any more. What waited behind it follows.',
+    expect(to).toBe(`/dead-letters/${ids[1]}`);
+    expect(decodeURIComponent(sent.headers.get('set-cookie')!)).toContain(
+      'Dismissed 1 dead letter, which can still be replayed.',
     );
     await drainLive(bus.db, [ledger(undefined, HALT)]);
     expect((await statesOf(bus.db)).slice(2)).toEqual(['delivered', 'delivered', 'delivered']);
-    expect((await operators.ask('/replays')).json['actions']).toMatchObject([
+    expect((await operators.ask('/replays')).json['items']).toMatchObject([
       { action: 'dismiss', deliveryId: ids[1], reason: 'Booked by hand.', topic: 'payment.captured' },
     ]);
     expect((await operators.ask('/dead-letters')).json).toMatchObject({ totalInAll: 0 });
   });
 
-  test('is dismissed once: a second request changes nothing, and one for a live delivery is refused', async ({
+  test('is dismissed once: a second request changes nothing, and neither does one for a live delivery', async ({
     bus,
     operators,
   }) => {
     const ids = await halted(bus);
-    const dismiss = (id: string) =>
-      operators.ask(`/dead-letters/${id}/dismiss`, { json: { reason: 'Booked.' } });
-    const first = await dismiss(ids[1]!);
-    const second = await dismiss(ids[1]!);
-    expect(second.json).toEqual({ ...first.json, released: false });
+    const dismiss = async (id: string) =>
+      (await operators.ask('/dismiss', { json: { deliveryIds: [id], reason: 'Booked.' } })).json;
+    expect(await dismiss(ids[1]!)).toMatchObject({ matched: 1, dismissed: 1 });
+    for (const id of ids.slice(0, 3)) expect(await dismiss(id)).toMatchObject({ matched: 0, dismissed: 0 });
     expect(await rows(bus.db, `select from operator_actions where action = 'dismiss'`)).toHaveLength(1);
-    for (const id of [ids[0]!, ids[2]!]) {
-      expect((await dismiss(id)).json).toMatchObject({ status: 409, code: 'not_dead' });
-    }
+    expect(await shown(operators, `/dismiss?deliveryIds=${ids[0]}`)).toContain('Nothing to dismiss');
     expect((await examine(bus.db)).findings).toEqual([]);
   });
 
@@ -295,13 +292,11 @@ describe('one dead letter', () => {
   }) => {
     const ids = await halted(bus);
     const [dismissed, replayed] = await Promise.all([
-      operators.ask(`/dead-letters/${ids[1]}/dismiss`, { json: { reason: 'Booked.' } }),
+      operators.ask('/dismiss', { json: { deliveryIds: [ids[1]], reason: 'Booked.' } }),
       operators.ask('/replay', { json: { deliveryIds: [ids[1]] } }),
     ]);
-    const isDismissed = dismissed.status === 200;
     // A dismissed one can still be replayed by its id.
-    expect(isDismissed || dismissed.json['code'] === 'not_dead').toBe(true);
-    expect(replayed.status).toBe(200);
+    expect([dismissed.status, replayed.status]).toEqual([expect.toBeOneOf([200, 409]), 200]);
     await drainLive(bus.db, [ledger(undefined, HALT)]);
     expect((await statesOf(bus.db)).slice(2)).toEqual(['delivered', 'delivered', 'delivered']);
     expect((await examine(bus.db)).findings).toEqual([]);

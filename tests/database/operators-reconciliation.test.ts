@@ -1,8 +1,8 @@
 import { expect } from 'vitest';
 
-import { examine } from '../../lib/console/doctor/read.ts';
+import { examine } from '../../lib/bus/doctor/examine.ts';
 import { readMetrics } from '../../lib/console/metrics/read.ts';
-import { webhookQuery } from '../../lib/console/webhooks/query.ts';
+import { webhookQuery } from '../../lib/console/webhooks/fields.ts';
 import { readWebhooks } from '../../lib/console/webhooks/read.ts';
 import { endpointsOf } from '../../lib/edge/webhooks/endpoints.ts';
 import { HOUR, MINUTE } from '../../lib/platform/time.ts';
@@ -26,11 +26,9 @@ test('the webhooks page says when each provider was asked, what was found, and h
       {
         setting: 'on',
         checkedAt: new Date(story.now).toISOString(),
-        nextAt: new Date(story.now + 5 * MINUTE).toISOString(),
         found: 2,
-        foundAt: new Date(story.now).toISOString(),
         failures: 0,
-        lastError: { at: expect.any(String), message: 'answered 500' },
+        lastError: 'answered 500',
       },
     ],
     ['walletpayments', expect.objectContaining({ setting: 'on', found: 2, failures: 0, lastError: null })],
@@ -46,8 +44,8 @@ test('the webhooks page marks a receipt that was found, also after its webhook h
   story.happen('charge.refunded', { id: 'ch_lost' });
   await story.reconcile();
   await story.send(late);
-  const { receipts } = await list(story, story.apis.settings);
-  expect(receipts.items).toMatchObject([
+  const page = await list(story, story.apis.settings);
+  expect(page.items).toMatchObject([
     { providerEventId: 'evt_3', duplicates: 0, reconciledAt: expect.any(String) },
     { providerEventId: 'evt_2', duplicates: 1, mismatches: 0, reconciledAt: expect.any(String) },
     { providerEventId: 'evt_1', duplicates: 0, reconciledAt: null },
@@ -58,7 +56,7 @@ test('a provider without a key is off, and keeps what was found before', async (
   await pay(story, 1);
   await story.reconcile();
   const { providers } = await list(story);
-  expect(providers[0]!.reconciliation).toMatchObject({ setting: 'off', found: 1, nextAt: null });
+  expect(providers[0]!.reconciliation).toMatchObject({ setting: 'off', found: 1 });
 });
 
 test('the metrics count what was found, and tell how long a provider has not answered', async ({ story }) => {
@@ -70,7 +68,6 @@ test('the metrics count what was found, and tell how long a provider has not ans
   const text = await readMetrics(story.bus.db, [], new Date(story.now));
   expect(text).toContain('postbud_webhooks_reconciled_total{provider="cardpayments"} 2');
   expect(text).toContain('postbud_reconciliation_age_seconds{provider="cardpayments"} 3600');
-  expect(text).toContain('postbud_reconciliation_failures{provider="cardpayments"} 1');
 });
 
 test('the doctor finds a provider that has not answered for three hours, and none that is no longer asked', async ({

@@ -10,7 +10,7 @@ import { acceptWebhook } from '../../lib/components/payments/accept.ts';
 import { unexpectedIn } from '../../lib/components/payments/sender.ts';
 import { settleSetAside } from '../../lib/components/payments/set-aside.ts';
 import { subscribersOf } from '../../lib/components/registry.ts';
-import { webhookQuery } from '../../lib/console/webhooks/query.ts';
+import { webhookQuery } from '../../lib/console/webhooks/fields.ts';
 import { readWebhooks } from '../../lib/console/webhooks/read.ts';
 import { endpointsOf } from '../../lib/edge/webhooks/endpoints.ts';
 import { readConfig } from '../../lib/platform/config.ts';
@@ -339,7 +339,7 @@ describe('a webhook that is not plausible', () => {
   /** What the webhooks with a topic became, newest first. */
   const became = async (bus: Bus) => {
     const page = await readWebhooks(bus.db, ENDPOINTS, webhookQuery.parse({}));
-    return page.receipts.items.map(({ became: word, why, emitted }) => [
+    return page.items.map(({ became: word, why, emitted }) => [
       word,
       why,
       ...emitted.map(({ topic }) => topic),

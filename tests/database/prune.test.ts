@@ -6,7 +6,7 @@ import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
 import { pruneAll } from '../../lib/components/prune.ts';
-import { examine } from '../../lib/console/doctor/read.ts';
+import { examine } from '../../lib/bus/doctor/examine.ts';
 import { DAY, MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';
 import {

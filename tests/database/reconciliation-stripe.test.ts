@@ -5,7 +5,7 @@ import { relay } from '../../lib/bus/relay/relay.ts';
 import { watchIncidents } from '../../lib/components/incidents/watch.ts';
 import { paymentsFrom } from '../../lib/components/payments.ts';
 import { acceptWebhook } from '../../lib/components/payments/accept.ts';
-import { webhookQuery } from '../../lib/console/webhooks/query.ts';
+import { webhookQuery } from '../../lib/console/webhooks/fields.ts';
 import { readWebhooks } from '../../lib/console/webhooks/read.ts';
 import { endpointsOf } from '../../lib/edge/webhooks/endpoints.ts';
 import { readConfig } from '../../lib/platform/config.ts';
@@ -131,7 +131,7 @@ describe('a thin event of Stripe’s', () => {
   /** What the webhooks became, newest first. */
   const became = async ({ bus }: Story) => {
     const page = await readWebhooks(bus.db, endpointsOf(readConfig()), webhookQuery.parse({}));
-    return page.receipts.items.map(({ became: word, why, emitted }) =>
+    return page.items.map(({ became: word, why, emitted }) =>
       [word, ...(why === null ? [] : [why]), ...emitted.map(({ topic }) => topic)].join(': '),
     );
   };

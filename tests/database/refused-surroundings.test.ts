@@ -6,7 +6,7 @@ import { describe, expect, inject, onTestFinished } from 'vitest';
 import { events } from '../../drizzle/schema.ts';
 import { relay } from '../../lib/bus/relay/relay.ts';
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
-import { examine } from '../../lib/console/doctor/read.ts';
+import { examine } from '../../lib/bus/doctor/examine.ts';
 import { InvalidConfiguration } from '../../lib/platform/config.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';

@@ -10,7 +10,7 @@ import { outboxEvent } from '../../lib/bus/outbox/record.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { indexEvents } from '../../lib/components/identifiers/index-events.ts';
 import { pruneAll } from '../../lib/components/prune.ts';
-import { examine } from '../../lib/console/doctor/read.ts';
+import { examine } from '../../lib/bus/doctor/examine.ts';
 import { readFamily } from '../../lib/console/event/family.ts';
 import { readOverview } from '../../lib/console/overview/read.ts';
 import { duties, perform } from '../../lib/edge/cron/duties.ts';
@@ -399,7 +399,7 @@ describe('a role that was granted to read', () => {
     const [id] = await emitPayments(bus.db, 1, 1);
     await drainLive(bus.db, [ledger()]);
     await onConnectionsOf(roles.oncall.url, async (db) => {
-      const family = await readFamily(db, { eventId: id!, correlationId: null, seq: 1 });
+      const family = await readFamily(db, id!);
       expect(family).toMatchObject({ causes: [], effects: [] });
     });
   });

@@ -4,7 +4,7 @@ import { repair } from '../../lib/bus/deliveries/operations/repair.ts';
 import { takeBackTimes } from '../../lib/bus/deliveries/take-back-times.ts';
 import { claimAlerts } from '../../lib/components/alerts/claim-alerts.ts';
 import { incidentMessage } from '../../lib/components/alerts/message.ts';
-import { examine } from '../../lib/console/doctor/read.ts';
+import { examine } from '../../lib/bus/doctor/examine.ts';
 import { HOUR } from '../../lib/platform/time.ts';
 import {
   contradictions,
@@ -33,8 +33,12 @@ const promises = async ({ db }: Bus) => (await examine(db)).findings.map(({ prom
 const incidents = async (operators: Operators) =>
   (await operators.ask('/incidents')).json['items'] as Readonly<Record<string, unknown>>[];
 
-const setAside = async (operators: Operators) =>
-  (await operators.ask('/set-aside')).json['items'] as Readonly<Record<string, unknown> & { id: string }>[];
+/** What the open incident of the bus itself lists. */
+const setAside = async (operators: Operators) => {
+  const open = (await incidents(operators)).find(({ state }) => state === 'owed');
+  const { json } = await operators.ask(`/incidents/${String(open?.['incidentId'])}`);
+  return json['setAside'] as Readonly<Record<string, unknown> & { id: string }>[];
+};
 
 const shown = async (operators: Operators, path: string) =>
   (await operators.ask(path, { accept: BROWSER })).text.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
@@ -60,17 +64,15 @@ describe('a row that the bus set aside', () => {
     expect(await shown(operators, '')).toContain(sentence);
     const page = await shown(operators, `/incidents/${String(incident!['incidentId'])}`);
     expect(page).toContain('Rows of payment.captured set aside');
-    expect(page).toContain('See and repair…');
+    expect(page).toContain('A row that awaits a place, and has no event.');
+    expect(page).toContain('Repair…');
     expect(page).not.toMatch(/Dead letters of|Retire|on payment\.captured/);
     const [row] = await setAside(operators);
     expect(row).toMatchObject({
       kind: 'unfit_marker',
-      topic: 'payment.captured',
       eventExists: false,
       error: expect.stringContaining('null value'),
-      repaired: null,
     });
-    expect(await shown(operators, '/set-aside')).toContain('has no event');
     expect(await promises(bus)).toEqual(['nothing is set aside that nobody has repaired']);
 
     const repaired = await operators.ask(`/set-aside/${row!.id}/repair`, {
@@ -78,13 +80,15 @@ describe('a row that the bus set aside', () => {
       accept: BROWSER,
     });
     expect(repaired.status).toBe(303);
-    expect(await shown(operators, `/set-aside?done=repair&done.id=${row!.id}`)).toContain(
-      `Repaired ${row!.id}. It stays on record, and nothing is delivered.`,
+    expect(decodeURIComponent(repaired.headers.get('set-cookie')!)).toContain(
+      `Repaired ${row!.id}. It is dismissed, and stays on record. Nothing is delivered.`,
     );
     expect(await incidents(operators)).toMatchObject([
       { state: 'closed', sentence: 'The bus had set rows of payment.captured aside. All are repaired.' },
     ]);
-    expect((await setAside(operators))[0]).toMatchObject({ repaired: { reason: 'case 4411' } });
+    const closed = await operators.ask(`/incidents/${String(incident!['incidentId'])}`);
+    expect(closed.json).toMatchObject({ state: 'closed', setAside: [] });
+    expect(await shown(operators, '/replays')).toContain('case 4411');
     expect(await rows(bus.db, 'select action, topic, reason from operator_actions')).toEqual([
       { action: 'repair', topic: 'payment.captured', reason: 'case 4411' },
     ]);
@@ -99,14 +103,14 @@ describe('a row that the bus set aside', () => {
   }) => {
     await insertStrangeMarker(bus);
     await drainLive(bus.db, [ledger()]);
-    await incidents(operators);
+    const [incident] = await incidents(operators);
     const claimed = await claimAlerts(bus.db, 'webhook');
     const { subject, entries } = incidentMessage(claimed!.incidents, {
       environment: 'Production',
       publicUrl: '',
     });
     expect(subject).toMatch(/^Since .*: 1 row of payment\.captured set aside$/);
-    expect(entries[0]!.text).toContain('npx postbud set-aside');
+    expect(entries[0]!.text).toContain(`npx postbud incidents ${String(incident!['incidentId'])}`);
   });
 
   test('whose event exists is delivered in its place, if nothing newer has its place', async ({

@@ -3,17 +3,12 @@ import { describe, expect } from 'vitest';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
 import { backlogAgeOf } from '../../lib/components/subscriber-health/backlog-ages.ts';
 import { addHealth } from '../../lib/components/subscriber-health/add-health.ts';
-import {
-  BOUNDS_MS,
-  BUCKETS,
-  addHistograms,
-  bucketOf,
-} from '../../lib/components/subscriber-health/buckets.ts';
+import { BUCKETS, bucketOf } from '../../lib/components/subscriber-health/buckets.ts';
 import { HealthRecorder } from '../../lib/components/subscriber-health/recorder.ts';
 import { addDelivered, addUndelivered, emptyTally } from '../../lib/components/subscriber-health/tally.ts';
 import { RetryAfter } from '../../lib/bus/subscribers/outcome.ts';
 import { attachBatches, subscriber } from '../../lib/bus/subscribers/subscriber.ts';
-import { rollUpHealth } from '../../lib/components/subscriber-health/roll-up.ts';
+import { forgetHours } from '../../lib/components/subscriber-health/forget-hours.ts';
 import { sampleBacklog } from '../../lib/components/subscriber-health/sample-backlog.ts';
 import { connect } from '../../lib/platform/db/connect.ts';
 import { DAY, HOUR, MINUTE, SECOND, instantOf } from '../../lib/platform/time.ts';
@@ -29,11 +24,6 @@ interface Row {
   readonly topic: string;
   readonly period: 'hour' | 'day' | 'total';
   readonly startsAt: number;
-  readonly delivered: number;
-  readonly failed: number;
-  readonly deadLettered: number;
-  readonly replaysDelivered: number;
-  readonly replaysDeadLettered: number;
   readonly deliveredIn: readonly number[];
   readonly deliveredMs: number;
   readonly handledIn: readonly number[];
@@ -44,9 +34,7 @@ interface Row {
 async function healthOf(bus: Bus): Promise<Row[]> {
   return await rows<Row>(
     bus.db,
-    `select topic, period, (extract(epoch from starts_at) * 1000)::float8 as "startsAt", delivered::float8,
-       failed::float8, dead_lettered::float8 as "deadLettered", replays_delivered::float8 as "replaysDelivered",
-       replays_dead_lettered::float8 as "replaysDeadLettered", to_json(delivered_in) as "deliveredIn",
+    `select topic, period, (extract(epoch from starts_at) * 1000)::float8 as "startsAt", to_json(delivered_in) as "deliveredIn",
        delivered_ms as "deliveredMs", to_json(handled_in) as "handledIn", backlog_age_ms as "backlogAgeMs"
      from subscriber_health where subscriber = 'ledger' order by topic, period, starts_at`,
   );
@@ -59,25 +47,21 @@ async function totalOf(bus: Bus): Promise<Row> {
 
 const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0);
 
+/** How many deliveries it has timed, and how many attempts. */
+async function timedOf(bus: Bus): Promise<readonly [delivered: number, handled: number]> {
+  const { deliveredIn, handledIn } = await totalOf(bus);
+  return [sum(deliveredIn), sum(handledIn)];
+}
+
 const written = async ({ db }: Bus) => await HealthRecorder.of(db).write();
 
 describe('the relay records', () => {
-  test('what it settled, by subscription and hour, and the sums of the subscriber', async ({
-    bus,
-    ledger,
-  }) => {
+  test('the times of what it settled, in one row of the subscriber', async ({ bus, ledger }) => {
     await emitPayments(bus.db, 1, 4);
     await drain(bus.db, [ledger((payment) => payment === 2 && refuse())]);
     await written(bus);
-    const counts = { delivered: 3, failed: 1, deadLettered: 1, replaysDelivered: 0 };
-    const [hour, total, captured] = await healthOf(bus);
-    expect([hour, total, captured]).toMatchObject([
-      { topic: '', period: 'hour', startsAt: START, ...counts },
-      { topic: '', period: 'total', startsAt: 0, ...counts },
-      { topic: 'payment.captured', period: 'hour', startsAt: START, ...counts },
-    ]);
-    expect(sum(captured!.deliveredIn)).toBe(3);
-    expect(sum(captured!.handledIn)).toBe(4);
+    expect(await healthOf(bus)).toMatchObject([{ topic: '', period: 'total', startsAt: 0 }]);
+    expect(await timedOf(bus)).toEqual([3, 4]);
   });
 
   test('the time from the event’s record to its delivery, with the waits between its attempts', async ({
@@ -90,42 +74,28 @@ describe('the relay records', () => {
     await drain(bus.db, [ledger()], { now: START + MINUTE + SECOND });
     await written(bus);
     const total = await totalOf(bus);
-    expect(total).toMatchObject({ delivered: 1, failed: 1, deadLettered: 0 });
+    expect(await timedOf(bus)).toEqual([1, 2]);
     expect(total.deliveredIn.findIndex((count) => count > 0)).toBe(bucketOf(MINUTE + SECOND));
   });
 
-  test('replays apart: neither the counts nor the times of deliveries include them', async ({
-    bus,
-    ledger,
-  }) => {
+  test('of replays the times of handlers alone', async ({ bus, ledger }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger(refuse)]);
     const since = { topic: 'payment.captured', since: '1h', subscriber: 'ledger' };
     await replay(bus.db, since, 'kari', new Date(START + MINUTE));
     await drain(bus.db, [ledger((payment) => payment === 2 && refuse())], { now: START + MINUTE });
     await written(bus);
-    const total = await totalOf(bus);
-    expect(total).toMatchObject({
-      delivered: 0,
-      failed: 3,
-      deadLettered: 2,
-      replaysDelivered: 1,
-      replaysDeadLettered: 1,
-    });
-    expect(sum(total.deliveredIn)).toBe(0);
-    expect(sum(total.handledIn)).toBe(4);
+    expect(await timedOf(bus)).toEqual([0, 4]);
   });
 
-  test('an attempt whose handler asked to wait as no failure', async ({ bus, ledger }) => {
+  test('an attempt whose handler asked to wait as one', async ({ bus, ledger }) => {
     await emitPayments(bus.db, 1, 1);
     const waits = () => {
       throw new RetryAfter(HOUR);
     };
     await drain(bus.db, [ledger(waits)]);
     await written(bus);
-    const total = await totalOf(bus);
-    expect(total).toMatchObject({ delivered: 0, failed: 0, deadLettered: 0 });
-    expect(sum(total.handledIn)).toBe(1);
+    expect(await timedOf(bus)).toEqual([0, 1]);
   });
 
   test('the deliveries of transactional handlers when their transaction has committed', async ({ bus }) => {
@@ -135,16 +105,14 @@ describe('the relay records', () => {
     const options = { transactional: true } as const;
     await drain(bus.db, [subscriber('ledger', { 'payment.captured': handle }, options)]);
     await written(bus);
-    expect(await totalOf(bus)).toMatchObject({ delivered: 39, deadLettered: 1 });
+    expect(await timedOf(bus)).toEqual([39, 40]);
   });
 
   test('each delivery of a batch', async ({ bus }) => {
     await emitPayments(bus.db, 1, 150);
     await drain(bus.db, [attachBatches('ledger', { 'payment.captured': () => undefined })]);
     await written(bus);
-    const total = await totalOf(bus);
-    expect(total.delivered).toBe(150);
-    expect(sum(total.handledIn)).toBe(150);
+    expect(await timedOf(bus)).toEqual([150, 150]);
   });
 
   test('nothing of a relay that was killed before it settled, and everything of the one that takes over', async ({
@@ -156,47 +124,37 @@ describe('the relay records', () => {
     await drain(bus.db, [ledger()], { now: START + 31 * SECOND });
     await drain(bus.db, [ledger()], { now: START + 32 * SECOND + MINUTE });
     await written(bus);
-    const total = await totalOf(bus);
     // The relay that took over charged the lapsed lease to the first delivery; no handler ran for it.
-    expect(total).toMatchObject({ delivered: 20, failed: 1 });
-    expect(sum(total.handledIn)).toBe(20);
+    expect(await timedOf(bus)).toEqual([20, 20]);
   });
 });
 
 describe('writing', () => {
   const attempt = { atMs: START, durationMs: 10, recordedAtMs: START - 90, replays: 0 };
-  const tallyOf = (topic: string, delivered: number) => {
-    const tally = emptyTally('ledger', topic, START);
-    for (let number = 0; number < delivered; number += 1) addDelivered(tally, attempt);
-    addUndelivered(tally, { ...attempt, isLapse: false, outcome: 'failed', nextAttemptAtMs: null });
+  const tallyOf = (subscriber: string) => {
+    const tally = emptyTally(subscriber);
+    for (let number = 0; number < 2; number += 1) addDelivered(tally, attempt);
+    addUndelivered(tally, { durationMs: 10, isLapse: false });
     return tally;
   };
 
   test('adds up what eight processes write to the same rows at once', async ({ bus }) => {
-    const topics = numbers(1, 30).map((number) => `topic.${number}`);
+    const names = ['ledger', ...numbers(1, 29).map((number) => `subscriber ${number}`)];
     const processes = await Promise.all(numbers(1, 8).map(async () => await connect(bus.url)));
     await Promise.all(
       processes.map(async ({ db }, process) => {
-        // Each begins at another topic: the statement must sort them.
-        const ordered = [...topics.slice(process * 3), ...topics.slice(0, process * 3)];
-        for (let round = 0; round < 10; round += 1)
-          await addHealth(
-            db,
-            ordered.map((topic) => tallyOf(topic, 2)),
-          );
+        // Each begins at another subscriber: the statement must sort them.
+        const ordered = [...names.slice(process * 3), ...names.slice(0, process * 3)];
+        for (let round = 0; round < 10; round += 1) await addHealth(db, ordered.map(tallyOf));
       }),
     );
     await Promise.all(processes.map(async ({ close }) => await close()));
-    const all = await healthOf(bus);
-    expect(all).toHaveLength(32);
-    for (const row of all) {
-      const times = 80 * (row.topic === '' ? 30 : 1);
-      expect(row).toMatchObject({ delivered: 2 * times, failed: times, deadLettered: times });
-      expect(row.deliveredMs).toBe(2 * times * 100);
-      expect(row.deliveredIn).toHaveLength(BUCKETS);
-      expect(row.deliveredIn[bucketOf(100)]).toBe(2 * times);
-      expect(row.handledIn[bucketOf(10)]).toBe(3 * times);
-    }
+    expect(await timedOf(bus)).toEqual([160, 240]);
+    const total = await totalOf(bus);
+    expect(total.deliveredMs).toBe(160 * 100);
+    expect(total.deliveredIn).toHaveLength(BUCKETS);
+    expect(total.deliveredIn[bucketOf(100)]).toBe(160);
+    expect(total.handledIn[bucketOf(10)]).toBe(240);
   });
 
   test('loses at most what was gathered since the last write when its process is killed, and nothing when it closes', async ({
@@ -211,9 +169,9 @@ describe('writing', () => {
     HealthRecorder.of(bus.db).count({ ...recorded, delivered: [attempt] }, Infinity);
     await written(bus);
     // What it would lose now.
-    expect(await totalOf(bus)).toMatchObject({ delivered: 4 });
+    expect(await timedOf(bus)).toEqual([4, 4]);
     await killed.close();
-    expect(await totalOf(bus)).toMatchObject({ delivered: 6 });
+    expect(await timedOf(bus)).toEqual([6, 6]);
   });
 
   test('that fails is made up for by the next one', async ({ bus, output }) => {
@@ -226,7 +184,7 @@ describe('writing', () => {
     expect(output.text()).toContain('the health of subscribers was not written');
     recorder.count({ ...recorded, delivered: [attempt] }, Infinity);
     await recorder.write();
-    expect(await totalOf(bus)).toMatchObject({ delivered: 2 });
+    expect(await timedOf(bus)).toEqual([2, 2]);
     expect((await totalOf(bus)).deliveredIn[bucketOf(100)]).toBe(2);
   });
 
@@ -247,7 +205,7 @@ describe('writing', () => {
     expect(isWritten).toBe(false);
     await lock.commit();
     await Promise.all([first, second]);
-    expect(await totalOf(bus)).toMatchObject({ delivered: 1 });
+    expect(await timedOf(bus)).toEqual([1, 1]);
     await ending.close();
   });
 
@@ -255,14 +213,14 @@ describe('writing', () => {
     const recorded = { topic: 'payment.captured', subscriber: 'ledger', unfinished: [] };
     const ending = await connect(bus.url);
     HealthRecorder.of(ending.db).count({ ...recorded, delivered: [attempt] }, 0);
-    await expect.poll(async () => (await healthOf(bus)).length).toBe(3);
+    await expect.poll(async () => (await healthOf(bus)).length).toBe(1);
     await ending.close();
   });
 });
 
 describe('once a minute the cron', () => {
   const ageOf = async (bus: Bus) =>
-    (await healthOf(bus)).map(({ topic, backlogAgeMs }) => [topic, backlogAgeMs]);
+    (await healthOf(bus)).filter(({ period }) => period === 'hour').map(({ backlogAgeMs }) => backlogAgeMs);
 
   test('records the age of the oldest unfinished delivery, and keeps the greatest of the hour', async ({
     bus,
@@ -273,13 +231,10 @@ describe('once a minute the cron', () => {
     await drain(bus.db, [ledger(fail)]);
     // Nothing is due while the first delivery waits for its retry, and yet the backlog ages.
     await sampleBacklog(bus.db, new Date(START + 40 * SECOND));
-    expect(await ageOf(bus)).toEqual([
-      ['', 40 * SECOND],
-      ['payment.captured', 40 * SECOND],
-    ]);
+    expect(await ageOf(bus)).toEqual([40 * SECOND]);
     await drain(bus.db, [ledger()], { now: START + MINUTE });
     await sampleBacklog(bus.db, new Date(START + 2 * MINUTE));
-    expect((await ageOf(bus)).at(-1)).toEqual(['payment.captured', 40 * SECOND]);
+    expect(await ageOf(bus)).toEqual([40 * SECOND]);
   });
 
   test('counts events that await their places, and a replayed delivery from its replay on', async ({
@@ -293,12 +248,12 @@ describe('once a minute the cron', () => {
     );
     // Milliseconds of a date are whole.
     await sampleBacklog(bus.db, new Date(Math.ceil(awaiting!.ms) + 3000));
-    expect((await ageOf(bus))[0]![1]).toBeGreaterThanOrEqual(3000);
+    expect((await ageOf(bus))[0]).toBeGreaterThanOrEqual(3000);
     await drain(bus.db, [ledger(refuse)]);
     const since = { topic: 'payment.captured', since: '1h', subscriber: 'ledger' };
     await replay(bus.db, since, 'kari', new Date(START + 30 * MINUTE));
     await sampleBacklog(bus.db, new Date(START + 31 * MINUTE));
-    expect((await ageOf(bus)).at(-1)).toEqual(['payment.captured', MINUTE]);
+    expect((await ageOf(bus)).at(-1)).toBe(MINUTE);
   });
 
   test('finds what waits longest among more failing keys than it looks into, whenever its next attempt is', async ({
@@ -314,61 +269,26 @@ describe('once a minute the cron', () => {
     // The oldest has failed most often, so that it waits longest for its next attempt.
     await delayRetries(bus.db, '6 hours', `ordering_key = 'key 1'`);
     await sampleBacklog(bus.db, new Date(START));
-    expect((await ageOf(bus)).at(-1)).toEqual(['payment.captured', HOUR - SECOND]);
+    expect(await ageOf(bus)).toEqual([HOUR - SECOND]);
     expect(await backlogAgeOf(bus.db, 'ledger', new Date(START))).toBe(HOUR - SECOND);
     await drain(bus.db, [ledgerThat()], { now: START + 7 * HOUR });
     expect(await backlogAgeOf(bus.db, 'ledger', new Date(START + 7 * HOUR))).toBeNull();
   });
 
-  test('adds up the hours of past days, so that each day equals its hours', async ({ bus }) => {
-    const midnight = Math.floor(START / DAY) * DAY;
-    const hours = numbers(0, 23).map((hour) => {
-      const tally = emptyTally('ledger', 'payment.captured', midnight + hour * HOUR);
-      for (let number = 0; number <= hour; number += 1)
-        addDelivered(tally, {
-          atMs: START,
-          durationMs: number,
-          recordedAtMs: START - 2 ** hour,
-          replays: hour === 5 ? 1 : 0,
-        });
-      return tally;
-    });
-    await addHealth(bus.db, hours);
-    await rows(bus.db, "update subscriber_health set backlog_age_ms = 7 where period = 'hour'");
+  test('forgets hours that began more than a day ago, and no totals', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 1);
+    for (const hour of numbers(0, 4)) await sampleBacklog(bus.db, new Date(START + hour * HOUR));
+    await addHealth(bus.db, [emptyTally('ledger')]);
     const before = await healthOf(bus);
+    expect(before).toHaveLength(5 + 1);
 
-    // The day after the next one ends at midnight: the hours of the last 48 are still there.
-    await rollUpHealth(bus.db, new Date(midnight + 3 * DAY - 1));
+    await forgetHours(bus.db, new Date(START + DAY));
     expect(await healthOf(bus)).toEqual(before);
 
-    await Promise.all(
-      numbers(1, 4).map(async () => await rollUpHealth(bus.db, new Date(midnight + 3 * DAY))),
+    const now = new Date(START + 3 * HOUR + DAY + 1);
+    await Promise.all(numbers(1, 4).map(async () => await forgetHours(bus.db, now)));
+    expect(await healthOf(bus)).toEqual(
+      before.filter(({ period, startsAt }) => period === 'total' || startsAt > START + 3 * HOUR),
     );
-    const [day, total, captured] = await healthOf(bus);
-    expect(await healthOf(bus)).toHaveLength(3);
-    const rest = { startsAt: midnight, backlogAgeMs: 7 };
-    expect(day).toEqual({ ...total, ...rest, period: 'day' });
-    expect(captured).toEqual({ ...day, topic: 'payment.captured' });
-    expect(captured).toMatchObject({ delivered: 300 - 6, replaysDelivered: 6 });
-    expect(captured!.deliveredIn).toEqual(addHistograms(hours.map(({ deliveredIn }) => deliveredIn)));
-
-    await rollUpHealth(bus.db, new Date(midnight + 31 * DAY - 1));
-    expect(await healthOf(bus)).toHaveLength(3);
-    await rollUpHealth(bus.db, new Date(midnight + 31 * DAY));
-    expect(await healthOf(bus)).toEqual([total]);
-  });
-
-  test('adds up several days, where it stood still', async ({ bus }) => {
-    const midnight = Math.floor(START / DAY) * DAY;
-    await addHealth(
-      bus.db,
-      numbers(0, 4).map((day) => {
-        const tally = emptyTally('ledger', 'payment.captured', midnight + day * DAY);
-        addDelivered(tally, { atMs: START, durationMs: BOUNDS_MS[3]!, recordedAtMs: START, replays: 0 });
-        return tally;
-      }),
-    );
-    await rollUpHealth(bus.db, new Date(midnight + 20 * DAY));
-    expect((await healthOf(bus)).filter(({ period }) => period === 'day')).toHaveLength(10);
   });
 });

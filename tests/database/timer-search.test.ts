@@ -2,8 +2,8 @@ import { expect } from 'vitest';
 
 import { readEvent } from '../../lib/console/event/read.ts';
 import { readEvents } from '../../lib/console/events/read.ts';
-import { eventsQuery } from '../../lib/console/events/query.ts';
-import { readTimers, timersQuery } from '../../lib/console/timers/read.ts';
+import { eventsQuery } from '../../lib/console/events/fields.ts';
+import { readTimers, timersQuery } from '../../lib/console/timers/views.ts';
 import type { Database } from '../../lib/platform/db/connect.ts';
 import { MINUTE } from '../../lib/platform/time.ts';
 import { test } from '../support/bus-test.ts';

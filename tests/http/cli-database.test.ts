@@ -1,11 +1,10 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-
 import { sql } from 'drizzle-orm';
 import { afterEach, describe, expect, inject, test, vi } from 'vitest';
 
-import { withDatabase } from '../../cli/database.ts';
-import { EXIT } from '../../cli/failure.ts';
+import { withDatabase } from '../../dev/database.ts';
+import { EXIT } from '../../cli/arguments.ts';
 import { runProgram } from '../support/local-server.ts';
 import { createDatabase, freePort } from '../support/postgres.ts';
 

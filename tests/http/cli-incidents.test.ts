@@ -53,10 +53,10 @@ describe('incidents', () => {
     await operators.died(7);
     const id = idIn((await postbud('incidents')).out);
     const replayed = await postbud(`replay --incident ${id} --reason fixed --yes`);
-    expect([replayed.code, replayed.out]).toEqual([0, expect.stringContaining('Replayed 7 dead letters')]);
-    expect((await postbud(`incidents ${id}`)).out).toContain('0 of 7 delivered, 7 pending');
+    expect([replayed.code, replayed.out]).toEqual([0, expect.stringContaining('Replayed 7 deliveries')]);
+    expect((await postbud(`incidents ${id}`)).out).toContain('being delivered again');
     await drainLive(bus.db, [ledger()]);
-    expect((await postbud(`incidents ${id}`)).out).toMatch(/✓ Confirmed \d\d:\d\d:\d\d, 7 of 7/);
+    expect((await postbud(`incidents ${id}`)).out).toContain('over.');
     expect(server.url).toContain('http');
   });
 
@@ -82,9 +82,9 @@ describe('incidents', () => {
     expect([failed.code, failed.out.split('\n')]).toEqual([
       1,
       [
-        '✓ 1 lane due now.',
+        '✓ Retried: 1 lane due now.',
         expect.stringMatching(
-          /^✗ ledger failed with TypeError on payment.captured, but now it fails with TypeError: still down\. .*: 1 lane is blocked, 2 deliveries wait\.$/,
+          /^✗ ledger failed with TypeError on payment.captured.*, but now it fails with TypeError: still down\.$/,
         ),
       ],
     ]);
@@ -95,7 +95,7 @@ describe('incidents', () => {
     const delivered = await postbud(`retry ${other} --wait`);
     expect([delivered.code, delivered.out.split('\n')[1]]).toEqual([
       0,
-      '✓ ledger failed with TypeError on payment.captured: over, and nothing is left of it.',
+      '✓ ledger failed with TypeError on payment.captured: over.',
     ]);
   });
 
@@ -107,23 +107,23 @@ describe('incidents', () => {
     const refused = await postbud(`dismiss ${id} --reason tests`);
     expect([refused.code, refused.err]).toEqual([2, expect.stringContaining('Nothing was dismissed')]);
     const no = await postbud(`dismiss ${id} --reason tests`, { answer: () => 'n' });
-    expect([no.code, no.asked]).toEqual([1, [expect.stringContaining('Dismiss 3 dead letters? [y/N]')]]);
+    expect([no.code, no.asked]).toEqual([1, [expect.stringContaining('Dismiss them? [y/N]')]]);
     const done = await postbud(`dismiss ${id} --reason tests`, { answer: () => 'y' });
-    expect([done.code, done.out]).toEqual([0, '✓ Dismissed 3 dead letters.']);
+    expect([done.code, done.out]).toEqual([0, '✓ Dismissed 3 dead letters, which can still be replayed.']);
     await renameLanes(bus.db, 'accounting', 'postcards');
     const preview = await postbud('retire postcards --dry-run');
     expect([preview.code, preview.out]).toEqual([
       0,
       expect.stringMatching(
-        /^Would retire postcards from payment\.captured\.\n.*\n\n.*\npayment\.captured +3 +0\n/,
+        /^Would retire postcards on payment\.captured\.\n.*\n\n.*\npayment\.captured +3 +0\n/,
       ),
     ]);
     const not = await postbud('retire postcards --reason history', { answer: () => '' });
-    expect([not.code, not.asked]).toEqual([1, ['\nRetire, and dismiss 3 deliveries? [y/N] ']]);
+    expect([not.code, not.asked]).toEqual([1, ['\nRetire postcards on payment.captured? [y/N] ']]);
     const retired = await postbud('retire postcards --reason history --yes');
     expect([retired.code, retired.out]).toEqual([
       0,
-      '✓ Retired postcards from payment.captured: 3 deliveries dismissed.',
+      '✓ Retired postcards on payment.captured: 3 deliveries dismissed.',
     ]);
     expect(await rows(bus.db, 'select action from operator_actions order by at')).toEqual([
       { action: 'acknowledge' },
@@ -143,7 +143,7 @@ describe('incidents', () => {
     const retired = await postbud('retire postcards --reason history --yes');
     expect([retired.code, retired.err]).toEqual([
       0,
-      'Nothing is left of postcards.\nNo delivery waits for it. A pause, a backfill or an outage of it ends when it is retired.',
+      expect.stringMatching(/^About to retire postcards\.\n[^]* ends +Its pauses, backfills and outage/),
     ]);
     expect(await rows(bus.db, 'select from pauses')).toEqual([]);
   });
@@ -170,8 +170,8 @@ describe('incidents', () => {
       const closed = out.split('\n').filter((line) => line.startsWith('✓'));
       return [closed.length, /There are more: .*?\. /.exec(out)?.[0]];
     };
-    expect(await listed('incidents')).toEqual([50, 'There are more: add --limit 255. ']);
-    expect(await listed('incidents --limit 255')).toEqual([60, undefined]);
+    expect(await listed('incidents')).toEqual([49, 'There are more: add --limit 250. ']);
+    expect(await listed('incidents --limit 250')).toEqual([60, undefined]);
   });
 
   test('dismiss of an incident leaves what died after its question, and refuses another number', async ({
@@ -182,13 +182,13 @@ describe('incidents', () => {
     const id = idIn((await postbud('incidents')).out);
     const other = await postbud(`dismiss ${id} --reason tests`, {
       async answer() {
-        await operators.ask(`/dead-letters/${ids[0]}/dismiss`, { json: { reason: 'booked' } });
+        await operators.ask('/dismiss', { json: { deliveryIds: [ids[0]], reason: 'booked' } });
         return 'y';
       },
     });
     expect([other.code, other.err]).toEqual([
       1,
-      expect.stringContaining('Nothing was dismissed. 2 deliveries match, not 3'),
+      expect.stringContaining('Nothing was dismissed: 2 deliveries match, not 3'),
     ]);
     const done = await postbud(`dismiss ${id} --reason tests`, {
       async answer() {
@@ -196,59 +196,13 @@ describe('incidents', () => {
         return 'y';
       },
     });
-    expect([done.code, done.out]).toEqual([0, '✓ Dismissed 2 dead letters.']);
+    expect([done.code, done.out]).toEqual([0, '✓ Dismissed 2 dead letters, which can still be replayed.']);
     expect((await operators.ask('/dead-letters')).json).toMatchObject({ total: 2 });
   });
 
-  test.for([
-    ['of an incident', (incidentId: string) => incidentId],
-    ['with a filter', () => '--topic payment.captured --subscriber ledger'],
-  ] as const)(
-    'dismiss %s that takes several requests goes on where another operator has dismissed some meanwhile',
-    async ([, which], { operators, server, postbud }) => {
-      const ids = await operators.died(4);
-      const dismissOne = async (deliveryId: string | undefined) =>
-        void (await operators.ask(`/dead-letters/${deliveryId}/dismiss`, { json: { reason: 'booked' } }));
-      const incidentId = idIn((await postbud('incidents')).out);
-      server.answerInstead = async ({ method }) => {
-        if (method !== 'POST') return undefined;
-        server.answerInstead = null;
-        await dismissOne(ids[0]);
-        await dismissOne(ids[1]);
-        return Response.json({
-          incidentId,
-          matched: 4,
-          dismissed: 1,
-          left: 3,
-          dismissedAt: '2026-02-21T09:31:00.000000Z',
-        });
-      };
-      const done = await postbud(`dismiss ${which(incidentId)} --reason tests --yes`);
-      expect([done.err, done.code, done.out]).toEqual([
-        expect.not.stringContaining('Nothing was dismissed'),
-        0,
-        '✓ Dismissed 3 dead letters.',
-      ]);
-      expect((await operators.ask('/dead-letters')).json).toMatchObject({ total: 0 });
-    },
-  );
-
-  test.for([
-    [
-      'dismiss --topic payment.captured',
-      '✓ Dismissed 0 dead letters. The answer to an earlier request was lost: what that did is not counted.',
-    ],
-    [
-      'retire books',
-      '✓ Retired books from payment.captured: 0 deliveries dismissed. The answer to an earlier request was lost: what that did is not counted.',
-    ],
-    [
-      'rename books letters',
-      '✓ Renamed books to letters on payment.captured. Deploy the release that lists letters now.',
-    ],
-  ] as const)(
+  test.for(['dismiss --topic payment.captured', 'retire books', 'rename books letters'])(
     '%s that was carried out, and whose answer was lost, does not say that nothing was done',
-    async ([line, said], { bus, operators, server, postbud }) => {
+    async (line, { bus, operators, server, postbud }) => {
       await operators.died(3);
       if (!line.startsWith('dismiss')) {
         await emitToBooks(bus.db, 4, 6);
@@ -266,14 +220,16 @@ describe('incidents', () => {
       };
       const done = await postbud(`${line} --reason tests --yes`);
       expect([done.code, done.out, done.err]).toEqual([
-        0,
-        said,
-        expect.not.stringMatching(/Nothing was (dismissed|retired|renamed)/),
+        3,
+        '',
+        expect.stringMatching(
+          /^(?!.*Nothing was (dismissed|retired|renamed)).*It may have been \w+ all the same: preview it again\.$/s,
+        ),
       ]);
     },
   );
 
-  test.for([['retire books', 'Nothing was retired: 5 deliveries stand under this name, not 3.']] as const)(
+  test.for([['retire books', 'Nothing was retired: 5 deliveries match, not 3.']] as const)(
     '%s is refused where more has come for it since the question',
     async ([line, said], { bus, postbud }) => {
       await emitToBooks(bus.db, 1, 3);
@@ -301,31 +257,28 @@ describe('incidents', () => {
     const filter = 'dismiss --topic payment.captured --subscriber ledger';
     const preview = await postbud(`${filter} --dry-run`);
     expect([preview.code, preview.out.split('\n')[0]]).toEqual([0, 'Would dismiss 3 dead letters.']);
-    expect(preview.out).toMatch(/not touched +No other dead letters/);
     const other = await postbud(`${filter} --reason tests --expected 2 --yes`);
     expect([other.code, other.err]).toEqual([
       1,
-      expect.stringContaining('Nothing was dismissed: 3 dead letters match, not 2.'),
+      expect.stringContaining('Nothing was dismissed: 3 match, not 2.'),
     ]);
     const no = await postbud(`${filter} --reason tests`, { answer: () => 'n' });
     expect([no.code, no.asked]).toEqual([1, [expect.stringContaining('Dismiss them? [y/N]')]]);
     const done = await postbud(`${filter} --since 24h --reason tests`, { answer: () => 'y' });
-    expect([done.code, done.out]).toEqual([0, '✓ Dismissed 3 dead letters.']);
+    expect([done.code, done.out]).toEqual([0, '✓ Dismissed 3 dead letters, which can still be replayed.']);
     expect(await rows(bus.db, 'select action, topic, reason from operator_actions')).toEqual([
       { action: 'dismiss', topic: 'payment.captured', reason: 'tests' },
     ]);
     const again = await postbud(`${filter} --reason tests --yes`);
-    expect([again.code, again.err.split('\n')]).toEqual([
+    expect([again.code, again.err.split('\n').slice(0, 2)]).toEqual([
       0,
-      [
-        'Nothing to dismiss.',
-        'No dead letter matches any more.',
-        expect.stringMatching(/^kari@solvik\.example\.no was first: 3 deliveries dismissed at /),
-        'Times are UTC.',
-      ],
+      ['Nothing to dismiss', 'No dead letter matches.'],
     ]);
     const both = await postbud('dismiss 12-345 --topic payment.captured --reason tests --yes');
-    expect([both.code, both.err]).toEqual([2, expect.stringContaining('leave out --topic')]);
+    expect([both.code, both.err]).toEqual([
+      2,
+      expect.stringContaining("'12-345' is dismissed alone: leave out the topic"),
+    ]);
   });
 
   test('rename says what it would rename, asks, and renames it', async ({ bus, operators, postbud }) => {
@@ -347,13 +300,13 @@ describe('incidents', () => {
     const done = await postbud('rename ledger books --reason renamed', { answer: () => 'y' });
     expect([done.code, done.out]).toEqual([
       0,
-      '✓ Renamed ledger to books on payment.captured. Deploy the release that lists books now.',
+      '✓ Renamed ledger to books. Deploy the release that lists books now.',
     ]);
     expect(await rows(bus.db, 'select distinct subscriber from error_groups')).toEqual([
       { subscriber: 'books' },
     ]);
     const again = await postbud('rename ledger books --reason renamed --yes');
-    expect([again.code, again.err]).toEqual([0, expect.stringMatching(/^Nothing is left of ledger\./)]);
+    expect([again.code, again.err]).toEqual([0, expect.stringMatching(/^About to rename ledger to books\./)]);
     expect((await postbud('log')).out).toContain('Now books: renamed');
   });
 
@@ -374,40 +327,55 @@ describe('incidents', () => {
     [
       'rename books ledger --topic payment.captur --reason renamed --yes',
       2,
-      "Unknown topic 'payment.captur'. Did you mean 'payment.captured'?",
+      "--topic 'payment.captur': expected a topic of the catalog; did you mean payment.captured?",
     ],
     ['incidents 12', 2, "'12' is not an incident id."],
     [`incidents ${UNKNOWN}`, 1, 'Unknown incident.'],
     [`incidents ${UNKNOWN} --state owed`, 2, '--state filters the list; it can’t be used with an id.'],
     ['incidents --state over', 2, "--state 'over': expected happening or owed or closed"],
-    [`acknowledge ${UNKNOWN}`, 2, '--note is missing.'],
-    ['dismiss', 2, 'The incident is missing.'],
+    [`acknowledge ${UNKNOWN}`, 2, '--note is missing: '],
+    ['dismiss --reason x', 2, '--topic: expected a topic, a subscriber, a group, --search or --delivery'],
     [`dismiss ${UNKNOWN} --yes`, 2, '--reason is missing'],
     ['retire ledger --reason history --yes', 1, 'This release’s catalog lists ledger for'],
     ['retire postcards --yes', 2, '--reason is missing'],
-    ['retire telegrams --reason history --yes', 2, "Unknown subscriber 'telegrams'."],
+    [
+      'retire telegrams --reason history --yes',
+      2,
+      'Nothing is left of this name, or it never had a delivery.',
+    ],
     [
       `replay --incident ${UNKNOWN} --since 24h`,
       2,
-      '--incident selects the dead letters alone: leave out --since.',
+      '--incident selects the dead letters alone: leave out the topic and the options',
     ],
-    ['replay payment.captured --since 1h --include some', 2, 'Write --include all or --include dismissed'],
+    [
+      'replay payment.captured --since 1h --include some',
+      2,
+      "--include 'some': expected dead_letters, dismissed or all",
+    ],
+    ['replay --since 24h --yes', 2, 'the topic: expected a topic, a subscriber'],
+    ['replay payment.captured --yes', 2, '--since: missing; expected a time span such as 90m'],
+    ['replay --delivery 13 --yes', 2, "--delivery '13': expected a delivery id, such as"],
   ] as const)('%s ends with %i and the reason', async ([args, exitCode, reason], { postbud }) => {
     const { code, err } = await postbud(args);
     expect([code, err]).toEqual([exitCode, expect.stringContaining(reason)]);
   });
 });
 
-describe('set-aside', () => {
+describe('an incident of the bus itself', () => {
   test('says that more is to be repaired than is listed', async ({ bus, operators, postbud }) => {
     await rows(
       bus.db,
       `insert into set_aside (at, kind, topic, event_id, found)
        select now(), 'unfit_marker', 'payment.captured', gen_random_uuid(), '{}' from generate_series(1, 101)`,
     );
-    const said = '101 to repair. The newest 100 are listed: the others follow as these are repaired.';
-    expect((await postbud('set-aside')).out).toContain(said);
-    expect((await operators.ask('/set-aside', { accept: BROWSER })).text).toContain(said);
+    const said = 'the newest 100; the others follow as these are repaired';
+    const id = idIn((await postbud('incidents')).out);
+    const page = await operators.ask(`/incidents/${id}`, { accept: BROWSER });
+    for (const { out } of [await postbud(`incidents ${id}`), { out: page.text }]) {
+      expect(out).toContain('The bus set aside 101 rows of payment.captured');
+      expect(out).toContain(said);
+    }
   });
 
   test('lists what the bus set aside, and repair dismisses a row without an event', async ({
@@ -421,11 +389,10 @@ describe('set-aside', () => {
        values (now(), 'unfit_marker', 'payment.captured', $1::uuid, '{"error": "null value"}')`,
       [UNKNOWN],
     );
-    const listed = await postbud('set-aside');
-    expect(listed.out).toContain('A row of payment.captured that awaits a place, and has no event.');
+    const incident = idIn((await postbud('incidents')).out);
+    const listed = await postbud(`incidents ${incident}`);
+    expect(listed.out).toContain('A row that awaits a place, and has no event.');
     const [, id] = /npx postbud repair (\d+) --reason/.exec(listed.out)!;
-    const incident = await postbud(`incidents ${idIn((await postbud('incidents')).out)}`);
-    expect(incident.out).toContain('To see and repair it: npx postbud set-aside');
     const repaired = await postbud(`repair ${id} --reason tried`);
     expect([repaired.code, repaired.out.replaceAll(/\s+/g, ' ')]).toEqual([
       0,
@@ -433,9 +400,9 @@ describe('set-aside', () => {
         `✓ Repaired ${id}. It is dismissed, and stays on record. Nothing is delivered.`,
       ),
     ]);
-    expect((await postbud('set-aside --json')).json()).toMatchObject({
-      open: 0,
-      items: [{ repaired: { reason: 'tried' } }],
+    expect((await postbud(`incidents ${incident} --json`)).json()).toMatchObject({
+      state: 'closed',
+      setAside: [],
     });
     expect(await postbud(`repair ${id} --reason tried`)).toMatchObject({ code: 1, out: '' });
     expect(await postbud('repair')).toMatchObject({ code: 2 });

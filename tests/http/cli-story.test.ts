@@ -39,13 +39,13 @@ test('an operator finds why a payment did not reach the ledger, sets it right an
   const [, lane] = /npx postbud retry ([\da-f-]{36}\.\w+)/.exec(why.out) ?? [];
 
   const retried = await postbud(`retry ${lane} --reason renewed --wait`);
-  expect([retried.code, retried.out]).toEqual([0, expect.stringContaining('✓ Delivered at ')]);
+  expect([retried.code, retried.out]).toEqual([0, expect.stringContaining('✓ Attempt 2: delivered.')]);
 
   const [, owed] = /2 dead letters left\.[^]*?([\da-f-]{36})/.exec(incidents.out) ?? [];
   const replayed = await postbud(`replay --incident ${owed} --reason renewed --yes --wait`);
   expect([replayed.code, replayed.out]).toEqual([
     0,
-    expect.stringContaining('✓ Replayed: 2 of 2 delivered, the last at '),
+    expect.stringContaining('✓ Replayed: 2 of 2 delivered.'),
   ]);
 
   const confirmed = await postbud(`why ${missed!.id}`);

@@ -7,7 +7,6 @@ import { describe, expect, vi } from 'vitest';
 
 import { catalog } from '../../lib/bus/catalog/catalog.ts';
 import { replay } from '../../lib/bus/deliveries/operations/replay.ts';
-import { HealthRecorder } from '../../lib/components/subscriber-health/recorder.ts';
 import { PermanentError } from '../../lib/bus/subscribers/outcome.ts';
 import { subscriber } from '../../lib/bus/subscribers/subscriber.ts';
 import { problemValue } from '../../lib/platform/http/problem-codes.ts';
@@ -18,10 +17,8 @@ import { deadLettersOf, deliveriesOf } from '../support/records.ts';
 import { deleteDeliveries, leaveSubscription } from '../support/scenes.ts';
 import { test } from '../support/cli-test.ts';
 import { ledger } from '../support/ledger.ts';
-import { CRON_SECRET } from '../support/operator-server.ts';
 import { OPERATOR_SECRET, operatorToken } from '../support/operator-token.ts';
 import { freePort } from '../support/postgres.ts';
-import { answer as answering, openReceiver } from '../support/receiver.ts';
 
 const ESCAPE = '\u001B';
 
@@ -35,50 +32,30 @@ async function deliveredToAll({ db }: Bus, count: number): Promise<void> {
 }
 
 describe('topics', () => {
-  test('topics says that all is quiet, and counts the quiet topics', async ({ postbud }) => {
+  test('topics says that no topic needs attention, and counts the quiet topics', async ({ postbud }) => {
     const { code, out } = await postbud('topics');
     expect(code).toBe(0);
-    expect(out).toContain('Nothing is pending, failing or dead-lettered.');
-    expect(out).toMatch(/^\d+ quiet topics: add --all to show them\. Times are UTC\.$/m);
+    expect(out).toMatch(/^ {2}pending +0$/m);
+    expect(out).toContain('No topic needs attention.');
+    expect(out).toMatch(/^Topics \(.+; \d+ quiet topics not shown\)$/m);
+    expect(out).toContain('To list the quiet topics too: npx postbud topics --show all');
   });
 
-  test('topics shows the topics that need attention, with their subscribers', async ({
+  test('topics shows what goes wrong, and the topics that need attention with their subscribers', async ({
     operators,
     postbud,
   }) => {
     await operators.died(2);
     const { out } = await postbud('topics');
+    expect(out).toMatch(/^Over, with dead letters left/m);
     expect(out).toMatch(/^payment\.captured +0 +0 +2\b/m);
-    expect(out).toMatch(/^ {2}ledger +0 +0 +2$/m);
-    expect(out).toMatch(/^ {2}accounting +2 +0 +0 .*not attached$/m);
+    expect(out).toMatch(/^ {2}ledger +0 +0 +2 +! failing$/m);
+    expect(out).toMatch(/^ {2}accounting +2 +0 +0 .*unattached$/m);
     expect(out).not.toContain('booking.created');
   });
 
-  test('topics shows all topics, those with a word, or one with all its subscribers', async ({ postbud }) => {
-    expect((await postbud('topics --all')).out.split('\n').length).toBeGreaterThan(110);
-    const { out } = await postbud('topics payment.captured');
-    for (const name of ['bookings', 'ledger', 'notifications', 'accounting'])
-      expect(out).toContain(`  ${name} `);
-    for (const [written, words] of [
-      ['xyzzy', "No topic has 'xyzzy'"],
-      ['payment.captred', "Did you mean 'payment.captured'?"],
-      ['legder', "Did you mean 'ledger'?"],
-    ])
-      expect(await postbud(`topics ${written}`)).toMatchObject({
-        code: 2,
-        out: '',
-        err: expect.stringContaining(words!),
-      });
-  });
-
-  test('topics shows where one topic’s subscribers are handled, with the options that differ from the defaults', async ({
-    postbud,
-  }) => {
-    const { out } = await postbud('topics payment.captured');
-    expect(out).toMatch(/^subscriber +runs +options$/m);
-    expect(out).toMatch(/^ledger +in this process +defaults$/m);
-    expect(out).toMatch(/^accounting +not attached +deliveries wait$/m);
-    expect((await postbud('topics payment')).out).not.toMatch(/^subscriber +runs/m);
+  test('topics shows all topics where it is asked to', async ({ postbud }) => {
+    expect((await postbud('topics --show all')).out.split('\n').length).toBeGreaterThan(60);
   });
 
   test('topics --json is the endpoint’s answer', async ({ postbud }) => {
@@ -92,7 +69,7 @@ describe('topics', () => {
     'topics fits a terminal of %i columns',
     async (columns, { operators, postbud }) => {
       await operators.died(1);
-      const { out } = await postbud('topics --all', { columns });
+      const { out } = await postbud('topics --show all', { columns });
       expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(
         Math.max(columns, 62),
       );
@@ -111,18 +88,13 @@ describe('webhooks', () => {
       `insert into webhook_rejections (provider, reason, day, count, last_at, recent_at) values
          ('cardpayments', 'signature_mismatch', (now() at time zone 'utc')::date, 57, now(), array[now()])`,
     );
-    await rows(
-      bus.db,
-      `insert into reconciliations (provider, next_at, succeeded_at, failed_at, error, found)
-       values ('cardpayments', now(), now() - interval '2 hours', now(), 'answered 401', 12)`,
-    );
     const { code, out } = await postbud('webhooks', { columns: 80 });
     expect(code).toBe(0);
     for (const words of ['not configured', 'evt_1QxK2mCaptured', 'signature_mismatch', '57'])
       expect(out).toContain(words);
-    expect(out).toMatch(/Webhooks that never came[^]+cardpayments +off +2 h ago +12 +answered 401/);
+    expect(out).toMatch(/cardpayments +not configured +\S+ +not asked for/);
     expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(80);
-    expect((await postbud('webhooks --json')).json()).toMatchObject({ receipts: { nextCursor: null } });
+    expect((await postbud('webhooks --json')).json()).toMatchObject({ nextCursor: null });
   });
 
   test('webhooks --id says whether a webhook was received, and an unknown provider is refused with those that there are', async ({
@@ -144,15 +116,18 @@ describe('events', () => {
     const [oldest] = await rows<{ id: string }>(bus.db, 'select id::text from events order by id');
     const listed = await postbud('events --limit 1');
     expect(listed.code).toBe(0);
-    expect(listed.out).toMatch(/payment\.captured +✗ dead-lettered/);
+    expect(listed.out).toMatch(/payment\.captured, intent \S+ +✗ dead-lettered/);
     expect(listed.out).toMatch(/Details: npx postbud why \S+\nThere are more: add --limit 5\. /);
     const { out } = await postbud(`events ${delivery}`);
     expect(out).toContain('delivery id');
     expect(out).toContain(oldest!.id);
-    expect((await postbud('events --subscriber ledger --state dead_lettered')).out).toContain(
-      `${delivery} dead_lettered`,
-    );
-    expect((await postbud('events --json --limit 1')).json()).toMatchObject({ items: [{}], search: null });
+    const dead = await postbud('events --subscriber ledger --state dead-lettered');
+    expect((await postbud('events --state dead_lettered')).out).toContain('dead-lettered');
+    expect(dead.out).toMatch(/payment\.captured, intent \S+ +✗ dead-lettered/);
+    expect((await postbud('events --json --limit 1')).json()).toMatchObject({
+      items: [{}],
+      isComplete: true,
+    });
   });
 
   test('events says when nothing is found, and what was not searched', async ({ operators, postbud }) => {
@@ -164,12 +139,18 @@ describe('events', () => {
     expect((await postbud('events pi_nowhere')).out).toMatch(
       /^No event found by 'pi_nowhere'\. Ids are compared whole, with their case\. /,
     );
-    expect((await postbud('events kari@example.no')).out).toContain('Payloads were not searched');
+    expect((await postbud('events kari@example.no')).out).toContain('In payloads only ids are looked for');
   });
 
   test.for([
-    ['events --topic payment.capture', "Unknown topic 'payment.capture'. Did you mean 'payment.captured'?"],
-    ['events --subscriber acounting', "Unknown subscriber 'acounting'. Did you mean 'accounting'?"],
+    [
+      'events --topic payment.capture',
+      "--topic 'payment.capture': expected a topic of the catalog; did you mean payment.captured?",
+    ],
+    [
+      'events --subscriber acounting',
+      "--subscriber 'acounting': expected a subscriber of the catalog; did you mean accounting?",
+    ],
     ['events --state dead', '--state'],
     ['events --since yesterday', '--since'],
     ['events one two', "Unexpected argument 'two'."],
@@ -177,6 +158,22 @@ describe('events', () => {
     const { code, out, err } = await postbud(args);
     expect([code, out]).toEqual([2, '']);
     expect(err).toContain(message);
+  });
+
+  test('events --follow continues a long line below, with its words whole', async ({
+    operators,
+    server,
+    postbud,
+  }) => {
+    await operators.died(1);
+    let asked = 0;
+    // The second answer ends it.
+    server.answerInstead = async () =>
+      (asked += 1) > 1 ? Response.json(problemValue('unauthorized'), { status: 401 }) : undefined;
+    const { code, out } = await postbud('events --follow', { columns: 80 });
+    expect([code, asked]).toEqual([4, 2]);
+    expect(out).toMatch(/✗ dead-lettered +[\da-f-]{36}\n +payment\.captured +intent \S+$/);
+    expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(80);
   });
 
   test.for([60, 80, 120] as const)(
@@ -202,11 +199,9 @@ describe('why', () => {
     const { code, out } = await postbud(`why ${ids[1]!.id}`);
     expect(code).toBe(0);
     expect(out).toMatch(
-      /^Not delivered to ledger: next behind \S+, which failed with TypeError: the ledger is down; next try [\d:]+; /,
+      /^Not delivered to ledger: behind \S+: it failed with TypeError: the ledger is down; next try [\d:]+; /,
     );
-    expect(out).toMatch(
-      /^ledger · pending\n {2}Next behind .*\n(?: {2}.*\n)* {2}delivery [\da-f-]{36}\.ledger$/m,
-    );
+    expect(out).toMatch(/^ledger · pending\n {2}Behind .*\n(?: {2}.*\n)* {2}delivery [\da-f-]{36}\.ledger$/m);
     expect(out).toMatch(/^accounting · pending\n {2}This deployment has no handler/m);
     expect(out).toMatch(/^ {2}When it is fixed: npx postbud retry [\da-f-]{36}\.ledger --wait$/m);
   });
@@ -229,14 +224,13 @@ describe('why', () => {
       0,
       expect.stringMatching(/^3 events found by 'bkg_48213', newest first\./),
     ]);
-    expect((await postbud('why bkg_48213 --json')).json()).toHaveLength(3);
+    const [newest] = (await postbud('events bkg_48213 --json')).json()['items'] as { eventId: string }[];
+    expect((await postbud('why bkg_48213 --json')).json()).toMatchObject({
+      event: { eventId: newest!.eventId },
+    });
   });
 
-  test('why answers for the one undelivered event of several, also among more than it lists', async ({
-    bus,
-    operators,
-    postbud,
-  }) => {
+  test('why answers for the undelivered event of several', async ({ bus, operators, postbud }) => {
     await deliveredToAll(bus, 30);
     const [dead] = await operators.died(1);
     const { eventId } = (await deliveriesOf(bus.db)).find(({ state }) => state === 'dead_lettered')!;
@@ -244,7 +238,8 @@ describe('why', () => {
     expect(code).toBe(0);
     expect(out).toMatch(
       new RegExp(
-        `^20 or more events found by 'bkg_48213'\\. The one that is not delivered is ${eventId}:\n\nDead-lettered for ledger `,
+        `^31 events found by .*\n\nThe newest that is not delivered is ${eventId}:\n\nDead-lettered for ledger `,
+        's',
       ),
     );
     expect(out).toContain(dead);
@@ -264,10 +259,12 @@ describe('why', () => {
     );
     const { out } = await postbud('why bkg_48213');
     expect(out).toMatch(/^3 events found by 'bkg_48213', newest first\./);
-    const [list = ''] = out.split('The newest is');
+    const [list = ''] = out.split('The newest that');
     expect(list.match(/✗ dead-lettered/g)).toHaveLength(2);
     expect(list.match(/✓ delivered/g)).toHaveLength(1);
-    expect(out).toMatch(new RegExp(`\nThe newest is ${newest[0]!.id}:\n\nDead-lettered for ledger `));
+    expect(out).toMatch(
+      new RegExp(`\nThe newest that is not delivered is ${newest[0]!.id}:\n\nDead-lettered for ledger `),
+    );
   });
 
   test('why fits 80 columns', async ({ operators, postbud }) => {
@@ -282,14 +279,17 @@ describe('why', () => {
       code: 1,
       err: expect.stringContaining("No event found by '019c7f3e-0000-7000-8000-000000000000'."),
     });
-    expect(await postbud('why')).toMatchObject({ code: 2, err: expect.stringContaining('Which event?') });
+    expect(await postbud('why')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('The event id is missing.'),
+    });
   });
 });
 
 describe('dead-letters', () => {
   test('dead-letters says when there are none, and when none match', async ({ operators, postbud }) => {
     expect((await postbud('dead-letters')).out).toBe(
-      'No dead letters. Every delivery has succeeded or is still being retried. Nothing is failing.',
+      'No dead letters. Every delivery has succeeded, was dismissed or is still being retried.',
     );
     await operators.died(1);
     expect((await postbud('dead-letters --topic booking.created')).out).toBe(
@@ -305,9 +305,9 @@ describe('dead-letters', () => {
     const { code, out } = await postbud('dead-letters --limit 2');
     expect(code).toBe(0);
     expect(out).toMatch(/^3 dead letters\. /m);
-    expect(out).toMatch(/^By error \(all 3 have the same error\)$/m);
-    expect(out).toMatch(/^ +3 {2}permanent: refused {2}payment\.captured {2}ledger/m);
-    expect(out.match(/^[\da-f-]{36}\.[a-z-]+ /gm)).toHaveLength(2);
+    expect(out).toMatch(/^By error \(1 error\)$/m);
+    expect(out).toMatch(/^ +3 {2}permanent: refused {2}payment\.captured to ledger/m);
+    expect(out.match(/ {2}[\da-f-]{36}\.[a-z-]+$/gm)).toHaveLength(2);
     expect(out).toContain('There are more: add --limit 10.');
   });
 
@@ -325,38 +325,36 @@ describe('dead-letters', () => {
     const [id] = await operators.idsIn('dead_lettered');
     const { code, out } = await postbud(`dead-letters ${id}`, { columns: 72 });
     expect(code).toBe(0);
-    expect(out).toContain('payment.captured to ledger');
+    expect(out).toMatch(/^Dead-lettered for ledger at /);
     expect(out).toContain(`\n  delivery ${id}\n`);
     expect(out).toMatch(/✗ Attempt 1: failed/);
-    expect(out).toMatch(/^ {2}other subscribers +accounting · pending, /m);
     expect(out).toContain('"amountMinor": 1');
-    expect(out).toContain(`npx postbud replay --delivery\n  ${id}`);
-    expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(72);
+    expect(out).toContain(`:\n    npx postbud replay --delivery ${id}\n`);
+    const lines = out.split('\n').filter((line) => !line.includes('npx postbud'));
+    expect(Math.max(...lines.map((line) => stringWidth(line)))).toBeLessThanOrEqual(72);
   });
 
   test('an unknown dead letter ends with 1', async ({ postbud }) => {
     const { code, err } = await postbud('dead-letters 019c7f3e-0000-7000-8000-000000000000.ledger');
     expect([code, err]).toEqual([
       1,
-      'Unknown delivery. Copy its id from the list of dead letters, for example 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting.',
+      'Unknown delivery. Copy its id from the list of dead letters or of held lanes, for example 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting.',
     ]);
   });
 
-  test('dead-letters --reveal needs the scope, and says that it is logged', async ({
-    bus,
-    operators,
-    postbud,
-  }) => {
+  test('why --reveal needs the scope, and says that it is logged', async ({ bus, operators, postbud }) => {
     await operators.died(1);
     const [id] = await operators.idsIn('dead_lettered');
-    const revealed = await postbud(`dead-letters ${id} --reveal because`);
-    expect(revealed.out).toContain('with personal data');
+    const wrong = await postbud(`why ${id} --reveal ${'x'.repeat(501)}`);
+    expect([wrong.code, wrong.err]).toEqual([2, expect.stringMatching(/^--reveal: /)]);
+    const revealed = await postbud(`why ${id} --reveal because`);
+    expect(revealed.out).toContain('With personal data');
     expect(revealed.err).toContain('operator log');
     expect(await rows(bus.db, 'select action, reason from operator_actions')).toEqual([
       { action: 'reveal', reason: 'because' },
     ]);
     vi.stubEnv('POSTBUD_TOKEN', await operatorToken({ scope: 'event-bus:read event-bus:replay' }));
-    const refused = await postbud(`dead-letters ${id} --reveal because`);
+    const refused = await postbud(`why ${id} --reveal because`);
     expect([refused.code, refused.out]).toEqual([4, '']);
     expect(refused.err).toContain('--scope "event-bus:read event-bus:reveal"');
   });
@@ -388,10 +386,12 @@ test('dead-letters shows what a component answered, behind a bar and unable to c
   const { out } = await postbud(`dead-letters ${id}`, { columns: 60 });
   expect(out).toMatch(/^ +│ \{\n +│ {3}"error": "licence expired licence/m);
   expect(out).toMatch(/^ +│ \}␛\[2J⟨U\+202E⟩$/m);
-  expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(60);
+  const lines = out.split('\n').filter((line) => !line.includes('npx postbud'));
+  expect(Math.max(...lines.map((line) => stringWidth(line)))).toBeLessThanOrEqual(60);
   expect((await postbud(`dead-letters ${id}`)).out).toContain(`"error": "${'licence expired '.repeat(5)}"\n`);
-  const { attempts } = (await postbud(`dead-letters ${id} --json`)).json();
-  expect(attempts).toEqual([expect.objectContaining({ error: expect.objectContaining({ answer }) })]);
+  expect((await postbud(`dead-letters ${id} --json`)).json()).toMatchObject({
+    attempts: [{ error: { answer } }],
+  });
 });
 
 describe('replay', () => {
@@ -406,10 +406,11 @@ describe('replay', () => {
     const { code, out, asked } = await postbud(`${LAST_DAY} --dry-run`);
     expect([code, asked]).toEqual([0, []]);
     expect(out).toContain('Would replay 2 dead letters.');
-    expect(out).toMatch(/^ {2}topic {10}payment\.captured$/m);
-    expect(out).toContain('ledger only. The 3 other subscribers get nothing.');
-    expect(out).toContain('! ledger is still failing (permanent: refused, ');
+    expect(out).toMatch(/^payment\.captured {2}ledger +2$/m);
+    expect(out).toContain('! ledger is still failing. What they get now will probably fail too.');
     expect((await postbud(`${LAST_DAY} --dry-run --json`)).json()).toMatchObject({ matched: 2 });
+    const named = await postbud('replay --topic payment.captured --since 24h --dry-run --json');
+    expect(named.json()).toMatchObject({ matched: 2, request: { topic: 'payment.captured' } });
     expect(await operators.idsIn('dead_lettered')).toHaveLength(2);
   });
 
@@ -424,7 +425,7 @@ describe('replay', () => {
     expect(await operators.idsIn('dead_lettered')).toHaveLength(2);
     const { code, out } = await postbud(LAST_DAY, { answer: () => 'y' });
     expect(code).toBe(0);
-    expect(out).toContain('Replayed 2 dead letters.');
+    expect(out).toContain('Replayed 2 deliveries.');
     expect(await operators.idsIn('pending')).toHaveLength(2);
   });
 
@@ -450,10 +451,8 @@ describe('replay', () => {
       },
     });
     expect(code).toBe(1);
-    expect(err).toContain('Nothing was replayed. 2 deliveries match, not 3');
-    expect(err).toMatch(
-      /another was first: 1 delivery replayed at \S+, see \/platform\/event-bus\/replays\/[\w-]{36}\./,
-    );
+    expect(err).toContain('Nothing was replayed: 2 deliveries match, not 3');
+    expect(err).toContain('See what was done: npx postbud log.');
     expect(await operators.idsIn('dead_lettered')).toHaveLength(2);
   });
 
@@ -464,7 +463,7 @@ describe('replay', () => {
       1,
       expect.objectContaining({ length: 2 }),
     ]);
-    expect(wrong.err).toContain('Nothing was replayed: 2 deliveries match, not 3.');
+    expect(wrong.err).toContain('Nothing was replayed: 2 match, not 3.');
     const [id] = await operators.idsIn('dead_lettered');
     const done = await postbud(`replay --delivery ${id} --reason fixed --yes --expected 1 --json`);
     expect(done.json()).toMatchObject({ matched: 1, replayed: 1, replayId: expect.any(String) });
@@ -482,7 +481,9 @@ describe('replay', () => {
     expect(await rows(bus.db, 'select from replays')).toEqual([]);
     expect([code, err, out]).toEqual([
       0,
-      'Nothing to replay.\nNo dead letters on payment.captured in the last 24 hours.',
+      expect.stringMatching(
+        /^Nothing to replay\nNothing matches: payment\.captured, dead-lettered in the last 24h\.\n/,
+      ),
       '',
     ]);
   });
@@ -504,14 +505,16 @@ describe('replay', () => {
     };
     const { code, out } = await postbud(`${LAST_DAY} --yes`);
     expect([code, posts]).toEqual([0, 2]);
-    expect(out).toContain('Replayed 2 dead letters.');
+    expect(out).toContain('Replayed 2 deliveries.');
     expect(await rows(bus.db, 'select replayed from replays')).toEqual([{ replayed: 2 }]);
   });
 
   test('replay names the wrong option or topic', async ({ postbud }) => {
     const wrongTopic = await postbud('replay payment.captred --since 24h --yes');
     expect(wrongTopic.code).toBe(2);
-    expect(wrongTopic.err).toBe("Unknown topic 'payment.captred'. Did you mean 'payment.captured'?");
+    expect(wrongTopic.err).toBe(
+      "the topic 'payment.captred': expected a topic of the catalog; did you mean payment.captured?",
+    );
     const wrongWindow = await postbud('replay payment.captured --since 24x --yes');
     expect(wrongWindow.code).toBe(2);
     expect(wrongWindow.err).toMatch(/^--since '24x': expected a time span such as/m);
@@ -519,7 +522,7 @@ describe('replay', () => {
 
   test('an unknown subscriber or topic is answered with the nearest name', async ({ operators, postbud }) => {
     await operators.died(1);
-    const meant = "Unknown subscriber 'legder'. Did you mean 'ledger'?";
+    const meant = "--subscriber 'legder': expected a subscriber of the catalog; did you mean ledger?";
     for (const args of ['dead-letters', 'replay payment.captured --since 24h --yes']) {
       const { code, out, err } = await postbud(`${args} --subscriber legder`);
       expect([code, out, err]).toEqual([2, '', meant]);
@@ -527,7 +530,7 @@ describe('replay', () => {
     const unknown = await postbud('dead-letters --topic nothing.like.it');
     expect([unknown.code, unknown.err]).toEqual([
       2,
-      "Unknown topic 'nothing.like.it'.\nnpx postbud topics --all lists the topics.",
+      "--topic 'nothing.like.it': expected a topic of the catalog, for example payment.captured",
     ]);
   });
 
@@ -536,52 +539,48 @@ describe('replay', () => {
     const { code, out } = await postbud('dead-letters --topic tea.brewed --subscriber teapot');
     expect([code, out]).toEqual([0, expect.stringMatching(/^No dead letters\. /)]);
     const { err } = await postbud('dead-letters --subscriber teepot');
-    expect(err).toContain("Unknown subscriber 'teepot'.");
+    expect(err).toContain(
+      "--subscriber 'teepot': expected a subscriber of the catalog, for example accounting",
+    );
   });
 
-  test.for([
-    ['--search', `dead-letters --search ${'x'.repeat(201)}`],
-    ['--reveal', `dead-letters 019c7f3e-0000-7000-8000-000000000000.ledger --reveal ${'x'.repeat(501)}`],
-  ] as const)('a wrong value is reported under its option %s', async ([option, line], { postbud }) => {
-    const { code, err } = await postbud(line);
-    expect([code, err]).toEqual([2, expect.stringMatching(new RegExp(`^${option}: `))]);
-  });
+  test.for([['--search', `dead-letters --search ${'x'.repeat(201)}`]] as const)(
+    'a wrong value is reported under its option %s',
+    async ([option, line], { postbud }) => {
+      const { code, err } = await postbud(line);
+      expect([code, err]).toEqual([2, expect.stringMatching(new RegExp(`^${option}: `))]);
+    },
+  );
 });
 
 describe('subscriber', () => {
-  test('subscriber shows one hour by hour, within 80 columns, and what operators did', async ({
+  test('subscriber shows one within 80 columns, and where each topic is handled', async ({
     bus,
     operators,
     postbud,
   }) => {
     await operators.died(2);
     await drainLive(bus.db, [ledger()]);
-    await HealthRecorder.of(bus.db).write();
     await replay(bus.db, { topic: 'payment.captured', since: '1h', reason: 'fixed' }, 'kari');
     const { code, out } = await postbud('subscriber ledger', { columns: 80 });
     expect(code).toBe(0);
-    expect(out).toMatch(/^Health, the last 48 hours \(\d+ topics; counts are approximate/m);
-    expect(out).toMatch(/^ {2}dead letters +2$/m);
-    expect(out).toMatch(/^\w{3} \d\d:00 +0 +2 +2 /m);
-    expect(out).toMatch(/replay +payment\.captured +kari +fixed/);
+    expect(out).toMatch(/^payment\.captured +\d+ +\d+ +defaults\n {2}runs: in this process$/m);
     expect(out).toContain('Times are UTC.');
     expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(80);
-    const asJson = await postbud('subscriber ledger --topic payment.captured --span days --json');
-    expect(asJson.json()).toMatchObject({
-      span: 'days',
-      topic: 'payment.captured',
-      whole: { deadLettered: 2 },
-    });
+    const asJson = await postbud('subscriber ledger --json');
+    expect(asJson.json()).toMatchObject({ items: [{ subscriber: 'ledger', state: 'failing' }] });
   });
 
   test.for([
     ['subscriber', 'The subscriber is missing.'],
-    ['subscriber legder', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
     [
-      'subscriber ledger --topic payment.capture',
-      "Unknown topic 'payment.capture'. Did you mean 'payment.captured'?",
+      'subscriber legder',
+      'Unknown subscriber. All subscribers: npx postbud subscribers. Did you mean ledger?',
     ],
-    ['subscriber ledger --span weeks', "--span 'weeks': expected hours (the last 48) or days (the last 30)"],
+    [
+      'topic payment.capture',
+      'Unknown topic. All topics: npx postbud topics --show all. Did you mean payment.captured?',
+    ],
   ] as const)('%s is refused with what would be right', async ([line, words], { postbud }) => {
     const { code, out, err } = await postbud(line);
     expect([code, out, err.split('\n')[0]]).toEqual([2, '', words]);
@@ -594,7 +593,7 @@ describe('doctor', () => {
     const { code, out } = await postbud('doctor');
     expect(code).toBe(0);
     expect(out).toContain('Checked the newest 2 events');
-    expect(out).toMatch(/^ {2}✓ events have their places in the order of creation$/m);
+    expect(out).toMatch(/^✓ events have their places in the order of creation$/m);
     expect(out).toContain('The bus kept all its promises.');
   });
 
@@ -604,9 +603,7 @@ describe('doctor', () => {
     await deleteDeliveries(bus.db, 'id = $1', [id]);
     const { code, out } = await postbud('doctor --events 10');
     expect(code).toBe(1);
-    expect(out).toMatch(
-      /✗ every event has one place in the order, or awaits it\n +1 event neither has a place nor awaits one/,
-    );
+    expect(out).toMatch(/✗ every event has one place in the order, or awaits it\n +1 event: /);
     expect(out).toMatch(/The bus broke 1 promise\./);
     const asJson = await postbud('doctor --json');
     expect(asJson.code).toBe(1);
@@ -625,34 +622,6 @@ describe('doctor', () => {
       events: 0,
       findings: [],
     });
-  });
-});
-
-describe('tick', () => {
-  test('tick runs the relay and reports', async ({ bus, operators, postbud }) => {
-    vi.stubEnv('CRON_SECRET', CRON_SECRET);
-    await emitPayments(bus.db, 1, 3);
-    const { code, out } = await postbud('tick');
-    expect(code).toBe(0);
-    expect(out).toMatch(/^ +delivered +\d+/m);
-    expect(await operators.idsIn('delivered')).toHaveLength(3);
-    expect((await postbud('tick --json')).json()).toMatchObject({ delivered: 0, pruned: { events: 0 } });
-  });
-
-  test.for([
-    ['another-secret-of-the-tests', 'Set CRON_SECRET to the server’s value.'],
-    ['', 'The cron’s secret is missing.'],
-  ] as const)('tick with the secret %j ends with 4', async ([secret, words], { postbud }) => {
-    vi.stubEnv('CRON_SECRET', secret);
-    const { code, err } = await postbud('tick');
-    expect([code, err]).toEqual([4, expect.stringContaining(words)]);
-  });
-
-  test('tick waits no longer than its timeout', async ({ server, postbud }) => {
-    vi.stubEnv('CRON_SECRET', CRON_SECRET);
-    server.answerInstead = () => new Promise(() => undefined);
-    const { code, err } = await postbud('tick --timeout 1');
-    expect([code, err]).toEqual([3, expect.stringContaining('did not answer within 1 s.')]);
   });
 });
 
@@ -675,7 +644,7 @@ describe('what goes wrong is told with what to do', () => {
       'a limit that was reached',
       () => problem(429, 'rate_limited', { 'retry-after': '90' }),
       1,
-      /Try again in 1 min 30 s, at \d\d:/,
+      /Try again in 1 min 30 s\.$/,
     ],
     [
       'no database behind it',
@@ -746,17 +715,9 @@ describe('what goes wrong is told with what to do', () => {
     ]);
   });
 
-  test('a server that does not speak HTTPS, or switches to another protocol, is reported', async ({
-    server,
-    postbud,
-  }) => {
+  test('a server that does not speak HTTPS is reported', async ({ server, postbud }) => {
     const plain = await postbud(`topics --url ${server.url.replace('http:', 'https:')}`);
     expect([plain.code, plain.err]).toEqual([3, expect.stringContaining('does not speak HTTPS')]);
-    const other = await openReceiver();
-    other.behave = answering(101, { connection: 'upgrade', upgrade: 'websocket' });
-    const { code, err } = await postbud(`topics --url ${other.url}`);
-    expect([code, err]).toEqual([3, expect.stringContaining('answered 101, but not as a Postbud server')]);
-    await other.close();
   });
 
   test('an answer may be compressed, as hosts do, which makes it many times smaller', async ({
@@ -777,7 +738,7 @@ describe('the token', () => {
   const publish = (folder: string, url: string) =>
     writeFileSync(
       join(folder, 'development.json'),
-      JSON.stringify({ url, variables: { OPERATOR_JWT_SECRET: OPERATOR_SECRET, CRON_SECRET } }),
+      JSON.stringify({ url, variables: { OPERATOR_JWT_SECRET: OPERATOR_SECRET } }),
     );
 
   test('a token is made with the secret of npm start, for a local server only', async ({
@@ -793,7 +754,6 @@ describe('the token', () => {
     const { code, out, err } = await postbud('topics --json');
     expect([code, err]).toEqual([0, `No token given: minted one with the secret in ${folder}/.`]);
     expect(() => JSON.parse(out)).not.toThrow();
-    expect((await postbud('tick')).code).toBe(0);
     vi.stubEnv('OPERATOR_JWT_SECRET', OPERATOR_SECRET);
     const elsewhere = await postbud('topics --url http://postbud.invalid');
     expect([elsewhere.code, elsewhere.err]).toEqual([4, expect.stringContaining('is not HTTPS')]);

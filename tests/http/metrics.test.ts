@@ -8,7 +8,7 @@ import { PermanentError, RetryAfter } from '../../lib/bus/subscribers/outcome.ts
 import { attach } from '../../lib/bus/subscribers/subscriber.ts';
 import { payments } from '../../lib/components/payments.ts';
 import { settleSetAside } from '../../lib/components/payments/set-aside.ts';
-import { rollUpHealth } from '../../lib/components/subscriber-health/roll-up.ts';
+import { forgetHours } from '../../lib/components/subscriber-health/forget-hours.ts';
 import { sampleBacklog } from '../../lib/components/subscriber-health/sample-backlog.ts';
 import { readMetrics } from '../../lib/console/metrics/read.ts';
 import { DAY, HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';
@@ -242,14 +242,14 @@ describe('the metrics', () => {
   }) => {
     const before = await samplesAt(0);
     expect(before.get('postbud_delivery_seconds_count{subscriber="ledger"}')).toBe(0);
-    const tally = emptyTally('ledger', 'payment.captured', START - 40 * DAY);
+    const tally = emptyTally('ledger');
     const replayed = { atMs: START, durationMs: 100, recordedAtMs: START - DAY, replays: 1 };
     for (const ms of [3, 5, 2000])
       addDelivered(tally, { atMs: START, durationMs: 2, recordedAtMs: START + 2 - ms, replays: 0 });
     addDelivered(tally, replayed);
     await addHealth(bus.db, [tally]);
-    // Days are forgotten, totals are not.
-    for (const now of [START, START + DAY]) await rollUpHealth(bus.db, new Date(now));
+    // Hours are forgotten, totals are not.
+    await forgetHours(bus.db, new Date(START));
     const samples = await samplesAt(0);
     const bucket = (name: string, le: string) =>
       samples.get(`postbud_${name}_seconds_bucket{subscriber="ledger",le="${le}"}`);

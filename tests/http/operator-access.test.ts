@@ -181,7 +181,7 @@ describe('access that cannot be checked', () => {
     ]) {
       expect([page.status, page.type]).toEqual([503, 'text/html; charset=utf-8']);
       expect(page.headers['retry-after']).toBe(seconds);
-      expect(page.text).toContain(code);
+      expect(page.text).toContain(json['detail']);
       expect(page.headers).not.toHaveProperty('set-cookie');
     }
     expect(under.visits).toEqual([]);

@@ -176,6 +176,11 @@ describe('an address', () => {
     expect([status, headers['allow']]).toEqual([405, allow]);
   });
 
+  test('the page of an address that only takes forms links to the list of what was sent to it', async () => {
+    const page = await get(`${HOME}/sign-out`, 'GET', BROWSER.accept);
+    expect([page.status, page.text]).toEqual([405, expect.stringContaining(`href="${HOME}/replays"`)]);
+  });
+
   test.each(['application/json', BROWSER.accept])(
     'HEAD is answered as GET, without the body, for %s',
     async (accept) => {
@@ -248,15 +253,6 @@ describe('a problem', () => {
     expect(text).toContain('There is no such dead letter.');
     expect(text).toContain(answered['x-request-id']);
     expect(text).toContain('Sign out');
-  });
-
-  test('an address that does not say what an action acted on is a problem for a browser, which follows it', async () => {
-    const headers = { ...OWN_PAGE, ...(await cookie()) };
-    const { status, text } = await ask(consoleOf(), `${HOME}?done=retry&done.deliveryId=all`, { headers });
-    expect(status).toBe(400);
-    expect(text).toContain(
-      '<code>done.deliveryId</code>: expected a delivery id, such as 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77.accounting',
-    );
   });
 
   test('an error of ours is answered 500 without its message', async ({ log }) => {

@@ -1,7 +1,6 @@
 import { describe, expect } from 'vitest';
 
-import { HOME } from '../../lib/console/kit/links.ts';
-import { nextPath } from '../../lib/console/kit/next-path.ts';
+import { HOME, nextPath } from '../../lib/console/kit/links.ts';
 import type { Endpoint } from '../../lib/platform/http/guarded-endpoint.ts';
 import { MemoryLimiter } from '../../lib/platform/rate-limit/memory.ts';
 import { DAY, HOUR, MINUTE, SECOND } from '../../lib/platform/time.ts';

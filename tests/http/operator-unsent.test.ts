@@ -74,7 +74,7 @@ describe('a form that is sent without a session', () => {
     });
     expect(again.status).toBe(200);
     expect(again.text).toContain(`at ${ORIGIN}${PREVIEW}`);
-    expect(again.text).toContain('It is logged\n      as yours: Ola Nordmann.');
+    expect(again.text).toContain('It is logged as yours: Ola Nordmann.');
     expect(again.text).toContain('name="reason" value="ledger is &quot;back&quot; &lt;b&gt;æ"');
     expect(under.visits.map(({ operator }) => operator.name)).toEqual(['Ola Nordmann']);
   });

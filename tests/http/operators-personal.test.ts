@@ -88,6 +88,9 @@ interface Letter {
   readonly topic: string;
 }
 
+/** The path of the event of a delivery. */
+const eventOf = (deliveryId: string) => `/events/${deliveryId.split('.')[0]}`;
+
 const lettersIn = async (state: string): Promise<Letter[]> =>
   (await deliveriesOf(bus.db)).filter((delivery) => delivery.state === state);
 
@@ -116,8 +119,8 @@ describe('personal data in dead letters and in their errors', () => {
     expect(await rows(bus.db, `select message from error_groups where message ~* 'kanarifugl'`)).toEqual([]);
   });
 
-  test('personal data is not in the overview, the catalog or the operator log', async () => {
-    expect(await seenAt(['', '/catalog', '/replays'])).toEqual([]);
+  test('personal data is not in the overview, the description of the catalog or the operator log', async () => {
+    expect(await seenAt(['', '/catalog/asyncapi', '/replays'])).toEqual([]);
   });
 
   test('personal data is not in the lists of dead letters and their groups', async () => {
@@ -151,7 +154,7 @@ describe('personal data in dead letters and in their errors', () => {
     for (const { id } of letters.slice(0, 5)) {
       for (const accept of ['*/*', BROWSER]) {
         const scope = 'event-bus:read event-bus:replay';
-        const answer = await ask(`/dead-letters/${id}/reveal`, {
+        const answer = await ask(`${eventOf(id)}/reveal`, {
           accept,
           scope,
           form: { reason: 'curious' },
@@ -169,25 +172,28 @@ describe('personal data in dead letters and in their errors', () => {
     expect(revealed.length).toBeGreaterThan(60);
     const [before] = await rows<{ at: string }>(bus.db, 'select clock_timestamp()::text as at');
     for (const { id, topic } of revealed) {
-      const answer = await ask(`/dead-letters/${id}/reveal`, {
+      const answer = await ask(`${eventOf(id)}/reveal`, {
         scope: 'event-bus:reveal',
         form: { reason: `who is it in ${topic}` },
       });
-      const shown = JSON.parse(answer.text) as { payload: unknown; isRevealed: boolean; attempts: unknown };
-      expect([topic, answer.status, shown.isRevealed]).toEqual([topic, 200, true]);
-      expect(shown.payload).toEqual(canariesOf(topic as TopicName));
-      expect(JSON.stringify(shown.attempts)).toMatch(CANARY);
+      const { event, deliveries } = JSON.parse(answer.text) as {
+        event: { payload: unknown; isRevealed: boolean };
+        deliveries: unknown;
+      };
+      expect([topic, answer.status, event.isRevealed]).toEqual([topic, 200, true]);
+      expect(event.payload).toEqual(canariesOf(topic as TopicName));
+      expect(JSON.stringify(deliveries)).toMatch(CANARY);
     }
     const logged = await rows<{
       operator: string;
       action: string;
-      id: string;
+      path: string;
       topic: string;
       reason: string;
       isOfThese: boolean;
     }>(
       bus.db,
-      `select operator, action, delivery_id as id, topic, reason,
+      `select operator, action, '/events/' || event_id as path, topic, reason,
          at between $1::timestamptz and clock_timestamp() as "isOfThese" from operator_actions order by topic`,
       [before!.at],
     );
@@ -195,7 +201,7 @@ describe('personal data in dead letters and in their errors', () => {
       revealed.map(({ id, topic }) => ({
         operator: 'kari@solvik.example.no',
         action: 'reveal',
-        id,
+        path: eventOf(id),
         topic,
         reason: `who is it in ${topic}`,
       })),
@@ -205,15 +211,15 @@ describe('personal data in dead letters and in their errors', () => {
     expect(seenIn(await bothOf(`/dead-letters/${revealed[0]!.id}`))).toEqual([]);
   });
 
-  test('a revealed dead letter is a page with its personal data', async () => {
+  test('the revealed event of a dead letter is a page with its personal data', async () => {
     const letter = letters.find(({ topic }) => topic === 'booking.assigned')!;
     const scope = 'event-bus:read event-bus:reveal';
-    const revealed = await ask(`/dead-letters/${letter.id}/reveal`, {
+    const revealed = await ask(`${eventOf(letter.id)}/reveal`, {
       scope,
       json: { reason: 'the tenant asks' },
     });
-    const { reveal } = JSON.parse(revealed.text) as { reveal: { revealId: string } };
-    const page = await ask(`/dead-letters/${letter.id}?revealed=${reveal.revealId}`, {
+    const { event } = JSON.parse(revealed.text) as { event: { reveal: { revealId: string } } };
+    const page = await ask(`${eventOf(letter.id)}?revealed=${event.reveal.revealId}`, {
       accept: BROWSER,
       scope,
     });
@@ -301,11 +307,11 @@ describe('a payload that does not fit, and an error about somebody else', () => 
     });
     const page = (await ask(`/dead-letters/${id}`, { accept: BROWSER })).text;
     expect(page).toContain('The payload does not match this release’s schema.');
-    const revealed = await ask(`/dead-letters/${id}/reveal`, {
+    const revealed = await ask(`${eventOf(id)}/reveal`, {
       scope: 'event-bus:reveal',
       form: { reason: 'the payer asks' },
     });
-    expect(JSON.parse(revealed.text)).toMatchObject({ payload: { payerId: 'Kanarifugl' } });
+    expect(JSON.parse(revealed.text)).toMatchObject({ event: { payload: { payerId: 'Kanarifugl' } } });
   });
 
   test('an address of somebody else in an error is masked', async () => {

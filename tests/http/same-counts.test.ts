@@ -7,6 +7,7 @@ import type { Bus } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
+import { repeatDeadLetters } from '../support/scenes.ts';
 
 interface Counts {
   readonly subscriber: string;
@@ -50,7 +51,7 @@ async function prepare({ db }: Bus, operators: Operators): Promise<void> {
   await failWith(1, 4, new PermanentError('no such account'));
   await failWith(5, 7, new PermanentError('the account is closed'));
   const [first] = await operators.idsIn('dead_lettered');
-  await operators.ask(`/dead-letters/${first}/dismiss`, { json: { reason: 'test data' } });
+  await operators.ask('/dismiss', { json: { deliveryIds: [first], reason: 'test data' } });
   await failWith(8, 10, new TypeError('the ledger is down'));
 }
 
@@ -157,6 +158,22 @@ describe('on a bus with dead letters and a held lane', () => {
       maxAttempts: 5,
     });
     operators.attached = [];
-    expect((await operators.ask(`/dead-letters/${held!.deliveryId}`)).json['maxAttempts']).toBeNull();
+    expect((await operators.ask(`/dead-letters/${held!.deliveryId}`)).json).toMatchObject({
+      maxAttempts: null,
+    });
   });
+});
+
+test('the entry of dead letters in the navigation counts them up to 10,000', async ({ bus, operators }) => {
+  const counted = async () => {
+    const { text } = await operators.ask('/timers', { accept: BROWSER });
+    return /Dead letters <span class="pill dead"\s*>([^<]*)</.exec(text)?.[1];
+  };
+  await operators.died(3);
+  await repeatDeadLetters(bus.db, 3332);
+  expect(await counted()).toBe('9,999');
+  await operators.died(1);
+  expect(await counted()).toBe('10,000+');
+  await operators.died(1);
+  expect(await counted()).toBe('10,000+');
 });

@@ -1,7 +1,7 @@
 import { generateKeyPair, SignJWT } from 'jose';
 import { describe, expect } from 'vitest';
 
-import { keepNote, readNote } from '../../lib/console/access/sealed-notes.ts';
+import { keepNote, readNote } from '../../lib/console/access/session.ts';
 import { HOME } from '../../lib/console/kit/links.ts';
 import { MINUTE, SECOND } from '../../lib/platform/time.ts';
 import { rows } from '../support/bus.ts';
@@ -23,7 +23,7 @@ async function ask(bus: Bus, path: string, init: RequestInit = {}): Promise<Resp
 }
 
 const open = async (bus: Bus, code: string, headers: Record<string, string> = OWN_PAGE) =>
-  await ask(bus, `${HOME}/sign-in/code`, {
+  await ask(bus, `${HOME}/sign-in`, {
     method: 'POST',
     headers: { ...headers, ...FORM },
     body: new URLSearchParams({ code }).toString(),
@@ -118,7 +118,7 @@ describe('a sign-in link', () => {
       db: () => bus.db,
     });
     const answer = await down.fetch(
-      new Request(new URL(`${HOME}/sign-in/code`, ORIGIN), {
+      new Request(new URL(`${HOME}/sign-in`, ORIGIN), {
         method: 'POST',
         headers: { ...OWN_PAGE, ...FORM },
         body: new URLSearchParams({ code }).toString(),

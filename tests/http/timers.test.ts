@@ -2,7 +2,6 @@ import { describe, expect, vi } from 'vitest';
 
 import { drain, payloadOf, rows, emitAlone } from '../support/bus.ts';
 import { test } from '../support/cli-test.ts';
-import { BROWSER } from '../support/operator-test.ts';
 import { approved, batch, deployed } from '../support/posted-events.ts';
 
 const HOURS_48 = { now: Date.now() + 48 * 3_600_000 };
@@ -59,29 +58,22 @@ describe('an operator', () => {
     });
     expect(await postbud('timers --topic booking.reminder.duw')).toMatchObject({
       code: 2,
-      err: expect.stringContaining("Did you mean 'booking.reminder.due'?"),
+      err: expect.stringContaining('did you mean booking.reminder.due?'),
     });
   });
 
-  test('repairs a timer that the catalog refused: it is released again', async ({
-    bus,
-    operators,
-    postbud,
-  }) => {
+  test('repairs a timer that the catalog refused: it is released again', async ({ bus, postbud }) => {
     const { id } = await emitAlone(bus.db, 'booking.reminder.due', remind('bkg_1'), { at: '1h' });
     await rows(bus.db, `update timers set payload = '{}' where id = $1`, [id]);
     await drain(bus.db, [], HOURS_48);
-    const listed = await postbud('set-aside');
-    expect(listed.out.replaceAll(/\s+/g, ' ')).toContain('A timer of booking.reminder.due that is due');
+    const [, incident] = /^ +([\da-f-]{36})$/m.exec((await postbud('incidents')).out)!;
+    const listed = await postbud(`incidents ${incident}`);
+    expect(listed.out.replaceAll(/\s+/g, ' ')).toContain('A timer that is due, and whose payload');
     const [, row] = /npx postbud repair (\d+) --reason/.exec(listed.out)!;
-    const followed = async () =>
-      (await operators.ask(`/set-aside?done=repair&done.id=${row}`, { accept: BROWSER })).text;
     const released = 'The timer is released when the relay next looks';
     const refused = await postbud(`repair ${row} --reason tried`);
     expect(refused.out.replaceAll(/\s+/g, ' ')).toContain(released);
-    expect(await followed()).toContain('Its timer is released when the relay next looks.');
     await drain(bus.db, [], HOURS_48);
-    expect(await followed()).toContain('The catalog still refuses the timer: it is set aside again.');
     await rows(bus.db, 'update timers set payload = $2::jsonb where id = $1', [
       id,
       JSON.stringify(remind('bkg_1')),
@@ -90,7 +82,6 @@ describe('an operator', () => {
     expect(again.out.replaceAll(/\s+/g, ' ')).toContain(released);
     await drain(bus.db, [], HOURS_48);
     expect(await rows(bus.db, 'select id::text from events')).toEqual([{ id }]);
-    expect(await followed()).toContain('Its event has its place.');
   });
 });
 

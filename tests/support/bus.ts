@@ -233,37 +233,41 @@ export async function idsInOrder(db: Database, topic: TopicName, orderingKey = '
   return found.map(({ id }) => id);
 }
 
+const CONTRADICTIONS = `
+  select 'hole in stream ' || stream || ' at ' || position + 1 as what
+  from (select stream, position, lead(position) over (partition by stream order by position) as next from log) as place
+  -- Behind the heads of all lanes events are pruned.
+  where next <> position + 1 and exists (select from lane_heads where lane_heads.stream = place.stream and head < next - 1)
+  union all
+  select 'event without a place ' || id from events
+  where not exists (select from log where event_id = id) and not exists (select from awaiting where event_id = id)
+  union all
+  select 'place without an event ' || event_id from log where event_id is not null and not exists (select from events where id = event_id)
+  union all
+  select 'exception beyond the head of lane ' || lane from exceptions
+  where position > (select head from journal where journal.lane = exceptions.lane order by head desc, number desc limit 1)
+  union all
+  select 'nobody looks at ' || lane || ' ' || ordering_key from exceptions as first
+  where is_open and not is_held and due_at is null and state in ('pending', 'failing') and not exists (
+    select from exceptions as earlier
+    where earlier.lane = first.lane and earlier.ordering_key = first.ordering_key and earlier.is_open and earlier.position < first.position
+  )
+  union all
+  select 'out of order in stream ' || log.stream || ' at ' || log.position from log join events on id = event_id
+    join log as next on next.stream = log.stream and next.position = log.position + 1 join events as later on later.id = next.event_id
+  where (later.created_at, later.seq) < (events.created_at, events.seq)`;
+
 /**
  * Looks for broken invariants.
  *
  * @returns one line for each; none when the invariants hold.
  */
 export async function contradictions(db: Database): Promise<string[]> {
-  const found = await rows<{ what: string }>(
-    db,
-    `select 'hole in stream ' || stream || ' at ' || position + 1 as what
-     from (select stream, position, lead(position) over (partition by stream order by position) as next from log) as place
-     -- Behind the heads of all lanes events are pruned.
-     where next <> position + 1 and exists (select from lane_heads where lane_heads.stream = place.stream and head < next - 1)
-     union all
-     select 'event without a place ' || id from events
-     where not exists (select from log where event_id = id) and not exists (select from awaiting where event_id = id)
-     union all
-     select 'place without an event ' || event_id from log where event_id is not null and not exists (select from events where id = event_id)
-     union all
-     select 'exception beyond the head of lane ' || lane from exceptions
-     where position > (select head from journal where journal.lane = exceptions.lane order by head desc, number desc limit 1)
-     union all
-     select 'nobody looks at ' || lane || ' ' || ordering_key from exceptions as first
-     where is_open and not is_held and due_at is null and state in ('pending', 'failing') and not exists (
-       select from exceptions as earlier
-       where earlier.lane = first.lane and earlier.ordering_key = first.ordering_key and earlier.is_open and earlier.position < first.position
-     )
-     union all
-     select 'out of order in stream ' || log.stream || ' at ' || log.position from log join events on id = event_id
-       join log as next on next.stream = log.stream and next.position = log.position + 1 join events as later on later.id = next.event_id
-     where (later.created_at, later.seq) < (events.created_at, events.seq)`,
-  );
+  const found = await db.transaction(async (tx) => {
+    // Statistics that were taken while a burst was being placed say that there are no events.
+    await run(tx, { text: 'set local enable_nestloop = off', values: [] });
+    return await run<{ what: string }>(tx, { text: CONTRADICTIONS, values: [] });
+  });
   return found.map(({ what }) => what);
 }
 

@@ -18,7 +18,7 @@ interface Setting {
   readonly columns?: number;
 }
 
-/** `operatorTest` with `postbud('topics --all')`, which runs a command against a server of the file's database. */
+/** `operatorTest` with `postbud('topics --show all')`, which runs a command against a server of the file's database. */
 export const test = operatorTest
   .extend('server', { scope: 'file' }, async ({ database }, { onCleanup }) => {
     const server = await startOperatorServer(database.db, [ledger()]);

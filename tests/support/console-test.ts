@@ -83,6 +83,11 @@ export const test = base
     };
   });
 
+/** Has an open page ask again within a second. */
+export async function refreshSoon(page: Page): Promise<void> {
+  await page.evaluate(`document.querySelector('main').dataset.refresh = 1`);
+}
+
 /** Gives the words of a page's main part, however they are laid out. */
 export async function wordsOf(page: Page): Promise<string> {
   return (await page.getByRole('main').innerText()).replaceAll(/\s+/g, ' ');

@@ -23,9 +23,6 @@ export interface DocumentedAnswer {
   readonly headers: Readonly<Record<string, Header>>;
   readonly content?: Readonly<Record<string, Media>>;
   readonly 'x-examples'?: readonly string[];
-  readonly links?: Readonly<
-    Record<string, { operationId: string; parameters: Record<string, string>; requestBody?: unknown }>
-  >;
 }
 
 interface OperationObject {

@@ -4,7 +4,7 @@ import { z } from 'zod';
 
 import { accessRoutes } from '../../lib/console/access/routes.ts';
 import { layout } from '../../lib/console/kit/layout.ts';
-import type { Badges } from '../../lib/console/kit/navigation.ts';
+import type { Badges } from '../../lib/console/kit/layout.ts';
 import { HOME } from '../../lib/console/kit/links.ts';
 import { operatorRoute } from '../../lib/console/kit/route.ts';
 import type { OperatorVisit } from '../../lib/console/kit/route.ts';

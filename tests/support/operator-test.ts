@@ -34,17 +34,23 @@ export interface Sent {
   readonly json?: unknown;
   readonly form?: Readonly<Record<string, string>>;
   readonly method?: string;
+  readonly cookie?: string;
 }
 
 /** An operator's request with a valid token. @param path from the root. */
-export async function operatorRequest(path: string, { accept, scope, json, form, method }: Sent = {}) {
+export async function operatorRequest(
+  path: string,
+  { accept, scope, json, form, method, cookie }: Sent = {},
+) {
   const body = form ? new URLSearchParams(form) : json === undefined ? null : JSON.stringify(json);
   return new Request(`https://postbud.example${path}`, {
     method: method ?? (body === null ? 'GET' : 'POST'),
     headers: {
       authorization: `Bearer ${await operatorToken(scope === undefined ? {} : { scope })}`,
       ...(accept !== undefined && { accept }),
+      ...(cookie !== undefined && { cookie }),
       ...(json !== undefined && { 'content-type': 'application/json' }),
+      ...(form && { 'sec-fetch-site': 'same-origin' }),
     },
     body,
   });
@@ -55,8 +61,6 @@ export class Operators {
   kicks = 0;
   attached: readonly AttachedSubscriber[] = [ledger()];
   refusals: readonly Refusal[] = [];
-  /** Where the webhooks of smoke tests are sent to. */
-  ownUrl: string | null = null;
   relays = true;
   readonly fetch: Endpoint['fetch'];
   readonly #bus: Bus;
@@ -69,7 +73,6 @@ export class Operators {
       badges: async () => await countBadges(bus.db),
       subscribers: () => this.attached,
       refusals: () => this.refusals,
-      ownUrl: () => this.ownUrl,
       relays: () => this.relays,
     });
     this.fetch = fetch;

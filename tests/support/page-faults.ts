@@ -44,7 +44,7 @@ export async function pageFaults(page: Page, url: string): Promise<string[]> {
     faults.push(...twice.map((name) => `${path}: two buttons are called ${name}`));
     faults.push(...violations.map((violation) => `${path} ${colorScheme}: ${violation}`));
   }
-  for (const width of [390, 320]) {
+  for (const width of [1024, 390, 320]) {
     await page.setViewportSize({ width, height: 640 });
     const wide = await page.evaluate<string[]>(WIDER_THAN_ITS_PLACE);
     faults.push(...wide.map((element) => `${path} at ${width} px: ${element}`));

@@ -232,6 +232,17 @@ export async function leaveSubscription(
   );
 }
 
+/** Repeats each dead letter so many times, at places of which the log has nothing. */
+export async function repeatDeadLetters(db: Executor, times: number): Promise<void> {
+  await write(
+    db,
+    `insert into exceptions
+     select (jsonb_populate_record(exceptions, jsonb_build_object('position', position + number * 1000))).*
+     from exceptions, generate_series(1, $1::int) as number where dead_lettered_at is not null`,
+    [times],
+  );
+}
+
 async function write(db: Executor, text: string, values: readonly unknown[] = []): Promise<void> {
   await run(db, { text, values });
 }

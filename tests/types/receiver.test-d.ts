@@ -7,8 +7,7 @@ import type { Handlers, ReceivedEvent, TransactionOf } from 'postbud/receive';
 import { expectTypeOf, test } from 'vitest';
 
 import type { Payload, TopicsOf } from '../../lib/bus/catalog/catalog.ts';
-import type { Transaction } from '../../lib/platform/db/connect.ts';
-import type { Database } from '../../lib/platform/db/connect.ts';
+import type { Transaction, Database } from '../../lib/platform/db/connect.ts';
 
 const secrets = 'whsec_…';
 declare const database: Pool;

@@ -824,25 +824,3 @@ test('all wrong variables are found at once, each once', () => {
       .toSorted(),
   ).toEqual([...Object.keys(wrong), 'SUBSCRIBER_LEDGER_SECRET', 'UPSTASH_REDIS_REST_TOKEN'].toSorted());
 });
-
-describe('the address of the deployment', () => {
-  const HOSTS = { VERCEL_URL: 'postbud-4f.vercel.app', VERCEL_PROJECT_PRODUCTION_URL: 'postbud.example.no' };
-
-  test.each([
-    [
-      'that of PUBLIC_URL in production',
-      { VERCEL_ENV: 'production', PUBLIC_URL: 'https://post.example.no/' },
-      'https://post.example.no',
-    ],
-    ['the production host without one', { VERCEL_ENV: 'production' }, 'https://postbud.example.no'],
-    [
-      'the preview’s own, even with production’s PUBLIC_URL',
-      { VERCEL_ENV: 'preview', PUBLIC_URL: 'https://post.example.no' },
-      'https://postbud-4f.vercel.app',
-    ],
-  ])('is %s', (_, variables, url) => {
-    expect(readConfig({ VERCEL: '1', ...HOSTS, ...variables }).ownUrl).toBe(url);
-  });
-
-  test('is not known on a laptop', () => expect(readConfig().ownUrl).toBeUndefined());
-});

@@ -87,7 +87,7 @@ describe('lib/bus/README.md', () => {
 
   test('says within a few hundred how many lines the core has', () => {
     const files = readdirSync(new URL('lib/bus/', root), { recursive: true, encoding: 'utf8' })
-      .filter((path) => path.endsWith('.ts') && !/^(?:catalog|migrations)\//.test(path))
+      .filter((path) => path.endsWith('.ts') && !/^(?:catalog|migrations|doctor)\//.test(path))
       .map((path) => `lib/bus/${path}`);
     const forOthers =
       /_(?:emit|record_posted_\d+|differing_(?:use|fact)_\d+|cancel_timer_once_\d+|require_emitter_\d+|parse_\d+|edits_\d+|refuse_payload_\d+|(?:add|sum)_\d+|(?:apply|withdraw)_grants_\d+)\.sql$/;
@@ -186,6 +186,13 @@ describe('docs/http-api.md', () => {
     expect(operations.map(({ endpoint }) => endpoint).filter((endpoint) => !text.includes(endpoint))).toEqual(
       [],
     );
+  });
+
+  test('names no endpoint of the console that is not there', () => {
+    const named = text.match(/\b(?:GET|POST) \/platform\/[\w/{}-]+/g) ?? [];
+    const known = new Set(operations.map(({ endpoint }) => endpoint));
+    expect(named.length).toBeGreaterThan(30);
+    expect(named.filter((endpoint) => !known.has(endpoint))).toEqual([]);
   });
 
   test('names every field of every request with its longest length', () => {

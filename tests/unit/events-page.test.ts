@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
 import { forms } from '../../lib/console/actions.ts';
-import { catalogDoc } from '../../lib/console/catalog/doc.ts';
 import type { EventList } from '../../lib/console/events/fields.ts';
-import { eventsDoc } from '../../lib/console/events/doc.ts';
+import { eventsDoc } from '../../lib/console/events/views.ts';
 import { drawPage } from '../../lib/console/kit/doc.ts';
 import type { PageContext } from '../../lib/console/kit/layout.ts';
 import { HOME } from '../../lib/console/kit/links.ts';
@@ -16,18 +15,17 @@ const context = (path: string): PageContext => ({
   url: new URL(`http://localhost${HOME}${path}`),
   badges: null,
   names: new Map(),
-  refusesReplay: () => false,
   actions: forms,
   handling: () => ({ maxAttempts: 5 }),
 });
 
 const EMPTY: EventList = {
   generatedAt: NOW,
-  filters: { q: null, topic: null, state: null, subscriber: null, since: null, limit: 50 },
+  filters: {},
   items: [],
   nextCursor: null,
   lookedBackTo: null,
-  search: null,
+  isComplete: true,
 };
 
 const FOUND: EventList = {
@@ -40,11 +38,9 @@ const FOUND: EventList = {
       subject: 'booking bkg_7',
       state: 'failing',
       createdAt: NOW,
-      delivery: null,
       foundBy: ['payload /paymentIntentId'],
     },
   ],
-  search: { since: null, notSearched: 0, includesPayloads: true },
 };
 
 const draw = (view: EventList, path = '/events') => String(drawPage(eventsDoc(view), context(path)));
@@ -53,7 +49,7 @@ describe('the search box', () => {
   const box = (page: string) => /<form class="find"[^]*?<\/form>/.exec(page)?.[0];
 
   test('the box is on every page, and leads to the events', () => {
-    const page = String(drawPage(catalogDoc({ topics: [] }), context('/catalog?q=pay')));
+    const page = draw(FOUND, '/dead-letters?q=pay');
     expect(box(page)).toContain(`method="get" action="${HOME}/events"`);
     // What filters another page is not a search for events.
     expect(box(page)).toContain('value=""');
@@ -72,13 +68,9 @@ describe('the list of events', () => {
       expect(page).toContain(words);
   });
 
-  test('a search says which events it left out', () => {
-    const reach = { since: '2026-11-18T09:00:00.000Z', notSearched: 1, includesPayloads: false };
-    const page = draw({ ...FOUND, search: reach });
-    expect(page).toMatch(/The index has events since [^]*Wed 09:00 UTC/);
-    expect(page).toContain('1 new event is not in the index yet');
-    expect(page).toContain('Payloads were not searched');
-    expect(draw(FOUND)).not.toContain('the index');
+  test('a search says that it left out events', () => {
+    expect(draw({ ...FOUND, isComplete: false })).toContain('The index does not have all events yet');
+    expect(draw(FOUND)).not.toContain('The index');
   });
 
   test('an empty list says why it is empty, and what to do', () => {
@@ -88,7 +80,7 @@ describe('the list of events', () => {
     expect(of({ q: 'pi_7' })).toContain('No event found');
     expect(of({ topic: 'payment.captured' })).toContain('No event matches these filters');
     const budget = { nextCursor: 'abc', lookedBackTo: '2026-11-18T09:00:00.000Z' };
-    expect(draw({ ...EMPTY, ...budget })).toMatch(/Looked back to[^]*Look further back/);
+    expect(draw({ ...EMPTY, ...budget })).toMatch(/Looked back to[^]*>Older</);
   });
 
   test('the pages of a list link to each other, with the filters', () => {

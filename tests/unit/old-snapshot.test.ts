@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
-import { oldSnapshotOf } from '../../lib/console/overview/old-snapshot.ts';
-import type { FoundSnapshot } from '../../lib/console/overview/snapshot.ts';
+import type { FoundSnapshot } from '../../lib/bus/doctor/snapshot.ts';
+import { oldSnapshotWords } from '../../lib/console/overview/snapshot.ts';
 
 const dump = (fields: Partial<FoundSnapshot> = {}): FoundSnapshot => ({
   heldBy: 'session',
@@ -10,12 +10,11 @@ const dump = (fields: Partial<FoundSnapshot> = {}): FoundSnapshot => ({
   pid: 4711,
   database: null,
   state: 'active',
-  since: '2026-02-21T09:31:00.000Z',
   seconds: 14 * 60,
   transactions: 120_000,
   ...fields,
 });
-const hidden = { since: null, seconds: null, state: null };
+const hidden = { seconds: null, state: null };
 const standby = {
   ...hidden,
   heldBy: 'standby',
@@ -71,7 +70,7 @@ describe('an old snapshot', () => {
       "Let its reader catch up; if there is none any more, drop it: select pg_drop_replication_slot('standby1').",
     ],
   ])('of %s is told of with who holds it and how to end it', ([, fields, who, remedy]) => {
-    expect(oldSnapshotOf(dump(fields))!.text).toBe(
+    expect(oldSnapshotWords(dump(fields))).toBe(
       `${who} Until it ends, Postgres keeps all dead rows: tables and indexes grow, and reading them takes longer. ${remedy}`,
     );
   });
@@ -82,10 +81,10 @@ describe('an old snapshot', () => {
     [{ ...slot, transactions: 100_000 }, true],
     [{ ...slot, transactions: 99_999 }, false],
   ])('is one of %j: %s', ([fields, isOld]) => {
-    expect(oldSnapshotOf(dump(fields)) !== null).toBe(isOld);
+    expect(oldSnapshotWords(dump(fields)) !== null).toBe(isOld);
   });
 
   test('is none where nobody holds a snapshot', () => {
-    expect(oldSnapshotOf(null)).toBeNull();
+    expect(oldSnapshotWords(null)).toBeNull();
   });
 });

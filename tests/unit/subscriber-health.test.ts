@@ -6,7 +6,6 @@ import {
   BUCKETS,
   addHistograms,
   bucketOf,
-  quantileMs,
 } from '../../lib/components/subscriber-health/buckets.ts';
 import { DAY, MINUTE } from '../../lib/platform/time.ts';
 
@@ -32,36 +31,6 @@ describe('the buckets', () => {
         if (bucket > 0) expect(ms).toBeGreaterThan(BOUNDS_MS[bucket - 1]! * (1 - 1e-12));
       }),
     );
-  });
-});
-
-describe('a quantile', () => {
-  test.each([0.5, 0.95])('%s of a known distribution is within one bucket of the exact one', (share) => {
-    fc.assert(
-      fc.property(
-        fc.array(fc.double({ min: 0.01, max: 5 * DAY, noNaN: true }), { minLength: 1, maxLength: 300 }),
-        (times) => {
-          const exact = times.toSorted((one, other) => one - other)[Math.ceil(share * times.length) - 1]!;
-          const estimate = quantileMs(histogramOf(times), share)!;
-          expect(Math.abs(bucketOf(estimate) - bucketOf(exact))).toBeLessThanOrEqual(1);
-        },
-      ),
-    );
-  });
-
-  test('of evenly spread times is close to the exact one', () => {
-    const times = Array.from({ length: 10_000 }, (_, index) => index / 10);
-    expect(quantileMs(histogramOf(times), 0.5)).toBeCloseTo(500, -1);
-    expect(quantileMs(histogramOf(times), 0.95)! / 950).toBeCloseTo(1, 1);
-  });
-
-  test('is null without any times', () => {
-    expect(quantileMs([], 0.5)).toBeNull();
-    expect(quantileMs(histogramOf([]), 0.95)).toBeNull();
-  });
-
-  test('of times that are longer than all bounds is the last bound', () => {
-    expect(quantileMs(histogramOf([30 * DAY]), 0.5)).toBe(BOUNDS_MS.at(-1));
   });
 });
 

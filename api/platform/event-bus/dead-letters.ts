@@ -1,6 +1,5 @@
 import { operators } from '../../../lib/console/console.ts';
-import { deadLetterActions } from '../../../lib/console/dead-letters/actions.ts';
 import { deadLetterViews } from '../../../lib/console/dead-letters/views.ts';
 import { routesOf } from '../../../lib/console/kit/action.ts';
 
-export default operators(routesOf([...deadLetterViews, ...deadLetterActions]));
+export default operators(routesOf(deadLetterViews));

@@ -1,4 +1,5 @@
 import { operators } from '../../../lib/console/console.ts';
-import { overviewRoutes } from '../../../lib/console/overview/routes.ts';
+import { routesOf } from '../../../lib/console/kit/action.ts';
+import { overviewViews } from '../../../lib/console/overview/views.ts';
 
-export default operators(overviewRoutes);
+export default operators(routesOf(overviewViews));

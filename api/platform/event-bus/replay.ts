@@ -1,4 +1,4 @@
 import { operators } from '../../../lib/console/console.ts';
-import { replayRoutes } from '../../../lib/console/replays/operations.ts';
+import { replaying } from '../../../lib/console/replays/operations.ts';
 
-export default operators(replayRoutes);
+export default operators(replaying.routes);

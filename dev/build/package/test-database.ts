@@ -1,5 +1,5 @@
-// The types of `lib/platform/db/connect.ts` as the package declares them: what a test bus's database and its transactions are
-// without Drizzle's types. `tests/types/package.test-d.ts` holds them to the real ones.
+// The types of `lib/platform/db/database.ts`, which `connect.ts` gives on, as the package declares them: what a test bus's
+// database and its transactions are without Drizzle's types. `tests/types/package.test-d.ts` holds them to the real ones.
 
 /** Rows by the names of their columns. */
 interface Rows {

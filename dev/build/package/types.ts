@@ -16,6 +16,7 @@ export interface TypesFile {
 /** The types of a test bus's database without Drizzle's, which a component may not have. */
 const WITHOUT_DRIZZLE: Readonly<Record<string, string>> = {
   'lib/platform/db/connect.d.ts': 'dev/build/package/test-database.ts',
+  'lib/platform/db/database.d.ts': 'dev/build/package/test-database.ts',
 };
 
 /**

@@ -104,7 +104,7 @@ async function within<Result>(
 export const OLDEST = `coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond'`;
 
 /** The name, of no topic, under which \`pruned_events\` has the day from which all pruned events are counted. */
-export const COUNTED_SINCE = '';
+const COUNTED_SINCE = '';
 
 const LOCK = `select pg_try_advisory_xact_lock(${PRUNE_LOCK}, 0) as is_held`;
 

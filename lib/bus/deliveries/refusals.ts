@@ -16,13 +16,13 @@ type Code =
   | 'not_found'
   | 'not_first'
   | 'not_waiting'
-  | 'not_dead'
   | 'not_broken'
   | 'halted'
   | 'under_way'
   | 'paused'
   | 'outage'
   | 'count_changed'
+  | 'backfill_under_way'
   | 'no_such_subscription'
   | 'replay_refused'
   | 'still_listed'
@@ -32,7 +32,6 @@ const REASONS: Readonly<Partial<Record<Code, string>>> = {
   not_found: 'Unknown delivery.',
   not_first: 'An earlier delivery in this lane is unfinished. Reload to see which delivery holds the lane.',
   not_waiting: 'This delivery is not waiting for a retry: it is due now, delivered or dead-lettered.',
-  not_dead: 'This delivery is not a dead letter: it is pending, failing or delivered.',
   under_way: 'A relay is delivering this lane at the moment. Try again in a few seconds.',
 };
 
@@ -41,10 +40,10 @@ export class CountChanged extends NotActedOn {
   readonly expected: number;
   readonly matched: number;
 
-  /** @param action what was not done. */
-  constructor(expected: number, matched: number, action: 'replay' | 'dismiss' | 'skip' = 'replay') {
+  /** @param action what was not done: `replayed`. */
+  constructor(expected: number, matched: number, action: string) {
     const match = matched === 1 ? 'delivery matches' : 'deliveries match';
-    super('count_changed', `${matched} ${match}, not ${expected}: check them again before you ${action}.`);
+    super('count_changed', `Nothing was ${action}: ${matched} ${match}, not ${expected}. Preview it again.`);
     this.expected = expected;
     this.matched = matched;
   }

@@ -233,13 +233,13 @@ function storyOf({ times, state }: AlertedIncident): string {
 }
 
 function asideSentence(incident: AlertedIncident): string {
-  const { topic, kind, message, state, changedAt, closedAt, openedAt } = incident;
+  const { id, topic, kind, message, state, changedAt, closedAt, openedAt } = incident;
   const edge = edgeWords(kind);
   if (edge && state !== 'closed') return edgeSentence(edge, false, oneLine(message));
   if (state === 'closed') return `It lasted ${duration((closedAt ?? changedAt) - openedAt)}.`;
   return topic === ''
     ? 'The times that it left were taken back. Check the time synchronisation of the database’s machine.'
-    : 'They should not exist, and stop nothing else. List them with npx postbud set-aside, and repair each.';
+    : `They should not exist, and stop nothing else. List them with npx postbud incidents ${id}, and repair each.`;
 }
 
 function outageSentence({ waiting, nextProbeAt }: AlertedIncident, name: string, error: string): string {

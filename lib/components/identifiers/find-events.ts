@@ -11,43 +11,47 @@ export interface FoundEvent {
 }
 
 /**
- * Finds the events that have an identifier, newest first. One in some millions is a false hit, since the index has
- * hashes: the caller looks at the event itself.
+ * Finds the events that have one of these identifiers, newest first. One in some millions is a false hit, since the index
+ * has hashes: the caller looks at the event itself.
  *
  * @param below only events with a lower `seq`.
- * @returns `limit` of them, or fewer where there are no more.
+ * @returns `limit` of each identifier, or fewer where there are no more.
  */
 export async function findEvents(
   db: Database,
-  identifier: string,
+  identifiers: readonly string[],
   { below, limit }: { readonly below: number; readonly limit: number },
 ): Promise<FoundEvent[]> {
-  const hash = hashOf(identifier);
+  const hashes = identifiers.map(hashOf);
+  const ofBlocks = (size: number) => `{${hashes.map((hash) => bucketOf(hash, size)).join(',')}}`;
   return await run<FoundEvent>(driverOf(db), {
     text: FIND,
-    values: [hash, bucketOf(hash, MERGED), bucketOf(hash, BLOCK), below, limit],
+    values: [`{${hashes.join(',')}}`, ofBlocks(MERGED), ofBlocks(BLOCK), below, limit],
   });
 }
 
 // Most rows of a bucket don't have the hash, and only the others' ordinals are read: newest first, until there are enough.
 const FIND = `
-  with matching as materialized (
-    select bucket, from_seq, array_position(hashes, $1::int) as place
-    from identifiers
-    where bucket = any (array[$2::int, $3::int]) and from_seq < $4::float8::bigint and $1::int = any (hashes)
-    order by from_seq desc
-  ),
-  posting as materialized (
-    select posting.seq
-    from matching, lateral (
-      select from_seq + ordinal as seq
-      from identifiers,
-        unnest(ordinals[coalesce(ends[matching.place - 1], 0) + 1 : ends[matching.place]]) as ordinal
-      where identifiers.bucket = matching.bucket and identifiers.from_seq = matching.from_seq
-      order by ordinal desc offset 0
-    ) as posting
-    where posting.seq < $4::float8::bigint
-    limit $5::int
+  with posting as materialized (
+    select found.seq
+    from unnest($1::int[], $2::int[], $3::int[]) as asked(hash, merged_bucket, block_bucket), lateral (
+      select posting.seq
+      from (
+        select bucket, from_seq, array_position(hashes, asked.hash) as place
+        from identifiers
+        where bucket = any (array[merged_bucket, block_bucket]) and from_seq < $4::float8::bigint
+          and asked.hash = any (hashes)
+        order by from_seq desc offset 0
+      ) as matching, lateral (
+        select from_seq + ordinal as seq
+        from identifiers,
+          unnest(ordinals[coalesce(ends[matching.place - 1], 0) + 1 : ends[matching.place]]) as ordinal
+        where identifiers.bucket = matching.bucket and identifiers.from_seq = matching.from_seq
+        order by ordinal desc offset 0
+      ) as posting
+      where posting.seq < $4::float8::bigint
+      limit $5::int
+    ) as found
   )
   select posting.seq::float8 as seq, named.id::text as "eventId"
   from posting left join event_blocks on from_seq = posting.seq - posting.seq % ${BLOCK},

@@ -115,11 +115,11 @@ const FAILURES = `
     select coalesce($2::text::timestamptz, clock_timestamp()) as now
   ),
   blocking as materialized (
-    select *, count(*) over (partition by topic, subscriber) as lanes
-    from (
-      -- A lane may have several; the first one blocks it.
-      select distinct on (lane, ordering_key) * from (${FAILING}) as failing order by lane, ordering_key, position
-    ) as first
+    select topic, subscriber, stream, slot, head, tail, lane, ordering_key, position, event_id, attempted_at, attempt_log
+    from (${FAILING}) as failing
+  ),
+  crowd as materialized (
+    select topic, subscriber, count(*) as lanes from blocking group by topic, subscriber having count(*) > ${COUNTED_LANES}
   ),
   -- What subscriptions have to deliver of which lanes are blocked, or whose subscriber does not answer.
   counted as materialized (
@@ -134,16 +134,14 @@ const FAILURES = `
         ) as first
       ) as keys_part
     where exists (select from outages where outages.subscriber = lane.subscriber)
-      or (topic, subscriber) in (select topic, subscriber from blocking where lanes > ${COUNTED_LANES})
+      or (topic, subscriber) in (select topic, subscriber from crowd)
     group by topic, subscriber
   ),
   head_of_lane as materialized (
-    select topic, subscriber, event_id, attempted_at, attempt_log, case when slot = 0 or lanes <= ${COUNTED_LANES}
+    select topic, subscriber, event_id, attempted_at, attempt_log, case when slot = 0 or crowd.lanes is null
       then ${waitingBehind('blocking', `case when blocking.slot > 0 then ${COUNTED} end`)}
-      else (
-        select waiting from counted where (counted.topic, counted.subscriber) = (blocking.topic, blocking.subscriber)
-      ) / lanes::float8 end as waiting
-    from blocking
+      else counted.waiting / crowd.lanes::float8 end as waiting
+    from blocking left join (crowd join counted using (topic, subscriber)) using (topic, subscriber)
   ),
   ${UNREADABLE},
   ${FAILED},
@@ -171,10 +169,7 @@ const FAILURES = `
       select subscriber, sum(waiting) as waiting, sum(lanes) as lanes from counted group by subscriber
     ) as of_subscriber using (subscriber)
   ),
-  -- A lane may have several; the first one halts it.
-  halt as materialized (
-    select distinct on (lane, ordering_key) * from (${HALTING}) as halting order by lane, ordering_key, position
-  ),
+  halt as materialized (${HALTING}),
   halted as (
     select halt.topic, halt.subscriber, kind, key as "group", message, count(*) as lanes, min(dead_lettered_at)::text as since,
       sum(${waitingBehind('halt', `case when halt.slot > 0 then ${COUNTED} end`)}) as waiting

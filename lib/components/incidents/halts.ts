@@ -5,22 +5,24 @@ import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 /** Lanes of a subscription that operators are shown a number of; more say no more. */
 export const LANES_COUNTED = 2000;
 
-/** Selects the dead letters that halt something, with their subscription and their stream; of each lane so many at most. */
+/** Selects the dead letter that halts each lane or key, with its subscription and stream; of each lane so many at most. */
 export const HALTING = blocking('dead_lettered');
 
-/** Selects the failing deliveries that hold back what comes after them, likewise. */
+/** Selects the failing delivery that holds back what comes after it, likewise. */
 export const FAILING = blocking('failing');
 
 function blocking(state: 'dead_lettered' | 'failing'): string {
   return `
-    select lanes.topic, lanes.subscriber, lanes.stream, lanes.slot, open.*
-    from lanes, lateral (
-      select * from exceptions
-      where exceptions.lane = lanes.id and is_open and state = '${state}'
-      order by exceptions.lane, state, exceptions.ordering_key, position limit ${LANES_COUNTED}
-    ) as open
+    select lane.topic, lane.subscriber, lane.stream, lane.slot, lane.head, lane.tail, first.*
+    from lane_heads as lane, lateral (
+      select distinct on (ordering_key) * from (
+        select * from exceptions where exceptions.lane = lane.id and is_open and state = '${state}'
+        order by exceptions.lane, state, exceptions.ordering_key, position limit ${LANES_COUNTED}
+      ) as open
+      order by ordering_key, position
+    ) as first
     -- Whoever asked for a smoke test sees what became of it.
-    where lanes.topic <> '${SMOKE_TEST.topic}'`;
+    where lane.topic <> '${SMOKE_TEST.topic}'`;
 }
 
 /**
@@ -30,12 +32,12 @@ function blocking(state: 'dead_lettered' | 'failing'): string {
  */
 export const waitingBehind = (from: string, limit: number | string) => `(
       select least(open.number + case when ${from}.slot = 0
-        then postbud_beyond_head_1(${from}.stream, ${from}.subscriber, lane.head, lane.tail)
+        then postbud_beyond_head_1(${from}.stream, ${from}.subscriber, ${from}.head, ${from}.tail)
         else (
           select count(*) from (
             select from log as beyond
             where beyond.stream = ${from}.stream and ordering_key = ${from}.ordering_key and ordering_key <> ''
-              and beyond.position > lane.head and ${from}.subscriber = any ((
+              and beyond.position > ${from}.head and ${from}.subscriber = any ((
                 select subscribers from audiences
                 where audiences.stream = beyond.stream and audiences.position <= beyond.position
                 order by audiences.position desc limit 1
@@ -43,13 +45,19 @@ export const waitingBehind = (from: string, limit: number | string) => `(
             order by beyond.stream, ordering_key, beyond.position limit ${limit}
           ) as beyond
         ) end, ${limit})
-      from lane_heads as lane, (
-        select count(*) as number from (
-          select from exceptions as behind
-          where behind.lane = ${from}.lane and behind.ordering_key = ${from}.ordering_key and is_open
-            and behind.position >= ${from}.position and behind.state in ('pending', 'failing')
-          order by behind.lane, behind.ordering_key, behind.position limit ${limit}
-        ) as behind
+      from (
+        -- Two indexes are read, and no row of the table.
+        select (
+          select count(*) from (
+            select from exceptions as behind
+            where behind.lane = ${from}.lane and behind.ordering_key = ${from}.ordering_key and is_open
+              and behind.position >= ${from}.position
+            order by behind.lane, behind.ordering_key, behind.position limit ${limit}
+          ) as behind
+        ) - (
+          select count(*) from exceptions as dead
+          where dead.lane = ${from}.lane and dead.ordering_key = ${from}.ordering_key and is_open
+            and state = 'dead_lettered' and dead.position >= ${from}.position
+        ) as number
       ) as open
-      where lane.id = ${from}.lane
     )`;

@@ -62,7 +62,7 @@ export const UNREADABLE = `listening as materialized (
   ),
   -- Exceptions that come first in their lane or of their key; those that wait for their next attempt are due last.
   waiting_first as materialized (
-    select lane.topic, lane.subscriber, lane.stream, lane.slot, lane.leased_until, lane.known, first.*, place.version
+    select lane.topic, lane.subscriber, lane.stream, lane.slot, lane.head, lane.tail, lane.leased_until, lane.known, first.*, place.version
     from listening as lane cross join lateral (
         select * from exceptions where lane = lane.id and due_at is not null order by lane desc, due_at desc limit ${LANES_COUNTED}
       ) as first join log as place on place.stream = lane.stream and place.position = first.position

@@ -165,7 +165,9 @@ const APPLY = `
     update incidents set times = times + 1, last_opened_at = coalesce(fresh."blockedSince", clock.now),
       state = fresh.state, message = fresh.message, blocked_lanes = lanes,
       halted_lanes = halted, waiting = fresh.waiting,
-      owed = dead, revision = revision + 1, change = 'opened', changed_at = clock.now, closed_at = null
+      owed = dead, revision = revision + 1, change = 'opened', changed_at = clock.now, closed_at = null,
+      -- Whoever acknowledged it has seen it end.
+      acknowledged_at = null, acknowledged_by = null, acknowledged_note = null
     from clock, fresh where incidents.id = fresh.earlier
   ),
   split as materialized (

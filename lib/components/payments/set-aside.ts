@@ -110,7 +110,7 @@ export async function takeUp(tx: Transaction, intent: LockedIntent): Promise<voi
 }
 
 /** How much later than its webhook an intent may be recorded: a weekend, and the providers' own retries. */
-export const UNCLAIMED_AFTER_MS = 72 * HOUR;
+const UNCLAIMED_AFTER_MS = 72 * HOUR;
 
 /** Most intents that a call handles, and most webhooks of one transaction; the next call continues from there. */
 const BATCH = 500;

@@ -5,7 +5,7 @@ import { onSettled } from '../../bus/relay/settled.ts';
 import { beforeClose } from '../../platform/db/connect.ts';
 import type { Database } from '../../platform/db/connect.ts';
 import { logError } from '../../platform/log.ts';
-import { HOUR, SECOND } from '../../platform/time.ts';
+import { SECOND } from '../../platform/time.ts';
 import { addHealth } from './add-health.ts';
 import { addDelivered, addTally, addUndelivered, emptyTally } from './tally.ts';
 import type { Delivered, Tally, Undelivered } from './tally.ts';
@@ -25,11 +25,11 @@ const GATHER_MS = 3 * SECOND;
 const recorders = new WeakMap<Database, HealthRecorder>();
 
 /**
- * Gathers the outcomes and times of attempts by subscription and hour.
+ * Gathers the times of attempts by subscriber.
  *
  * They are kept in memory and written in one statement a few seconds later, so that no delivery waits for it. They are
  * approximate: a process that is killed loses those it has not written, and a connection lost at the commit counts some
- * twice. Exact totals are in `lane_totals`.
+ * twice. Exact counts are in `lane_totals`.
  */
 export class HealthRecorder {
   readonly #db: Database;
@@ -56,21 +56,13 @@ export class HealthRecorder {
    * @param leftMs how long the process may still work: they are written by then. At most a few seconds matter.
    */
   count({ topic, subscriber, delivered, unfinished }: Recorded, leftMs: number): void {
-    if (topic === SMOKE_TEST.topic) return;
-    let tally: Tally | undefined;
-    const tallyAt = ({ atMs, durationMs }: Delivered | Undelivered): Tally => {
-      const startsAtMs = Math.floor((atMs + durationMs) / HOUR) * HOUR;
-      // Nearly all attempts of a run are of one hour.
-      return tally?.startsAtMs === startsAtMs
-        ? tally
-        : (tally = this.#tallyOf({ subscriber, topic, startsAtMs }));
-    };
-    for (const attempt of delivered) addDelivered(tallyAt(attempt), attempt);
-    for (const attempt of unfinished) addUndelivered(tallyAt(attempt), attempt);
-    if (tally && !this.#isWriteDue) {
-      this.#isWriteDue = true;
-      waitUntil(this.#writeAfter(Math.max(0, Math.min(GATHER_MS, leftMs))));
-    }
+    if (topic === SMOKE_TEST.topic || delivered.length + unfinished.length === 0) return;
+    const tally = this.#tallyOf(subscriber);
+    for (const attempt of delivered) addDelivered(tally, attempt);
+    for (const attempt of unfinished) addUndelivered(tally, attempt);
+    if (this.#isWriteDue) return;
+    this.#isWriteDue = true;
+    waitUntil(this.#writeAfter(Math.max(0, Math.min(GATHER_MS, leftMs))));
   }
 
   /**
@@ -89,7 +81,7 @@ export class HealthRecorder {
     try {
       await addHealth(this.#db, tallies);
     } catch (error) {
-      for (const tally of tallies) addTally(this.#tallyOf(tally), tally);
+      for (const tally of tallies) addTally(this.#tallyOf(tally.subscriber), tally);
       logError('the health of subscribers was not written', error);
     }
   }
@@ -101,10 +93,9 @@ export class HealthRecorder {
     await this.write();
   }
 
-  #tallyOf({ subscriber, topic, startsAtMs }: Pick<Tally, 'subscriber' | 'topic' | 'startsAtMs'>): Tally {
-    const key = `${subscriber} ${topic} ${startsAtMs}`;
-    const tally = this.#gathered.get(key) ?? emptyTally(subscriber, topic, startsAtMs);
-    this.#gathered.set(key, tally);
+  #tallyOf(subscriber: string): Tally {
+    const tally = this.#gathered.get(subscriber) ?? emptyTally(subscriber);
+    this.#gathered.set(subscriber, tally);
     return tally;
   }
 }

@@ -3,8 +3,7 @@ import { limitStatements, run } from '../../platform/db/statement.ts';
 import { BACKLOG_AGES } from './backlog-ages.ts';
 
 /**
- * Records how old the oldest unfinished delivery of each subscription is, as the age of this hour's backlog if none was
- * older.
+ * Records how old the oldest unfinished delivery of each subscriber is, as the age of this hour's backlog if none was older.
  *
  * @param now overrides the database's clock in tests.
  */
@@ -19,7 +18,7 @@ export async function sampleBacklog(db: Database, now?: Date): Promise<void> {
 const SAMPLE_BACKLOG = `
   with ${BACKLOG_AGES}
   insert into subscriber_health as known (subscriber, topic, period, starts_at, backlog_age_ms)
-  select subscriber, topic, 'hour', date_trunc('hour', clock.now, 'UTC'), ms from clock, age
-  order by subscriber, topic
+  select subscriber, '', 'hour', date_trunc('hour', clock.now, 'UTC'), ms from clock, age
+  order by subscriber
   on conflict (subscriber, topic, period, starts_at)
     do update set backlog_age_ms = greatest(known.backlog_age_ms, excluded.backlog_age_ms)`;

@@ -1,21 +1,19 @@
-import { createRemoteJWKSet, decodeJwt, jwtVerify } from 'jose';
-import type { JWTPayload, JWTVerifyOptions } from 'jose';
+import { decodeJwt } from 'jose';
+import type { JWTPayload } from 'jose';
 
-import type { DirectorySettings, OperatorSettings } from '../../platform/config.ts';
-import type { Database } from '../../platform/db/connect.ts';
+import type { DirectorySettings, OperatorSettings } from '../../platform/operator-settings.ts';
+import type { Database } from '../../platform/db/database.ts';
 import type { Scope } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { codeOf, log } from '../../platform/log.ts';
-import { DAY, MINUTE, SECOND } from '../../platform/time.ts';
+import { DAY, SECOND } from '../../platform/time.ts';
 import type { Operator } from '../kit/operator.ts';
-import { sessionToken } from './cookies.ts';
-import { personIn, requireRole, scopesOf } from './directory-claims.ts';
+import { sessionToken, readSession, SESSION_LIFE_MS, HANDLE } from './session.ts';
+import { isName, personIn } from './directory-claims.ts';
 import { claimIn } from './directory-refusals.ts';
 import { verifyByDirectory } from './directory.ts';
-import { claimsByKeySet, isKeyServerDown } from './key-set.ts';
-import type { KeySet } from './key-set.ts';
-import { HANDLE } from './sealed-notes.ts';
-import { readSession, SESSION_LIFE_MS } from './session.ts';
+import { isKeyServerDown, keysAt, verified } from './issuer.ts';
+import type { Issuer } from './issuer.ts';
 
 /** Reads from the database, which is opened only for that. @throws Problem 503 `database_unavailable` */
 export type Reading = <Found>(read: (db: Database) => Promise<Found>) => Promise<Found>;
@@ -116,18 +114,13 @@ export async function verifyToken(
   }
   const claims = await claimsOf(token, settings);
   const { sub, name, scope } = claims;
-  if (!isSubject(sub)) throw invalidToken();
+  if (!isName(sub)) throw invalidToken();
   return {
     subject: sub,
-    name: typeof name === 'string' && name.trim() ? name.trim() : sub,
+    name: isName(name) ? name.trim() : sub,
     scopes: new Set(typeof scope === 'string' ? scope.split(' ').filter(Boolean) : []),
     expiresAtSeconds: endOf(claims, settings.maxAgeSeconds),
   };
-}
-
-/** Claims may hold anything; the subject is recorded with each action, so Postgres must be able to store it. */
-function isSubject(sub: unknown): sub is string {
-  return typeof sub === 'string' && sub.trim() !== '' && !/\p{Cc}/u.test(sub);
 }
 
 /** @throws Problem 401 `invalid_token` */
@@ -167,12 +160,10 @@ async function verifiedByDirectory(
   const claims = await verifyByDirectory(token, directory, maxAgeSeconds).catch((error: unknown) => {
     throw error instanceof Problem ? error : refusedToken(claimIn(error), error);
   });
-  const person = personIn(claims);
+  const person = personIn(claims, directory);
   if (person === null) throw refusedToken('sub');
-  requireRole(person, claims, directory);
-  const { subject, name } = person;
-  const expiresAtSeconds = endOf(claims, maxAgeSeconds);
-  return { subject, name, scopes: scopesOf(person, directory), isOfDirectory: true, expiresAtSeconds };
+  const { subject, name, scopes } = person;
+  return { subject, name, scopes, isOfDirectory: true, expiresAtSeconds: endOf(claims, maxAgeSeconds) };
 }
 
 function refusedToken(claim: string | undefined, cause?: unknown): Problem {
@@ -181,30 +172,25 @@ function refusedToken(claim: string | undefined, cause?: unknown): Problem {
 }
 
 async function claimsOf(token: string, settings: OperatorSettings): Promise<JWTPayload> {
-  const options: JWTVerifyOptions = {
-    issuer: settings.issuer,
-    audience: settings.audience,
-    // Without this option a token that lacks these claims passes.
-    requiredClaims: ['exp', 'iat', 'sub', 'scope'],
-    clockTolerance: 30,
-    // This also refuses tokens issued in the future.
-    maxTokenAge: settings.maxAgeSeconds,
-  };
   try {
-    // The algorithm depends on the key: a public key must never serve as a shared secret.
-    if (settings.kind === 'secret') {
-      const { payload } = await jwtVerify(token, settings.secret, { ...options, algorithms: ['HS256'] });
-      return payload;
-    }
-    if (settings.kind === 'jwks') {
-      const algorithms = ['RS256', 'ES256', 'EdDSA'];
-      return await claimsByKeySet(token, keySetOf(settings.url), { ...options, algorithms });
-    }
+    return await verified(token, issuerIn(settings), settings.maxAgeSeconds);
   } catch (error) {
+    if (error instanceof Problem) throw error;
     if (isKeyServerDown(error))
       throw new Problem('key_server_unavailable', { retryAfterSeconds: 30, cause: error });
     throw settings.directory ? refusedToken(claimIn(error), error) : invalidToken(error);
   }
+}
+
+/** @throws Problem 503 `operators_not_configured` */
+function issuerIn(settings: OperatorSettings): Issuer {
+  const { issuer, audience } = settings;
+  // A token that lacks one of these claims would pass.
+  const must = { issuer, audience, requiredClaims: ['exp', 'iat', 'sub', 'scope'] };
+  // The algorithm depends on the key: a public key must never serve as a shared secret.
+  if (settings.kind === 'secret') return { ...must, keys: settings.secret, algorithms: ['HS256'] };
+  if (settings.kind === 'jwks')
+    return { ...must, keys: keysAt(new URL(settings.url)), algorithms: ['RS256', 'ES256', 'EdDSA'] };
   throw new Problem('operators_not_configured', { retryAfterSeconds: 60 });
 }
 
@@ -213,15 +199,4 @@ export function invalidToken(cause?: unknown): Problem {
     headers: { 'www-authenticate': 'Bearer error="invalid_token"' },
     cause,
   });
-}
-
-const keySets = new Map<string, KeySet>();
-
-/** A key set for each URL, which caches the keys it fetched. */
-function keySetOf(url: string): KeySet {
-  const known = keySets.get(url);
-  if (known) return known;
-  const keySet = createRemoteJWKSet(new URL(url), { timeoutDuration: 5 * SECOND, cacheMaxAge: 10 * MINUTE });
-  keySets.set(url, keySet);
-  return keySet;
 }

@@ -1,6 +1,6 @@
 import type { JWTPayload } from 'jose';
 
-import type { DirectorySettings } from '../../platform/config.ts';
+import type { DirectorySettings } from '../../platform/operator-settings.ts';
 import type { Scope } from '../../platform/http/operation.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { log } from '../../platform/log.ts';
@@ -12,6 +12,8 @@ export interface Person {
   readonly name: string;
   /** The names that `OPERATOR_OIDC_ROLES` may map. */
   readonly roles: readonly string[];
+  /** Those that the roles give together. */
+  readonly scopes: ReadonlySet<Scope>;
 }
 
 /**
@@ -22,8 +24,9 @@ export interface Person {
  * `scope`, as ID-porten does.
  *
  * @returns null for a token without a usable subject.
+ * @throws Problem 403 `no_role` for a person without a mapped role; the log names the claims that were looked at.
  */
-export function personIn(claims: JWTPayload): Person | null {
+export function personIn(claims: JWTPayload, directory: DirectorySettings): Person | null {
   const subject = [claims['oid'], claims.sub].find(isName);
   if (subject === undefined) return null;
   const name = [claims['name'], claims['preferred_username']].find(isName);
@@ -33,7 +36,10 @@ export function personIn(claims: JWTPayload): Person | null {
     ...['scp', 'scope'].flatMap((claim) => namesIn(claims[claim]).flatMap((text) => text.split(' '))),
   ]);
   roles.delete('');
-  return { subject, name: name?.trim() ?? subject, roles: [...roles] };
+  const of = { subject, name: name?.trim() ?? subject, roles: [...roles] };
+  const scopes = scopesOf(of, directory);
+  if (scopes.size === 0) refuse(of, claims);
+  return { ...of, scopes };
 }
 
 /** The scopes that a person's roles give together. */
@@ -41,9 +47,8 @@ export function scopesOf({ roles }: Pick<Person, 'roles'>, directory: DirectoryS
   return new Set(roles.flatMap((role) => directory.roles.get(role) ?? []));
 }
 
-/** @throws Problem 403 `no_role` for a person without a mapped role; the log names the claims that were looked at. */
-export function requireRole(person: Person, claims: JWTPayload, directory: DirectorySettings): void {
-  if (scopesOf(person, directory).size > 0) return;
+/** @throws Problem 403 `no_role`, always. */
+function refuse(person: Omit<Person, 'scopes'>, claims: JWTPayload): never {
   log('warn', 'a token of the directory has no role that is mapped', {
     claims: ROLE_CLAIMS.filter((claim) => claims[claim] !== undefined),
     roles: person.roles.length,
@@ -51,7 +56,7 @@ export function requireRole(person: Person, claims: JWTPayload, directory: Direc
   });
   throw new Problem('no_role', {
     detail: [
-      `Signed in as ${shown(person.name)}, but none of your roles is mapped.`,
+      `Signed in as ${truncate(60, person.name)}, but none of your roles is mapped.`,
       seenWords(person.roles),
       ...(isOverfull(claims) ? [OVERFULL] : []),
       'Ask whoever runs Postbud to name one of yours in OPERATOR_OIDC_ROLES.',
@@ -69,7 +74,7 @@ function namesIn(claim: unknown): string[] {
 }
 
 /** Claims may hold anything. The subject is recorded with each action, so Postgres must be able to store it. */
-function isName(claim: unknown): claim is string {
+export function isName(claim: unknown): claim is string {
   return typeof claim === 'string' && claim.trim() !== '' && !/\p{Cc}/u.test(claim);
 }
 
@@ -85,14 +90,9 @@ function isOverfull(claims: JWTPayload): boolean {
 const OVERFULL =
   'You are in more groups than a token of the directory holds, so it has left them out: an app role does not have this limit.';
 
-const MOST_SEEN = 5;
+/** About five ids of groups: someone may be in two hundred. */
+const LONGEST_LIST = 200;
 
 function seenWords(roles: readonly string[]): string {
-  if (roles.length === 0) return 'The directory sent none.';
-  const more = roles.length > MOST_SEEN ? `, and ${roles.length - MOST_SEEN} more` : '';
-  return `The directory sent ${roles.slice(0, MOST_SEEN).map(shown).join(', ')}${more}.`;
-}
-
-function shown(text: string): string {
-  return truncate(60, text);
+  return `The directory sent ${truncate(LONGEST_LIST, roles.join(', ')) || 'none'}.`;
 }

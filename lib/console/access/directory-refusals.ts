@@ -1,44 +1,31 @@
 import type * as OpenIdClient from 'openid-client';
 
-import type { DirectorySettings } from '../../platform/config.ts';
+import type { DirectorySettings } from '../../platform/operator-settings.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { codeOf, log, logError } from '../../platform/log.ts';
-import { isKeyServerDown } from './key-set.ts';
+import { isKeyServerDown } from './issuer.ts';
 
 // Why a directory signs nobody in, in words for the person, and for the log with the claim or the number of the error.
 // Neither has a token, nor what anybody could have written into an address.
 
-/** The claim that an error of jose or openid-client is about. */
+/** The claim that an error of jose or openid-client names, or an error that caused it. */
 export function claimIn(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
-  const { cause } = error;
-  for (const told of [error, cause]) {
-    if (typeof told === 'object' && told !== null && 'claim' in told && typeof told.claim === 'string')
-      return told.claim;
-  }
-  return claimIn(cause) ?? /"(iss|aud|azp|sub|exp|iat|nbf|nonce|state|auth_time)"/.exec(error.message)?.[1];
+  const named = /"(iss|aud|azp|sub|exp|iat|nbf|nonce|state)"/.exec(error.message)?.[1];
+  return named ?? claimIn(error.cause);
 }
 
 /** @returns Problem 503 `directory_unavailable`, or the problem that the error is. */
 export function unavailable(issuer: string, error: unknown): Problem {
   if (error instanceof Problem) return error;
   const { host } = new URL(issuer);
-  logError('the directory cannot be used', error, { host, reason: codeOf(error), ...causeFields(error) });
+  logError('the directory cannot be used', error, { host, reason: codeOf(error) });
   // Without the words of the directory, which anybody could have written into them.
   return new Problem('directory_unavailable', {
     detail: `No usable answer from the directory ${host}. Try again in a minute, or use a token.`,
     retryAfterSeconds: 30,
     cause: error,
   });
-}
-
-/** The issuer that a discovery document names in place of the configured one. */
-function causeFields(error: unknown): { readonly issuer?: string } {
-  const cause = error instanceof Error ? error.cause : null;
-  if (typeof cause !== 'object' || cause === null || !('body' in cause)) return {};
-  const { body } = cause;
-  const isNamed = typeof body === 'object' && body !== null && 'issuer' in body;
-  return isNamed && typeof body.issuer === 'string' ? { issuer: body.issuer.slice(0, 200) } : {};
 }
 
 /** Says why nobody is signed in by the answer of a directory. */
@@ -59,8 +46,7 @@ export function refusedAnswer(
   if (isNoAnswer(error)) return unavailable(issuer, error);
   const claim = claimIn(error);
   log('warn', 'the answer of the directory was refused', { host, claim, reason: codeOf(error) });
-  const faults = isMissing(error) ? { ...FAULTS, ...MISSING } : FAULTS;
-  const words = (claim !== undefined && faults[claim]) || 'its signature or its form is wrong';
+  const words = (claim !== undefined && FAULTS[claim]) || 'its signature or its form is wrong';
   return new Problem('directory_answer_invalid', {
     detail: `The answer of ${host} is not valid: ${words}. Nobody was signed in. Sign in again; if that fails too, whoever runs Postbud finds the claim in the log.`,
     cause: error,
@@ -74,34 +60,19 @@ const FAULTS: Readonly<Record<string, string>> = {
   aud: 'it is for another application (aud)',
   azp: 'it is for another application (azp)',
   iss: 'it is from another issuer (iss)',
-  exp: 'it has expired (exp)',
-  iat: 'it was issued at a time that cannot be (iat)',
+  exp: 'it has expired, or does not say when (exp)',
+  iat: 'it was issued at a time that cannot be, or does not say when (iat)',
   nbf: 'it is not valid yet (nbf)',
   sub: 'it does not say who you are (sub)',
 };
 
-const MISSING: Readonly<Record<string, string>> = {
-  exp: 'it does not say when it expires (exp)',
-  iat: 'it does not say when it was issued (iat)',
-};
-
-/** Whether an error of jose or openid-client is about a claim that is not there. */
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && (/\bclaim missing$/.test(error.message) || isMissing(error.cause));
-}
-
-/** RFC 6749 and OpenID Connect list these; what else an address says is not repeated. */
+/** What a person can act on; what else an address says is not repeated. */
 const REFUSALS: Readonly<Record<string, string>> = {
   access_denied: 'you declined, or may not use this application',
   login_required: 'you have to sign in there',
   interaction_required: 'it wants something of you first',
   consent_required: 'somebody has to agree first that this application may read your name and roles',
-  unauthorized_client: 'this application may not ask for a sign-in',
-  invalid_request: 'it did not accept the request',
-  invalid_scope: 'it did not accept the scopes openid and profile',
-  unsupported_response_type: 'it gives this application no codes',
   server_error: 'it has failed',
-  temporarily_unavailable: 'it is busy',
 };
 
 function refusedByDirectory(

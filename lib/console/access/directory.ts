@@ -1,23 +1,19 @@
-import { createRemoteJWKSet } from 'jose';
 import type { JWTPayload } from 'jose';
 import type * as OpenIdClient from 'openid-client';
 
-import type { DirectorySettings, OperatorSettings } from '../../platform/config.ts';
+import type { DirectorySettings, OperatorSettings } from '../../platform/operator-settings.ts';
 import { Problem } from '../../platform/http/problem.ts';
-import { HOUR, MINUTE, SECOND } from '../../platform/time.ts';
+import { HOUR, SECOND } from '../../platform/time.ts';
 import { refusedAnswer, unavailable } from './directory-refusals.ts';
-import { claimsByKeySet, isKeyServerDown } from './key-set.ts';
-import type { KeySet } from './key-set.ts';
+import { CLOCK_TOLERANCE_SECONDS, isKeyServerDown, keysAt, PATIENCE_SECONDS, verified } from './issuer.ts';
+import type { Issuer } from './issuer.ts';
 
 // The organisation's directory: an OpenID provider. What it is and where is read once by a process, from its discovery
 // document. openid-client is loaded only then.
 
-interface Directory {
+interface Directory extends Issuer {
   readonly client: typeof OpenIdClient;
   readonly configuration: OpenIdClient.Configuration;
-  /** As its tokens write it. */
-  readonly issuer: string;
-  readonly keys: KeySet;
 }
 
 /** As pages name a directory. */
@@ -79,8 +75,7 @@ export async function takeAnswer(
   answer: URL,
   { state, nonce, verifier }: Asked,
 ): Promise<{ readonly claims: JWTPayload; readonly idToken: string }> {
-  const directory = await directoryOf(settings);
-  const { client, configuration } = directory;
+  const { client, configuration } = await directoryOf(settings);
   try {
     const tokens = await client.authorizationCodeGrant(configuration, answer, {
       expectedState: state,
@@ -89,7 +84,7 @@ export async function takeAnswer(
       idTokenExpected: true,
     });
     const idToken = tokens.id_token ?? '';
-    return { claims: await verified(idToken, directory, settings, OLDEST_ANSWER_SECONDS), idToken };
+    return { claims: await verifyByDirectory(idToken, settings, OLDEST_ANSWER_SECONDS), idToken };
   } catch (error) {
     throw refusedAnswer(error, client, settings);
   }
@@ -105,7 +100,13 @@ export async function verifyByDirectory(
   settings: DirectorySettings,
   maxAgeSeconds: number,
 ): Promise<JWTPayload> {
-  return await verified(token, await directoryOf(settings), settings, maxAgeSeconds);
+  const { client: _, configuration: __, ...issuer } = await directoryOf(settings);
+  try {
+    return await verified(token, issuer, maxAgeSeconds);
+  } catch (error) {
+    if (isKeyServerDown(error)) throw unavailable(settings.issuer, error);
+    throw error;
+  }
 }
 
 /** Keycloak reads addresses of up to 4,096 bytes. The token of someone in a hundred groups is longer. */
@@ -145,32 +146,8 @@ export async function doubtfulDirectory({ directory }: OperatorSettings): Promis
   }
 }
 
-/** Of public keys only: a public key must never serve as a shared secret. */
+/** Of public keys only, which must never serve as a shared secret. */
 const ALGORITHMS = ['RS256', 'PS256', 'ES256', 'EdDSA', 'Ed25519'];
-
-const CLOCK_TOLERANCE_SECONDS = 30;
-
-async function verified(
-  token: string,
-  { keys, issuer }: Directory,
-  { clientId, issuer: configured }: DirectorySettings,
-  maxAgeSeconds: number,
-): Promise<JWTPayload> {
-  try {
-    return await claimsByKeySet(token, keys, {
-      issuer,
-      audience: clientId,
-      algorithms: ALGORITHMS,
-      requiredClaims: ['exp', 'iat', 'sub'],
-      clockTolerance: CLOCK_TOLERANCE_SECONDS,
-      // This also refuses tokens issued in the future.
-      maxTokenAge: maxAgeSeconds,
-    });
-  } catch (error) {
-    if (isKeyServerDown(error)) throw unavailable(configured, error);
-    throw error;
-  }
-}
 
 const known = new Map<string, Promise<Directory>>();
 
@@ -187,11 +164,6 @@ async function directoryOf(settings: DirectorySettings): Promise<Directory> {
     throw unavailable(issuer, error);
   }
 }
-
-const PATIENCE_SECONDS = 5;
-
-/** A key of the directory that is not known here is asked for at once, but not by everybody who makes one up. */
-const BETWEEN_KEYS_MS = SECOND;
 
 async function discover({
   issuer: configured,
@@ -219,10 +191,9 @@ async function discover({
     client,
     configuration,
     issuer,
-    keys: createRemoteJWKSet(keyServer, {
-      timeoutDuration: PATIENCE_SECONDS * SECOND,
-      cacheMaxAge: 10 * MINUTE,
-      cooldownDuration: BETWEEN_KEYS_MS,
-    }),
+    keys: keysAt(keyServer),
+    audience: clientId,
+    algorithms: ALGORITHMS,
+    requiredClaims: ['exp', 'iat', 'sub'],
   };
 }

@@ -1,12 +1,16 @@
+import { readable } from '../../platform/environment.ts';
+import type { OperatorSettings } from '../../platform/operator-settings.ts';
+import { Problem } from '../../platform/http/problem.ts';
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
 import { hiddenField } from '../kit/actions.ts';
-import { DEAD_ICON, WARNING_ICON } from '../kit/icons.ts';
+import { alert, DEAD_ICON } from '../kit/sections.ts';
 import { plainLayout } from '../kit/layout.ts';
 import { HOME } from '../kit/links.ts';
-import { alert } from '../kit/sections.ts';
-import { unsentFacts, unsentField } from '../kit/unsent.ts';
-import type { Unsent } from '../kit/unsent.ts';
+import type { Answer, Visit } from '../kit/route.ts';
+import { unsentFacts, unsentField } from './unsent.ts';
+import type { Unsent } from './unsent.ts';
+import { hostOf } from './directory.ts';
 
 /** How a person signs in. */
 interface SignIn {
@@ -14,9 +18,10 @@ interface SignIn {
   readonly next: string;
   /** The directory's host; null: only tokens are taken. */
   readonly directory: string | null;
-  /** Why nobody was signed in: by a token, or by the directory. */
+  /** Why nobody was signed in. */
   readonly problem: string | null;
-  readonly isOfDirectory?: boolean;
+  /** Whether that is about a token, whose field is marked then. */
+  readonly isTokenWrong?: boolean;
   /** Whether someone else may want to sign in, whom the directory would not ask for. */
   readonly anew?: boolean;
   /** A form that arrived without a session, which is shown again on that page. */
@@ -44,8 +49,7 @@ function directoryForm({ next, anew = false, unsent }: SignIn, directory: string
   </form>`;
 }
 
-function tokenForm({ next, directory, problem, isOfDirectory = false, unsent }: SignIn): Html {
-  const isWrong = problem !== null && !isOfDirectory;
+function tokenForm({ next, directory, isTokenWrong = false, unsent }: SignIn): Html {
   const isAlone = directory === null;
   return html`<form method="post" action="${HOME}/sign-in">
     ${!isAlone && html`<h2>With a token</h2>`}
@@ -62,8 +66,8 @@ function tokenForm({ next, directory, problem, isOfDirectory = false, unsent }: 
         autocomplete="off"
         spellcheck="false"
         required
-        ${(isAlone || isWrong) && AUTOFOCUS}
-        ${isWrong && INVALID}
+        ${(isAlone || isTokenWrong) && AUTOFOCUS}
+        ${isTokenWrong && INVALID}
       />
     </label>
     <div class="end"><button class="btn ${isAlone && 'primary'}">Sign in</button></div>
@@ -72,30 +76,14 @@ function tokenForm({ next, directory, problem, isOfDirectory = false, unsent }: 
 
 const AUTOFOCUS = html`autofocus`;
 
-/** Draws the form of a sign-in link, which the script sends at once. @param path takes the form. */
-export function codePage(path: string, code: string): Html {
+/** Draws a form that the script sends at once. */
+export function sendingPage(path: string, title: string, words: string, field: Html): Html {
   return plainLayout(
-    'Sign in',
+    title,
     html`<form class="panel narrow" method="post" action="${path}" data-send>
-      <h1>Sign in to the event bus</h1>
-      <p class="muted">This link works once. The session then lasts at most 8 hours.</p>
-      ${hiddenField('code', code)}
-      <div class="end"><button class="btn primary">Sign in</button></div>
-    </form>`,
-  );
-}
-
-/**
- * Draws a form that brings a form which was not carried out back to its page, which shows it again. The script sends it
- * at once.
- */
-export function carryingPage(path: string, unsent: Unsent): Html {
-  return plainLayout(
-    'Signed in',
-    html`<form class="panel narrow" method="post" action="${path}" data-send>
-      <h1>You are signed in</h1>
-      <p class="muted">Nothing that you sent before was done. The next page shows it again.</p>
-      ${unsentField(unsent)}
+      <h1>${title}</h1>
+      <p class="muted">${words}</p>
+      ${field}
       <div class="end"><button class="btn primary">Continue</button></div>
     </form>`,
   );
@@ -105,7 +93,6 @@ export function carryingPage(path: string, unsent: Unsent): Html {
 function unsentAlert(unsent: Unsent): Html {
   return html`${alert(
     'fail',
-    WARNING_ICON,
     html`<b>Nothing was done.</b> Sign in: you then see again what you sent, and send it yourself.`,
   )}
   ${unsentFacts(unsent)}`;
@@ -118,4 +105,40 @@ function problemAlert(problem: string): Html {
     ${DEAD_ICON}
     <p id="problem">${problem}</p>
   </div>`;
+}
+
+/** The directory's host; null where there is none, or a variable is wrong: the page can be seen all the same. */
+export function directoryIn(settings: () => OperatorSettings): string | null {
+  const directory = readable(settings)?.directory;
+  return directory ? hostOf(directory) : null;
+}
+
+/** The page to sign in again, with what is wrong. @throws what is not for a person, or is no problem. */
+export function refusal(
+  error: unknown,
+  { wantsHtml, settings }: Visit,
+  form: Pick<Parameters<typeof signInPage>[0], 'next' | 'unsent' | 'isTokenWrong'>,
+): Answer<void> {
+  if (!wantsHtml || !(error instanceof Problem)) throw error;
+  const { status, code, detail, headers } = error;
+  const directory = directoryIn(settings);
+  const isTokenWrong = form.isTokenWrong === true && status < 500;
+  // Unless it is asked not to, the directory would send the person again who may not.
+  const anew = status === 403;
+  const page = () => signInPage({ ...form, directory, problem: detail, isTokenWrong, anew });
+  return { status, json: { code }, headers, page };
+}
+
+/**
+ * Draws a page that leads on to an address at once. A browser that comes from another site, such as a chat, a mail or the
+ * directory, does not send a `SameSite=Strict` cookie; from this page it does. And browsers let no form lead to another
+ * site, where the content security policy names none, but a page may.
+ */
+export function bouncePage({ href }: URL): Html {
+  return plainLayout(
+    'Event bus',
+    html`<h1>Event bus</h1>
+      <p><a href="${href}">Continue</a></p>`,
+    html`<meta http-equiv="refresh" content="0;url=${href}" />`,
+  );
 }

@@ -1,9 +1,9 @@
 import * as z from 'zod';
 
 import { channelsOf, problemsOf } from '../../components/alerts/channels.ts';
-import { readable } from '../../platform/config.ts';
-import type { AlertSettings } from '../../platform/config.ts';
-import type { Database } from '../../platform/db/connect.ts';
+import { readable } from '../../platform/environment.ts';
+import type { AlertSettings } from '../../platform/alert-settings.ts';
+import type { Database } from '../../platform/db/database.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { computed, field, instantOrNull, jsonOf, shapesOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
@@ -11,16 +11,14 @@ import * as shape from '../kit/shapes.ts';
 
 export const channelName = z.enum(['mail', 'slack', 'teams', 'pagerduty', 'webhook']);
 
-const to = z.string().meta({ description: 'The domain of the address, or the host of the endpoint.' });
+const to = z.string().describe('The domain of the address, or the host of the endpoint.');
 
 /** Where alerts go, by the configuration alone. */
 export const alertTargets = z
   .object({
-    channels: z
-      .array(z.object({ channel: channelName, to }))
-      .meta({ description: 'Empty: nobody is notified.' }),
-    heartbeat: z.boolean().meta({ description: 'Whether the relay calls a watcher outside each minute.' }),
-    problems: z.array(z.string()).meta({ description: 'What is wrong with their variables.' }),
+    channels: z.array(z.object({ channel: channelName, to })).describe('Empty: nobody is notified.'),
+    heartbeat: z.boolean().describe('Whether the relay calls a watcher outside each minute.'),
+    problems: z.array(z.string()).describe('What is wrong with their variables.'),
   })
   .meta({ id: 'AlertTargets' });
 
@@ -41,17 +39,16 @@ export const testResult = z
         z.object({
           channel: channelName,
           to,
-          error: z
+          error: z.string().nullable().describe('Why the channel did not accept it; null: it did.'),
+          answer: z
             .string()
             .nullable()
-            .meta({ description: 'Why the channel did not accept it; null: it did.' }),
-          answer: z.string().nullable().meta({
-            description:
+            .describe(
               'The status and the first words of the channel’s answer, without addresses and secrets; null if it did not answer.',
-          }),
+            ),
         }),
       )
-      .meta({ description: 'Empty: no channel is configured.' }),
+      .describe('Empty: no channel is configured.'),
   })
   .meta({ id: 'TestAlert', description: 'What became of a test alert.' });
 
@@ -65,16 +62,10 @@ const channelFields = {
   channel: field(channelName, 'channel'),
   to: computed(to),
   lastSentAt: instantOrNull('(select max(sent_at) from alerts where alerts.channel = named.channel)'),
-  unsent: field(
-    shape.count.meta({ description: 'Alerts that are to be sent, at first or again.' }),
-    owed('is not null'),
-  ),
-  givenUp: field(
-    shape.count.meta({ description: 'Alerts that were given up within a week.' }),
-    owed('is null'),
-  ),
+  unsent: field(shape.count.describe('Alerts that are to be sent, at first or again.'), owed('is not null')),
+  givenUp: field(shape.count.describe('Alerts that were given up within a week.'), owed('is null')),
   lastError: field(
-    z.string().nullable().meta({ description: 'Of these: why the last attempt failed.' }),
+    z.string().nullable().describe('Of these: why the last attempt failed.'),
     `(
       select last_error from owed where owed.channel = named.channel and last_error is not null
       order by attempted_at desc limit 1
@@ -83,12 +74,8 @@ const channelFields = {
 };
 
 /** Where alerts go, and what became of them. */
-export const alertState = z
-  .object({
-    channels: z.array(z.object(shapesOf(channelFields))),
-    heartbeat: alertTargets.shape.heartbeat,
-    problems: alertTargets.shape.problems,
-  })
+export const alertState = alertTargets
+  .extend({ channels: z.array(z.object(shapesOf(channelFields))) })
   .meta({ id: 'AlertState' });
 
 export type AlertState = z.output<typeof alertState>;

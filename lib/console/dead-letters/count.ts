@@ -1,13 +1,14 @@
-import type { Database } from '../../platform/db/connect.ts';
+import type { Database } from '../../platform/db/database.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
+import { namesIn, OPERATOR_NAMES } from '../kit/document.ts';
 import { jsonOf } from '../kit/fields.ts';
-import type { Badges } from '../kit/navigation.ts';
-import { namesIn, OPERATOR_NAMES } from '../kit/operator-names.ts';
+import { COUNTED } from '../kit/layout.ts';
+import type { Badges } from '../kit/layout.ts';
 import { pauseFields } from '../kit/pauses.ts';
 
 /**
- * Reads what every page shows: how many dead letters there are, how many incidents happen now, the pauses, and what
- * operators are called.
+ * Reads what every page shows: how many dead letters there are (up to `COUNTED`), how many incidents happen now, the
+ * pauses, and what operators are called.
  */
 export async function countBadges(db: Database): Promise<Badges> {
   const [row] = await run<Omit<Badges, 'names'> & { readonly names: Readonly<Record<string, string>> }>(
@@ -19,7 +20,9 @@ export async function countBadges(db: Database): Promise<Badges> {
 }
 
 const COUNT = `
-  select (select count(*)::float8 from exceptions where dead_lettered_at is not null) as "deadLetters",
+  select (
+      select count(*)::float8 from (select from exceptions where dead_lettered_at is not null limit ${COUNTED}) as first
+    ) as "deadLetters",
     (select count(*)::float8 from incidents where closed_at is null and state = 'happening') as happening,
     (select coalesce(json_agg(${jsonOf(pauseFields, { subscriber: 'subscriber' })} order by subscriber, topic), '[]')
       from pauses) as pauses,

@@ -1,42 +1,41 @@
 import * as z from 'zod';
 
-import { SKIPPED } from '../../bus/deliveries/operations/skip.ts';
-import { deliveryFields } from '../deliveries/fields.ts';
-import { computed, field, instant, instantOrNull, shapesOf } from '../kit/fields.ts';
+import { deliveryFields, isHalting } from '../deliveries/attempts.ts';
+import { computed, cursorOf, exactInstantSql, field, instant, shapesOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
+import { byLink, bySince, bySubscriber, byText, byTopic, shapesIn } from '../kit/filters.ts';
+import { LISTED_PAYLOAD_BYTES } from '../kit/listed-delivery.ts';
+import type { BesideListed } from '../kit/listed-delivery.ts';
+import { isInstant, LONGEST_GROUPS } from '../kit/replay-request.ts';
 import * as shape from '../kit/shapes.ts';
 
 export const itemFields = {
   ...deliveryFields,
   deadLetteredAt: instant('dead_lettered_at'),
-  isHalting: field(
-    z.boolean().meta({
-      description: 'Whether its lane, or its ordering key, waits until it is replayed or dismissed.',
-    }),
-    'is_open',
-  ),
+  isHalting: field(isHalting, 'is_open'),
   lastError: computed(shape.lastError.extend({ group: shape.errorGroup })),
 };
 const item = z.object(shapesOf(itemFields)).meta({ id: 'DeadLetterItem' });
 export type DeadLetterItem = z.output<typeof item>;
 
+export const csvColumns = Object.keys(itemFields).flatMap((name) =>
+  name === 'lastError' ? ['lastError.kind', 'lastError.message', 'lastError.group'] : [name],
+);
+
 /** Read beside an item: its place in the list, and what its error is masked with. */
 export const BESIDE_ITEM = {
-  place: `json_build_array(to_char(dead_lettered_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+  place: `json_build_array(${exactInstantSql('dead_lettered_at')},
     page.lane::text, page.position::text)`,
   last: "(attempt_log -> -1) - 'answer'",
   ofGroup: "json_build_object('kind', kind, 'message', message, 'group', error_group)",
   // Null if it is longer than a list reads.
-  payload: 'case when bytes <= 16384 then payload end',
+  payload: `case when bytes <= ${LISTED_PAYLOAD_BYTES} then payload end`,
   version: 'events.version',
 };
 
-export interface FoundItem extends Row<typeof itemFields> {
+export interface FoundItem extends Row<typeof itemFields>, BesideListed {
   readonly place: readonly [at: string, lane: string, position: string];
-  readonly last: { readonly kind?: string; readonly message?: string };
   readonly ofGroup: DeadLetterItem['lastError'];
-  readonly payload: unknown;
-  readonly version: number;
 }
 
 export const groupFields = {
@@ -48,52 +47,58 @@ export const groupFields = {
   count: field(shape.count, 'count'),
   firstAt: instant('first_at'),
   lastAt: instant('last_at'),
-  isStillFailing: field(
-    z.boolean().meta({ description: 'Whether the subscription delivered nothing since its last failure.' }),
-    `coalesce(is_still_failing, false) and (kind, message) <> ('${SKIPPED.kind}', '${SKIPPED.message}')`,
-  ),
 };
 export const groupOfErrors = z
   .object(shapesOf(groupFields))
   .meta({ id: 'ErrorGroup', description: 'Dead letters of one subscription that failed in the same way.' });
 export type ErrorGroup = z.output<typeof groupOfErrors>;
 
-export const retryFields = {
-  failing: field(
-    shape.count.meta({ description: 'If the list is empty: deliveries that wait for a retry.' }),
-    'coalesce(sum(failing), 0)',
-  ),
-  // In an outage, lanes wait for the next probe, whatever they are due.
-  nextRetryAt: instantOrNull(
-    'min(case when outages.subscriber is null then due_at when failing > 0 then next_probe_at end)',
-  ),
+/** The start of a page: after the delivery that was dead-lettered at this instant, to the microsecond. */
+const cursorShape = z.tuple([
+  z.string().refine(isInstant),
+  z.string().regex(/^\d{1,18}$/),
+  z.string().regex(/^\d{1,18}$/),
+]);
+
+export const deadLetterFilters = {
+  topic: byTopic,
+  subscriber: bySubscriber,
+  since: bySince('Dead-lettered'),
+  group: byLink(z.string().max(LONGEST_GROUPS).optional(), {
+    value: '<group>',
+    help: 'only one group of equal errors, by its id in --json',
+  }),
+  q: {
+    ...byText(
+      'Error',
+      { name: 'search', value: '<text>', help: 'only errors that contain this text' },
+      '503 or period closed',
+    ),
+    shape: z.string().trim().max(200).optional(),
+  },
 };
 
-const cursor = (description: string) => z.string().nullable().meta({ description });
+/** The query of the list of dead letters. */
+export const deadLetterQuery = z.object({
+  ...shapesIn(deadLetterFilters),
+  limit: shape.pageLimit,
+  cursor: cursorOf(cursorShape).optional(),
+});
+
+export type DeadLetterQuery = z.output<typeof deadLetterQuery>;
 
 export const deadLetterPage = z
   .object({
     generatedAt: shape.instant,
-    filters: z.object({
-      topic: shape.topic.nullable(),
-      subscriber: z.string().nullable(),
-      since: z.string().nullable(),
-      until: z.string().nullable(),
-      group: z.string().nullable(),
-      q: z.string().nullable(),
-      limit: shape.count,
-    }),
-    items: z.array(item).meta({ description: 'Newest first.' }),
-    total: shape.count.meta({ description: 'Exact number of matches.' }),
+    filters: z.object(shapesIn(deadLetterFilters)),
+    items: z.array(item).describe('Newest first.'),
+    total: shape.count.describe('Exact number of matches.'),
     totalInAll: shape.count,
-    groups: z.array(groupOfErrors).meta({ description: 'Largest first.' }),
-    nextCursor: cursor('The cursor of older dead letters; null on the last page.'),
-    previousCursor: cursor('The cursor of newer dead letters; null on the first page.'),
-    ...shapesOf(retryFields),
+    groups: z.array(groupOfErrors).describe('Largest first.'),
+    nextCursor: z.string().nullable().describe('The cursor of older dead letters.'),
   })
   .meta({
     id: 'DeadLetterPage',
     description: 'A page of dead letters, and the groups of their errors.',
   });
 export type DeadLetterPage = z.output<typeof deadLetterPage>;
-export type DeadLetterFilters = DeadLetterPage['filters'];

@@ -1,17 +1,45 @@
 import * as z from 'zod';
 
+import * as shape from '../kit/shapes.ts';
 import type { PastAttempt } from '../../../drizzle/schema.ts';
 import { NEWER_VERSION } from '../../bus/deliveries/newer-version.ts';
 import { ABSENT_KINDS } from '../../bus/deliveries/outage.ts';
 import { maskPersonalData } from '../../platform/masking/personal.ts';
 import { instantOf } from '../../platform/time.ts';
-import * as shape from '../kit/shapes.ts';
 import type { State } from '../kit/shapes.ts';
+import { computed, field, instant } from '../kit/fields.ts';
 
-const answer = z.string().nullable().meta({
-  description:
+/** Fields that a list and the delivery's own page both show. */
+export const deliveryFields = {
+  deliveryId: field(
+    z.string().describe('The id of a delivery: `<eventId>.<subscriber>`.'),
+    `event_id || '.' || lanes.subscriber`,
+  ),
+  eventId: field(z.uuid(), 'event_id'),
+  topic: field(shape.topic, 'lanes.topic'),
+  subscriber: field(z.string(), 'lanes.subscriber'),
+  subject: computed(
+    z.string().nullable().describe('The subject of the event, for example `booking bkg_48213`.'),
+  ),
+  createdAt: instant('created_at'),
+  failures: field(shape.count.describe('Failed attempts since the first or the last replay.'), 'attempts'),
+  replays: field(shape.count, 'replays'),
+};
+
+/** Of a dead letter. */
+export const isHalting = z
+  .boolean()
+  .describe('Whether its lane, or its ordering key, waits until it is replayed or dismissed.');
+
+/** What such a dead letter does, as a predicate. */
+export const HALTS = 'halts its lane until it is replayed or dismissed';
+
+const answer = z
+  .string()
+  .nullable()
+  .describe(
     'What a component elsewhere said when it refused the event: the first 2 KB of its answer as text, without personal data. Null without an answer.',
-});
+  );
 
 /** The error of one attempt. */
 export const attemptError = shape.lastError.extend({ answer });
@@ -20,14 +48,12 @@ export type AttemptError = z.output<typeof attemptError>;
 const handled = z
   .object({
     outcome: z.enum(['failed', 'waited', 'delivered']),
-    attempt: shape.count.meta({ description: 'Counted from 1, and from 1 again after a replay.' }),
+    attempt: shape.count.describe('Counted from 1, and from 1 again after a replay.'),
     at: shape.instant,
     durationMs: z.number().nonnegative(),
     error: attemptError.nullable(),
-    isProbe: z.boolean().meta({
-      description: 'Whether it was a probe that failed, which uses up no attempt.',
-    }),
-    waitedMs: shape.count.nullable().meta({ description: 'Milliseconds until the next attempt was due.' }),
+    isProbe: z.boolean().describe('Whether it was a probe that failed, which uses up no attempt.'),
+    waitedMs: shape.count.nullable().describe('Milliseconds until the next attempt was due.'),
   })
   .meta({ id: 'Attempt' });
 
@@ -44,10 +70,9 @@ const intervention = z
         'renamed',
         'returned',
       ])
-      .meta({
-        description:
-          '`probed`: the attempt after it costs nothing if it fails. `returned`: the failed attempts before it are not counted, because an outage of the subscriber caused them.',
-      }),
+      .describe(
+        '`probed`: the attempt after it costs nothing if it fails. `returned`: the failed attempts before it are not counted, because an outage of the subscriber caused them.',
+      ),
     at: shape.instant,
     by: z.string(),
     reason: z.string().nullable(),
@@ -92,7 +117,7 @@ export function attemptsOf(found: FoundAttempts, texts: readonly string[] | null
     const { kind, message = '', answer: said, durationMs, attempt } = entry;
     const masked = (text: string) => (texts ? maskPersonalData(text, texts) : text);
     const next = log[index + 1];
-    const isGivenUp = next?.outcome === 'dismissed';
+    const isGivenUp = next?.outcome === 'dismissed' || next?.outcome === 'skipped';
     const nextAtMs = next && !isGivenUp ? Date.parse(next.at) : found.next_attempt_at;
     return {
       outcome,

@@ -1,12 +1,10 @@
 import { html } from '../../platform/markup.ts';
+import { SECOND } from '../../platform/time.ts';
 import { visible } from '../../platform/visible.ts';
-import { inTerminal, say } from '../kit/document.ts';
-import type { Part } from '../kit/document.ts';
-import type { Moment } from '../kit/history.ts';
-import { duration, until } from '../kit/instants.ts';
+import { inTerminal, operatorText, say } from '../kit/document.ts';
+import type { Moment, OperatorNames, Part } from '../kit/document.ts';
+import { duration, until } from '../kit/words.ts';
 import { replayedPath } from '../kit/links.ts';
-import { operatorText } from '../kit/operator-names.ts';
-import type { OperatorNames } from '../kit/operator-names.ts';
 import { failureTag, failureText } from '../kit/states.ts';
 import type { Attempt, AttemptError, Try } from './attempts.ts';
 
@@ -39,7 +37,8 @@ export function historyOf(
 function tryMoment(attempt: Try, next: Attempt | undefined): Moment {
   const { at, durationMs: tookMs, error, waitedMs } = attempt;
   const nth = `Attempt ${attempt.attempt}`;
-  const wait = waitedMs === null ? null : `next attempt after ${duration(waitedMs)}`;
+  // The time of an attempt's end and that of its record differ by milliseconds.
+  const wait = waitedMs === null ? null : `next attempt after ${duration(wholeSeconds(waitedMs))}`;
   const failure = error && inTerminal(failureText(error));
   switch (attempt.outcome) {
     case 'delivered':
@@ -53,7 +52,9 @@ function tryMoment(attempt: Try, next: Attempt | undefined): Moment {
       return { at, state: 'pending', what: 'Handler asked to wait', tookMs, notes: [failure, wait] };
     case 'failed': {
       const what = say`${nth}: ${errorOr('failed', error)}`;
-      return waitedMs === null || next?.outcome === 'replayed'
+      // A skip after it gave it up.
+      const isLast = next?.outcome === 'replayed' || (waitedMs === null && next?.outcome !== 'skipped');
+      return isLast
         ? { at, state: 'dead_lettered', what, tookMs, notes: [failure, 'dead-lettered'] }
         : { at, state: 'failing', what, tookMs, notes: [failure, wait] };
     }
@@ -86,3 +87,5 @@ function actionMoment(
     replayId === null ? words : { html: html`<a href="${replayedPath(replayId)}">${words}</a>`, text: words };
   return { at, state: null, what, notes: [reason] };
 }
+
+const wholeSeconds = (ms: number) => (ms < SECOND ? ms : Math.round(ms / SECOND) * SECOND);

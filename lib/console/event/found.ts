@@ -1,21 +1,19 @@
 import { topics } from '../../bus/catalog/catalog.ts';
+import { JOIN_PREPARED } from '../../bus/doctor/prepared.ts';
 import { EMITTER_LOCKS } from '../../bus/outbox/emitter-locks.ts';
-import type { Database } from '../../platform/db/connect.ts';
+import type { Database } from '../../platform/db/database.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import type { FoundAttempts } from '../deliveries/attempts.ts';
-import { HALT } from '../deliveries/halts.ts';
-import type { FoundHalt } from '../deliveries/halts.ts';
-import { outageFields } from '../incidents/outage.ts';
-import type { Outage } from '../incidents/outage.ts';
+import { outageFields } from '../kit/pauses.ts';
+import type { Outage } from '../kit/pauses.ts';
 import { placeOf } from '../kit/event-state.ts';
 import { instantSql, jsonOf } from '../kit/fields.ts';
 import type { Row } from '../kit/fields.ts';
 import { reachedLimits } from '../kit/limits.ts';
 import type { FoundLimit } from '../kit/limits.ts';
-import { OPERATOR_NAMES } from '../kit/operator-names.ts';
-import { JOIN_PREPARED } from '../kit/prepared.ts';
-import { eventDeliveryFields, eventFields, inFrontFields, producerFields } from './view.ts';
-import type { OpenProducer, Why } from './view.ts';
+import { OPERATOR_NAMES } from '../kit/document.ts';
+import { eventDeliveryFields, eventFields, inFrontFields } from './view.ts';
+import type { Why } from './view.ts';
 
 /** The statement's result: an event, its deliveries, and all that they may wait for. Numbers are epoch milliseconds. */
 export interface Found {
@@ -27,7 +25,7 @@ export interface Found {
   /** Of a timer, whose event has not happened. */
   readonly timer: { readonly dueAt: string; readonly setAt: string; readonly isRefused: boolean } | null;
   /** The transactions that make the event await its place, the oldest first. */
-  readonly producers: OpenProducer[];
+  readonly producers: readonly OpenProducer[];
   readonly deliveries: readonly FoundDelivery[];
   readonly pauses: readonly (OperatorsWord & Pick<Why, 'pausedTopic'> & { readonly subscriber: string })[];
   /** The subscribers that do not answer. */
@@ -38,11 +36,21 @@ export interface Found {
   readonly limits: readonly { readonly subscriber: string; readonly reached: FoundLimit }[];
 }
 
+/** An open or prepared transaction of a producer. What this role may not see is null. */
+export interface OpenProducer {
+  readonly pid: number | null;
+  readonly applicationName: string | null;
+  readonly clientAddress: string | null;
+  readonly state: string | null;
+  readonly since: string | null;
+  readonly gid: string | null;
+  readonly owner: string | null;
+}
+
 interface FoundEvent extends Row<typeof eventFields> {
   readonly payload: unknown;
   readonly erasedAt: string | null;
   readonly subscribers: readonly string[];
-  readonly seq: number;
 }
 
 export interface FoundDelivery extends Row<typeof eventDeliveryFields> {
@@ -50,8 +58,6 @@ export interface FoundDelivery extends Row<typeof eventDeliveryFields> {
   readonly errorGroup: string | null;
   /** Null once it is delivered or given up. */
   readonly place: FoundPlace | null;
-  /** Of a dead letter that halts its lane, or its key. */
-  readonly halt: FoundHalt | null;
 }
 
 export interface FoundTries extends FoundAttempts {
@@ -66,15 +72,11 @@ export interface FoundPlace {
   readonly isInHand: boolean;
   /** The first unfinished delivery of its lane, or of its key; null if it is this one. */
   readonly first: FoundAhead | null;
-  /** Unfinished deliveries before it, the first included. */
-  readonly inFront: number;
-  /** Whether there may be more of them. */
-  readonly isMoreInFront: boolean;
   /** A backfill of its subscription, which older deliveries of its lane come with first. */
   readonly backfill: OperatorsWord | null;
 }
 
-interface OperatorsWord {
+export interface OperatorsWord {
   readonly since: string;
   readonly by: string;
   readonly reason: string | null;
@@ -102,9 +104,6 @@ export async function findEvent(db: Database, eventId: string, now?: Date): Prom
 /** The payload versions that this release reads, by topic. */
 const VERSIONS = JSON.stringify(Object.fromEntries(topics().map(([topic, { version }]) => [topic, version])));
 
-/** No more is counted in front of a delivery. */
-const COUNTED_IN_FRONT = 2000;
-
 const triesOf = (of: string) => `json_build_object(
   'state', ${of}.state, 'attempts', ${of}.attempts, 'attempted_at', extract(epoch from ${of}.attempted_at) * 1000,
   'duration_ms', ${of}.duration_ms, 'next_attempt_at', extract(epoch from ${of}.next_attempt_at) * 1000,
@@ -127,17 +126,7 @@ const AHEAD = {
 };
 
 const PLACE = `json_build_object('leasedUntil', extract(epoch from waiting.leased_until) * 1000,
-  'isInHand', ${isInHand('waiting')}, 'first', first.first, 'inFront', coalesce(in_front.number, 0),
-  'isMoreInFront', coalesce(in_front.is_more, false), 'backfill', backfill.backfill)`;
-
-/** Places of the key of `waiting` in the log, from the head of its lane on, that are for its subscriber. */
-const BEYOND_OF_KEY = `from log as of_key
-          where of_key.stream = waiting.stream and of_key.ordering_key = waiting.ordering_key
-            and of_key.ordering_key <> '' and of_key.position > waiting.head and waiting.subscriber = any ((
-              select subscribers from audiences
-              where audiences.stream = of_key.stream and audiences.position <= of_key.position
-              order by audiences.position desc limit 1
-            )::text[])`;
+  'isInHand', ${isInHand('waiting')}, 'first', first.first, 'backfill', backfill.backfill)`;
 
 // A delivery waits for the first open exception of its key, or of its lane where there are no keys; beyond the head also for
 // the first place of its key, and for one that this release cannot read, behind which it reads nothing.
@@ -163,8 +152,8 @@ const EVENT = `
       on awaiting.topic = event.topic and awaiting.created_at = event.created_at and awaiting.seq = event.seq
   ),
   emitter as (
-    select pid, application_name, host(client_addr) as client_address, pg_stat_activity.state,
-      coalesce(prepared, xact_start) as since, gid, owner
+    select pid, nullif(application_name, '') as "applicationName", host(client_addr) as "clientAddress",
+      pg_stat_activity.state, ${instantSql('coalesce(prepared, xact_start)')} as since, gid, owner
     from marker join pg_locks on objid::bigint = hashtext(marker.topic)::bigint & 4294967295
       left join pg_stat_activity using (pid)
       ${JOIN_PREPARED}
@@ -190,30 +179,19 @@ const EVENT = `
         where log.stream = waiting.stream and log.position = beyond.first and log.position < waiting.position
           and version > ($3::json ->> waiting.topic)::int
       ), case when slot = 0 then beyond.first else (
-        select position ${BEYOND_OF_KEY}
+        -- Places of its key in the log, from the head of its lane on, that are for its subscriber.
+        select position from log as of_key
+        where of_key.stream = waiting.stream and of_key.ordering_key = waiting.ordering_key
+          and of_key.ordering_key <> '' and of_key.position > waiting.head and waiting.subscriber = any ((
+            select subscribers from audiences
+            where audiences.stream = of_key.stream and audiences.position <= of_key.position
+            order by audiences.position desc limit 1
+          )::text[])
         order by of_key.stream, of_key.ordering_key, of_key.position limit 1
       ) end) as position
     from waiting, lateral (
       select postbud_find_next_1(stream, subscriber, head, tail) as first
     ) as beyond
-  ),
-  in_front as (
-    select lane, least(greatest(number, 1), ${COUNTED_IN_FRONT}) as number, number >= ${COUNTED_IN_FRONT} as is_more
-    from waiting, lateral (
-      select (
-        select count(*) from (
-          select from exceptions as open
-          where open.lane = waiting.lane and open.ordering_key = waiting.ordering_key and is_open
-            and open.position < waiting.position
-          order by open.lane, open.ordering_key, open.position limit ${COUNTED_IN_FRONT}
-        ) as open
-      ) + case when slot = 0 then postbud_beyond_head_1(stream, subscriber, head, position - 1) else (
-        select count(*) from (
-          select ${BEYOND_OF_KEY} and of_key.position < waiting.position
-          order by of_key.stream, of_key.ordering_key, of_key.position limit ${COUNTED_IN_FRONT}
-        ) as of_key
-      ) end as number
-    ) as counted
   ),
   first as (
     select waiting.lane, ${jsonOf(inFrontFields, AHEAD)} as first
@@ -228,9 +206,6 @@ const EVENT = `
     select lane, json_build_object('since', ${instantSql('requested_at')}, 'by', requested_by, 'reason', reason) as backfill
     from waiting join backfills on backfills.topic = waiting.topic and backfills.subscriber = waiting.subscriber
     where is_beyond and ended_at is null
-  ),
-  halt as (
-    select lane, ${HALT} as halt from delivery as halts where is_open and state = 'dead_lettered'
   )
   select json_build_object(
     'now', extract(epoch from clock.now) * 1000,
@@ -239,21 +214,19 @@ const EVENT = `
       payload: 'event.payload',
       erasedAt: instantSql('event.erased_at'),
       subscribers: 'event.subscribers',
-      seq: 'event.seq',
     })},
     'isAwaiting', exists (select from marker),
     'timer', (select json_build_object('dueAt', ${instantSql('due_at')}, 'setAt', ${instantSql('set_at')},
       'isRefused', refused_at is not null) from timer),
-    'producers', (select coalesce(json_agg(${jsonOf(producerFields)} order by since), '[]') from emitter),
+    'producers', (select coalesce(json_agg(emitter order by since), '[]') from emitter),
     'deliveries', (
       select coalesce(json_agg(${jsonOf(eventDeliveryFields, {
         tries: triesOf('delivery'),
         errorGroup: 'delivery.error_group',
         place: `case when waiting.lane is not null then ${PLACE} end`,
-        halt: 'halt.halt',
       })} order by delivery.subscriber), '[]')
-      from delivery left join waiting using (lane) left join in_front using (lane) left join first using (lane)
-        left join backfill using (lane) left join halt using (lane)
+      from delivery left join waiting using (lane) left join first using (lane)
+        left join backfill using (lane)
     ),
     'outages', (
       select coalesce(json_agg(${jsonOf(outageFields, { subscriber: 'subscriber' })}), '[]') from outages

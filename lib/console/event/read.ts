@@ -1,23 +1,21 @@
-import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
-import type { Database } from '../../platform/db/connect.ts';
 import { hidePersonalData, personalTexts } from '../../bus/catalog/personal-data.ts';
-import { maskPersonalData } from '../../platform/masking/personal.ts';
 import { inSchemaOrder } from '../../bus/catalog/schema-order.ts';
 import { subjectOf } from '../../bus/catalog/subject.ts';
+import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
+import type { Database } from '../../platform/db/database.ts';
+import { maskPersonalData } from '../../platform/masking/personal.ts';
 import { instantOf, instantOrNull } from '../../platform/time.ts';
 import { attemptsOf, lastErrorOf } from '../deliveries/attempts.ts';
-import { haltsOf } from '../deliveries/halts.ts';
-import { heedlessOf } from '../incidents/outage.ts';
+import { heedlessOf } from '../kit/pauses.ts';
 import { maxAttemptsOf } from '../kit/handling.ts';
-import { namesIn } from '../kit/operator-names.ts';
-import type { Reveal } from '../kit/reveal.ts';
+import { namesIn } from '../kit/document.ts';
+import type { Reveal } from '../kit/payload.ts';
 import { readFamily } from './family.ts';
 import type { Family } from './family.ts';
 import { findEvent } from './found.ts';
 import type { Found, FoundDelivery } from './found.ts';
-import { verdictOf, written } from './sentences.ts';
+import { verdictOf, outageOf, whyOf } from './why.ts';
 import type { EventDelivery, EventView } from './view.ts';
-import { outageOf, whyOf } from './why.ts';
 import type { Circumstances } from './why.ts';
 
 interface EventOptions {
@@ -25,6 +23,8 @@ interface EventOptions {
   readonly attached: readonly AttachedSubscriber[];
   /** Shows personal data. The log has who asked for it, and why. */
   readonly reveal?: Reveal | null;
+  /** Whose delivery alone is read; null or left out: all. */
+  readonly subscriber?: string | null;
   /** Overrides the database's clock in tests. */
   readonly now?: Date;
 }
@@ -32,7 +32,7 @@ interface EventOptions {
 /**
  * Reads one event with its deliveries, why each of them waits, its causes and its effects.
  *
- * @returns null for an unknown event.
+ * @returns null for an unknown event or delivery.
  */
 export async function readEvent(
   db: Database,
@@ -40,33 +40,30 @@ export async function readEvent(
   options: EventOptions,
 ): Promise<EventView | null> {
   const found = await findEvent(db, eventId, options.now);
-  return found && { ...viewOf(found, options), ...(await readFamily(db, found.event)) };
+  if (!found) return null;
+  const view = viewOf(found, options);
+  // A delivery of an event that awaits its place has no id yet.
+  if (options.subscriber && !view.deliveries[0]?.deliveryId) return null;
+  return { ...view, ...(await readFamily(db, eventId)) };
 }
 
-/** Reads the same without its causes and its effects, for what shows one of its deliveries. */
-export async function readAlone(
-  db: Database,
-  eventId: string,
-  options: EventOptions,
-): Promise<EventAlone | null> {
-  const found = await findEvent(db, eventId, options.now);
-  return found && viewOf(found, options);
-}
-
-type EventAlone = Omit<EventView, keyof Family>;
-
-function viewOf(found: Found, { attached, reveal = null }: EventOptions): EventAlone {
+function viewOf(
+  found: Found,
+  { attached, reveal = null, subscriber }: EventOptions,
+): Omit<EventView, keyof Family> {
   const handled = new Set(
     attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
   );
   const circumstances = { found, attached, handled, heedless: heedlessOf(attached) };
   const isRevealed = reveal !== null;
-  const { payload, subscribers: _, seq: __, ...event } = found.event;
+  const { payload, subscribers: _, ...event } = found.event;
   const { topic, version, dedupeKey } = event;
   const shown = hidePersonalData(topic, payload, version);
   const texts = personalTexts(topic, payload, version);
   const generatedAt = instantOf(found.now);
-  const deliveries = deliveriesOf(circumstances, isRevealed ? null : texts);
+  const deliveries = deliveriesOf(circumstances, isRevealed ? null : texts).filter(
+    (one) => !subscriber || one.subscriber === subscriber,
+  );
   return {
     generatedAt,
     event: {
@@ -79,7 +76,7 @@ function viewOf(found: Found, { attached, reveal = null }: EventOptions): EventA
       isRevealed,
       reveal,
     },
-    verdict: written(verdictOf(deliveries), generatedAt, namesIn(found.names)),
+    verdict: verdictOf(deliveries, { now: generatedAt, names: namesIn(found.names) }),
     deliveries,
   };
 }
@@ -102,7 +99,7 @@ function deliveriesOf(circumstances: Circumstances, texts: readonly string[] | n
     deliveredAt: null,
     deadLetteredAt: null,
     dismissedAt: null,
-    halts: null,
+    isHalting: false,
     lastError: null,
     why: whyOf(subscriber, null, circumstances),
   }));
@@ -113,7 +110,7 @@ function deliveryOf(
   circumstances: Circumstances,
   texts: readonly string[] | null,
 ): EventDelivery {
-  const { tries: counted, errorGroup, place: _, halt, ...found } = delivery;
+  const { tries: counted, errorGroup, place: _, ...found } = delivery;
   const nextAtMs = counted.next_attempt_at;
   // In an outage, not before the next probe.
   const probeAt = outageOf(found.subscriber, circumstances)?.until ?? '';
@@ -129,7 +126,6 @@ function deliveryOf(
     failures: tries.attempts - (found.state === 'delivered' ? 1 : 0),
     maxAttempts: maxAttemptsOf(topic, found.subscriber, circumstances.attached),
     nextAttemptAt: instantOrNull(tries.next_attempt_at),
-    halts: haltsOf(halt),
     lastError: error && { ...error, group: errorGroup },
     why,
   };

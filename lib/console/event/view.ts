@@ -1,20 +1,14 @@
 import * as z from 'zod';
 
-import { attemptError, historyEntry } from '../deliveries/attempts.ts';
-import { deliveryFields } from '../deliveries/fields.ts';
-import { halts } from '../deliveries/halts.ts';
-import { outage } from '../incidents/outage.ts';
+import { attemptError, deliveryFields, historyEntry, isHalting } from '../deliveries/attempts.ts';
 import { eventState } from '../kit/event-state.ts';
-import { computed, field, instant, instantOrNull, shapesOf } from '../kit/fields.ts';
+import { computed, field, instant, instantOrNull, shapesOf, textOrNull } from '../kit/fields.ts';
 import { allowedAttempts } from '../kit/handling.ts';
 import { payloadFields } from '../kit/payload.ts';
-import { preparedTransaction } from '../kit/prepared.ts';
 import * as shape from '../kit/shapes.ts';
 
 /** Times in a text are to the second, in UTC, like the fields beside it. */
-const text = z.string().meta({
-  description: 'The same in words, for people. Times in it are UTC.',
-});
+const text = z.string().describe('The same in words, for people. Times in it are UTC.');
 
 const whyCode = z
   .enum([
@@ -41,19 +35,8 @@ export const inFrontFields = {
   deliveryId: field(deliveryFields.deliveryId.shape, "ahead.event_id || '.' || ahead.subscriber"),
   eventId: field(z.uuid(), 'ahead.event_id'),
   topic: field(shape.topic, 'ahead.topic'),
-  subject: computed(
-    z.string().nullable().meta({ description: 'Null also where it is that of the waiting event too.' }),
-  ),
-  count: computed(
-    shape.count.meta({
-      description:
-        'Unfinished deliveries in front, the first included, or the dead letter that halts the lane.',
-    }),
-  ),
-  isMore: computed(z.boolean().meta({ description: 'Whether more may wait in front than `count` says.' })),
-  code: computed(whyCode.meta({ description: 'Why the first one waits.' })),
-  nextAttemptAt: computed(shape.instant.nullable()),
-  lastError: computed(attemptError.nullable()),
+  subject: computed(z.string().nullable().describe('Null also where it is that of the waiting event too.')),
+  code: computed(whyCode.describe('Why the first one waits.')),
 };
 const inFront = z.object(shapesOf(inFrontFields)).meta({
   id: 'InFront',
@@ -62,68 +45,37 @@ const inFront = z.object(shapesOf(inFrontFields)).meta({
 });
 export type InFront = z.output<typeof inFront>;
 
-export const producerFields = {
-  pid: field(z.int().nullable().meta({ description: 'Null for a prepared transaction.' }), 'pid'),
-  applicationName: field(z.string().nullable(), "nullif(application_name, '')"),
-  clientAddress: field(z.string().nullable(), 'client_address'),
-  state: field(
-    z.string().nullable().meta({ description: 'As Postgres names it: `idle in transaction`.' }),
-    'state',
-  ),
-  since: instantOrNull('since', 'When the transaction began, or was prepared.'),
-  prepared: field(
-    preparedTransaction.nullable().meta({ description: 'Null for one that is open.' }),
-    `case when gid is not null then json_build_object('gid', gid, 'owner', coalesce(owner, '')) end`,
-  ),
-};
-const producer = z.object(shapesOf(producerFields)).meta({
-  id: 'OpenProducer',
-  description: 'An open transaction of a producer. Fields that this role may not see are null.',
-});
-export type OpenProducer = z.output<typeof producer>;
-
 const why = z
   .object({
     code: whyCode,
     text,
-    since: shape.instant.nullable().meta({ description: 'Since when it waits for this reason.' }),
-    until: shape.instant.nullable().meta({
-      description:
-        'The next attempt, the next probe, the end of the lease, when the timer is due, or when at the subscriber’s rate all that waits for it is handed over.',
-    }),
-    by: z
+    since: shape.instant.nullable().describe('Since when it waits for this reason.'),
+    until: shape.instant
+      .nullable()
+      .describe(
+        'The next attempt of the first in front or of its own, the next probe, the end of the lease, when the timer is due, or when at the subscriber’s rate all that waits for it is handed over.',
+      ),
+    by: z.string().nullable().describe('The operator who paused the subscriber, or began the backfill.'),
+    reason: z
       .string()
       .nullable()
-      .meta({ description: 'The operator who paused the subscriber, or began the backfill.' }),
-    reason: z.string().nullable().meta({
-      description:
+      .describe(
         'The operator’s reason; of a timer that the catalog refuses, `refused`; of a limit, `600/m` or `4 at once`.',
-    }),
-    pausedTopic: shape.topic.nullable().meta({ description: 'Of a pause: its topic; null for all topics.' }),
+      ),
+    pausedTopic: shape.topic.nullable().describe('Of a pause: its topic; null for all topics.'),
     behind: inFront.nullable(),
-    outage: outage.nullable(),
-    producers: z
-      .array(producer)
-      .meta({ description: 'The transactions that the event waits for, oldest first.' }),
-    neededVersion: z.int().positive().nullable(),
-    lastError: attemptError.nullable().meta({ description: 'The error of its own last attempt.' }),
-    also: z
-      .array(z.object({ code: whyCode, text }))
-      .meta({ description: 'Reasons that remain when this one is gone.' }),
   })
   .meta({ id: 'Why', description: 'Why a delivery is not delivered yet.' });
 export type Why = z.output<typeof why>;
 
 export const eventDeliveryFields = {
   deliveryId: field(
-    deliveryFields.deliveryId.shape
-      .nullable()
-      .meta({ description: 'Null while the event awaits its place.' }),
+    deliveryFields.deliveryId.shape.nullable().describe('Null while the event awaits its place.'),
     "delivery.event_id || '.' || delivery.subscriber",
   ),
   subscriber: field(z.string(), 'delivery.subscriber'),
   state: field(shape.state, 'delivery.state'),
-  attempts: computed(z.array(historyEntry).meta({ description: 'Oldest first.' })),
+  attempts: computed(z.array(historyEntry).describe('Oldest first.')),
   failures: computed(deliveryFields.failures.shape),
   maxAttempts: computed(allowedAttempts),
   replays: field(shape.count, 'delivery.replays'),
@@ -134,48 +86,29 @@ export const eventDeliveryFields = {
     'delivery.dismissed_at',
     'When an operator said that the dead letter will not be replayed.',
   ),
-  halts: computed(halts.nullable().meta({ description: 'Of a dead letter that halts its lane.' })),
+  isHalting: field(isHalting, "delivery.is_open and delivery.state = 'dead_lettered'"),
   lastError: computed(attemptError.extend({ group: shape.errorGroup.nullable() }).nullable()),
-  why: computed(
-    why.nullable().meta({ description: 'Null for a delivery that is delivered or dead-lettered.' }),
-  ),
+  why: computed(why.nullable().describe('Null for a delivery that is delivered or dead-lettered.')),
 };
-export const delivery = z
+const eventDelivery = z
   .object(shapesOf(eventDeliveryFields))
   .meta({ id: 'EventDelivery', description: 'One event on its way to one subscriber.' });
-export type EventDelivery = z.output<typeof delivery>;
+export type EventDelivery = z.output<typeof eventDelivery>;
 
 export const relativeFields = {
   eventId: field(z.string(), 'relative_id'),
-  isKept: field(
-    z.boolean().meta({ description: 'False for an event that is pruned: nothing but its id is known.' }),
-    'topic is not null',
+  topic: field(
+    shape.topic.nullable().describe('Null for an event that is pruned: only its id is known.'),
+    'topic',
   ),
-  topic: field(shape.topic.nullable(), 'topic'),
-  producer: field(z.string().nullable(), 'producer'),
   subject: computed(z.string().nullable()),
   state: field(shape.state.nullable(), `case when topic is not null then ${eventState('events')} end`),
   createdAt: instantOrNull('created_at'),
-  causedBy: field(
-    z.string().nullable().meta({ description: 'The id of the event that caused it.' }),
-    'caused_by',
-  ),
 };
 const relative = z
   .object(shapesOf(relativeFields))
   .meta({ id: 'RelatedEvent', description: 'An event that led to this one, or that this one led to.' });
 export type RelatedEvent = z.output<typeof relative>;
-
-export const receiptFields = {
-  provider: field(z.string(), 'provider'),
-  webhookId: field(z.string().meta({ description: 'The provider’s id of the webhook.' }), 'event_id'),
-  receivedAt: instant('received_at'),
-  duplicates: field(shape.count.meta({ description: 'How often the provider sent it again.' }), 'duplicates'),
-};
-const receipt = z
-  .object(shapesOf(receiptFields))
-  .meta({ id: 'WebhookReceipt', description: 'The webhook that the first cause was received as.' });
-export type Receipt = z.output<typeof receipt>;
 
 export const eventFields = {
   eventId: field(deliveryFields.eventId.shape, 'event.id'),
@@ -185,30 +118,30 @@ export const eventFields = {
   createdAt: instant('event.created_at'),
   producer: field(z.string(), 'event.producer'),
   version: field(z.int().positive(), 'event.version'),
-  orderingKey: field(
-    z.string().meta({ description: 'Empty if the whole topic is one lane.' }),
-    'event.ordering_key',
-  ),
-  dedupeKey: field(z.string().nullable(), 'event.dedupe_key'),
-  correlationId: field(z.string().nullable(), 'event.correlation_id'),
-  causationId: field(z.string().nullable(), 'event.causation_id'),
-  traceparent: field(z.string().nullable(), 'event.traceparent'),
+  orderingKey: field(z.string().describe('Empty if the whole topic is one lane.'), 'event.ordering_key'),
+  dedupeKey: textOrNull('event.dedupe_key'),
+  correlationId: textOrNull('event.correlation_id'),
+  causationId: textOrNull('event.causation_id'),
+  traceparent: textOrNull('event.traceparent'),
 };
 
 export const eventView = z
   .object({
     generatedAt: shape.instant,
     event: z.object({ ...shapesOf(eventFields), ...payloadFields }),
-    verdict: text.meta({ description: 'One sentence: where the event is, and why.' }),
-    deliveries: z.array(delivery).meta({ description: 'One for each subscriber, by name.' }),
-    webhook: receipt.nullable(),
-    causes: z.array(relative).meta({ description: 'From the first cause to the last.' }),
-    effects: z
-      .array(relative)
-      .meta({ description: 'The events that it caused, and those that these caused; oldest first.' }),
-    areMoreEffects: z
-      .boolean()
-      .meta({ description: 'Whether there may be more effects than `effects` lists.' }),
+    verdict: text.describe('One sentence: where the event is, and why.'),
+    deliveries: z
+      .array(eventDelivery)
+      .describe('One for each subscriber, by name; the one that was asked for by its id.'),
+    causes: z.array(relative).describe('From the first cause to the last.'),
+    effects: z.array(relative).describe('The first 50 events that it caused, oldest first.'),
   })
   .meta({ id: 'Event', description: 'One event with its deliveries, and why each of them waits.' });
 export type EventView = z.output<typeof eventView>;
+
+/** One of its deliveries: what is known of both, in one object. */
+export const deadLetter = eventView
+  .omit({ event: true, deliveries: true })
+  .extend({ ...eventView.shape.event.shape, ...eventDelivery.shape })
+  .meta({ id: 'DeadLetter', description: 'A delivery that is or was a dead letter, with its event.' });
+export type DeadLetter = z.output<typeof deadLetter>;

@@ -1,6 +1,11 @@
-import type { Database } from '../../platform/db/connect.ts';
+import type { Database } from '../../platform/db/database.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
-import type { Cursor, EventsQuery } from './query.ts';
+import type { Cursor, EventsQuery } from './fields.ts';
+
+/** What a list is of. */
+interface Listed extends Pick<EventsQuery, 'subscriber' | 'state'> {
+  readonly topics?: readonly string[] | undefined;
+}
 
 /** An event that a list or a search came by, before its filters are applied. */
 export interface Place {
@@ -17,71 +22,50 @@ export interface Place {
 /** Gives places, newest first. @returns `size` of them, or fewer where there are no more. */
 export type Places = (after: Cursor | null, size: number) => Promise<readonly Place[]>;
 
-type Filters = Pick<EventsQuery, 'topic' | 'subscriber'>;
-
-/** All events, by their ids: a UUIDv7 begins with its time. */
-export const newestEvents = (db: Database) => byId(db, {}, NEWEST);
-
-/** The events with a dead letter. */
-export const deadLetteredEvents = (db: Database, filters: Filters) => byId(db, filters, DEAD_LETTERED);
-
-/** The events with a delivery that waits for a retry. */
-export const failingEvents = (db: Database, filters: Filters) => byId(db, filters, FAILING);
-
-/** The events of a topic, or for a subscriber, in any state. */
-export const eventsInStreams = (db: Database, filters: Filters) => inOrder(db, filters, ALL);
-
-/** The events with a delivery that is neither delivered nor dead-lettered. */
-export const openEvents = (db: Database, filters: Filters) => inOrder(db, filters, OPEN);
-
-interface FoundPlace {
-  readonly id: string;
-  readonly stream: number | null;
-  readonly position: number | null;
+/** Tells when an event was emitted by its id: a UUIDv7 begins with its time. @returns epoch milliseconds. */
+export function timeOf(eventId: string): number {
+  return Number.parseInt(eventId.replaceAll('-', '').slice(0, 12), 16);
 }
 
-function byId(db: Database, { topic, subscriber }: Filters, text: string): Places {
+/** Goes through the events of a list, of which some may not match its filters yet. */
+export function placesOf(db: Database, listed: Listed): Places {
+  const { topics, subscriber = null } = listed;
+  const of = topics ? `{${topics.join(',')}}` : null;
+  const [order, text] = statementFor(listed);
   return async (after, size) => {
-    const found = await run<FoundPlace>(driverOf(db), {
-      text,
-      values: [topic ?? null, subscriber ?? null, after?.in === 'ids' ? after.id : LAST_ID, size],
-    });
-    return found.map(({ id, stream, position }) => ({
-      eventId: id,
-      stream,
-      position,
-      cursor: { in: 'ids', id },
-    }));
+    const cursor = after?.in === order ? after : null;
+    const behind =
+      order === 'ids'
+        ? [cursor?.in === 'ids' ? cursor.id : LAST_ID]
+        : cursor?.in === 'order'
+          ? [cursor.at, cursor.seq]
+          : [null, null];
+    return await run<Place>(driverOf(db), { text, values: [of, subscriber, ...behind, size] });
   };
+}
+
+/** Failures are few: they are gone through by the ids of their events, as all events are, and others by when they were created. */
+function statementFor({ topics, subscriber, state }: Listed): readonly ['ids' | 'order', string] {
+  if (state === 'dead_lettered') return ['ids', DEAD_LETTERED];
+  if (state === 'failing') return ['ids', FAILING];
+  if (state === 'pending') return ['order', OPEN];
+  return topics === undefined && subscriber === undefined ? ['ids', NEWEST] : ['order', ALL];
 }
 
 const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
-function inOrder(db: Database, { topic, subscriber }: Filters, text: string): Places {
-  return async (after, size) => {
-    const cursor = after?.in === 'order' ? after : null;
-    const found = await run<FoundPlace & { at: string; seq: string }>(driverOf(db), {
-      text,
-      values: [topic ?? null, subscriber ?? null, cursor?.at ?? null, cursor?.seq ?? null, size],
-    });
-    return found.map(({ id, stream, position, at, seq }) => ({
-      eventId: id,
-      stream,
-      position,
-      cursor: { in: 'order', at, seq },
-    }));
-  };
-}
-
+/** All events: a UUIDv7 begins with its time. */
 const NEWEST = `
-  select id::text as id, null::int as stream, null::float8 as position from events
-  where id < $3::uuid and $1::text is null and $2::text is null order by events.id desc limit $4::int`;
+  select id::text as "eventId", null as stream, null as position, json_build_object('in', 'ids', 'id', id) as cursor
+  from events
+  where id < $3::uuid and $1::text[] is null and $2::text is null order by events.id desc limit $4::int`;
 
 /** Goes through rows of `exceptions` of the lanes that match. @param open selects them, with their ids. */
 const exceptional = (open: string) => `
-  select distinct on (event_id) event_id::text as id, lanes.stream, position::float8 as position
+  select distinct on (event_id) event_id::text as "eventId", lanes.stream, position::float8 as position,
+    json_build_object('in', 'ids', 'id', event_id) as cursor
   from (${open}) as exception join lanes on lanes.id = lane
-  where event_id < $3::uuid and ($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
+  where event_id < $3::uuid and ($1::text[] is null or topic = any ($1::text[])) and ($2::text is null or subscriber = $2::text)
   order by event_id desc limit $4::int`;
 
 const DEAD_LETTERED = exceptional(
@@ -131,10 +115,10 @@ const merged = (streams: string, places: (size: string) => string) => `
         and ($3::text is null or (created_at, seq) < ($3::text::timestamptz, $4::text::bigint))
       order by created_at desc, seq desc limit $5::int
     ) as unplaced
-    where $1::text is null or topic.topic = $1::text
+    where $1::text[] is null or topic.topic = any ($1::text[])
   )
-  select event_id::text as id, stream, position::float8 as position, found.seq::text as seq,
-    to_char(created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at
+  select event_id::text as "eventId", stream, position::float8 as position, json_build_object('in', 'order',
+    'at', to_char(created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'seq', found.seq::text) as cursor
   from (
     select event_id, stream, position, created_at, seq from placed
     union all
@@ -144,7 +128,7 @@ const merged = (streams: string, places: (size: string) => string) => `
 
 const ALL = merged(
   `select id as stream from streams
-    where ($1::text is null or topic = $1::text) and ($2::text is null or exists (
+    where ($1::text[] is null or topic = any ($1::text[])) and ($2::text is null or exists (
       select from lanes where lanes.stream = streams.id and lanes.subscriber = $2::text
     ))`,
   (size) => `
@@ -155,7 +139,7 @@ const ALL = merged(
 // Beyond the head of any of its lanes, or waiting in one of them.
 const OPEN = merged(
   `select stream, min(head) as head, array_agg(id) as lanes from lane_heads
-    where ($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text) group by stream`,
+    where ($1::text[] is null or topic = any ($1::text[])) and ($2::text is null or subscriber = $2::text) group by stream`,
   (size) => `
       select position, event_id from (
         (

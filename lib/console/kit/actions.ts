@@ -1,14 +1,17 @@
+import { again } from './entered.ts';
+import { costWords, undeliverableWords } from './handling.ts';
+import { pathOf } from './layout.ts';
+import type { PageContext } from './layout.ts';
+import { replayPath, subscriberPath, withParameters } from './links.ts';
+import type { Operator } from './operator.ts';
+import { pauseSentence } from './pauses.ts';
 import { LONGEST_REASON } from './replay-request.ts';
+import { alert } from './sections.ts';
+import { capitalize } from './words.ts';
 import { SMOKE_TEST } from '../../bus/catalog/smoke-test.ts';
 import type { Scope } from '../../platform/http/operation.ts';
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
-import { pathOf } from './form-of.ts';
-import { again } from './entered.ts';
-import { costWords, undeliverableWords } from './handling.ts';
-import type { PageContext } from './layout.ts';
-import { replayPath, subscriberPath, withParameters } from './links.ts';
-import type { Operator } from './operator.ts';
 
 /** The server’s rule for a reason: anything but nothing. */
 const NOT_BLANK = String.raw`.*\S.*`;
@@ -20,29 +23,20 @@ export function missingScope(action: string, scope: Scope): Html {
   return html`<p class="muted small lacking">${action} needs the scope <code>${scope}</code>.</p>`;
 }
 
-/** Says once on a page why it has no buttons; null for those who may replay. */
-export function missingReplayScope(operator: Operator): Html | null {
-  return mayReplay(operator) ? null : missingScope('Replay', 'event-bus:replay');
-}
-
-/** Links to the preview of a replay. @param of names the thing to replay, for screen readers that list links. */
-export function replayLink(of: string, query: Parameters<typeof replayPath>[0]): Html {
-  return html`<a class="btn sm" href="${replayPath(query)}">Replay…<span class="vh"> ${of}</span></a>`;
-}
-
-/** The same for deliveries of one subscription, whose handler may refuse replays. */
+/** Links to the preview of a replay, unless its handler refuses that. @param of names the thing, for screen readers. */
 export function replayLinkTo(
   { topic, subscriber }: { readonly topic: string; readonly subscriber: string },
   of: string,
   query: Parameters<typeof replayPath>[0],
-  { refusesReplay, handling }: PageContext,
+  context: PageContext,
 ): Html {
   // Whoever wants another smoke test starts one.
   if (topic === SMOKE_TEST.topic) return html``;
-  if (handling(topic, subscriber) === 'not_in_catalog') return settleLink(topic, subscriber);
-  return refusesReplay(topic, subscriber)
+  const handling = context.handling(topic, subscriber);
+  if (handling === 'not_in_catalog') return retireLink(subscriber, topic);
+  return typeof handling === 'object' && handling.refusesReplays
     ? html`<span class="muted small">refuses replays</span>`
-    : replayLink(of, query);
+    : html`<a class="btn sm" href="${replayPath(query)}">Replay…<span class="vh"> ${of}</span></a>`;
 }
 
 /**
@@ -50,20 +44,19 @@ export function replayLinkTo(
  * its skip; or, where this release would not deliver it, the way to what settles its subscription.
  */
 export function firstOfLaneForms(
-  { deliveryId, topic, subscriber, failures }: FirstOfLane,
+  { deliveryId, topic, subscriber, failures, incidentId = null }: FirstOfLane,
   of: string,
   context: PageContext,
 ): Html {
   const handling = context.handling(topic, subscriber);
-  if (handling === 'not_in_catalog') return settleLink(topic, subscriber);
+  if (handling === 'not_in_catalog') return retireLink(subscriber, topic);
   const isHeld = isPaused({ topic, subscriber }, context);
   const isHandled = handling !== 'unattached';
+  const form = (name: string) => actionForm(name, { deliveryId }, { of, hidden: { incidentId } }, context);
   const words = isHandled
     ? `Retry: ${costWords(failures, handling.maxAttempts)}.${isHeld ? '' : ' Try once: costs no attempt.'}`
     : undeliverableWords(topic, subscriber, handling);
-  return html`${isHandled && actionForm('retry', { deliveryId }, { of }, context)}
-    ${isHandled && !isHeld && actionForm('probe-delivery', { deliveryId }, { of }, context)}
-    ${actionForm('skip', { deliveryId }, { of }, context)}
+  return html`${isHandled && form('retry')} ${isHandled && !isHeld && form('probe-delivery')} ${form('skip')}
     <p class="muted small cost">${words}</p>`;
 }
 
@@ -83,13 +76,8 @@ interface FirstOfLane {
   readonly subscriber: string;
   /** Failed attempts so far. */
   readonly failures: number;
-}
-
-/** Leads to where a subscription that this release does not list is retired. */
-export function settleLink(topic: string, subscriber: string): Html {
-  return html`<a class="btn sm" href="${subscriberPath(subscriber)}#leaving"
-    >Retire…<span class="vh"> ${subscriber} on ${topic}</span></a
-  >`;
+  /** The incident on whose page it is. */
+  readonly incidentId?: string | null | undefined;
 }
 
 interface ActionForm {
@@ -97,17 +85,11 @@ interface ActionForm {
   readonly of: Child;
   /** Fields beside those that the operator fills in; null leaves one out. */
   readonly hidden?: Readonly<Record<string, string | null>>;
-  /** Fields above the reason. */
-  readonly fields?: Child;
   /** In the place of the action's own words. */
   readonly button?: string;
-  readonly question?: string;
-  readonly text?: Child;
-  /** After that. */
-  readonly more?: Child;
-  readonly submit?: Child;
+  readonly text?: string;
+  readonly submit?: string;
   readonly look?: 'sm' | 'primary';
-  readonly isLeft?: boolean;
 }
 
 /**
@@ -118,7 +100,7 @@ interface ActionForm {
 export function actionForm(
   name: string,
   parameters: Readonly<Record<string, string>>,
-  { of, hidden = {}, fields, look = 'sm', isLeft, ...words }: ActionForm,
+  { of, hidden = {}, look = 'sm', ...words }: ActionForm,
   { url, actions }: PageContext,
 ): Html {
   const action = actions.find((one) => one.name === name);
@@ -132,38 +114,16 @@ export function actionForm(
     return html`<form method="post" action="${path}">
       ${given}<button class="btn ${look}">${button}</button>
     </form>`;
-  const question = words.question ?? asks.question;
   return reasonForm({
     button,
     path,
-    text: html`${question !== undefined && html`<b>${question}</b> `}${words.text ?? asks.text}${words.more}`,
-    fields: html`${given} ${fields}
-    ${(asks.field === 'note' ? noteField : reasonField)(`for example: ${asks.example}`)}`,
-    submit: html`${words.submit ?? html`<button class="btn sm">${asks.submit}${of && html`<span class="vh">: ${of}</span>`}</button>`}`,
-    ...(isLeft !== undefined && { isLeft }),
+    text: words.text ?? asks.text,
+    fields: html`${given}
+    ${reasonField(`for example: ${asks.example}`, asks.field === 'note' ? 'Shown with your name' : undefined, undefined, asks.field)}`,
+    submit: html`<button class="btn sm">
+      ${words.submit ?? asks.submit}${of && html`<span class="vh">: ${of}</span>`}
+    </button>`,
   });
-}
-
-/** @param isHalting whether its lane waits for that. */
-export function dismissLetterForm(
-  deliveryId: string,
-  of: string,
-  isHalting: boolean,
-  context: PageContext,
-): Html {
-  const more = isHalting && ' Its lane goes on without it.';
-  return actionForm('dismiss', { deliveryId }, { of, more }, context);
-}
-
-/** Holds back a subscriber's deliveries, of one topic or of all. */
-export function pauseForm(subscriber: string, topic: string, context: PageContext): Html {
-  const submit = html`<div class="acts">
-    <button class="btn sm" name="topic" value="${topic}">
-      Pause this topic<span class="vh">: ${subscriber}</span>
-    </button>
-    <button class="btn sm">Pause all its topics<span class="vh">: ${subscriber}</span></button>
-  </div>`;
-  return actionForm('pause', { subscriber }, { of: subscriber, submit }, context);
 }
 
 /** Leads to the preview of what ends a subscription that this release's catalog does not list. */
@@ -200,18 +160,18 @@ export function reasonField(
   placeholder: string,
   hint = 'Logged with your name',
   entered?: PageContext['entered'],
+  name: 'reason' | 'note' = 'reason',
 ): Html {
-  const { value, invalid, message } = again('reason', entered);
+  const { value, invalid, message } = again(name, entered);
   return html`<label class="f">
-    Reason <span class="hint">${hint}</span>
+    ${capitalize(name)} <span class="hint">${hint}</span>
     <input
-      name="reason"
+      name="${name}"
       value="${value}"
       ${invalid}
       required
       pattern="${NOT_BLANK}"
       maxlength="${LONGEST_REASON}"
-      title="Say why: it is kept in the operator log"
       autocomplete="off"
       placeholder="${placeholder}"
     />
@@ -219,21 +179,35 @@ export function reasonField(
   </label>`;
 }
 
-/** Asks for what others should know. */
-function noteField(placeholder: string): Html {
-  return html`<label class="f">
-    Note <span class="hint">Shown with your name</span>
-    <input
-      name="note"
-      required
-      minlength="5"
-      maxlength="500"
-      autocomplete="off"
-      placeholder="${placeholder}"
-    />
-  </label>`;
-}
-
 export function hiddenField(name: string, value: string): Html {
   return html`<input type="hidden" name="${name}" value="${value}" />`;
+}
+
+/**
+ * Says on a page that what it is about is paused, with the button that ends it.
+ *
+ * @param of a subscriber on one topic, or on all.
+ */
+export function pauseAlerts(
+  of: { readonly subscriber: string; readonly topic: string | null },
+  now: string,
+  context: PageContext,
+): Html {
+  const found = (context.badges?.pauses ?? []).filter(
+    ({ subscriber, topic }) =>
+      subscriber === of.subscriber && (topic === null || of.topic === null || topic === of.topic),
+  );
+  return html`${found.map((one) =>
+    alert(
+      'fail',
+      pauseSentence(one, now, context.names).html,
+      mayReplay(context.operator) &&
+        actionForm(
+          'resume',
+          { subscriber: one.subscriber },
+          { of: `${one.subscriber} for ${one.topic ?? 'all its topics'}`, hidden: { topic: one.topic } },
+          context,
+        ),
+    ),
+  )}`;
 }

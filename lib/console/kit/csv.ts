@@ -1,12 +1,11 @@
 import * as z from 'zod';
 
-import { wantsCsv } from '../../platform/http/negotiate.ts';
 import { CSV_TYPE } from '../../platform/http/operation.ts';
 import type { Operation } from '../../platform/http/operation.ts';
 import { instantOf, SECOND } from '../../platform/time.ts';
 import { withParameters } from './links.ts';
 
-// A list as a file: its columns are the fields of the answer, its rows all that match.
+// A list as a file: its rows are all that match.
 
 /** The most rows of a file, and how many are read at once. */
 const MOST_ROWS = 10_000;
@@ -15,15 +14,9 @@ const PAGE = 1000;
 /** A function lives for thirty seconds. */
 const BUDGET_MS = 15 * SECOND;
 
-interface Asked {
-  readonly request: Request;
-  readonly url: URL;
-}
-
-/** Whether a request wants the list as CSV: by `?format=csv`, or by `Accept`. */
-export function asksForCsv({ request, url }: Asked): boolean {
-  const format = url.searchParams.get('format');
-  return format === null ? wantsCsv(request.headers) : format === 'csv';
+/** Whether an address is that of a list as CSV. */
+export function asksForCsv({ searchParams }: URL): boolean {
+  return searchParams.get('format') === 'csv';
 }
 
 /** The parameter that asks for a list as CSV, for OpenAPI. */
@@ -40,8 +33,8 @@ export function csvPath(view: unknown, url: URL): string | null {
 
 /** Reads a list to its end, or as far as it may, and writes it. @param read gives a page of the answer. */
 export async function csvFile(
-  answer: z.ZodType,
-  { url }: Pick<Asked, 'url'>,
+  columns: readonly string[],
+  url: URL,
   read: (page: { readonly cursor: string | null; readonly limit: number }) => Promise<unknown>,
 ): Promise<{ readonly text: string; readonly headers: Readonly<Record<string, string>> }> {
   const endsAt = Date.now() + BUDGET_MS;
@@ -56,7 +49,7 @@ export async function csvFile(
   const part = cursor === null ? '' : `-first-${rows.length}`;
   const name = `${url.pathname.split('/').at(-1)}-${instantOf(Date.now()).slice(0, 10)}${part}`;
   return {
-    text: csvOf(columnsOf(elementOf(answer)), rows),
+    text: csvOf(columns, rows),
     headers: {
       'content-type': `${CSV_TYPE}; charset=utf-8; header=present`,
       'content-disposition': `attachment; filename="${name}.csv"`,
@@ -68,43 +61,17 @@ export async function csvFile(
 /** An answer with a list that is read page by page. */
 const page = z.looseObject({ items: z.array(z.unknown()), nextCursor: z.string().nullable() });
 
-function valueAt(value: unknown, [name, ...others]: readonly string[]): unknown {
-  if (name === undefined) return value;
-  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-  return isObject ? valueAt(Object.entries(value).find(([one]) => one === name)?.[1], others) : undefined;
-}
-
-/** The shape of a list's rows. */
-function elementOf(answer: z.ZodType): z.ZodType {
-  const items: unknown = answer instanceof z.ZodObject ? answer.shape['items'] : null;
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- of our own shapes
-  if (items instanceof z.ZodArray) return items.element as z.ZodType;
-  throw new TypeError('the answer has no list');
-}
-
-/** The columns of an object's fields, with those of objects in it as `lastError.kind`. */
-function columnsOf(shape: z.ZodType, path: readonly string[] = []): readonly string[] {
-  const plain = plainOf(shape);
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- of our own shapes
-  const options = plain instanceof z.ZodUnion ? (plain.options as z.ZodType[]).map(plainOf) : [plain];
-  const objects = options.filter((option) => option instanceof z.ZodObject);
-  if (objects.length === 0) return [path.join('.')];
-  const columns = objects.flatMap((option) =>
-    Object.entries<z.ZodType>(option.shape).flatMap(([name, field]) => columnsOf(field, [...path, name])),
-  );
-  return [...new Set(columns)];
-}
-
-function plainOf(shape: z.ZodType): z.ZodType {
-  const isWrapped = shape instanceof z.ZodNullable || shape instanceof z.ZodOptional;
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- of our own shapes
-  return isWrapped ? plainOf(shape.unwrap() as z.ZodType) : shape;
-}
-
 /** Writes rows by columns. @see https://www.rfc-editor.org/rfc/rfc4180 */
 export function csvOf(columns: readonly string[], rows: readonly unknown[]): string {
-  const lines = rows.map((row) => columns.map((column) => cellOf(valueAt(row, column.split('.')))));
+  const lines = rows.map((row) => columns.map((column) => cellOf(valueAt(row, column))));
   return [columns, ...lines].map((cells) => `${cells.map(quoted).join(',')}\r\n`).join('');
+}
+
+/** @param column a path, such as `lastError.kind`. */
+function valueAt(row: unknown, column: string): unknown {
+  return column
+    .split('.')
+    .reduce((of, name) => (typeof of === 'object' && of !== null ? Reflect.get(of, name) : undefined), row);
 }
 
 function cellOf(value: unknown): string {

@@ -1,19 +1,14 @@
 import { isAway } from '../../platform/db/away.ts';
-import type { Database } from '../../platform/db/connect.ts';
+import type { Database } from '../../platform/db/database.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { codeOf, logError } from '../../platform/log.ts';
 import { instantOf, MINUTE, SECOND, sleep } from '../../platform/time.ts';
-import { timeText } from './instants.ts';
+import { timeText } from './words.ts';
 import type { Bus } from './route.ts';
 
 /** The first and the last request to this process that got no answer from the database, since one did. */
 let away: { readonly since: string; readonly lastAt: string } | null = null;
-
-/** Since when the database does not answer; null if it does, as far as this process knows. */
-export function databaseAwaySince(): string | null {
-  return away && away.since;
-}
 
 /** Between two requests that are further apart it may have been there. */
 const TOGETHER_MS = MINUTE;
@@ -73,4 +68,4 @@ export async function withDatabase<Given>(
   }
 }
 
-export const IN_DOUBT = 'What you sent may have been carried out: check before you send it again.';
+const IN_DOUBT = 'What you sent may have been carried out: check before you send it again.';

@@ -9,14 +9,12 @@ export interface Entered {
   readonly wrong: Readonly<Record<string, string>>;
 }
 
-/** Fields that have a place for what is wrong with them. */
-const OWN: ReadonlySet<string> = new Set(['reason', 'confirm', 'dismissDuplicates']);
-
-export function enteredIn(fields: Entered['fields'], { code, detail, issues }: Problem): Entered {
+export function enteredIn(
+  fields: Entered['fields'],
+  { code, detail, issues: [first] = [] }: Problem,
+): Entered {
   if (code === 'not_confirmed') return { fields, wrong: { confirm: detail } };
-  const [first] = issues ?? [];
-  if (first === undefined || !OWN.has(first.path)) return { fields, wrong: { '': detail } };
-  return { fields, wrong: { [first.path]: first.message } };
+  return { fields, wrong: first?.path === 'reason' ? { reason: first.message } : { '': detail } };
 }
 
 /** The attributes of a field with what was typed, and the message beside it. */

@@ -1,4 +1,7 @@
 import * as z from 'zod';
+import { sql as statement } from 'drizzle-orm';
+
+import { events } from '../../../drizzle/schema.ts';
 
 /** One field of an answer: its shape, and the SQL that reads it; null where it is computed from what was read. */
 export interface Field<Shape extends z.ZodType = z.ZodType, Sql extends string | null = string | null> {
@@ -42,6 +45,11 @@ export function instantSql(sql: string): string {
   return `to_char(${sql} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 }
 
+/** The same to the microsecond, as the database stores it; null for an infinite one. */
+export function exactInstantSql(sql: string): string {
+  return `to_char(${sql} at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
+}
+
 export function instant(sql: string, description?: string) {
   return field(described(z.iso.datetime(), description), instantSql(sql));
 }
@@ -68,3 +76,22 @@ export function jsonOf(fields: Fields, more: Readonly<Record<string, string>> = 
   const pairs = [...read, ...Object.entries(more)].map(([name, sql]) => `'${name}', ${sql}`);
   return `json_build_object(${pairs.join(', ')})`;
 }
+
+/** A query's cursor: where a page of a list begins, as an earlier answer wrote it. */
+export function cursorOf<Shape extends z.ZodType>(shape: Shape) {
+  return z.string().transform((written, context): z.output<Shape> => {
+    try {
+      return shape.parse(JSON.parse(Buffer.from(written, 'base64url').toString()));
+    } catch {
+      context.addIssue({ code: 'custom', message: 'expected a cursor from an earlier answer, or none' });
+      return z.NEVER;
+    }
+  });
+}
+
+export function writeCursor(cursor: unknown): string {
+  return Buffer.from(JSON.stringify(cursor)).toString('base64url');
+}
+
+/** The database's clock, as a column of a row. */
+export const now = statement`clock_timestamp()`.mapWith(events.createdAt);

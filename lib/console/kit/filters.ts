@@ -5,7 +5,6 @@ import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { hiddenField } from './actions.ts';
 import { ago, topicText } from './replay-request.ts';
-import { select, sinceOptions, topicField } from './select.ts';
 
 // The filters of a list, once: its query, its form, the options of its command and OpenAPI follow from them.
 
@@ -35,7 +34,23 @@ export interface Filtered {
 export const byTopic: Filter = {
   shape: topicText.optional(),
   option: { value: '<topic>', help: 'only this topic' },
-  field: (_, topic) => topicField({ topic, names: topics().map(([name]) => name) }),
+  field: (name, topic) =>
+    html`<label class="f topic">
+      Topic
+      <input
+        type="search"
+        name="${name}"
+        value="${topic}"
+        list="topic-names"
+        placeholder="All topics"
+        maxlength="255"
+        spellcheck="false"
+        autocapitalize="off"
+        autocomplete="off"
+      /><datalist id="topic-names">
+        ${topics().map(([known]) => html`<option value="${known}"></option>`)}
+      </datalist>
+    </label>`,
 };
 
 export const bySubscriber: Filter = {
@@ -48,13 +63,18 @@ export const bySubscriber: Filter = {
   },
 };
 
-/** @param states those that there are. */
+/** @param states those that there are, which may be written as they are read: `dead-lettered`. */
 export function byState<State extends string>(states: z.ZodEnum<Record<State, State>>, help: string) {
   return {
-    shape: states.optional(),
+    shape: z
+      .preprocess((text) => (typeof text === 'string' ? text.replaceAll('-', '_') : text), states)
+      .optional(),
     option: { value: '<state>', help },
     field: (name, value) =>
-      select('State', name, value, [['', 'Any state'], ...states.options.map((one) => [one, one] as const)]),
+      select('State', name, value, [
+        ['', 'Any state'],
+        ...states.options.map((one) => [one, one.replaceAll('_', '-')] as const),
+      ]),
   } satisfies Filter;
 }
 
@@ -63,13 +83,17 @@ export function bySince(label: string): Filter {
   return {
     shape: ago.optional(),
     option: { value: '<24h>', help: `${label.toLowerCase()} within this time, such as 90m, 24h or 7d` },
-    field: (name, value) => select(label, name, value, sinceOptions(value)),
+    field: (name, value) => select(label, name, value, SINCE, `Last ${value}`),
   };
 }
 
 /** A filter that links set, or the argument of a command: the form keeps it, and has no field for it. */
-export function byLink(shape: Filter['shape'], option: Filter['option']): Filter {
-  return { shape, option, field: (name, value) => value !== null && hiddenField(name, value) };
+export function byLink<Shape extends Filter['shape']>(shape: Shape, option: Filter['option']) {
+  return {
+    shape,
+    option,
+    field: (name, value) => value !== null && hiddenField(name, value),
+  } satisfies Filter;
 }
 
 /** @param label of its field. @param example of what is typed. */
@@ -86,7 +110,6 @@ export function byText(label: string, option: Filter['option'], example?: string
           ${example !== undefined && html`placeholder="for example: ${example}"`}
           spellcheck="false"
           autocapitalize="off"
-          data-search
         />
       </label>`,
   };
@@ -111,4 +134,37 @@ export function filterBar({ path, by, values }: Filtered): Html {
     <button class="btn">Apply</button>
     ${isFiltered && html`<a class="btn quiet" href="${path}">Clear</a>`}
   </form>`;
+}
+
+type Options = readonly (readonly [value: string, words: string])[];
+
+/** The periods to choose from. */
+const SINCE: Options = [
+  ['', 'Any time'],
+  ['1h', 'Last hour'],
+  ['24h', 'Last 24 hours'],
+  ['7d', 'Last 7 days'],
+  ['30d', 'Last 30 days'],
+];
+
+const SELECTED = html`selected`;
+
+/** Draws a list of options with its label. @param chosen its value, which the address may hold though it is no option; null: the first. */
+export function select(
+  label: string,
+  name: string,
+  chosen: string | null,
+  options: Options,
+  other = chosen ?? '',
+): Html {
+  const value = chosen ?? '';
+  const all = options.some(([one]) => one === value) ? options : [...options, [value, other] as const];
+  return html`<label class="f">
+    ${label}
+    <select name="${name}">
+      ${all.map(
+        ([one, words]) => html`<option value="${one}" ${one === value && SELECTED}>${words}</option>`,
+      )}
+    </select>
+  </label>`;
 }

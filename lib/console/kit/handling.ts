@@ -6,10 +6,13 @@ import { subscriptionsOf } from '../../bus/deliveries/subscription.ts';
 import { waitAfter } from '../../bus/subscribers/backoff.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import { Problem } from '../../platform/http/problem.ts';
-import { duration } from './instants.ts';
+import { duration } from './words.ts';
 
-/** How this release delivers a subscription: with how many attempts, or why it cannot. */
-export type Handling = { readonly maxAttempts: number } | 'unattached' | 'not_in_catalog';
+/** How this release delivers a subscription: with how many attempts, and whether again; or why it cannot. */
+export type Handling =
+  | { readonly maxAttempts: number; readonly refusesReplays?: boolean }
+  | 'unattached'
+  | 'not_in_catalog';
 
 /** @param attached the subscribers of this process. */
 export function handlingOf(
@@ -21,13 +24,18 @@ export function handlingOf(
     return attached.some(({ name }) => name === subscriber) ? SMOKE_TEST : 'unattached';
   if (!subscribersOf(topic).includes(subscriber)) return 'not_in_catalog';
   const subscription = subscriptionsOf(attached).get(`${topic} ${subscriber}`);
-  return subscription ? { maxAttempts: subscription.subscriber.maxAttempts } : 'unattached';
+  if (!subscription) return 'unattached';
+  const { maxAttempts, onReplay } = subscription.subscriber;
+  return { maxAttempts, refusesReplays: onReplay === 'refuse' };
 }
 
-export const allowedAttempts = z.int().positive().nullable().meta({
-  description:
+export const allowedAttempts = z
+  .int()
+  .positive()
+  .nullable()
+  .describe(
     'How many failed attempts dead-letter it; null where this release does not deliver the subscription.',
-});
+  );
 
 /** @returns how many failed attempts dead-letter a delivery; null where this release does not deliver it. */
 export function maxAttemptsOf(

@@ -1,20 +1,25 @@
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { visible } from '../../platform/visible.ts';
-import { FOLLOW_SECONDS, followingRegion, isFollowed } from './following.ts';
+import { DONE_REFRESH_SECONDS, doneRegion } from './done.ts';
+import type { DoneNote } from './done.ts';
 import type { Entered } from './entered.ts';
-import type { FormOf } from './form-of.ts';
-import type { Following } from './following.ts';
 import type { Handling } from './handling.ts';
-import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON, SEARCH_ICON } from './icons.ts';
-import { time } from './instants.ts';
-import { eventsPath, HOME, withParameters } from './links.ts';
-import { navigation } from './navigation.ts';
-import type { Badges, Section } from './navigation.ts';
-import type { OperatorNames } from './operator-names.ts';
+import { BUS_ICON, MOON_ICON, PAUSE_ICON, SEARCH_ICON } from './sections.ts';
+import { count, countUpTo, time } from './words.ts';
+import {
+  deadLettersPath,
+  eventsPath,
+  HOME,
+  incidentsPath,
+  replaysPath,
+  subscribersPath,
+  timersPath,
+  webhooksPath,
+} from './links.ts';
+import type { OperatorNames } from './document.ts';
 import type { Operator } from './operator.ts';
-import { factList } from './sections.ts';
-import { count } from './words.ts';
+import type { PauseOf } from './pauses.ts';
 
 export type { Html } from '../../platform/markup.ts';
 
@@ -27,8 +32,8 @@ export interface PageContext {
   /** Null: not known. */
   readonly badges: Badges | null;
   readonly names: OperatorNames;
-  /** The action that the address says was done, and how it goes on. */
-  readonly following?: Following | null;
+  /** What the operator did on this page a moment ago. */
+  readonly done?: DoneNote | null;
   /** The page's lists as files. */
   readonly csv?: { readonly words: string; readonly path: string };
   /** A form that was refused, whose page is drawn again with what was typed. */
@@ -37,8 +42,6 @@ export interface PageContext {
   readonly unsent?: Html | null;
   /** The actions whose forms it may have. */
   readonly actions: readonly FormOf[];
-  /** Whether the handler of a subscription refuses replays. */
-  readonly refusesReplay: (topic: string, subscriber: string) => boolean;
   /** How this release delivers a subscription, or why it does not. */
   readonly handling: (topic: string, subscriber: string) => Handling;
 }
@@ -50,8 +53,6 @@ interface Page {
   readonly section: Section | null;
   /** How often the script refreshes the page; null: never. */
   readonly refreshSeconds?: number | null;
-  /** An action that the page is about: its content has the region that follows it. */
-  readonly following?: Following;
   /** Whether a browser without script loads the page again by itself. */
   readonly isReloaded?: boolean;
   readonly content: Child;
@@ -59,11 +60,10 @@ interface Page {
 
 /** Draws a page for someone who is signed in. */
 export function layout(
-  { title, section, refreshSeconds = null, following: own, isReloaded = false, content }: Page,
+  { title, section, refreshSeconds = null, isReloaded = false, content }: Page,
   context: PageContext,
 ): Html {
-  const following = own ?? context.following ?? null;
-  const isWatched = following !== null && isFollowed(following);
+  const done = context.done ?? null;
   const happening = context.badges?.happening ?? 0;
   return document(
     happening > 0 ? `(${count(happening)}) ${title}` : title,
@@ -73,55 +73,23 @@ export function layout(
         <span class="env ${context.environment.toLowerCase()}">${context.environment}</span>
         ${navigation(section, context.badges)} ${searchBox(context.url)} ${account(context.operator)}
       </header>
-      <main id="content" tabindex="-1" data-refresh="${isWatched ? FOLLOW_SECONDS : (refreshSeconds ?? 0)}">
-        ${context.unsent}
-        ${own === undefined && followingRegion(following, following && followingActions(context.url, isWatched))}
-        ${content}
+      <main id="content" tabindex="-1" data-refresh="${done ? DONE_REFRESH_SECONDS : (refreshSeconds ?? 0)}">
+        ${context.unsent} ${doneRegion(done)} ${content}
         ${context.csv && html`<p class="csv muted small">As CSV: <a href="${context.csv.path}">${context.csv.words}</a></p>`}
       </main>
       <footer class="foot muted small">
         <span>Times are in <span data-zone-name>UTC</span>.</span>
         <button class="btn sm quiet" type="button" data-js data-zone>Show UTC</button>
       </footer>
-      <p id="said" class="vh" role="status"></p>
-      ${keys()}`,
+      <p id="said" class="vh" role="status"></p>`,
     // A reload would lose the form.
-    isReloaded || (isWatched && following.isLong !== true && !context.unsent),
+    (isReloaded || (done !== null && !context.unsent)) && WATCHED,
   );
 }
 
-function followingActions(url: URL, isWatched: boolean): Html {
-  return isWatched
-    ? html`<a class="btn" data-nojs href="${url.pathname + url.search}">Refresh</a>`
-    : html`<a class="btn sm quiet" href="${withParameters(url, {})}"
-        >Close<span class="vh"> this message</span></a
-      >`;
-}
-
-/** Draws a page for anyone, without the console's navigation. */
-export function plainLayout(title: string, content: Child): Html {
-  return document(title, html`<main id="content" tabindex="-1">${content}</main>`);
-}
-
-/** Draws a page's title with a sentence about the page, its buttons, and its age. */
-export function heading({
-  title,
-  lead,
-  live,
-  actions,
-}: {
-  readonly title: Child;
-  readonly lead: Child;
-  readonly live?: Child;
-  readonly actions?: Child;
-}): Html {
-  return html`<div class="head">
-    <div>
-      <h1>${title}</h1>
-      <p>${lead}</p>
-    </div>
-    ${actions} ${live}
-  </div>`;
+/** Draws a page for anyone, without the console's navigation. @param meta an element of its head. */
+export function plainLayout(title: string, content: Child, meta: Child = null): Html {
+  return document(title, html`<main id="content" tabindex="-1">${content}</main>`, meta);
 }
 
 /** Says when the page was drawn, and that the script refreshes it. */
@@ -137,8 +105,7 @@ export function liveness(generatedAt: string, seconds: number, url: URL): Html {
   </div>`;
 }
 
-/** @param isWatched whether a browser without script reloads the page, too, until an action has ended. */
-function document(title: string, body: Html, isWatched = false): Html {
+function document(title: string, body: Html, meta: Child): Html {
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -146,7 +113,7 @@ function document(title: string, body: Html, isWatched = false): Html {
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         <meta name="robots" content="noindex" />
-        ${isWatched && html`<noscript><meta http-equiv="refresh" content="${UNSCRIPTED_SECONDS}" /></noscript>`}
+        ${meta}
         <title>${title} · Postbud</title>
         <link rel="icon" href="data:," />
         <link rel="stylesheet" href="${HOME}/console.css" />
@@ -160,6 +127,9 @@ function document(title: string, body: Html, isWatched = false): Html {
 
 /** A reload is slower than what the script does, and takes the page from under its reader. */
 const UNSCRIPTED_SECONDS = 2;
+
+/** Has a browser without script reload the page, too, until an action has ended. */
+const WATCHED = html`<noscript><meta http-equiv="refresh" content="${UNSCRIPTED_SECONDS}" /></noscript>`;
 
 /** Draws the search over all events. Its field has what the page was searched for. */
 function searchBox({ pathname, searchParams }: URL): Html {
@@ -175,7 +145,6 @@ function searchBox({ pathname, searchParams }: URL): Html {
       spellcheck="false"
       autocapitalize="off"
       required
-      data-find
     />
     <button class="btn icon" aria-label="Find">${SEARCH_ICON}</button>
   </form>`;
@@ -187,9 +156,6 @@ function account({ name, scopes }: Operator): Html {
       ><b title="${visible(name)}">${name}</b
       ><span class="as"> · ${scopes.has('event-bus:replay') ? 'operator' : 'viewer'}</span></span
     >
-    <button class="btn icon" type="button" data-js data-keys aria-label="Keyboard shortcuts">
-      ${KEYS_ICON}
-    </button>
     <button
       class="btn icon"
       type="button"
@@ -203,27 +169,80 @@ function account({ name, scopes }: Operator): Html {
   </div>`;
 }
 
-const KEYS = [
-  ['/', 'Find an event'],
-  ['f', 'Filter this page'],
-  ['r', 'Refresh'],
-  ['g o', 'Overview'],
-  ['g i', 'Incidents'],
-  ['g d', 'Dead letters'],
-  ['g e', 'Events'],
-  ['g s', 'Subscribers'],
-  ['g p', 'Replays and log'],
-  ['g w', 'Webhooks'],
-  ['g c', 'Catalog'],
-  ['?', 'Show these shortcuts'],
+/** Dead letters that every page counts. Nobody acts on a greater number in another way, and each page would wait for it. */
+export const COUNTED = 10_000;
+
+/** What every page shows, or says of what it shows. */
+export interface Badges {
+  readonly deadLetters: number;
+  /** Incidents that are happening now. */
+  readonly happening: number;
+  /** All pauses, which pages show that concern what they stop. */
+  readonly pauses: readonly PauseOf[];
+  /** Of operators, by the ids that the log has. */
+  readonly names: OperatorNames;
+}
+
+/** The entries of the navigation. */
+const PAGES = [
+  { section: 'overview', path: HOME, words: 'Overview' },
+  { section: 'incidents', path: incidentsPath(), words: 'Incidents' },
+  { section: 'dead-letters', path: deadLettersPath(), words: 'Dead letters' },
+  { section: 'events', path: eventsPath(), words: 'Events' },
+  { section: 'timers', path: timersPath(), words: 'Timers' },
+  { section: 'subscribers', path: subscribersPath(), words: 'Subscribers' },
+  { section: 'replays', path: replaysPath(), words: 'Operations' },
+  { section: 'webhooks', path: webhooksPath(), words: 'Webhooks' },
 ] as const;
 
-/** Shortcuts of one key can be turned off: speech input presses them by accident (WCAG 2.1.4). */
-function keys(): Html {
-  return html`<dialog id="keys" aria-labelledby="h-keys">
-    <h2 id="h-keys">Keyboard shortcuts</h2>
-    ${factList(KEYS.map(([key, meaning]) => [html`<kbd>${key}</kbd>`, meaning]))}
-    <label class="check"><input type="checkbox" data-keys-on checked />Use these shortcuts</label>
-    <form method="dialog"><button class="btn sm">Close</button></form>
-  </dialog>`;
+export type Section = (typeof PAGES)[number]['section'];
+
+function navigation(current: Section | null, badges: Badges | null): Html {
+  const pills: { readonly [Of in Section]?: Child } = {
+    incidents: pill(badges?.happening, count, 'happening now'),
+    'dead-letters': pill(badges?.deadLetters, (number) => countUpTo(number, COUNTED)),
+  };
+  return html`<nav id="navigation" aria-label="Main">
+    ${PAGES.map(
+      ({ section, path, words }) =>
+        html`<a href="${path}" ${section === current && CURRENT}>${words} ${pills[section]}</a>`,
+    )}
+  </nav>`;
+}
+
+const CURRENT = html`aria-current="page"`;
+
+/** @param meaning for screen readers, where the entry's name does not say what is counted. */
+function pill(number = 0, words = count, meaning?: string): Child {
+  return (
+    number > 0 &&
+    html`<span class="pill dead"
+      >${words(number)}${meaning !== undefined && html`<span class="vh"> ${meaning}</span>`}</span
+    >`
+  );
+}
+
+/** What a page needs for the form of an action. */
+export interface FormOf {
+  /** In the address of the page that follows it: `?done=retry`. */
+  readonly name: string;
+  /** Of its route, with parameters in braces. */
+  readonly path: string;
+  /** The words on its button, or on the one that opens its form. None where only its preview leads to it. */
+  readonly button?: string;
+  /** What is asked for, where a reason is. */
+  readonly asks?: {
+    /** What will happen. */
+    readonly text: string;
+    /** Of a reason. */
+    readonly example: string;
+    readonly submit: string;
+    /** Of the reason: by default `reason`. A note is for others. */
+    readonly field?: 'reason' | 'note';
+  };
+}
+
+/** The path of an action with its parameters in it. */
+export function pathOf({ path }: FormOf, parameters: Readonly<Record<string, string>>): string {
+  return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(parameters[name]!));
 }

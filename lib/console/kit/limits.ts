@@ -1,4 +1,4 @@
-import { instantOf, rateText } from '../../platform/time.ts';
+import { instantOf, MINUTE, rateText } from '../../platform/time.ts';
 
 /** A limit that allows nothing at this moment. */
 export interface FoundLimit {
@@ -35,3 +35,6 @@ export function limitOf({ rate, concurrency }: FoundLimit, now: number) {
   const until = instantOf(now + (rate.waiting * rate.ms) / rate.count);
   return { limit: rateText(rate), until };
 }
+
+/** How long ago a relay last looked, where it is said to have stopped: the cron calls once a minute, so two calls were missed. */
+export const STALLED_AFTER_MS = 2 * MINUTE;

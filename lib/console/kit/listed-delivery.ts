@@ -1,22 +1,11 @@
-import * as z from 'zod';
-
 import { personalTexts } from '../../bus/catalog/personal-data.ts';
 import { maskPersonalData } from '../../platform/masking/personal.ts';
 import { subjectOf } from '../../bus/catalog/subject.ts';
-import { computed, field } from './fields.ts';
-import * as shape from './shapes.ts';
 
-/** A delivery in a list of something else: what it is about, and its last error. */
-export const listedFields = {
-  deliveryId: field(z.string(), "event_id || '.' || subscriber"),
-  eventId: field(z.uuid(), 'event_id'),
-  subject: computed(z.string().nullable()),
-  lastError: computed(shape.lastError.nullable()),
-};
+/** Lists do not read longer payloads. */
+export const LISTED_PAYLOAD_BYTES = 16 * 1024;
 
-/** Read beside it: what names its subject, and what its error is masked with. */
-export const BESIDE_LISTED = { payload: 'payload', version: 'version', last: 'last' };
-
+/** Read beside a delivery in a list: what names its subject, and what its error is masked with. */
 export interface BesideListed {
   /** Null if it is long. */
   readonly payload: unknown;

@@ -4,17 +4,11 @@ import * as z from 'zod';
 import { events } from '../../../drizzle/schema.ts';
 import { readDeliveryId } from '../../bus/deliveries/delivery-id.ts';
 import { NAMES_A_PERSON } from './replay-request.ts';
-import type { Database } from '../../platform/db/connect.ts';
+import type { Database } from '../../platform/db/database.ts';
 import { driverOf, run } from '../../platform/db/statement.ts';
 import { requireValid } from '../../platform/http/validated.ts';
 import { personalTexts } from '../../bus/catalog/personal-data.ts';
 import { hasPersonalData } from '../../platform/masking/personal.ts';
-
-/** What an operator's action is about, and the reason or note that is kept of it forever. */
-export interface Reasoned {
-  readonly parameters: Readonly<Record<string, string>>;
-  readonly body: unknown;
-}
 
 const worded = z.object({
   reason: z.string().nullish(),
@@ -32,47 +26,36 @@ const worded = z.object({
  */
 export async function requireNobodyNamed(
   open: () => Promise<Database>,
-  { parameters, body }: Reasoned,
+  { parameters, body }: { readonly parameters: Readonly<Record<string, string>>; readonly body: unknown },
 ): Promise<void> {
   const { data } = worded.safeParse(body);
   const words = data?.reason ?? data?.note;
   if (!data || !words) return;
-  const deliveries = [
-    ...(parameters['deliveryId'] ? [parameters['deliveryId']] : []),
-    ...(data.deliveryIds ?? []),
-  ];
-  const asked = {
-    event: uuidOrNull(parameters['eventId']),
-    incident: uuidOrNull(parameters['incidentId'] ?? data.incident),
-    delivered: deliveries.slice(0, MOST_DELIVERIES).flatMap((id) => readDeliveryId(id)?.eventId ?? []),
-  };
-  if (asked.event === null && asked.incident === null && asked.delivered.length === 0) return;
-  const found = await run<Payload>(driverOf(await open()), {
-    text: CONCERNED,
-    values: [JSON.stringify(asked)],
-  });
-  requireUnnamed(data.reason ? 'reason' : 'note', words, found);
+  const deliveries = [parameters['deliveryId'] ?? [], data.deliveryIds ?? []].flat();
+  const ids = deliveries.flatMap((id) => readDeliveryId(id)?.eventId ?? []);
+  const event = uuidOrNull(parameters['eventId']);
+  if (event !== null) ids.push(event);
+  const incident = uuidOrNull(parameters['incidentId'] ?? data.incident);
+  if (incident === null && ids.length === 0) return;
+  const db = await open();
+  if (incident !== null) ids.push(...(await eventsOf(db, incident)));
+  await requireNobodyOf(db, words, ids, data.reason ? 'reason' : 'note');
 }
 
-/** Requires that words name nobody of these events. @param ids at most 1,000. @throws Problem as above */
-export async function requireNobodyOf(db: Database, reason: string, ids: readonly string[]): Promise<void> {
+/** Requires that words name nobody of these events. @param ids at most some thousand. @throws Problem as above */
+export async function requireNobodyOf(
+  db: Database,
+  words: string,
+  ids: readonly string[],
+  field: 'reason' | 'note' = 'reason',
+): Promise<void> {
   const { id, topic, version, payload } = events;
   const found = await db
     .select({ topic, version, payload })
     .from(events)
     .where(inArray(id, [...ids]));
-  requireUnnamed('reason', reason, found);
-}
-
-interface Payload {
-  readonly topic: string;
-  readonly version: number;
-  readonly payload: unknown;
-}
-
-function requireUnnamed(field: 'reason' | 'note', words: string, payloads: readonly Payload[]): void {
-  const isNamed = payloads.some(({ topic, payload, version }) =>
-    hasPersonalData(words, personalTexts(topic, payload, version)),
+  const isNamed = found.some((event) =>
+    hasPersonalData(words, personalTexts(event.topic, event.payload, event.version)),
   );
   if (isNamed) refuseNamed(field, words);
 }
@@ -87,29 +70,15 @@ function uuidOrNull(text: string | null | undefined): string | null {
   return z.uuid().safeParse(text).data ?? null;
 }
 
-/** As many as a replay may name. */
-const MOST_DELIVERIES = 1000;
+async function eventsOf(db: Database, incident: string): Promise<readonly string[]> {
+  const found = await run<{ id: string }>(driverOf(db), { text: CONCERNED, values: [incident] });
+  return found.map(({ id }) => id);
+}
 
-/** Of an incident the newest dead letters. */
-const MOST_EVENTS = 100;
-
+/** The events of the newest hundred dead letters of an incident. */
 const CONCERNED = `
-  with asked as materialized (
-    select $1::text::jsonb as asked
-  ),
-  incident as materialized (
-    select error_group from asked join incidents on id = (asked ->> 'incident')::uuid
-  ),
-  concerned as (
-    select (asked ->> 'event')::uuid as event_id from asked
-    union
-    select id::uuid from asked, jsonb_array_elements_text(asked -> 'delivered') as named(id)
-    union
-    select event_id from (
-      select dead.event_id from incident, lateral (
-        select event_id from exceptions where exceptions.error_group = incident.error_group
-        order by exceptions.error_group desc, dead_lettered_at desc limit ${MOST_EVENTS}
-      ) as dead
-    ) as newest
-  )
-  select topic, version, payload from events where id in (select event_id from concerned)`;
+  select exceptions.event_id::text as id from incidents, lateral (
+    select event_id from exceptions where exceptions.error_group = incidents.error_group
+    order by exceptions.error_group desc, dead_lettered_at desc limit 100
+  ) as exceptions
+  where incidents.id = $1::uuid`;

@@ -1,11 +1,11 @@
 import * as z from 'zod';
 
-import { say, strong, toMinute } from './document.ts';
-import type { Phrase } from './document.ts';
-import { field, instant, shapesOf } from './fields.ts';
-import { NO_NAMES, operatorText } from './operator-names.ts';
-import type { OperatorNames } from './operator-names.ts';
 import * as shape from './shapes.ts';
+import { NO_NAMES, operatorText, say, strong, when } from './document.ts';
+import type { OperatorNames, Phrase } from './document.ts';
+import { field, instant, shapesOf } from './fields.ts';
+import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
+import { statusOf } from './states.ts';
 
 /** Of a row of `pauses`. */
 export const pauseFields = {
@@ -37,5 +37,41 @@ export function pauseClause(
   now: string,
   names: OperatorNames,
 ): Phrase {
-  return say`by ${operatorText(pausedBy, names)} since ${toMinute(pausedAt, now)}: ${reason}`;
+  return say`by ${operatorText(pausedBy, names)} since ${when(pausedAt, now)}: ${reason}`;
+}
+
+/** Of a row of `outages`. The message of its error is not shown: it may hold personal data of any event. */
+export const outageFields = {
+  kind: field(
+    z.string().describe('The kind of error that opened it: `unreachable`, `http_503`.'),
+    'outages.kind',
+  ),
+  since: instant('outages.opened_at'),
+  probes: field(shape.count.describe('Probes without an answer.'), 'outages.probes'),
+  nextProbeAt: instant('outages.next_probe_at', 'When the next delivery probes. Retry one to probe now.'),
+};
+
+/** An outage that is not over. */
+export const outage = z.object(shapesOf(outageFields)).meta({
+  id: 'Outage',
+  description:
+    'A subscriber does not answer. Its deliveries wait without using up attempts; one at a time probes.',
+});
+export type Outage = z.output<typeof outage>;
+
+/** The attached subscriptions that do not wait while their subscriber does not answer, as `topic subscriber`. */
+export function heedlessOf(attached: readonly AttachedSubscriber[]): ReadonlySet<string> {
+  return new Set(
+    attached
+      .filter((one) => one.outage === 'off')
+      .flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
+  );
+}
+
+/** Says how a subscriber that is not there has failed, before a time since when: `has answered 503`. */
+export function silenceWords(kind: string): string {
+  const status = statusOf(kind);
+  if (status !== null) return `has answered ${status}`;
+  if (/timeout/i.test(kind)) return 'has not answered in time';
+  return kind === 'unreachable' ? 'has been unreachable' : `has failed with ${kind}`;
 }

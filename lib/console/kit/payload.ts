@@ -1,35 +1,50 @@
 import * as z from 'zod';
+import { and, eq, gt, sql } from 'drizzle-orm';
+import { v7 as uuidv7 } from 'uuid';
 
 import { html } from '../../platform/markup.ts';
 import type { Child, Html } from '../../platform/markup.ts';
 import { printableJson } from '../../platform/visible.ts';
+import { operatorActions } from '../../../drizzle/schema.ts';
+import type { Database } from '../../platform/db/database.ts';
+import { driverOf, run } from '../../platform/db/statement.ts';
+import { instantOf, MINUTE } from '../../platform/time.ts';
 import { missingScope, reasonField, reasonForm } from './actions.ts';
-import { COPY_ICON, LOCK_ICON, WARNING_ICON } from './icons.ts';
-import { time } from './instants.ts';
-import type { PageContext } from './layout.ts';
-import { reveal as revealShape } from './reveal.ts';
-import { alert } from './sections.ts';
-import * as shape from './shapes.ts';
+import { eventPath } from './links.ts';
+import { COPY_ICON } from './sections.ts';
 import { quantity } from './words.ts';
+import { say, strong, when } from './document.ts';
+import type { Phrase } from './document.ts';
+import type { PageContext } from './layout.ts';
+import * as shape from './shapes.ts';
+import type { Operator } from './operator.ts';
+
+/** An operator who reloads the page has not asked again, and should not have to. */
+const REVEALED_MS = 5 * MINUTE;
+
+const reveal = z.object({ revealId: z.uuid(), until: shape.instant }).meta({
+  id: 'Reveal',
+  description: 'The reveal’s entry in the operator log, and until when its page shows the personal data.',
+});
+
+export type Reveal = z.output<typeof reveal>;
 
 /** A payload, and what of it is hidden. */
 export const payloadFields = {
-  payload: z
-    .unknown()
-    .meta({ description: 'The event’s payload. Personal data is hidden unless it was revealed.' }),
+  payload: z.unknown().describe('The event’s payload. Personal data is hidden unless it was revealed.'),
   hidden: z
     .array(z.object({ pointer: z.string(), kind: z.string().nullable() }))
-    .meta({ description: 'JSON Pointers of the hidden values, with the kind of each.' }),
-  isValid: z.boolean().meta({
-    description:
+    .describe('JSON Pointers of the hidden values, with the kind of each.'),
+  isValid: z
+    .boolean()
+    .describe(
       'Whether the payload fits this release’s schema. In a newer version, or a topic that the catalog does not have, all values are hidden.',
-  }),
+    ),
   isRevealed: z.boolean(),
-  reveal: revealShape.nullable(),
-  erasedAt: shape.instant.nullable().meta({
-    description:
-      'When the personal data in it was overwritten, at an operator’s word. Nothing brings it back.',
-  }),
+  reveal: reveal.nullable(),
+  erasedAt: shape.instant
+    .nullable()
+    .describe('When the personal data in it was overwritten, at an operator’s word. Nothing brings it back.'),
 };
 
 type Payload = { readonly [Name in keyof typeof payloadFields]: z.output<(typeof payloadFields)[Name]> };
@@ -39,38 +54,25 @@ export interface ShownPayload extends Payload {
   readonly generatedAt: string;
   /** Of the payload's schema. */
   readonly version: number;
-  /** The page that shows it. Personal data is revealed at `/reveal` below it. */
-  readonly path: string;
+  readonly eventId: string;
 }
 
 /** Draws a payload with its hidden values, and the form that shows them. */
 export function payloadSection(view: ShownPayload, { operator }: PageContext): Html {
-  const { isRevealed, reveal, isValid, version, path, generatedAt } = view;
-  const hidden = isRevealed ? [] : view.hidden;
+  const { isRevealed, hidden, version, eventId } = view;
+  const path = eventPath(eventId);
   return html`<section aria-labelledby="h-payload">
     <div class="hrow">
       <h2 id="h-payload">Payload</h2>
       <span class="tag">version ${version}</span>
-      ${hidden.length > 0 && html`<span class="tag pii">${LOCK_ICON}${quantity(hidden.length, 'value')} hidden</span>`}
-      ${
-        reveal !== null &&
-        html`<span class="tag late">personal data shown until ${time(reveal.until, generatedAt)}</span>`
-      }
       <button class="btn sm quiet" type="button" data-js data-copy="#payload">
         ${COPY_ICON}<span>Copy</span>
       </button>
     </div>
-    ${
-      view.erasedAt !== null &&
-      html`<p class="muted small">
-        The personal data of this event was erased at ${time(view.erasedAt, generatedAt)}. Nothing brings it
-        back.
-      </p>`
-    }
-    ${!isValid && unknownSchemaWarning(isRevealed)}
+    <p class="muted small">${hiddenPhrase(view).html}</p>
     <pre class="code" id="payload" tabindex="0" role="region" aria-label="Payload as JSON">
-${payloadJson(view.payload, hidden)}</pre>
-    ${hidden.length > 0 && revealForm(path, operator.scopes.has('event-bus:reveal'))}
+${payloadJson(view.payload, isRevealed)}</pre>
+    ${!isRevealed && hidden.length > 0 && revealForm(path, operator.scopes.has('event-bus:reveal'))}
     ${
       isRevealed &&
       html`<p class="hide">
@@ -80,23 +82,18 @@ ${payloadJson(view.payload, hidden)}</pre>
   </section>`;
 }
 
-function unknownSchemaWarning(isRevealed: boolean): Html {
-  const consequence = isRevealed
-    ? 'Any value may be personal data.'
-    : 'Values that the schema does not name are hidden.';
-  return alert(
-    'fail',
-    WARNING_ICON,
-    html`<b>The payload does not match this release’s schema.</b> ${consequence}`,
-  );
-}
-
-/** Says in a terminal what of a payload is hidden. */
-export function hiddenWords({ hidden, isValid, isRevealed, erasedAt }: Payload): string {
-  if (isRevealed) return ', with personal data';
-  if (!isValid) return ', which does not match its schema: all unknown fields are hidden';
-  if (erasedAt !== null) return ', whose personal data was erased';
-  return hidden.length === 0 ? '' : `, ${quantity(hidden.length, 'value')} of personal data hidden`;
+/** Says what of a payload is hidden, and what is shown. */
+export function hiddenPhrase({
+  hidden,
+  isValid,
+  isRevealed,
+  reveal: made,
+  generatedAt: now,
+}: ShownPayload): Phrase {
+  const unknown = isRevealed ? 'Any value may be personal data.' : 'Values that it does not name are hidden.';
+  return say`${isRevealed && say`With personal data${made && say` shown until ${when(made.until, now)}`}. `}${
+    !isValid && say`${strong('The payload does not match this release’s schema.')} ${unknown} `
+  }${!isRevealed && hidden.length > 0 && `${quantity(hidden.length, 'value')} hidden.`}`;
 }
 
 function revealForm(path: string, mayReveal: boolean): Html {
@@ -111,60 +108,75 @@ function revealForm(path: string, mayReveal: boolean): Html {
   });
 }
 
-const INDENT = '  ';
-
-/** Hidden personal data: its JSON Pointer, and its kind where the schema names one. */
-type Hidden = readonly { readonly pointer: string; readonly kind: string | null }[];
-
 /** Draws a payload as JSON, with a chip in the place of each hidden value. */
-export function payloadJson(value: unknown, hidden: Hidden = []): Html {
-  const kinds = new Map(hidden.map(({ pointer, kind }) => [pointer, kind]));
-  return html`${draw(value, { pointer: '', indent: '', kinds })}`;
+export function payloadJson(value: unknown, isRevealed: boolean): Child {
+  // Every other part is a text, or a name with its colon.
+  const parts = printableJson(value ?? null, 2).split(/("(?:\\.|[^"\\])*":?)/);
+  return parts.map((part) => {
+    if (part.startsWith('"') && part.endsWith(':')) return html`<span class="k">${part.slice(0, -1)}</span>:`;
+    const [, hidden] = (!isRevealed && /^"\[(hidden(?:: [^\]]+)?)\]"$/.exec(part)) || [];
+    return hidden === undefined ? part : html`<span class="red">${hidden}</span>`;
+  });
 }
 
-interface Place {
-  readonly pointer: string;
-  readonly indent: string;
-  readonly kinds: ReadonlyMap<string, string | null>;
+/** @param at when it was logged, as epoch milliseconds. */
+function revealOf(revealId: string, at: number): Reveal {
+  return { revealId, until: instantOf(at + REVEALED_MS) };
 }
 
-function draw(value: unknown, place: Place): Child {
-  const kind = place.kinds.get(place.pointer);
-  if (kind !== undefined) return chip(kind);
-  if (Array.isArray(value))
-    return brackets(
-      '[',
-      ']',
-      value.map((item, index) => draw(item, within(place, index))),
-      place,
-    );
-  if (typeof value === 'object' && value !== null) {
-    const members = Object.entries(value).map(
-      ([key, member]) =>
-        html`<span class="k">${printableJson(key)}</span>: ${draw(member, within(place, key))}`,
-    );
-    return brackets('{', '}', members, place);
-  }
-  return printableJson(value ?? null);
+/** The query of a page that a reveal leads to. A reload of it asks for no other reveal. */
+export const revealQuery = z.object({
+  revealed: z
+    .uuid()
+    .optional()
+    .catch(undefined)
+    .describe('A reveal that the same operator made here at most five minutes ago: shows its data again.'),
+});
+
+/**
+ * Finds the reveal that a page shows again.
+ *
+ * @returns null unless this operator made it, of this very event, less than five minutes ago, and still has the scope.
+ */
+export async function findReveal(
+  db: Database,
+  { subject, scopes }: Operator,
+  { revealed }: z.output<typeof revealQuery>,
+  eventId: string,
+): Promise<Reveal | null> {
+  if (revealed === undefined || !scopes.has('event-bus:reveal')) return null;
+  const { id, at, operator, action } = operatorActions;
+  const isIts = eq(operatorActions.eventId, eventId);
+  const isRecent = gt(at, sql`clock_timestamp() - ${REVEALED_MS}::float8 * interval '1 millisecond'`);
+  const [made] = await db
+    .select({ at })
+    .from(operatorActions)
+    .where(and(eq(id, revealed), eq(action, 'reveal'), eq(operator, subject), isIts, isRecent));
+  return made ? revealOf(revealed, made.at.getTime()) : null;
 }
 
-function chip(kind: string | null): Html {
-  return html`<span class="red">hidden${kind !== null && `: ${kind}`}</span>`;
+/** Whose personal data is shown, to whom, and why. */
+interface Revealed {
+  readonly eventId: string;
+  readonly by: string;
+  readonly reason: string;
 }
 
-function brackets(open: string, close: string, lines: readonly Child[], { indent }: Place): Child {
-  if (lines.length === 0) return open + close;
-  return [
-    open,
-    lines.map((line, index) => [index === 0 ? '\n' : ',\n', indent, INDENT, line]),
-    '\n',
-    indent,
-    close,
-  ];
+/**
+ * Records that an operator sees the personal data of an event, and why.
+ *
+ * @returns null, and records nothing, for an unknown one.
+ */
+export async function recordReveal(db: Database, { eventId, by, reason }: Revealed): Promise<Reveal | null> {
+  const revealId = uuidv7();
+  const [recorded] = await run<{ at: number }>(driverOf(db), {
+    text: RECORD,
+    values: [eventId, revealId, by, reason],
+  });
+  return recorded ? revealOf(revealId, recorded.at) : null;
 }
 
-/** @see https://www.rfc-editor.org/rfc/rfc6901 for the escapes in a pointer. */
-function within({ pointer, indent, kinds }: Place, key: string | number): Place {
-  const token = String(key).replaceAll('~', '~0').replaceAll('/', '~1');
-  return { pointer: `${pointer}/${token}`, indent: indent + INDENT, kinds };
-}
+const RECORD = `
+  insert into operator_actions (id, at, operator, action, topic, event_id, reason)
+  select $2::uuid, clock_timestamp(), $3::text, 'reveal', topic, id, $4::text from events where id = $1::uuid
+  returning (extract(epoch from at) * 1000)::float8 as at`;

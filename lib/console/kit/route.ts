@@ -1,12 +1,13 @@
 import * as z from 'zod';
 
-import type { TestWebhook } from '../../../drizzle/schema.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
+import { NotActedOn } from '../../bus/deliveries/refusals.ts';
 import type { Refusal } from '../../components/registry.ts';
-import type { AlertSettings, OperatorSettings } from '../../platform/config.ts';
-import type { Database } from '../../platform/db/connect.ts';
+import type { AlertSettings } from '../../platform/alert-settings.ts';
+import type { OperatorSettings } from '../../platform/operator-settings.ts';
+import type { Database } from '../../platform/db/database.ts';
 import { mediaTypes } from '../../platform/http/body.ts';
-import type { Answer as DescribedAnswer, Example, Operation, Scope } from '../../platform/http/operation.ts';
+import type { Operation, Scope } from '../../platform/http/operation.ts';
 import type { ProblemCode } from '../../platform/http/problem-codes.ts';
 import { Problem } from '../../platform/http/problem.ts';
 import { readContent, requireValid, validated } from '../../platform/http/validated.ts';
@@ -14,10 +15,13 @@ import type { Content } from '../../platform/http/validated.ts';
 import type { Limit } from '../../platform/rate-limit/limiter.ts';
 import { asksForCsv, csvFile, csvPath } from './csv.ts';
 import { enteredIn } from './entered.ts';
+import type { Back } from './done.ts';
 import type { Html, PageContext } from './layout.ts';
+import { meantBy } from './known-names.ts';
+import { deadLetterPath, incidentPath, nextPath, replaysPath } from './links.ts';
 import { requireNobodyNamed } from './nobody-named.ts';
 import type { Operator } from './operator.ts';
-import { describeAnswers, describeParameters, refusals } from './route-description.ts';
+import { describeAnswers, describeParameters } from './route-description.ts';
 
 /** The bus, as routes read it and act on it. */
 export interface Bus {
@@ -29,17 +33,6 @@ export interface Bus {
   readonly relays: () => boolean;
   /** Where operators are alerted. */
   readonly alerts: () => AlertSettings;
-  /** Where providers reach this deployment; null: it does not know. @param asked the request's, believed on a laptop only. */
-  readonly ownUrl: (asked: URL) => string | null;
-  /** Sends the webhooks of smoke tests. */
-  readonly testWebhooks: () => {
-    readonly canSign: (provider: string) => boolean;
-    readonly send: (tested: {
-      readonly provider: string;
-      readonly origin: string;
-      readonly smokeTestId: string;
-    }) => Promise<TestWebhook>;
-  };
   /** Whether the webhooks of each endpoint can be verified, and how. */
   readonly webhooks: () => readonly {
     /** The endpoint's name. */
@@ -59,8 +52,6 @@ export interface OperatorRoute<View = unknown> extends Operation {
   readonly access: Scope;
   /** The shape of the answer as JSON. */
   readonly answer: z.ZodType<View>;
-  /** Whether its list is there as CSV. */
-  readonly hasCsv: boolean;
   readonly handle: (visit: OperatorVisit) => Promise<Answer<PageContext>>;
 }
 
@@ -75,7 +66,7 @@ export interface PublicRoute extends Operation {
 /** A request, as a handler sees it. */
 export interface Visit {
   readonly request: Request;
-  /** The request's, without the mark of a bounce. */
+  /** The request's, without the mark of a form that is shown again. */
   readonly url: URL;
   /** The path's parameters, decoded; none is empty or holds a control character. */
   readonly parameters: Readonly<Record<string, string>>;
@@ -90,49 +81,37 @@ export interface OperatorVisit extends Visit {
   readonly operator: Operator;
 }
 
-/** An answer as JSON and as a page; the caller gets one of them. @typeParam Context the page's context. */
-export type Answer<Context> = (PageAnswer<Context> | ElsewhereAnswer | FileAnswer | TextAnswer) & {
+/** An answer as JSON, and what others than programs get in its place. @typeParam Context the page's context. */
+export interface Answer<Context> {
   readonly json: unknown;
-  readonly headers?: Readonly<Record<string, string>>;
-};
-
-export interface PageAnswer<Context> {
-  readonly page: (context: Context) => Html;
   readonly status?: number;
-}
-
-/** The answer to a form: a browser is redirected to a page with 303; JSON is sent with 200. */
-interface ElsewhereAnswer {
-  /** A path of the console. */
-  readonly seeOther: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Drawn for a browser. Without it browsers get the JSON too. */
+  readonly page?: (context: Context) => Html;
+  /** The page of the console that a browser with a form is led to with 303, and what that says was done. */
+  readonly seeOther?: string | Back;
   /** Whether the browser sends its form there, too: 307 instead of 303. */
   readonly withForm?: boolean;
-}
-
-/** An answer that is JSON for browsers too, which save it as a file. */
-interface FileAnswer {
-  readonly status?: number;
-}
-
-/** An answer that is a file of text for all; its headers name its type. */
-interface TextAnswer {
-  readonly text: string;
+  /** A file for all; the headers name its type. */
+  readonly text?: string;
 }
 
 /** Schemas of a path's parameters. */
 export type Shape = Readonly<Record<string, z.ZodType<string>>>;
-type Values<Parameters extends Shape> = { readonly [Name in keyof Parameters]: string };
+export type Values<Parameters extends Shape> = { readonly [Name in keyof Parameters]: string };
 
 /** A visit whose parameters, query and body have been checked. */
 export interface Checked<Parameters extends Shape, Query, Body> extends Omit<OperatorVisit, 'parameters'> {
   readonly parameters: Values<Parameters>;
   readonly query: Query;
   readonly body: Body;
+  /** The page that a form came from; the overview for one that does not say so. */
+  readonly next: string;
 }
 
 /** One thing that operators can see or do. The router, OpenAPI, the command line and the tests read this declaration. */
 export interface RouteDeclaration<View, Parameters extends Shape, Query, Body> {
-  /** Names the operation for links and for generated clients. */
+  /** Names the operation for generated clients. */
   readonly id: string;
   /** With parameters in braces. */
   readonly path: string;
@@ -149,20 +128,18 @@ export interface RouteDeclaration<View, Parameters extends Shape, Query, Body> {
   /** Reads from a refused form the dry run that `page` draws again, with what was typed. */
   readonly dryRun?: z.ZodType<Body>;
   readonly answer: z.ZodType<View>;
-  /** Names its list, `items`, which is there as CSV too. */
-  readonly csv?: string;
-  readonly links?: NonNullable<DescribedAnswer['links']>;
+  /** Of its list, `items`, as CSV: how it is called, and its columns. A field of an object is `lastError.kind`. */
+  readonly csv?: { readonly words: string; readonly columns: readonly string[] };
   /** Problems beyond those that every operators' route may answer. */
   readonly problems?: readonly ProblemCode[];
   /** The detail of the 404 where `handle` finds nothing. */
   readonly unknown?: string;
-  readonly examples: Readonly<Record<string, Example>>;
   /** @returns the answer, which is sent as JSON; null if nothing has that name. @throws Problem */
   readonly handle: (visit: Checked<Parameters, Query, Body>) => Promise<View | null>;
   /** Draws the answer for a browser. Without it, and without a way on, browsers get JSON too. */
   readonly page?: (view: View, context: PageContext) => Html;
   /** The page that a browser is redirected to after a form; null: `page` draws the answer. */
-  readonly redirectTo?: (view: View, visit: Checked<Parameters, Query, Body>) => string | null;
+  readonly redirectTo?: (view: View, visit: Checked<Parameters, Query, Body>) => string | Back | null;
 }
 
 /** The longest body that a route takes: a thousand delivery ids and a reason. */
@@ -172,18 +149,7 @@ export const BODY_LIMIT_BYTES = 64 * 1024;
 export function operatorRoute<View, Parameters extends Shape = Shape, Query = undefined, Body = undefined>(
   declaration: RouteDeclaration<View, Parameters, Query, Body>,
 ): OperatorRoute<View> {
-  const {
-    id,
-    path,
-    scope,
-    summary,
-    description,
-    body,
-    answer,
-    unknown,
-    examples,
-    problems = [],
-  } = declaration;
+  const { id, path, scope, summary, description, body, answer, unknown, problems = [] } = declaration;
   return {
     id,
     method: body ? 'post' : 'get',
@@ -192,28 +158,17 @@ export function operatorRoute<View, Parameters extends Shape = Shape, Query = un
     summary,
     ...(description !== undefined && { description }),
     access: scope,
-    hasCsv: declaration.csv !== undefined,
     hasPages: true,
-    // Only OpenAPI reads the getters, so a cold start does not build what they return.
-    get parameters() {
-      return describeParameters(declaration);
-    },
+    parameters: describeParameters(declaration),
     ...(body && { body: { schema: body, forms: true, limitBytes: BODY_LIMIT_BYTES } }),
     answer,
-    get answers() {
-      return describeAnswers(declaration);
-    },
-    get problems() {
-      return [
-        ...PROBLEMS,
-        ...(body ? BODY_PROBLEMS : []),
-        ...(unknown === undefined ? [] : (['not_found'] as const)),
-        ...problems,
-      ];
-    },
-    get examples() {
-      return { ...examples, ...refusals(examples, scope) };
-    },
+    answers: describeAnswers(declaration),
+    problems: [
+      ...PROBLEMS,
+      ...(body ? ([...BODY_PROBLEMS, 'cross_site_request', 'read_only'] as const) : []),
+      ...(unknown === undefined ? [] : (['not_found'] as const)),
+      ...problems,
+    ],
     handle: async (visit) => await answerVisit(declaration, visit),
   };
 }
@@ -222,20 +177,49 @@ async function answerVisit<View, Parameters extends Shape, Query, Body>(
   declaration: RouteDeclaration<View, Parameters, Query, Body>,
   visit: OperatorVisit,
 ): Promise<Answer<PageContext>> {
-  const { unknown } = declaration;
   const parameters = parametersOf(declaration.parameters, visit);
-  if (!parameters) throw new Problem('not_found', unknown === undefined ? {} : { detail: unknown });
-  const query = declaration.query && requireValid(fieldsOf(visit.url.searchParams), declaration.query);
+  if (!parameters) throw notFound(declaration, visit);
+  const { format: _, ...fields } = fieldsOf(visit.url.searchParams);
+  const query = declaration.query && requireValid(fields, declaration.query);
+  // A misspelt filter must not look like one that matched everything.
+  if (!visit.wantsHtml && declaration.query instanceof z.ZodObject)
+    requireValid({ query: fields }, z.object({ query: declaration.query.strict() }));
   const content = declaration.body && (await readContent(visit.request, mediaTypes, BODY_LIMIT_BYTES));
   const known = { ...visit, parameters, query };
   try {
     return await answerChecked(declaration, known, content);
   } catch (error) {
+    const problem = problemIn(declaration, error, parameters);
     const again =
-      content && error instanceof Problem && (await askedAgain(declaration, known, content, error));
-    if (!again) throw error;
+      content && problem instanceof Problem && (await askedAgain(declaration, known, content, problem));
+    if (!again) throw problem;
     return again;
   }
+}
+
+type Named = Pick<RouteDeclaration<unknown, Shape, unknown, unknown>, 'unknown'>;
+
+function notFound({ unknown }: Named, { parameters }: Pick<Visit, 'parameters'>): Problem {
+  if (unknown === undefined) return new Problem('not_found');
+  const meant = meantBy(parameters);
+  return new Problem('not_found', { detail: meant === null ? unknown : `${unknown} Did you mean ${meant}?` });
+}
+
+/** Problems of who comes second, after another operator. */
+const LATE: ReadonlySet<ProblemCode> = new Set(['count_changed', 'not_waiting']);
+
+/** The problem that says why an action was refused, and where to see what was done instead; any other error as it is. */
+function problemIn(declaration: Named, error: unknown, parameters: Visit['parameters']): unknown {
+  if (!(error instanceof NotActedOn)) return error;
+  const { code, message } = error;
+  const { deliveryId, incidentId } = parameters;
+  if (code === 'not_found') return notFound(declaration, { parameters });
+  const path =
+    (deliveryId !== undefined && deadLetterPath(deliveryId)) ||
+    (incidentId !== undefined && incidentPath(incidentId)) ||
+    replaysPath();
+  const detail = LATE.has(code) ? `${message} See what was done: ${path}.` : message;
+  return new Problem(code, { detail, cause: error });
 }
 
 interface Known<Parameters extends Shape, Query> extends Omit<OperatorVisit, 'parameters'> {
@@ -248,30 +232,30 @@ async function answerChecked<View, Parameters extends Shape, Query, Body>(
   known: Known<Parameters, Query>,
   content: Content | undefined,
 ): Promise<Answer<PageContext>> {
-  const { handle, page, redirectTo, unknown, csv } = declaration;
+  const { handle, page, redirectTo, csv } = declaration;
   const { body: schema, readForm } = declaration;
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- without a schema the type is that of undefined
   const checked = {
     ...known,
     body: content && schema && (readForm && isForm(content) ? readForm(content) : validated(content, schema)),
+    next: nextPath(content?.form instanceof Problem ? null : content?.form?.texts['next']),
   } as Checked<Parameters, Query, Body>;
   await requireNobodyNamed(known.bus.database, checked);
-  const nobody = () => new Problem('not_found', unknown === undefined ? {} : { detail: unknown });
-  if (csv !== undefined && asksForCsv(known)) {
-    const file = await csvFile(declaration.answer, known, async (part) => {
+  if (csv !== undefined && asksForCsv(known.url)) {
+    const file = await csvFile(csv.columns, known.url, async (part) => {
       const view = await handle({ ...checked, query: pageOf(declaration.query, known, part) });
-      if (view === null) throw nobody();
+      if (view === null) throw notFound(declaration, known);
       return view;
     });
     return { json: null, ...file };
   }
   const view = await handle(checked);
-  if (view === null) throw nobody();
+  if (view === null) throw notFound(declaration, known);
   const seeOther = redirectTo?.(view, checked) ?? null;
   if (seeOther !== null) return { json: view, seeOther };
   if (!page) return { json: view };
-  const path = csv === undefined ? null : csvPath(view, known.url);
-  const asCsv = path !== null && { csv: { words: `${csv}, all that match`, path } };
+  const path = csv && csvPath(view, known.url);
+  const asCsv = path && { csv: { words: `${csv.words}, all that match`, path } };
   return { json: view, page: (context) => page(view, { ...context, ...asCsv }) };
 }
 
@@ -293,11 +277,9 @@ function parametersOf<Parameters extends Shape>(
   schemas: Parameters | undefined,
   { parameters }: Visit,
 ): Values<Parameters> | null {
-  const fits = Object.entries(schemas ?? {}).every(
-    ([name, schema]) => schema.safeParse(parameters[name]).success,
-  );
+  const { success } = z.object(schemas ?? {}).safeParse(parameters);
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- each of the names has just been checked
-  return fits ? (parameters as Values<Parameters>) : null;
+  return success ? (parameters as Values<Parameters>) : null;
 }
 
 /** A query as an object: empty fields are left out, a field that occurs twice is a list with commas. */
@@ -353,12 +335,11 @@ const PROBLEMS: readonly ProblemCode[] = [
   'database_unavailable',
 ];
 
-const BODY_PROBLEMS: readonly ProblemCode[] = [
+/** Of any request with a body. */
+export const BODY_PROBLEMS: readonly ProblemCode[] = [
   'validation_failed',
   'incomplete_body',
   'body_too_large',
   'unsupported_media_type',
   'unsupported_encoding',
-  'cross_site_request',
-  'read_only',
 ];

@@ -26,8 +26,8 @@ export const topic = z.string();
 
 export const lastError = z
   .object({
-    kind: z.string().meta({ description: 'The error’s code or class, for example `timeout`, `http_503`.' }),
-    message: z.string().meta({ description: 'Personal data in it is masked.' }),
+    kind: z.string().describe('The error’s code or class, for example `timeout`, `http_503`.'),
+    message: z.string().describe('Personal data in it is masked.'),
   })
   .meta({ id: 'LastError', description: 'The error that an attempt failed with.' });
 export type LastError = z.output<typeof lastError>;
@@ -35,16 +35,16 @@ export type LastError = z.output<typeof lastError>;
 export const orderedBy = z
   .string()
   .nullable()
-  .meta({ description: 'The ordering key; null if the whole topic is one lane.' });
+  .describe('The ordering key; null if the whole topic is one lane.');
 
 export const errorGroup = z
   .string()
-  .meta({ description: 'Identifies the dead letters of one subscription that failed in the same way.' });
+  .describe('Identifies the dead letters of one subscription that failed in the same way.');
 
 /** A webhook endpoint. */
-export const endpointName = z.string().meta({
-  description: 'The endpoint: a provider, or a further account of it, such as `cardpayments_2`.',
-});
+export const endpointName = z
+  .string()
+  .describe('The endpoint: a provider, or a further account of it, such as `cardpayments_2`.');
 
 /** Any subscriber: stored deliveries may be of one that this release’s catalog no longer lists. */
 export const subscriberName = z
@@ -66,41 +66,45 @@ export const requiredReason = z
 /** Marks the reason as required in descriptions: zod cannot tell that a preprocessed field is. */
 export const needsReason = { required: ['reason'] };
 
-/** An optional reason, and the page to return to. Forms send fields that were left empty. */
+/** An optional reason. Forms send fields that were left empty. */
 export const optionalReason = z.object({
   reason: ownWords.transform((text) => text || null).optional(),
-  next: z
-    .string()
-    .optional()
-    .meta({ description: 'The page of the console that a browser is redirected to.' }),
 });
 
-const PAGE_LIMIT = 'expected a whole number from 1 to 100';
-
-/** The number of entries that one page of a list shows, as a query's field. */
-export const pageLimit = z.coerce
-  .number(PAGE_LIMIT)
-  .int(PAGE_LIMIT)
-  .min(1, PAGE_LIMIT)
-  .max(100, PAGE_LIMIT)
-  .default(50);
-
-/** The answer with one page of a list that is read from its newest entry on. */
-export const listOf = <Item extends z.ZodType>(item: Item) =>
-  z.object({ generatedAt: instant, items: z.array(item), nextCursor: z.uuid().nullable() });
-
-/** Makes that answer of what was read: one more than fit, if there are any. */
-export function pageOf<Item>(
-  { generatedAt, items }: { readonly generatedAt: string; readonly items: readonly Item[] },
-  limit: number,
-  idOf: (item: Item) => string,
-): { generatedAt: string; items: Item[]; nextCursor: string | null } {
-  const kept = items.slice(0, limit);
-  return { generatedAt, items: kept, nextCursor: items.length > limit ? idOf(kept.at(-1)!) : null };
+/** A whole number of a query, from 1 on. */
+export function upTo(most: number) {
+  const words = `expected a whole number from 1 to ${most}`;
+  return z.coerce.number(words).int(words).min(1, words).max(most, words);
 }
 
-/** One page of a list that is read from its newest entry on, as a query's fields. */
-export const page = {
-  limit: pageLimit,
-  cursor: z.uuid('expected a cursor from an earlier answer, or none').optional(),
-};
+/** The number of entries that one page of a list shows, as a query's field. */
+export const pageLimit = upTo(1000).default(50);
+
+/** A request from a form or a query: all fields are texts, empty ones are left out, ids are separated by commas. */
+export const asForm = <Request extends z.ZodType>(request: Request) => z.preprocess(fromTexts, request);
+
+const texts = z.record(z.string(), z.string());
+
+function fromTexts(form: unknown): unknown {
+  const fields = texts.safeParse(form);
+  if (!fields.success) return form;
+  const filled = Object.entries(fields.data).filter(([, text]) => text.trim() !== '');
+  return Object.fromEntries(filled.map(([name, text]) => [name, valueOf(name, text)]));
+}
+
+function valueOf(name: string, text: string): unknown {
+  switch (name) {
+    case 'deliveryIds':
+      return text.split(',');
+    case 'expectedCount':
+    case 'limit':
+    case 'perMinute':
+      return Number(text);
+    case 'dryRun':
+    case 'exact':
+      // Any other text is invalid, and must not count as false.
+      return text === 'true' || (text === 'false' ? false : text);
+    default:
+      return text;
+  }
+}

@@ -1,30 +1,30 @@
 import { html } from '../../platform/markup.ts';
 import type { Html } from '../../platform/markup.ts';
-import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, RETRY_ICON } from './icons.ts';
-import type { LastError, State } from './shapes.ts';
+import {
+  CHECK_ICON,
+  CLOCK_ICON,
+  DEAD_ICON,
+  PAUSE_ICON,
+  PERSON_ICON,
+  RETRY_ICON,
+  SILENT_ICON,
+} from './sections.ts';
+import type { LastError } from './shapes.ts';
 
-const WORDS = {
-  pending: 'pending',
-  failing: 'failing',
-  dead_lettered: 'dead-lettered',
-  delivered: 'delivered',
+/** How states of deliveries and of subscribers look: a shape and a colour in a browser, a colour and a sign in a terminal. */
+export const LOOKS = {
+  pending: { tone: '', icon: CLOCK_ICON, style: 'dim', mark: '·' },
+  failing: { tone: 'fail', icon: RETRY_ICON, style: 'yellow', mark: '!' },
+  dead_lettered: { tone: 'dead', icon: DEAD_ICON, style: 'red', mark: '✗' },
+  delivered: { tone: 'ok', icon: CHECK_ICON, style: 'green', mark: '✓' },
+  delivering: { tone: 'ok', icon: CHECK_ICON, style: 'green', mark: '✓' },
+  ready: { tone: '', icon: CHECK_ICON, style: 'dim', mark: '·' },
+  outage: { tone: 'dead', icon: SILENT_ICON, style: 'red', mark: '✗' },
+  paused: { tone: 'fail', icon: PAUSE_ICON, style: 'yellow', mark: '!' },
+  unattached: { tone: '', icon: CLOCK_ICON, style: 'dim', mark: '·' },
+  /** In a history: what an operator did. */
+  operator: { tone: 'act', icon: PERSON_ICON, style: 'bold', mark: '' },
 } as const;
-
-const LABELS = {
-  pending: html`<span class="state">${CLOCK_ICON}${WORDS.pending}</span>`,
-  failing: html`<span class="state fail-t">${RETRY_ICON}${WORDS.failing}</span>`,
-  dead_lettered: html`<span class="state dead-t">${DEAD_ICON}${WORDS.dead_lettered}</span>`,
-  delivered: html`<span class="state ok-t">${CHECK_ICON}${WORDS.delivered}</span>`,
-};
-
-/** Draws a state as a shape, a word and a colour. */
-export function stateLabel(state: State): Html {
-  return LABELS[state];
-}
-
-export function stateWord(state: State): string {
-  return WORDS[state];
-}
 
 /** Draws the kind of a failure: an HTTP answer with its status, a timeout, or the name of an exception. */
 export function failureTag(kind: string): Html {
@@ -37,13 +37,6 @@ export function failureTag(kind: string): Html {
 /** Draws a failure's kind and its message. */
 export function failureLabel({ kind, message }: LastError): Html {
   return html`<span class="err">${failureTag(kind)}<span>${message}</span></span>`;
-}
-
-/** Says how a subscriber's last attempt failed, as a clause: `its last answer was 503`. */
-export function lastFailureClause({ kind }: LastError): Html {
-  const status = statusOf(kind);
-  if (status !== null) return html`its last answer was ${status}`;
-  return html`its last attempt failed with <span class="mono">${kind}</span>`;
 }
 
 /** The message, after its status where it does not name it: `503 Service Unavailable`. */

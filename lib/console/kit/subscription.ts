@@ -1,10 +1,10 @@
 import * as z from 'zod';
 
-import { subscribersOf } from '../../bus/catalog/catalog.ts';
 import { defaultsOf } from '../../bus/subscribers/defaults.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import type { Refusal } from '../../components/registry.ts';
 import { SECOND, rateText } from '../../platform/time.ts';
+import { quantity } from './words.ts';
 
 interface Subscription {
   readonly topic: string;
@@ -19,57 +19,55 @@ export function isAttached(
   return attached.some(({ name, handlers }) => name === subscriber && handlers.has(topic));
 }
 
-/** The number of other subscribers that the catalog lists for the topic. */
-export function othersOf({ topic, subscriber }: Subscription): number {
-  return subscribersOf(topic).filter((name) => name !== subscriber).length;
-}
-
 const options = z
   .object({
-    batch: z.boolean().meta({ description: 'Whether the handler takes events in batches.' }),
+    batch: z.boolean().describe('Whether the handler takes events in batches.'),
     transactional: z
       .boolean()
-      .meta({ description: 'Whether the handler’s work commits together with the record of its delivery.' }),
-    sharesCommits: z
-      .boolean()
-      .meta({ description: 'Whether consecutive deliveries may share a transaction.' }),
-    timeoutMs: z.int().positive().meta({ description: 'The time limit of an attempt.' }),
-    maxAttempts: z.int().positive().meta({ description: 'How many failed attempts dead-letter a delivery.' }),
+      .describe('Whether the handler’s work commits together with the record of its delivery.'),
+    sharesCommits: z.boolean().describe('Whether consecutive deliveries may share a transaction.'),
+    timeoutMs: z.int().positive().describe('The time limit of an attempt.'),
+    maxAttempts: z.int().positive().describe('How many failed attempts dead-letter a delivery.'),
     afterDeadLetter: z
       .enum(['continue', 'halt'])
-      .meta({ description: 'What a dead letter does to the later events of its lane or key.' }),
+      .describe('What a dead letter does to the later events of its lane or key.'),
     outage: z
       .enum(['wait', 'off'])
-      .meta({ description: 'Whether deliveries wait, without using up attempts, while nobody answers.' }),
+      .describe('Whether deliveries wait, without using up attempts, while nobody answers.'),
     onReplay: z
       .enum(['run', 'refuse'])
-      .meta({ description: 'Whether replays reach the handler, or leave its deliveries out.' }),
-    rate: z.string().nullable().meta({
-      description:
+      .describe('Whether replays reach the handler, or leave its deliveries out.'),
+    rate: z
+      .string()
+      .nullable()
+      .describe(
         'How many deliveries the subscriber is handed in a time, over all relays: `600/m`. Null for any number.',
-    }),
+      ),
     concurrency: z
       .int()
       .positive()
       .nullable()
-      .meta({ description: 'How many at once, over all relays. Null for any number.' }),
+      .describe('How many at once, over all relays. Null for any number.'),
   })
   .meta({ id: 'SubscriptionOptions', description: 'The options of a subscription, defaults included.' });
 type SubscriptionOptions = z.output<typeof options>;
 
-const subscriptionPlace = z.enum(['in_process', 'elsewhere', 'journal', 'unattached']).meta({
-  description:
+const subscriptionPlace = z
+  .enum(['in_process', 'elsewhere', 'journal', 'unattached'])
+  .describe(
     'Where the process that answers has its handler; `journal` is the stand-in of the embedded mode; deliveries to an unattached subscription wait.',
-});
+  );
 
 /** Where a subscription is handled, and how. */
 export const subscriptionFields = {
   place: subscriptionPlace,
-  options: options.nullable().meta({ description: 'Null for an unattached subscription.' }),
-  invalidVariable: z.string().nullable().meta({
-    description:
+  options: options.nullable().describe('Null for an unattached subscription.'),
+  invalidVariable: z
+    .string()
+    .nullable()
+    .describe(
       'The environment variable that is missing or invalid, so that the subscription is not attached.',
-  }),
+    ),
 };
 
 const subscriptionView = z.object(subscriptionFields);
@@ -121,11 +119,7 @@ function optionsOf(component: AttachedSubscriber): SubscriptionOptions {
 }
 
 /** Names the place, to complete "runs …". */
-export function placeWords(place: SubscriptionView['place']): string {
-  return PLACES[place];
-}
-
-const PLACES = {
+export const PLACE_WORDS = {
   in_process: 'in this process',
   elsewhere: 'elsewhere',
   journal: 'stand-in',
@@ -147,31 +141,19 @@ export function uncommonOptions({
   // The stand-in's options say nothing about the component.
   if (chosen === null || place === 'unattached' || place === 'journal') return [];
   const usual = defaultsOf(place);
+  const { maxAttempts, rate, concurrency } = chosen;
+  const limits = [rate, concurrency !== null && `${concurrency} at once`].filter(Boolean);
   const words = [
     chosen.batch && 'in batches',
     chosen.transactional &&
       (chosen.sharesCommits ? 'transactional' : 'transactional, each in its own commit'),
-    chosen.timeoutMs !== usual.timeoutMs && `${secondsOf(chosen)} s time limit`,
-    chosen.maxAttempts !== usual.maxAttempts && attemptsWords(chosen),
+    chosen.timeoutMs !== usual.timeoutMs && `${chosen.timeoutMs / SECOND} s time limit`,
+    maxAttempts !== usual.maxAttempts && quantity(maxAttempts, 'attempt'),
     chosen.afterDeadLetter !== usual.afterDeadLetter && 'halts after a dead letter',
     chosen.outage !== usual.outage &&
       (chosen.outage === 'wait' ? 'waits in an outage' : 'does not wait in an outage'),
     chosen.onReplay !== usual.onReplay && 'refuses replays',
-    limitWords(chosen),
+    limits.length > 0 && `at most ${limits.join(', ')}`,
   ];
   return words.filter((one) => one !== false);
-}
-
-/** @returns false where there is no limit. */
-function limitWords({ rate, concurrency }: Pick<SubscriptionOptions, 'rate' | 'concurrency'>) {
-  const words = [rate, concurrency !== null && `${concurrency} at once`].filter(Boolean);
-  return words.length > 0 && `at most ${words.join(', ')}`;
-}
-
-function secondsOf({ timeoutMs }: Pick<SubscriptionOptions, 'timeoutMs'>): number {
-  return timeoutMs / SECOND;
-}
-
-function attemptsWords({ maxAttempts }: SubscriptionOptions): string {
-  return maxAttempts === 1 ? '1 attempt' : `${maxAttempts} attempts`;
 }

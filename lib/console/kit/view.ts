@@ -23,8 +23,9 @@ interface CommandOf {
   readonly one?: One;
   /** The name of its parameter, such as `eventId`, where it is of one thing. */
   readonly argument?: string;
-  /** Said where the argument is missing, with where to find one. */
-  readonly missing?: readonly [message: string, advice: string];
+  /** Whether what it shows makes it exit with 1. */
+  // oxlint-disable-next-line typescript/no-explicit-any -- of whatever answer
+  readonly isBad?: (shown: any) => boolean;
 }
 
 interface One {
@@ -33,8 +34,6 @@ interface One {
   /** The name of its parameter, as `deliveryId`, and its shape. */
   readonly argument: string;
   readonly shape: z.ZodType<string>;
-  /** Shows it with its personal data, for `--reveal <reason>`. */
-  readonly reveal?: OperatorRoute;
 }
 
 /** What operators can look at: for the router, for browsers, and for the command line. */

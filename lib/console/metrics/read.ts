@@ -1,19 +1,20 @@
-import { Counter, Gauge, Registry } from 'prom-client';
-
 import { subscriberNames } from '../../bus/catalog/catalog.ts';
+import { OLDEST_SNAPSHOT } from '../../bus/doctor/snapshot.ts';
 import type { AttachedSubscriber } from '../../bus/subscribers/subscriber.ts';
 import { LANES_COUNTED } from '../../components/incidents/halts.ts';
-import type { OperatorSettings } from '../../platform/config.ts';
-import type { Database } from '../../platform/db/connect.ts';
+import { BOUNDS_MS } from '../../components/subscriber-health/buckets.ts';
+import type { Histogram } from '../../components/subscriber-health/buckets.ts';
+import type { OperatorSettings } from '../../platform/operator-settings.ts';
+import type { Database } from '../../platform/db/database.ts';
+import { driverOf, run } from '../../platform/db/statement.ts';
 import { SECOND } from '../../platform/time.ts';
 import { authenticate, requireScope } from '../access/authenticate.ts';
 import type { Bus } from '../kit/route.ts';
 import type { Counts } from '../kit/shapes.ts';
+import { SUBSCRIPTIONS } from '../overview/found.ts';
 import { readOverview } from '../overview/read.ts';
-import type { BusCounts } from '../overview/read.ts';
-import { findOthers } from './found.ts';
-import type { Others } from './found.ts';
-import { timesText } from './times.ts';
+import type { BusCounts, SubscriberOverview, TopicOverview } from '../overview/read.ts';
+import { METRICS_TYPE } from './route.ts';
 
 /**
  * Answers with the bus's metrics, for operators' tokens with the scope to read.
@@ -28,7 +29,7 @@ export async function metricsFor(
   const operator = await authenticate(request, settings, async (read) => await read(await database()));
   requireScope(operator, 'event-bus:read');
   const text = await readMetrics(await database(), subscribers());
-  return new Response(text, { headers: { 'content-type': Registry.PROMETHEUS_CONTENT_TYPE } });
+  return new Response(text, { headers: { 'content-type': METRICS_TYPE } });
 }
 
 /**
@@ -37,7 +38,7 @@ export async function metricsFor(
  * Labels are names of the catalog and our own words, never a caller's text. Two concurrent statements, whose cost does
  * not grow with the number of deliveries. All instances report the same numbers, since they are those of the database.
  * Counters of deliveries never decrease. Those of refused webhooks, chat and mails restart at midnight, which Prometheus handles
- * like a restart.
+ * like a restart. As text, because libraries observe single values: they can't take histograms that the database keeps.
  *
  * @param now overrides the database's clock in tests.
  * @see https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
@@ -47,317 +48,320 @@ export async function readMetrics(
   attached: readonly AttachedSubscriber[],
   now?: Date,
 ): Promise<string> {
-  const [overview, others] = await Promise.all([readOverview(db, attached, now), findOthers(db, now)]);
-  // A new registry for each answer, so that it holds no older values.
-  const registry = new Registry();
-  addRelay(registry, overview);
-  addTopics(registry, overview);
-  addSubscriptions(registry, overview, others);
-  addOutcomes(registry, overview, others);
-  addRejections(registry, others);
-  addEdge(registry, others);
-  addSetAside(registry, others);
-  addReconciliations(registry, others);
-  addBacklogAges(registry, others);
-  addOutages(registry, others);
-  addOldestSnapshot(registry, others);
-  return (await registry.metrics()) + timesText(others.times);
-}
-
-function addRelay(registry: Registry, { relay, generatedAt }: BusCounts): void {
-  const { lastPassAt, lagSeconds } = relay;
-  const sinceMs = lastPassAt === null ? Infinity : Date.parse(generatedAt) - Date.parse(lastPassAt);
-  gauge(
-    registry,
-    'relay_last_pass_age_seconds',
-    'Time since a relay last claimed; +Inf if none ever did.',
-  ).set(sinceMs / SECOND);
-  gauge(registry, 'relay_lag_seconds', 'Age of the oldest due delivery of an attached subscriber.').set(
-    lagSeconds,
-  );
-}
-
-function addTopics(registry: Registry, { topics, generatedAt }: BusCounts): void {
-  const events = gauge(
-    registry,
-    'events',
-    'Events not yet delivered to every subscriber, by the worst state of their deliveries.',
-    ['topic', 'state'],
-  );
-  const awaiting = gauge(
-    registry,
-    'events_awaiting_place',
-    'Events that wait for their places in the order.',
-    ['topic'],
-  );
-  const held = gauge(
-    registry,
-    'topic_held_back_seconds',
-    'How long a producer’s open transaction has held back the topic’s events.',
-    ['topic'],
-  );
-  for (const { topic, awaitingPlace, heldBackSince, ...counts } of topics) {
-    setStates(events, { topic }, counts);
-    awaiting.set({ topic }, awaitingPlace);
-    const heldMs = heldBackSince === null ? 0 : Date.parse(generatedAt) - Date.parse(heldBackSince);
-    held.set({ topic }, heldMs / SECOND);
-  }
-}
-
-const SUBSCRIPTION_LABELS = ['topic', 'subscriber'];
-
-function addSubscriptions(registry: Registry, { topics }: BusCounts, { lanes }: Others): void {
-  const deliveries = gauge(registry, 'deliveries', 'Unfinished deliveries and dead letters, by state.', [
-    ...SUBSCRIPTION_LABELS,
-    'state',
+  const [overview, [row]] = await Promise.all([
+    readOverview(db, attached, now),
+    run<{ found: Found }>(driverOf(db), { text: FOUND, values: [SUBSCRIPTIONS, now?.toISOString() ?? null] }),
   ]);
-  const due = gauge(
-    registry,
-    'oldest_due_age_seconds',
+  const { rows, times } = row!.found;
+  const lines = Object.entries(METRICS).flatMap(([name, [help, of]]) => {
+    const samples =
+      typeof of === 'string'
+        ? rows[name]!.map(({ value, ...labels }) => [labels, value] as const).toSorted(([one], [other]) =>
+            labelsText(one) < labelsText(other) ? -1 : 1,
+          )
+        : of({ ...overview, times });
+    const single = name.endsWith('_total') ? 'counter' : 'gauge';
+    return [
+      `# HELP postbud_${name} ${help}`,
+      `# TYPE postbud_${name} ${samples.some(([, , part]) => part) ? 'histogram' : single}`,
+      ...samples.map(
+        ([labels, value, part = '']) => `postbud_${name}${part}${labelsText(labels)} ${valueText(value)}`,
+      ),
+    ];
+  });
+  return `${lines.join('\n')}\n`;
+}
+
+type Labels = Readonly<Record<string, string | number>>;
+
+function labelsText(labels: Labels): string {
+  const texts = Object.entries(labels).map(([name, value]) => `${name}="${escaped(String(value))}"`);
+  return texts.length === 0 ? '' : `{${texts.join(',')}}`;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('"', '\\"');
+}
+
+/** @param value null: it is not known. */
+function valueText(value: number | null): string {
+  return value === Infinity ? '+Inf' : String(value ?? NaN);
+}
+
+/** @param part of a histogram: `_bucket`, `_sum` or `_count`. */
+type Sample = readonly [labels: Labels, value: number | null, part?: string];
+
+/** The times of a subscriber since its first delivery. */
+interface Times {
+  readonly subscriber: string;
+  readonly delivered_in: Histogram;
+  readonly delivered_ms: number;
+  readonly handled_in: Histogram;
+  readonly handled_ms: number;
+}
+
+type Facts = BusCounts & { readonly times: readonly Times[] };
+type Samples = (facts: Facts) => readonly Sample[];
+
+/** Read of the overview, or in SQL: the labels of each sample, and its `value`. */
+type Metric = readonly [help: string, samples: Samples | string];
+
+interface Found {
+  readonly rows: Readonly<Record<string, readonly (Labels & { readonly value: number | null })[]>>;
+  readonly times: readonly Times[];
+}
+
+const OF_PROVIDER = ['unavailable', 'rejected', 'timeout', 'unreachable', 'bad_response'].map(
+  (kind) => `provider_${kind}`,
+);
+
+/** Every known series is there, with 0 if need be: alerts never fire on a missing one, and `increase` misses the first value of a later one. */
+const METRICS: Readonly<Record<string, Metric>> = {
+  relay_last_pass_age_seconds: [
+    'Time since a relay last claimed; +Inf if none ever did.',
+    ({ relay: { lastPassAt }, generatedAt }) => [
+      [{}, lastPassAt === null ? Infinity : secondsBetween(lastPassAt, generatedAt)],
+    ],
+  ],
+  relay_lag_seconds: [
+    'Age of the oldest due delivery of an attached subscriber.',
+    ({ relay }) => [[{}, relay.lagSeconds]],
+  ],
+  events: [
+    'Events not yet delivered to every subscriber, by the worst state of their deliveries.',
+    ({ topics }) => topics.flatMap((one) => byState({ topic: one.topic }, one)),
+  ],
+  events_awaiting_place: [
+    'Events that wait for their places in the order.',
+    byTopic(({ awaitingPlace }) => awaitingPlace),
+  ],
+  topic_held_back_seconds: [
+    'How long a producer’s open transaction has held back the topic’s events.',
+    byTopic(({ heldBackSince }, { generatedAt }) =>
+      heldBackSince === null ? 0 : secondsBetween(heldBackSince, generatedAt),
+    ),
+  ],
+  deliveries: [
+    'Unfinished deliveries and dead letters, by state.',
+    ({ topics }) =>
+      topics.flatMap(({ topic, subscribers }) =>
+        subscribers.flatMap((one) => byState({ topic, subscriber: one.subscriber }, one)),
+      ),
+  ],
+  oldest_due_age_seconds: [
     'Age of the oldest due delivery; 0 if none is due.',
-    SUBSCRIPTION_LABELS,
-  );
-  const waiting = gauge(
-    registry,
-    'lanes_blocked',
+    bySubscription(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds ?? 0),
+  ],
+  lanes_blocked: [
     `Lanes whose first delivery waits for its next attempt, and all others behind it; counted up to ${LANES_COUNTED}.`,
-    SUBSCRIPTION_LABELS,
-  );
-  const halted = gauge(
-    registry,
-    'lanes_halted',
+    `select topic, subscriber, coalesce(sum(waiting.number), 0) as value
+      from subscription left join lanes using (topic, subscriber), lateral (
+        -- The first delivery of a lane that waits, or of a key, is due later.
+        select count(*) as number from (
+          select from clock join exceptions on due_at > clock.now where lane = lanes.id limit ${LANES_COUNTED}
+        ) as first
+      ) as waiting
+      group by topic, subscriber`,
+  ],
+  lanes_halted: [
     'Lanes that wait until a dead letter is replayed or dismissed.',
-    SUBSCRIPTION_LABELS,
-  );
-  const unattached = gauge(
-    registry,
-    'subscription_unattached',
+    bySubscription(({ haltedLanes }) => haltedLanes),
+  ],
+  subscription_unattached: [
     '1: the subscriber has neither a handler nor an endpoint for the topic, and its deliveries wait.',
-    SUBSCRIPTION_LABELS,
-  );
-  const paused = gauge(
-    registry,
-    'subscription_paused',
+    bySubscription(({ attached }) => (attached ? 0 : 1)),
+  ],
+  subscription_paused: [
     '1: an operator has paused the subscriber here.',
-    SUBSCRIPTION_LABELS,
-  );
-  const blocked = new Map(lanes.map((lane) => [`${lane.topic} ${lane.subscriber}`, lane.blocked]));
-  for (const { topic, subscribers } of topics) {
-    for (const row of subscribers) {
-      const subscription = { topic, subscriber: row.subscriber };
-      setStates(deliveries, subscription, row);
-      due.set(subscription, row.oldestDueAgeSeconds ?? 0);
-      waiting.set(subscription, blocked.get(`${topic} ${row.subscriber}`) ?? 0);
-      halted.set(subscription, row.haltedLanes);
-      unattached.set(subscription, row.attached ? 0 : 1);
-      paused.set(subscription, row.paused ? 1 : 0);
-    }
-  }
-}
-
-/** Every subscription is reported, with 0 if need be: `increase` misses the first value of a series that starts later. */
-function addOutcomes(registry: Registry, { topics }: BusCounts, { outcomes }: Others): void {
-  const delivered = counter(
-    registry,
-    'deliveries_delivered_total',
+    bySubscription(({ paused }) => (paused ? 1 : 0)),
+  ],
+  deliveries_delivered_total: [
     'Delivered deliveries; a replayed one counts again.',
-    SUBSCRIPTION_LABELS,
-  );
-  const failed = counter(
-    registry,
-    'attempts_failed_total',
+    totalOf('delivered_total'),
+  ],
+  attempts_failed_total: [
     'Failed attempts, including the last ones before a dead letter.',
-    SUBSCRIPTION_LABELS,
-  );
-  const died = counter(
-    registry,
-    'deliveries_dead_lettered_total',
+    totalOf('failed_total'),
+  ],
+  deliveries_dead_lettered_total: [
     'Dead-lettered deliveries, including those replayed since.',
-    SUBSCRIPTION_LABELS,
-  );
-  const known = new Map(outcomes.map((row) => [`${row.topic} ${row.subscriber}`, row]));
-  for (const { topic, subscribers } of topics) {
-    for (const { subscriber } of subscribers) {
-      const counts = known.get(`${topic} ${subscriber}`);
-      delivered.inc({ topic, subscriber }, counts?.delivered ?? 0);
-      failed.inc({ topic, subscriber }, counts?.failed ?? 0);
-      died.inc({ topic, subscriber }, counts?.dead_lettered ?? 0);
-    }
-  }
-}
-
-function addRejections(registry: Registry, { rejections }: Others): void {
-  const refused = counter(
-    registry,
-    'webhooks_rejected_total',
+    totalOf('dead_lettered_total'),
+  ],
+  webhooks_rejected_total: [
     'Refused webhooks since midnight UTC, when the count restarts.',
-    ['provider', 'reason'],
-  );
-  for (const { provider, reason, count } of rejections) refused.inc({ provider, reason }, count);
-}
-
-const CHAT_OUTCOMES = [
-  'answered',
-  'cut_off',
-  'refused',
-  'aborted',
-  'provider_unavailable',
-  'provider_rejected',
-  'provider_timeout',
-  'provider_unreachable',
-  'provider_bad_response',
-];
-const MAIL_OUTCOMES = ['mailed', 'email_failed', 'email_timeout', 'email_unreachable'];
-
-const VERIFICATIONS = ['verified', 'verification_required', 'verification_failed', 'verification_away'];
-
-/** Every outcome is reported, with 0 if need be: `increase` misses the first value of a series that starts later. */
-function addEdge(registry: Registry, { edge }: Others): void {
-  const countOf = (source: string, outcome: string) =>
-    edge.find((row) => row.source === source && row.outcome === outcome)?.count ?? 0;
-  const calls = counter(
-    registry,
-    'chat_calls_total',
+    `select provider, reason, count as value from clock, webhook_rejections
+      where day = (clock.now at time zone 'utc')::date`,
+  ],
+  chat_calls_total: [
     'Calls of the language model since midnight UTC, when the count restarts, by what became of them.',
-    ['outcome'],
-  );
-  for (const outcome of CHAT_OUTCOMES) calls.inc({ outcome }, countOf('chat', outcome));
-  const mails = counter(
-    registry,
-    'inquiry_mails_total',
+    byOutcome(['answered', 'cut_off', 'refused', 'aborted', ...OF_PROVIDER], ['chat']),
+  ],
+  inquiry_mails_total: [
     'Mails of inquiries since midnight UTC, when the count restarts, by what became of them at first.',
-    ['outcome'],
-  );
-  for (const outcome of MAIL_OUTCOMES) mails.inc({ outcome }, countOf('inquiry', outcome));
-  const verifications = counter(
-    registry,
-    'verifications_total',
+    byOutcome(['mailed', 'email_failed', 'email_timeout', 'email_unreachable'], ['inquiry']),
+  ],
+  verifications_total: [
     'Calls above a rate since midnight UTC, when the count restarts, by what Turnstile said; away: it said nothing, and the call passed.',
-    ['outcome'],
-  );
-  for (const outcome of VERIFICATIONS)
-    verifications.inc({ outcome }, countOf('chat', outcome) + countOf('inquiry', outcome));
-  const reached = gauge(
-    registry,
-    'budget_reached',
+    byOutcome(
+      ['verified', 'verification_required', 'verification_failed', 'verification_away'],
+      ['chat', 'inquiry'],
+    ),
+  ],
+  budget_reached: [
     '1: so many per cent of the calls that all visitors have today are used.',
-    ['budget', 'percent'],
-  );
-  for (const budget of ['chat', 'inquiry'])
-    for (const percent of [80, 100])
-      reached.set({ budget, percent }, countOf(budget, `budget_${percent}`) > 0 ? 1 : 0);
-}
-
-/** Both states of both providers are reported, with 0 if need be: alerts never fire on missing series. */
-function addSetAside(registry: Registry, { setAside }: Others): void {
-  const webhooks = gauge(
-    registry,
-    'webhooks_set_aside',
+    `select budget, percent, (
+        select count(*) from edge where source = budget and outcome = 'budget_' || percent and count > 0
+      ) as value
+      from unnest('{chat,inquiry}'::text[]) as budget, unnest('{80,100}'::int[]) as percent`,
+  ],
+  webhooks_set_aside: [
     'Payment webhooks without a recorded intent: waiting, or unclaimed after 72 hours.',
-    ['provider', 'state'],
-  );
-  for (const provider of ['cardpayments', 'walletpayments']) {
-    const counts = setAside.find((row) => row.provider === provider);
-    webhooks.set({ provider, state: 'waiting' }, counts?.waiting ?? 0);
-    webhooks.set({ provider, state: 'unclaimed' }, counts?.unclaimed ?? 0);
-  }
-}
-
-/** Providers that are asked for webhooks that never came. */
-function addReconciliations(registry: Registry, { reconciliations }: Others): void {
-  const labels = ['provider'];
-  const found = counter(
-    registry,
-    'webhooks_reconciled_total',
+    `select provider, state, (
+        select count(*) from webhooks_set_aside as found
+        where found.provider = known.provider and (unclaimed_at is null) = (state = 'waiting')
+      ) as value
+      from unnest('{cardpayments,walletpayments}'::text[]) as known(provider),
+        unnest('{waiting,unclaimed}'::text[]) as state`,
+  ],
+  webhooks_reconciled_total: [
     'Webhooks that had not come and were found in the provider’s API.',
-    labels,
-  );
-  const age = gauge(
-    registry,
-    'reconciliation_age_seconds',
+    'select provider, found as value from reconciliation',
+  ],
+  reconciliation_age_seconds: [
     'Time since the provider was last asked for all that was due.',
-    labels,
-  );
-  const failures = gauge(
-    registry,
-    'reconciliation_failures',
-    'How often asking the provider failed in a row; 0: the last time it answered.',
-    labels,
-  );
-  for (const { provider, ...one } of reconciliations) {
-    found.inc({ provider }, one.found);
-    age.set({ provider }, one.ms / SECOND);
-    failures.set({ provider }, one.failures);
-  }
-}
-
-/** Every subscriber is reported, with 0 if need be. */
-function addOutages(registry: Registry, { outages }: Others): void {
-  const outage = gauge(
-    registry,
-    'subscriber_outage',
-    '1: the subscriber does not answer. Its deliveries wait, and one at a time probes.',
-    ['subscriber'],
-  );
-  const since = gauge(
-    registry,
-    'subscriber_outage_seconds',
-    'How long the subscriber has not answered; 0 without an outage.',
-    ['subscriber'],
-  );
-  const probes = gauge(
-    registry,
-    'subscriber_outage_probes',
-    'Probes without an answer in this outage; 0 without one.',
-    ['subscriber'],
-  );
-  const known = new Map(outages.map((one) => [one.subscriber, one]));
-  for (const subscriber of new Set([...subscriberNames(), ...known.keys()])) {
-    const found = known.get(subscriber);
-    outage.set({ subscriber }, found ? 1 : 0);
-    since.set({ subscriber }, (found?.ms ?? 0) / SECOND);
-    probes.set({ subscriber }, found?.probes ?? 0);
-  }
-}
-
-function addBacklogAges(registry: Registry, { backlogAges }: Others): void {
-  const ages = gauge(
-    registry,
-    'backlog_age_seconds',
+    'select provider, greatest(0, extract(epoch from now - greatest(succeeded_at, begun_at))) as value from reconciliation',
+  ],
+  backlog_age_seconds: [
     'Age of the oldest unfinished delivery, also while it waits for a retry: the greatest of this hour’s samples.',
-    ['subscriber'],
-  );
-  const known = new Map(backlogAges.map(({ subscriber, ms }) => [subscriber, ms]));
-  for (const subscriber of subscriberNames()) ages.set({ subscriber }, (known.get(subscriber) ?? 0) / SECOND);
-}
-
-function addOldestSnapshot(registry: Registry, { oldestSnapshot: oldest }: Others): void {
-  gauge(
-    registry,
-    'oldest_snapshot_age_seconds',
+    `select subscriber, coalesce(backlog_age_ms, 0) / 1000.0 as value from component left join (
+        select subscriber, backlog_age_ms from clock, subscriber_health
+        where period = 'hour' and starts_at = date_trunc('hour', clock.now, 'UTC') and topic = ''
+      ) as health using (subscriber)`,
+  ],
+  subscriber_outage: [
+    '1: the subscriber does not answer. Its deliveries wait, and one at a time probes.',
+    'select subscriber, (opened_at is not null)::int as value from silence',
+  ],
+  subscriber_outage_seconds: [
+    'How long the subscriber has not answered; 0 without an outage.',
+    'select subscriber, greatest(0, extract(epoch from now - opened_at)) as value from clock, silence',
+  ],
+  oldest_snapshot_age_seconds: [
     'How long the oldest snapshot has been held, for which Postgres keeps dead rows; 0 without one, NaN if it is not known.',
-  ).set(oldest === null ? 0 : (oldest.seconds ?? NaN));
-  gauge(
-    registry,
-    'oldest_snapshot_age_transactions',
+    "select case when oldest is null then 0 else (oldest ->> 'seconds')::float8 end as value from snapshot",
+  ],
+  oldest_snapshot_age_transactions: [
     'Transactions that began since the oldest snapshot, where it is not known how long it has been held; else 0.',
-  ).set(oldest?.seconds === null ? oldest.transactions : 0);
+    `select case when oldest ->> 'seconds' is null then coalesce((oldest ->> 'transactions')::float8, 0) else 0 end as value
+      from snapshot`,
+  ],
+  delivery_seconds: [
+    'Time from an event’s record to its delivery, without replays; approximate.',
+    histograms(({ delivered_in: counts, delivered_ms: ms }) => ({ counts, ms })),
+  ],
+  handler_seconds: [
+    'Time that handlers took, of all attempts; approximate.',
+    histograms(({ handled_in: counts, handled_ms: ms }) => ({ counts, ms })),
+  ],
+};
+
+function secondsBetween(from: string, to: string): number {
+  return (Date.parse(to) - Date.parse(from)) / SECOND;
 }
 
-function setStates(
-  of: Gauge,
-  labels: Readonly<Record<string, string>>,
-  { pending, failing, deadLettered }: Counts,
-): void {
-  of.set({ ...labels, state: 'pending' }, pending);
-  of.set({ ...labels, state: 'failing' }, failing);
-  of.set({ ...labels, state: 'dead_lettered' }, deadLettered);
+function byState(labels: Labels, { pending, failing, deadLettered }: Counts): readonly Sample[] {
+  const counts = { pending, failing, dead_lettered: deadLettered };
+  return Object.entries(counts).map(([state, number]) => [{ ...labels, state }, number]);
 }
 
-function gauge(registry: Registry, name: string, help: string, labelNames: readonly string[] = []): Gauge {
-  return new Gauge({ name: `postbud_${name}`, help, labelNames: [...labelNames], registers: [registry] });
+function byTopic(valueOf: (topic: TopicOverview, facts: Facts) => number): Samples {
+  return (facts) => facts.topics.map((one) => [{ topic: one.topic }, valueOf(one, facts)]);
 }
 
-function counter(registry: Registry, name: string, help: string, labelNames: readonly string[]): Counter {
-  return new Counter({ name: `postbud_${name}`, help, labelNames: [...labelNames], registers: [registry] });
+function bySubscription(valueOf: (one: SubscriberOverview) => number): Samples {
+  return ({ topics }) =>
+    topics.flatMap(({ topic, subscribers }) =>
+      subscribers.map((one) => [{ topic, subscriber: one.subscriber }, valueOf(one)] as const),
+    );
 }
+
+/** @param column of `subscription_counts`. */
+function totalOf(column: string): string {
+  return `select topic, subscriber, coalesce(${column}, 0) as value
+    from subscription full join subscription_counts using (topic, subscriber)`;
+}
+
+function byOutcome(outcomes: readonly string[], sources: readonly string[]): string {
+  return `select outcome, (
+      select coalesce(sum(count), 0) from edge
+      where edge.outcome = named.outcome and source in ('${sources.join("', '")}')
+    ) as value
+    from unnest('{${outcomes.join(',')}}'::text[]) as named(outcome)`;
+}
+
+/** Every fourth bound of the buckets, each four times the one before it: 1 ms, 4 ms, 16 ms, … 3 days. */
+const SHOWN_BOUNDS = BOUNDS_MS.flatMap((ms, bucket) =>
+  bucket % 4 === 0 ? [{ bucket, seconds: ms / SECOND }] : [],
+);
+
+/** A few hundred series, for every subscriber of the catalog. */
+function histograms(
+  timesIn: (row: Facts['times'][number]) => { readonly counts: Histogram; readonly ms: number },
+): Samples {
+  return ({ times }) =>
+    subscriberNames().flatMap((subscriber): readonly Sample[] => {
+      const found = times.find((row) => row.subscriber === subscriber);
+      const { counts, ms } = found ? timesIn(found) : { counts: [], ms: 0 };
+      const upTo = (bucket: number) => counts.slice(0, bucket + 1).reduce((sum, number) => sum + number, 0);
+      const total = upTo(counts.length);
+      return [
+        ...SHOWN_BOUNDS.map(({ bucket, seconds }): Sample => [
+          { subscriber, le: seconds },
+          upTo(bucket),
+          '_bucket',
+        ]),
+        [{ subscriber, le: '+Inf' }, total, '_bucket'],
+        [{ subscriber }, ms / SECOND, '_sum'],
+        [{ subscriber }, total, '_count'],
+      ];
+    });
+}
+
+const FOUND = `
+  with clock as materialized (
+    select coalesce($2::text::timestamptz, clock_timestamp()) as now
+  ),
+  subscription as materialized (
+    select topic, subscriber from jsonb_to_recordset($1::text::jsonb) as listed(topic text, subscriber text)
+    where subscriber <> ''
+  ),
+  component as materialized (
+    select distinct subscriber from subscription
+  ),
+  edge as (
+    select source, outcome, count from clock, edge_counts where day = (clock.now at time zone 'utc')::date
+  ),
+  -- One that has not been taken up for an hour was turned off.
+  reconciliation as (
+    select reconciliations.*, now from clock, reconciliations where next_at > clock.now - interval '1 hour'
+  ),
+  silence as (
+    select subscriber, opened_at from component full join outages using (subscriber)
+  ),
+  snapshot as materialized (
+    select (${OLDEST_SNAPSHOT}) as oldest
+  ),
+  times as (
+    select subscriber, delivered_in, delivered_ms, handled_in, handled_ms from subscriber_health
+    where period = 'total' and starts_at = 'epoch' and topic = ''
+  )
+  select json_build_object(
+    'times', (select coalesce(json_agg(times), '[]') from times),
+    'rows', json_build_object(${Object.entries(METRICS)
+      .flatMap(([name, [, of]]) =>
+        typeof of === 'string'
+          ? [`'${name}', (select coalesce(json_agg(sample), '[]') from (${of}) as sample)`]
+          : [],
+      )
+      .join(', ')})
+  ) as found`;

@@ -1,10 +1,9 @@
 import * as z from 'zod';
 
-import { refused } from '../../platform/http/operation.ts';
 import type { Operation } from '../../platform/http/operation.ts';
 
 /** Prometheus' text format. @see https://prometheus.io/docs/instrumenting/exposition_formats/ */
-const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
+export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 export const metricsRoute = {
   id: 'readMetrics',
@@ -29,19 +28,4 @@ export const metricsRoute = {
     'key_server_unavailable',
     'directory_unavailable',
   ],
-  examples: {
-    scraped: {
-      summary: 'A scrape by Prometheus',
-      answer: {
-        status: 200,
-        type: METRICS_TYPE,
-        value: '# HELP postbud_events Events by state.\n# TYPE postbud_events gauge\n',
-      },
-    },
-    'without-a-token': { summary: 'Without a token', answer: refused('unauthorized') },
-    'without-the-scope': {
-      summary: 'With a token that lacks the scope event-bus:read',
-      answer: refused('insufficient_scope'),
-    },
-  },
 } satisfies Operation;

@@ -1,8 +1,11 @@
 import { ALL_TIME } from '../kit/links.ts';
-import { count, groupWords, joinNames, lastPeriod, quantity } from '../kit/words.ts';
-import type { ReplayRecord } from './read.ts';
+import { count, groupWords, joinNames, quantity } from '../kit/words.ts';
 
-type Scope = Pick<ReplayRecord, 'request' | 'recipients'>;
+/** What was asked for, and who got it; null before it has begun. */
+interface Scope {
+  readonly request: Readonly<Record<string, unknown>>;
+  readonly recipients: readonly { readonly topic: string; readonly subscriber: string }[] | null;
+}
 
 /** Says in words what was replayed, and to whom: `to ledger, one error, dead-lettered in the last 24 hours`. */
 export function scopeWords(replay: Scope): string {
@@ -16,7 +19,7 @@ export function scopeWords(replay: Scope): string {
     typeof incident === 'string' ? 'one incident' : null,
     include === 'dismissed' ? 'dismissed ones' : null,
     Array.isArray(deliveryIds) ? quantity(deliveryIds.length, 'selected delivery') : null,
-    typeof since === 'string' && since !== ALL_TIME ? `${ended} in the ${lastPeriod(since)}` : null,
+    typeof since === 'string' && since !== ALL_TIME ? `${ended} in the last ${since}` : null,
     isAll ? 'including delivered ones' : null,
     typeof limit === 'number' ? `the oldest ${count(limit)}` : null,
     typeof perMinute === 'number' ? `${count(perMinute)} a minute` : null,
@@ -25,8 +28,10 @@ export function scopeWords(replay: Scope): string {
 }
 
 /** Names what was replayed: its topic, if it is one. */
-export function nameOf({ topic, request }: Pick<ReplayRecord, 'topic' | 'request'>): string {
-  return topic ?? (Array.isArray(request['deliveryIds']) ? 'Selected deliveries' : 'Several topics');
+export function nameOf({ topic, request, recipients }: Scope & { readonly topic: string | null }): string {
+  const [only, ...others] = new Set(topic === null ? recipients?.map((one) => one.topic) : [topic]);
+  if (only !== undefined && others.length === 0) return only;
+  return Array.isArray(request['deliveryIds']) ? 'Selected deliveries' : 'Several topics';
 }
 
 /** A sentence takes no more names. */

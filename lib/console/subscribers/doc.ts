@@ -1,34 +1,37 @@
-import { gapsSection } from '../backfills/gaps-section.ts';
-import { heldLanesBlock } from '../held-lanes/block.ts';
-import { incidentItems } from '../incidents/list.ts';
-import { html } from '../../platform/markup.ts';
-import { does } from '../kit/doc.ts';
-import type { Block, Doc, Suggestion } from '../kit/doc.ts';
-import { mono } from '../kit/document.ts';
-import { byTopic } from '../kit/filters.ts';
-import type { Filters } from '../kit/filters.ts';
-import { PAUSE_ICON, SILENT_ICON } from '../kit/icons.ts';
-import { backfillsPath, replaysPath, subscriberPath, subscribersPath } from '../kit/links.ts';
-import type { OperatorNames } from '../kit/operator-names.ts';
-import { pauseSentence } from '../kit/pauses.ts';
-import { topicField } from '../kit/select.ts';
-import { numbers, quantity } from '../kit/words.ts';
-import { chartsOf } from './charts.ts';
-import { healthFacts, heldOf, outageSentence, standingFacts } from './facts.ts';
-import { healthFilters, spanWords } from './figures.ts';
-import { leavingSection } from './leaving.ts';
-import { actionList, subscriptionList, valueList } from './lists.ts';
-import type { SubscriberHealth } from './read.ts';
-import { STATE_WORDS, standingList, stateWord } from './standing-list.ts';
+import { heldLanesBlock } from '../held-lanes/held-lanes.ts';
+import { incidentItems } from '../incidents/doc.ts';
+import { retireLink } from '../kit/actions.ts';
+import { byReplay, does, leads } from '../kit/doc.ts';
+import type { Doc, Suggestion } from '../kit/doc.ts';
+import {
+  below,
+  countColumn,
+  counted,
+  link,
+  mono,
+  pageLinks,
+  say,
+  strong,
+  statePhrase,
+  styled,
+  subscriberPhrase,
+  when,
+} from '../kit/document.ts';
+import type { Facts, List, OperatorNames, Phrase } from '../kit/document.ts';
+import { backfillPath, replaysPath, subscribersPath, topicPath } from '../kit/links.ts';
+import { silenceWords, pauseSentence } from '../kit/pauses.ts';
+import { PLACE_WORDS, uncommonOptions, waitingWords } from '../kit/subscription.ts';
+import { age, deliveriesWait, numbers, quantity, until } from '../kit/words.ts';
+import type { ShownSubscriber, ShownSubscription } from './read.ts';
 import type { SubscriberStanding, SubscriberStandings } from './standing.ts';
+import { deadLetterPhrase, limitPhrase, orNever, standingColumns, stateWord } from '../overview/standing.ts';
 
 /** Says of all subscribers where each runs, how it is, what waits, and what ends what holds it. */
 export function subscribersDoc(view: SubscriberStandings, names: OperatorNames): Doc {
   const { items, generatedAt: at } = view;
-  const states = STATE_WORDS.map((word) => {
-    const number = items.filter((one) => stateWord(one) === word).length;
-    return [number, word === 'outage' ? 'in an outage' : word] as const;
-  });
+  const words = [...new Set(items.map(stateWord))];
+  const states = words.map((word) => [items.filter((one) => stateWord(one) === word).length, word] as const);
+  const { state, pending, failing, deadLetters, lastDelivered, lastFailed } = standingColumns(at, names);
   return {
     title: 'Subscribers',
     lead: `${quantity(items.length, 'component')} that receive events: ${numbers(states).join(', ')}.`,
@@ -37,7 +40,24 @@ export function subscribersDoc(view: SubscriberStandings, names: OperatorNames):
     blocks: [
       {
         id: 'list',
-        list: standingList(view, names),
+        list: {
+          name: 'Subscribers',
+          columns: [
+            {
+              label: 'Subscriber',
+              isRowHeader: true,
+              cell: (one: SubscriberStanding) =>
+                say`${subscriberPhrase(one.subscriber)}${below(placeWords(one), ', ')}`,
+            },
+            state,
+            pending,
+            failing,
+            deadLetters,
+            lastDelivered,
+            lastFailed,
+          ],
+          rows: items,
+        },
         acts: ({ subscriber, pauses, outage }: SubscriberStanding) => [
           ...pauses.map((pause) => resumes(subscriber, pause)),
           outage && probes(subscriber),
@@ -48,35 +68,40 @@ export function subscribersDoc(view: SubscriberStandings, names: OperatorNames):
   };
 }
 
-/** Says how one subscriber is, what can be done, and how it did over time. */
-export function subscriberDoc(view: SubscriberHealth, names: OperatorNames): Doc {
-  const { subscriber, topics, generatedAt: at, topic, span } = view;
-  const [one] = view.items;
-  const silence = outageSentence(view);
+/** Says how one subscriber is, and what can be done. */
+export function subscriberDoc(view: ShownSubscriber, names: OperatorNames): Doc {
+  const { subscriber, generatedAt: at, subscriptions } = view;
+  const {
+    items: [one],
+    incidents: [incident],
+  } = view;
+  const left = subscriptions.find(({ inCatalog }) => !inCatalog);
   const isPaused = one.pauses.some((pause) => pause.topic === null);
-  const isTested = one.place !== 'unattached' && !isPaused;
   return {
     title: mono(subscriber),
     lead: 'A component that receives events.',
     section: 'subscribers',
     at,
-    refreshSeconds: 60,
     back: [subscribersPath(), 'Subscribers'],
     alerts: [
       ...one.pauses.map((pause) => ({
         tone: 'fail' as const,
-        icon: PAUSE_ICON,
         words: pauseSentence({ subscriber, ...pause }, at, names),
         act: resumes(subscriber, pause),
       })),
-      silence && { tone: 'dead', icon: SILENT_ICON, words: silence, act: probes(subscriber) },
+      one.outage && {
+        tone: 'dead',
+        words: outageSentence(one, one.outage, at),
+        act: probes(subscriber),
+      },
     ],
     acts: [
-      isTested &&
+      one.place !== 'unattached' &&
+        !isPaused &&
         does(
           'smoke-test',
           {},
-          { of: html`to ${subscriber}`, hidden: { subscriber }, button: 'Send a test event' },
+          { of: `to ${subscriber}`, hidden: { subscriber }, button: 'Send a test event' },
           ['To send it a test event', `smoke ${subscriber}`],
         ),
       one.inCatalog &&
@@ -89,53 +114,108 @@ export function subscriberDoc(view: SubscriberHealth, names: OperatorNames): Doc
     blocks: [
       { id: 'now', title: 'Now', facts: standingFacts(view) },
       { id: 'incidents', items: incidentItems(view.incidents, at, names) },
-      heldLanesBlock(heldOf(view), null),
-      { id: 'leaving', drawn: (context) => leavingSection(view, context) },
-      ...healthBlocks(view),
-      { id: 'older-events', drawn: () => gapsSection({ gaps: view.gaps, isOfTopic: false, now: at }) },
-      view.subscriptions.length > 0 && {
+      heldLanesBlock(view.heldLanes, at),
+      {
         id: 'options',
         title: 'Subscriptions',
-        hint: 'where each topic is handled, and the options that differ from the defaults',
+        hint: `where each topic is handled, and the options that differ from the defaults${left ? '. No relay of this release delivers what its catalog does not list: retire it, or backfill the name that it has now' : ''}`,
         list: subscriptionList(view),
-      },
-      {
-        id: 'actions',
-        title: 'Operators’ actions',
-        hint: 'newest first',
-        list: actionList(view, names),
-        empty: { title: 'No replays, pauses, resumes, retries, skips or dismissals in this time' },
-        below: () =>
-          html`<p class="muted small note">
-            Actions on all subscribers: <a href="${replaysPath()}">the operator log</a>. Its
-            <a href="${backfillsPath({ subscriber })}">backfills</a>.
-          </p>`,
+        acts: ({ topic: of, inCatalog }: ShownSubscription) => [
+          inCatalog
+            ? leads(
+                backfillPath({ topic: of, subscriber, since: '30d' }),
+                'Backfill…',
+                `${of} to ${subscriber}`,
+              )
+            : byReplay(() => retireLink(subscriber, of)),
+          inCatalog &&
+            !one.pauses.some(({ topic: paused }) => paused === null || paused === of) &&
+            does(
+              'pause',
+              { subscriber },
+              {
+                of: `${of} to ${subscriber}`,
+                hidden: { topic: of },
+                submit: 'Pause this topic',
+              },
+            ),
+        ],
       },
     ],
-    filters: {
-      path: subscriberPath(subscriber),
-      by: filtersAmong(topics),
-      values: { topic, span: span === 'days' ? span : null },
-    },
-    next: nextSteps(view),
+    next: [
+      incident && ['The way out of what goes wrong', `incidents ${incident.incidentId}`],
+      left && ['If nobody needs it any more', `retire ${subscriber}${on(left.topic)} --reason <text>`],
+    ],
   };
 }
 
-/** How it did over time: is it keeping up? */
-function healthBlocks(view: SubscriberHealth): readonly Block[] {
-  const { topic, topics, span } = view;
-  const of = topic ?? quantity(topics.length, 'topic');
-  const zone = span === 'days' ? ' A day begins at midnight UTC.' : '';
+/** Where it runs: `here`, `at ledger.example.com`, `a stand-in`, `not attached`. */
+function placeWords({ place, host, standIn, inCatalog }: SubscriberStanding): string {
+  if (!inCatalog) return 'not in this release’s catalog';
+  if (place === 'unattached') return 'not attached';
+  return standIn ? 'a stand-in' : host === null ? 'here' : `at ${host}`;
+}
+
+/** How the subscriber is now, and where what was done to it is listed. */
+function standingFacts({
+  items: [one],
+  subscriber,
+  waitsForSeconds,
+  generatedAt: now,
+}: ShownSubscriber): Facts {
+  const { pending, failing, limited, lastAnswer } = one;
+  const failed = orNever(one.lastFailedAt, now);
   return [
-    {
-      id: 'health',
-      title: `Health, ${spanWords(span)}`,
-      hint: `${of}; counts are approximate and a few seconds late, and replays are counted apart.${zone}`,
-      facts: healthFacts(view),
-    },
-    { id: 'over-time', drawn: () => chartsOf(view) },
-    { id: 'values', list: valueList(view), folded: 'The values as a table' },
+    ['State', statePhrase(stateWord(one))],
+    ['Runs', placeWords(one)],
+    limited && ['Limit', limitPhrase(limited, now)],
+    ['Pending', counted(pending)],
+    ['Failing', counted(failing, 'yellow')],
+    ['Waits longest', ageWords(waitsForSeconds)],
+    ['Dead letters', deadLetterPhrase(one)],
+    ['Last delivered', orNever(one.lastDeliveredAt, now)],
+    ['Last failed', lastAnswer === null ? failed : say`${failed}${below(lastAnswer, ': ')}`],
+    ['Operators’ actions', pageLinks([replaysPath({ subscriber }), 'the operator log'])],
   ];
+}
+
+/** Says since when it does not answer, what waits, and when it is probed. */
+export function outageSentence(
+  { subscriber, pending, failing }: SubscriberStanding,
+  { kind, since, probes: tried, nextProbeAt }: NonNullable<SubscriberStanding['outage']>,
+  now: string,
+): Phrase {
+  const silent = strong(say`${subscriber} ${silenceWords(kind)} since ${when(since, now)}.`);
+  const probed = tried > 0 && `, ${quantity(tried, 'probe')} without an answer`;
+  return say`${silent} ${deliveriesWait(pending + failing)}, without using up attempts. Next probe ${until(nextProbeAt, now)}${probed}.`;
+}
+
+/** Where and how it receives each topic. */
+function subscriptionList({ subscriptions }: ShownSubscriber): List<ShownSubscription> {
+  return {
+    name: 'Subscriptions',
+    columns: [
+      { label: 'Topic', isRowHeader: true, cell: ({ topic }) => link(topicPath(topic), topic) },
+      countColumn('Waiting', ({ waiting }) => waiting),
+      countColumn('Dead letters', ({ deadLettered }) => deadLettered),
+      {
+        label: 'Runs',
+        cell: ({ place, inCatalog }) =>
+          inCatalog ? PLACE_WORDS[place] : styled('yellow', 'not in this release’s catalog'),
+      },
+      {
+        label: 'Options',
+        look: 'wrap',
+        cell: (one) =>
+          !one.inCatalog
+            ? null
+            : one.options === null
+              ? waitingWords(one)
+              : uncommonOptions(one).join(', ') || 'defaults',
+      },
+    ],
+    rows: subscriptions,
+  };
 }
 
 function resumes(subscriber: string, { topic }: SubscriberStanding['pauses'][number]) {
@@ -145,34 +225,13 @@ function resumes(subscriber: string, { topic }: SubscriberStanding['pauses'][num
 }
 
 function probes(subscriber: string) {
-  return does('probe', { subscriber }, { of: subscriber }, ['To probe it now', `retry ${subscriber} --wait`]);
+  return does('probe', { subscriber }, { of: subscriber }, ['To probe it now', `probe ${subscriber} --wait`]);
 }
 
 function on(topic: string | null): string {
   return topic === null ? '' : ` --topic ${topic}`;
 }
 
-/** The filters, with the subscriber's own topics to choose from. */
-function filtersAmong(names: readonly string[]): Filters {
-  return {
-    ...healthFilters,
-    topic: { ...byTopic, field: (_, topic) => topicField({ topic, names, all: 'All its topics' }) },
-  };
-}
-
-/** Names the commands that end what goes wrong, beside those of the actions. */
-function nextSteps({ subscriber, items: [one], incidents, heldLanes, unlisted, gaps }: SubscriberHealth) {
-  const happening = incidents.find(({ state, topic }) => state === 'happening' && topic !== null);
-  const owed = incidents.find(({ owed: letters }) => letters > 0);
-  const [left] = unlisted;
-  const [gap] = gaps;
-  const steps: Doc['next'] = [
-    heldLanes.length > 0 &&
-      !one.outage && ['Is it well? To try one delivery, at no cost', `probe ${subscriber} --wait`],
-    happening && ['When it is fixed', `retry ${happening.incidentId} --wait`],
-    owed && [`To replay ${quantity(owed.owed, 'dead letter')}`, `replay --incident ${owed.incidentId}`],
-    left && ['If nobody needs it any more', `retire ${subscriber}${on(left.topic)} --reason <text>`],
-    gap && ['To deliver older events', `backfill ${subscriber}${on(gap.topic)} --since 30d`],
-  ];
-  return steps;
+function ageWords(seconds: number | null): string {
+  return seconds === null ? 'none' : age(seconds);
 }

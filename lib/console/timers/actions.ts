@@ -1,11 +1,9 @@
 import * as z from 'zod';
 
 import { cancelTimerById } from '../../bus/deliveries/operations/cancel-timer.ts';
-import { refused } from '../../platform/http/operation.ts';
 import { action } from '../kit/action.ts';
 import { timersPath } from '../kit/links.ts';
 import * as shape from '../kit/shapes.ts';
-import { followCancellation } from './follow.ts';
 
 const UNKNOWN =
   'Unknown timer: it was released or cancelled, or never set. The list has the ids: /platform/event-bus/timers.';
@@ -28,28 +26,19 @@ const cancelTimer = action({
   body: z.object({ reason: shape.requiredReason }).meta(shape.needsReason),
   answer: cancelled,
   unknown: UNKNOWN,
-  examples: {
-    nobody: {
-      summary: 'An unknown timer',
-      parameters: { eventId: '019cd0a3-7c00-7c2e-9d55-000000000000' },
-      json: { reason: 'The booking was made by mistake.' },
-      answer: refused('not_found', { detail: UNKNOWN }),
-    },
-  },
   handle: async ({ parameters: { eventId }, body: { reason }, operator, bus }) => {
     const asked = { id: eventId, by: operator.subject, reason };
     const done = await cancelTimerById(await bus.database(), asked);
     return done && { eventId, ...done };
   },
-  home: () => timersPath(),
   button: 'Cancel…',
   asks: {
-    question: 'Never let it happen?',
-    text: 'Its event is not recorded, and its producer is not told.',
+    text: 'Never let it happen? Its event is not recorded, and its producer is not told.',
     example: 'the booking was made by mistake',
     submit: 'Cancel this timer',
   },
-  follow: followCancellation,
+  done: ({ topic, timerKey }) =>
+    `Cancelled. This ${topic}${timerKey === null ? '' : ` of ${timerKey}`} will not happen.`,
   command: {
     summary: 'cancel a timer, so that its event never happens',
     notes: ['Its producer is not told. One that was released is an event, and can’t be cancelled.'],
@@ -59,9 +48,6 @@ const cancelTimer = action({
         'one that timers lists',
       ],
     ],
-    missing: ['The event id is missing.', 'npx postbud timers lists them.'],
-    done: ({ topic, timerKey }) =>
-      `Cancelled. This ${topic}${timerKey === null ? '' : ` of ${timerKey}`} will not happen.`,
   },
 });
 

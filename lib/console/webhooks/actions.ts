@@ -1,11 +1,8 @@
 import * as z from 'zod';
 
 import { acceptWebhook } from '../../components/payments/accept.ts';
-import { NotActedOn } from '../../bus/deliveries/refusals.ts';
-import { refused } from '../../platform/http/operation.ts';
 import { action } from '../kit/action.ts';
 import { webhooksPath } from '../kit/links.ts';
-import { problemOf } from '../kit/problem-of.ts';
 import * as shape from '../kit/shapes.ts';
 
 const UNKNOWN =
@@ -25,31 +22,17 @@ const acceptAction = action({
     .meta({ id: 'AcceptedWebhook', description: 'The event of the webhook that is delivered again.' }),
   problems: ['not_broken'],
   unknown: UNKNOWN,
-  examples: {
-    nobody: {
-      summary: 'An unknown webhook',
-      parameters: { eventId: '019cd0a3-7c00-7c2e-9d55-000000000000' },
-      json: { reason: 'The payer paid in euro, see case 4411.' },
-      answer: refused('not_found', { detail: UNKNOWN }),
-    },
-  },
   handle: async ({ parameters: { eventId }, body: { reason }, operator, bus }) => {
-    try {
-      await acceptWebhook(await bus.database(), { id: eventId, by: operator.subject, reason });
-      return { eventId };
-    } catch (error) {
-      if (error instanceof NotActedOn && error.code === 'not_found') return null;
-      throw problemOf(error);
-    }
+    await acceptWebhook(await bus.database(), { id: eventId, by: operator.subject, reason });
+    return { eventId };
   },
-  home: () => webhooksPath(),
   button: 'Accept…',
   asks: {
-    question: 'Take it as it is?',
-    text: 'What it states becomes money, though it is not plausible. Check it at the provider first.',
+    text: 'Take it as it is? What it states becomes money, though it is not plausible. Check it at the provider first.',
     example: 'the payer paid in euro, case 4411',
     submit: 'Accept this webhook',
   },
+  done: ({ eventId }) => `Accepted. The webhook ${eventId} is delivered again.`,
   command: {
     summary: 'accept a payment webhook that is not plausible',
     notes: ['It is delivered again, and what it states becomes money. A replay alone does not do that.'],
@@ -59,8 +42,6 @@ const acceptAction = action({
         'one that webhooks lists',
       ],
     ],
-    missing: ['The event id is missing.', 'npx postbud webhooks lists them.'],
-    done: ({ eventId }) => `Accepted. The webhook ${eventId} is delivered again.`,
   },
 });
 

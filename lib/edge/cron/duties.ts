@@ -13,7 +13,7 @@ import { trimIndex } from '../../components/identifiers/trim-index.ts';
 import { watchIncidents } from '../../components/incidents/watch.ts';
 import { settleSetAside } from '../../components/payments/set-aside.ts';
 import { pruneAll } from '../../components/prune.ts';
-import { rollUpHealth } from '../../components/subscriber-health/roll-up.ts';
+import { forgetHours } from '../../components/subscriber-health/forget-hours.ts';
 import { sampleBacklog } from '../../components/subscriber-health/sample-backlog.ts';
 import type { AlertSettings } from '../../platform/config.ts';
 import type { Database } from '../../platform/db/connect.ts';
@@ -78,7 +78,7 @@ export const duties: readonly Duty[] = [
     name: 'health of subscribers',
     run: async (db) => {
       await sampleBacklog(db);
-      await rollUpHealth(db);
+      await forgetHours(db);
       return {};
     },
   },

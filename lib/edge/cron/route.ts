@@ -11,7 +11,7 @@ import type { Performed } from './duties.ts';
 
 const count = z.int().nonnegative();
 
-export const relayRun = z
+const relayRun = z
   .object({
     placed: count.meta({ description: 'Events that got their places.' }),
     delivered: count,
@@ -34,8 +34,6 @@ export const relayRun = z
     id: 'RelayRun',
     description: 'The results of the relay and the duties in one run of the cron.',
   }) satisfies z.ZodType<RelayReport & Performed>;
-
-export type RelayRun = z.output<typeof relayRun>;
 
 export const cronRoute = {
   id: 'runRelay',

@@ -4,8 +4,7 @@ import { handlersUntil } from '../../platform/lifetime.ts';
 import { log } from '../../platform/log.ts';
 import { MailNotSent } from '../../platform/mail/send-mail.ts';
 import { SECOND, sleep } from '../../platform/time.ts';
-import { KeyReused } from './once.ts';
-import { REMEMBERED_MS } from './once.ts';
+import { KeyReused, REMEMBERED_MS } from './once.ts';
 import type { Action, Once } from './once.ts';
 
 /** Longer than a mail with its second attempt takes: an older claim belongs to a process that died. */

@@ -41,8 +41,8 @@ export const headers = {
   'Accept-Encoding': { description: 'The supported encodings.', schema: { type: 'string' } },
   Location: { description: 'The page to open next.', schema: { type: 'string', format: 'uri-reference' } },
   'Set-Cookie': {
-    description: 'The session, or a sign-in under way. Scripts cannot read it.',
-    schema: { type: 'string', pattern: '^__Host-event-bus(-sign-in)?=' },
+    description: 'The session, a sign-in under way, or what was done. Scripts cannot read it.',
+    schema: { type: 'string', pattern: '^__Host-event-bus(-sign-in|-done)?=' },
   },
   'Idempotent-Replayed': {
     description: 'The inquiry was sent before; nothing was sent now.',

@@ -28,12 +28,6 @@ export function wantsPage(request: Request): boolean {
   return mode === 'navigate' && isForm(request);
 }
 
-/** Whether the caller prefers a file of comma-separated values to a page and to JSON. */
-export function wantsCsv(headers: Headers): boolean {
-  const { html, json, csv } = qualitiesOf(headers);
-  return csv > html && csv > json;
-}
-
 /** Requires a caller that accepts HTML or JSON. @throws Problem 406 `not_acceptable` */
 export function requireAcceptable(headers: Headers): void {
   const { html, json } = qualitiesOf(headers);
@@ -45,7 +39,6 @@ export function requireAcceptable(headers: Headers): void {
 interface Qualities {
   readonly html: number;
   readonly json: number;
-  readonly csv: number;
 }
 
 /** Browsers send about 140 characters. A longer header counts as absent. */
@@ -54,11 +47,10 @@ const LONGEST = 2000;
 function qualitiesOf(headers: Headers): Qualities {
   const accept = headers.get('accept') ?? '';
   const ranges = accept.length > LONGEST ? [] : elementsOf(accept).flatMap(rangeOf);
-  if (ranges.length === 0) return { html: 1, json: 1, csv: 0 };
+  if (ranges.length === 0) return { html: 1, json: 1 };
   return {
     html: qualityOf('text', 'html', ranges),
     json: qualityOf('application', 'json', ranges),
-    csv: qualityOf('text', 'csv', ranges),
   };
 }
 

@@ -9,7 +9,7 @@ export type { Scope } from '../scopes.ts';
 
 /** One method of one path, as callers see it. */
 export interface Operation {
-  /** Names it for links and for generated clients. */
+  /** Names it for generated clients. */
   readonly id: string;
   readonly method: 'get' | 'post';
   /** With parameters in braces. */
@@ -31,8 +31,8 @@ export interface Operation {
   readonly cors?: 'listed' | 'any';
   /** Whether browsers get problems as pages. */
   readonly hasPages?: boolean;
-  /** Each name describes its example. */
-  readonly examples: Readonly<Record<string, Example>>;
+  /** Each name describes its example. Those of the console's routes are in `dev/example-requests.ts`. */
+  readonly examples?: Readonly<Record<string, Example>>;
 }
 
 export type Tag =
@@ -76,21 +76,11 @@ export interface Answer {
   /** Headers beyond those of every answer. */
   readonly headers?: readonly HeaderName[];
   readonly mayHave?: readonly HeaderName[];
-  /** Operations that continue with values of the answer. */
-  readonly links?: Readonly<Record<string, Link>>;
 }
 
 /** Server-sent events by name, each with the shape of its data. */
 export interface EventStream {
   readonly events: Readonly<Record<string, z.ZodType>>;
-}
-
-interface Link {
-  readonly operationId: string;
-  readonly description: string;
-  /** Runtime expressions, for example `$response.body#/replayId`. */
-  readonly parameters: Readonly<Record<string, string>>;
-  readonly requestBody?: unknown;
 }
 
 /** A request and its answer. */

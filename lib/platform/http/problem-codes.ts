@@ -63,7 +63,7 @@ export const problemCodes = {
   sign_in_unknown: {
     status: 410,
     detail:
-      'This sign-in was finished already, was begun in another browser, or took longer than 10 minutes. Nobody was signed in. Sign in again.',
+      'This sign-in was finished already, was begun in another browser, or took longer than an hour. Nobody was signed in. Sign in again.',
   },
   invalid_signature: { status: 401, detail: 'The signature or its timestamp is missing or invalid.' },
 
@@ -120,12 +120,12 @@ export const problemCodes = {
   },
   count_changed: {
     status: 409,
-    example: '12 deliveries match, not 10: check them again before you replay.',
+    example: 'Nothing was replayed: 12 deliveries match, not 10. Preview it again.',
   },
   name_taken: {
     status: 409,
     example:
-      'ledger is another subscriber of payment.captured, with deliveries of its own. Nothing was renamed. Where the new name runs already, give it what books lacked to get by a backfill, and retire books.',
+      'ledger is another subscriber of payment.captured, with deliveries of its own. Nothing was renamed. Where the new name runs already, backfill what books has not got, and retire books.',
   },
   no_such_subscription: {
     status: 409,
@@ -135,7 +135,7 @@ export const problemCodes = {
   backfill_under_way: {
     status: 409,
     example:
-      'A backfill of payment.captured to ledger is under way: 019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21. Wait until it has ended, or stop it. Nothing was written.',
+      'A backfill of payment.captured to ledger is under way: 019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21. Wait until it has ended, or stop it.',
   },
   replay_refused: {
     status: 409,
@@ -154,10 +154,6 @@ export const problemCodes = {
     status: 409,
     example: 'This delivery is not waiting for a retry: it is due now, delivered or dead-lettered.',
   },
-  not_dead: {
-    status: 409,
-    example: 'This delivery is not a dead letter: it is pending, failing or delivered.',
-  },
   halted: {
     status: 409,
     example:
@@ -166,7 +162,7 @@ export const problemCodes = {
   not_silent: {
     status: 409,
     example:
-      'ledger has no outage. Probe a delivery that holds one of its lanes instead: see its held lanes.',
+      'ledger has no outage. Probe a delivery that holds one of its lanes instead: /platform/event-bus/subscribers/ledger lists them.',
   },
   paused: { status: 409, example: 'ledger is paused. Resume it first.' },
   outage: {

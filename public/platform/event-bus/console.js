@@ -1,4 +1,4 @@
-// Adds to the console's pages: refreshing, filtering, selecting and keyboard shortcuts.
+// Adds to the console's pages: refreshing, times in the reader's zone, selecting and copying.
 // Every page, link and form works without it.
 
 const root = document.documentElement;
@@ -27,9 +27,9 @@ const isHeld = () => isPaused || isBusy();
 /** Whether someone is typing, selecting or filling a form, which a refresh would undo. */
 function isBusy() {
   return (
-    Boolean(find('#keys[open], [data-unsent]')) ||
+    Boolean(find('[data-unsent]')) ||
     main.contains(document.activeElement?.closest('input, select, textarea') ?? null) ||
-    all('details[open]:not([data-opened])', main).length > 0 ||
+    all('details[open]', main).length > 0 ||
     all('input', main).some(isDirty) ||
     all('option', main).some((option) => option.selected !== option.defaultSelected)
   );
@@ -54,7 +54,7 @@ function showStale(reason) {
 const LONGEST_ANSWER_MS = 10_000;
 
 /** @param isForced by key: also while updates are paused. */
-async function refresh(isForced = false) {
+async function refresh() {
   fetchedAt = Date.now();
   const signal = AbortSignal.timeout(LONGEST_ANSWER_MS);
   const response = await fetch(location.href, { headers: { accept: 'text/html' }, signal }).catch(() => null);
@@ -68,14 +68,14 @@ async function refresh(isForced = false) {
   showTimes(fresh);
   document.title = fresh.title;
   // Someone may have begun to type or to select meanwhile.
-  if (isForced ? !isBusy() : !isHeld()) return swap(fresh);
+  if (!isHeld()) return swap(fresh);
   showStale(away ? away.textContent.trim().replace(/\.$/, '') : 'Not refreshing');
   if (!isPaused && !away) follow(fresh);
 }
 
 /** Says how the action goes on, in the region that is there already: screen readers hear what changes in it. */
 function follow(fresh) {
-  const [region, news] = [find('#following'), find('#following', fresh)];
+  const [region, news] = [find('#done'), find('#done', fresh)];
   if (!region || !news) return;
   main.dataset.refresh = find('main', fresh).dataset.refresh;
   region.className = news.className;
@@ -95,14 +95,13 @@ function swap(fresh) {
   const focusable = 'a, button, summary, [tabindex="0"]';
   const focused = all(focusable, main).indexOf(document.activeElement);
   follow(fresh);
-  replaceAround(find('#following'), find('#following', fresh));
+  replaceAround(find('#done'), find('#done', fresh));
   main.dataset.refresh = find('main', fresh).dataset.refresh;
   find('#navigation').replaceChildren(...find('#navigation', fresh).childNodes);
   for (const [index, region] of all('.scroll', main).entries()) region.scrollLeft = scrolled[index] ?? 0;
   if (focused >= 0) all(focusable, main)[focused]?.focus({ preventScroll: true });
   const news = find('[data-alert]')?.textContent;
   if (news && news !== alert) announce(news);
-  filter();
   showPause();
 }
 
@@ -165,8 +164,6 @@ function showTimes(page) {
     const day = days === 0 ? '' : days < 7 ? `${is.weekday} ` : `${date} `;
     const words = {
       second: day + clock + (day === '' ? `:${is.second}` : '') + name,
-      minute: day + clock + name,
-      clock: clock + name,
       weekday: `${is.weekday} ${clock}`,
       // Of a chart: one of its labels of each day has the weekday.
       axis: is.hour === '00' ? is.weekday : is.hour < '06' ? `${is.weekday} ${clock}` : clock,
@@ -189,21 +186,7 @@ function toggleZone() {
   announce(find('[data-zone]').previousElementSibling.textContent);
 }
 
-// Filtering and selecting
-
-/** Hides topics that do not match the filter, and groups without a match. */
-function filter() {
-  const field = find('[data-filter]');
-  if (!field) return;
-  const words = field.value.trim().toLowerCase();
-  const list = find(field.dataset.filter);
-  const rows = all('[data-words]', list);
-  for (const row of rows) row.hidden = !row.dataset.words.includes(words);
-  for (const group of all('[data-group]', list))
-    group.hidden = all('[data-words]:not([hidden])', group).length === 0;
-  for (const more of all('details.more', list)) more.open = more.hasAttribute('data-opened') || words !== '';
-  find('[data-none]').hidden = rows.length === 0 || rows.some((row) => !row.hidden);
-}
+// Selecting
 
 const boxesOf = (list) => all('[data-box]', list);
 let lastBox = null;
@@ -272,14 +255,12 @@ document.addEventListener('click', (event) => {
   if (clicked('[data-theme-toggle]')) toggleTheme();
   if (clicked('[data-zone]')) toggleZone();
   if (clicked('[data-pause]')) togglePause();
-  if (clicked('[data-keys]')) find('#keys').showModal();
   if (clicked('[data-copy]')) void copy(clicked('[data-copy]'));
   if (clicked('[data-clear]')) selectAll(clicked('[data-clear]').form, false);
   if (clicked('[data-all]')) selectAll(clicked('[data-all]').form, clicked('[data-all]').checked);
   if (clicked('[data-box]')) selectTo(clicked('[data-box]'), event.shiftKey);
   countSelected();
 });
-document.addEventListener('input', (event) => event.target.matches('[data-filter]') && filter());
 
 // Buttons are disabled after the form is read: the value of a disabled button is not sent.
 document.addEventListener('submit', (event) => {
@@ -291,40 +272,6 @@ addEventListener('pageshow', () => {
 
 function setButtons(form, isDisabled) {
   for (const button of all('button:not([type=button])', form)) button.disabled = isDisabled;
-}
-
-// Keys
-
-const PAGES = {
-  o: '',
-  i: '/incidents',
-  d: '/dead-letters',
-  e: '/events',
-  s: '/subscribers',
-  p: '/replays',
-  w: '/webhooks',
-  c: '/catalog',
-};
-const FIELDS = { '/': '[data-find]', f: 'main [data-filter], main [data-search]' };
-let before = '';
-
-document.addEventListener('keydown', (event) => {
-  const isTyping = event.target.closest('input:not([type=checkbox]), select, textarea, dialog');
-  if (isTyping || event.ctrlKey || event.metaKey || event.altKey || localStorage.keys === 'off') return;
-  const { key } = event;
-  const field = key in FIELDS && find(FIELDS[key]);
-  if (before === 'g' && key in PAGES) location.assign(`/platform/event-bus${PAGES[key]}`);
-  else if (field) field.focus();
-  else if (key === 'r' && main.dataset.refresh > 0) void refresh(true);
-  else if (key === '?') find('#keys')?.showModal();
-  if (field) event.preventDefault();
-  before = key;
-});
-
-const useKeys = find('[data-keys-on]');
-if (useKeys) {
-  useKeys.checked = localStorage.keys !== 'off';
-  useKeys.addEventListener('change', () => (localStorage.keys = useKeys.checked ? 'on' : 'off'));
 }
 
 // Loading
@@ -349,8 +296,7 @@ function decoded(text) {
 }
 addEventListener('hashchange', openTarget);
 openTarget();
-filter();
 countSelected();
 // What was there when the page was opened is no change that a screen reader hears of.
-const told = find('#following')?.textContent.trim();
+const told = find('#done')?.textContent.trim();
 if (told) announce(told.replaceAll(/\s+/g, ' '));

@@ -4,12 +4,12 @@ import { v7 as uuidv7 } from 'uuid';
 import { backfills } from '../../../../drizzle/schema.ts';
 import { isAway } from '../../../platform/db/away.ts';
 import { noteDue } from '../../../platform/db/commits.ts';
-import type { Database } from '../../../platform/db/connect.ts';
+import type { Database } from '../../../platform/db/database.ts';
 import { driverOf, limitStatements, run } from '../../../platform/db/statement.ts';
 import { MINUTE, sleep } from '../../../platform/time.ts';
 import { PLACING_LOCK } from '../locks.ts';
 import { clock } from '../parts.ts';
-import { CountChanged, requireListed } from '../refusals.ts';
+import { CountChanged, NotActedOn, requireListed } from '../refusals.ts';
 import type { SubscriptionName } from '../subscription.ts';
 import type { Timing } from './asked.ts';
 
@@ -51,23 +51,13 @@ export interface BackfillPreview {
   readonly newestAt: string | null;
   /** Newer events that the subscriber has been handed already, and that can't come after the older ones any more. */
   readonly alreadyDelivered: number;
-  /** Newer events that wait, and that come after the older ones. */
-  readonly waiting: number;
 }
 
-/** A backfill of the same subscription is under way. */
-export class BackfillUnderWay extends Error {
-  readonly code = 'backfill_under_way';
-  readonly id: string;
-
-  constructor(id: string, { topic, subscriber }: SubscriptionName) {
-    super(
-      `A backfill of ${topic} for ${subscriber} is under way: wait for its end, or stop it. It has the id ${id}.`,
-    );
-    this.name = 'BackfillUnderWay';
-    this.id = id;
-  }
-}
+const underWay = (id: string, { topic, subscriber }: SubscriptionName) =>
+  new NotActedOn(
+    'backfill_under_way',
+    `A backfill of ${topic} to ${subscriber} is under way: ${id}. Wait until it has ended, or stop it.`,
+  );
 
 /** Deliveries of one transaction, which takes about 50 ms and holds the subscription's lanes. */
 const CHUNK = 1000;
@@ -84,7 +74,7 @@ export const LOOK_EVERY_MS = 100;
  *
  * The newer deliveries of the subscription wait meanwhile. If this process dies, the cron continues.
  *
- * @throws NotActedOn `no_such_subscription` when this release's catalog does not list it; CountChanged; BackfillUnderWay.
+ * @throws NotActedOn `no_such_subscription` when this release's catalog does not list it; `backfill_under_way`; CountChanged.
  */
 export async function backfill(db: Database, request: BackfillRequest): Promise<Backfill> {
   requireListed(request, 'Nothing was written.');
@@ -93,6 +83,15 @@ export async function backfill(db: Database, request: BackfillRequest): Promise<
   if (isKnown || !(await beginInTime(db, id, until, now)))
     return { id, matched, written: 0, isEnded: await isEnded(db, id) };
   return { id, matched, ...(await advance(db, { id, perMinute }, until, now)) };
+}
+
+/** @returns the id of a subscription's backfill that is under way; null for none. */
+export async function backfillUnderWay(db: Database, of: SubscriptionName): Promise<string | null> {
+  const [known] = await run<{ id: string }>(driverOf(db), {
+    text: KNOWN,
+    values: [null, of.topic, of.subscriber],
+  });
+  return known?.id ?? null;
 }
 
 /** Counts what a backfill would write. Changes nothing. @throws NotActedOn `no_such_subscription` */
@@ -187,9 +186,9 @@ async function open(
       values: [id, topic, subscriber],
     });
     if (known?.is_this) return { matched: known.matched, isKnown: true };
-    if (known) throw new BackfillUnderWay(known.id, request);
+    if (known) throw underWay(known.id, request);
     if (expectedCount !== undefined && expectedCount !== matched)
-      throw new CountChanged(expectedCount, matched);
+      throw new CountChanged(expectedCount, matched, 'backfilled');
     const at = now?.toISOString() ?? null;
     await run(tx, { text: MAKE_LANES, values: [topic, subscriber, at] });
     const asked = [id, topic, subscriber, since.toISOString(), by, reason, perMinute];
@@ -341,8 +340,7 @@ const MISSING = `
       join events as newest on newest.id = last_place.event_id
   ),
   newer as materialized (
-    select count(*) filter (where is_open is null and found.position <= head or state = 'delivered') as delivered,
-      count(*) filter (where is_open is null and found.position > head or is_open and state in ('pending', 'failing')) as waiting
+    select count(*) filter (where is_open is null and found.position <= head or state = 'delivered') as delivered
     from missing join lane_heads on lane_heads.id = missing.lane join range on range.stream = missing.stream, lateral (
       select log.position, is_open, state
       from log left join exceptions on exceptions.lane = missing.lane and exceptions.position = log.position
@@ -355,5 +353,5 @@ const MISSING = `
       where topic = $1::text and created_at >= $3::text::timestamptz and not $2::text = any (subscribers)
     ))::float8 as matched, to_char(oldest at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "oldestAt",
     to_char(newest at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "newestAt",
-    delivered::float8 as "alreadyDelivered", waiting::float8 as waiting
+    delivered::float8 as "alreadyDelivered"
   from span, newer`;

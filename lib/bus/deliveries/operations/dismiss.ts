@@ -3,12 +3,9 @@ import { v7 as uuidv7 } from 'uuid';
 import { noteDue } from '../../../platform/db/commits.ts';
 import type { Database } from '../../../platform/db/connect.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
-import { readDeliveryId } from '../delivery-id.ts';
 import { logged } from '../parts.ts';
-import { NotActedOn } from '../refusals.ts';
 import type { SubscriptionName } from '../subscription.ts';
 import type { Timing, Word } from './asked.ts';
-import type { ActedOn } from './first-of-lane.ts';
 import { containing, deliveriesOfIds } from './replay-matching.ts';
 
 /** Dead letters of a subscription: all, or those that everything given here fits. */
@@ -62,46 +59,6 @@ export async function dismiss(db: Database, which: DeadLetters, how: Dismissal):
   const dismissing = beginDismissal(how);
   const dismissed = await dismissDeadLetters(db, which, dismissing);
   return { dismissed, left: await countDead(db, which) };
-}
-
-/**
- * Dismisses one dead letter, and records the operator and the reason. If it halts its lane, the lane goes on. Doing it
- * again changes nothing.
- *
- * @returns the delivery; when it was dismissed, in epoch milliseconds: earlier, if it was before; and whether its lane goes on
- *   because of that.
- * @throws NotActedOn for a delivery that there is none of, or that is no dead letter.
- */
-export async function dismissOne(
-  db: Database,
-  { deliveryId, ...how }: Word & { readonly deliveryId: string },
-): Promise<ActedOn & { readonly dismissedAt: number; readonly released: boolean }> {
-  const { topic, subscriber, halts, at } = await findOne(db, deliveryId);
-  const of = { deliveryId, topic, subscriber };
-  if (at !== null) return { ...of, dismissedAt: at, released: false };
-  const dismissing = beginDismissal({ action: 'dismiss', ...how, deliveryId, until: Infinity });
-  const dismissed = await dismissDeadLetters(db, { ...of, deliveryIds: [deliveryId] }, dismissing);
-  if (dismissed > 0) return { ...of, dismissedAt: Date.parse(dismissing.at!), released: halts };
-  // Somebody was here meanwhile.
-  return { ...of, dismissedAt: (await findOne(db, deliveryId)).at!, released: false };
-}
-
-interface FoundOne extends SubscriptionName {
-  readonly halts: boolean;
-  readonly is_dead: boolean;
-  /** When it was dismissed. */
-  readonly at: number | null;
-}
-
-/** @throws NotActedOn where it is neither a dead letter nor dismissed. */
-async function findOne(db: Database, deliveryId: string): Promise<FoundOne> {
-  const names = readDeliveryId(deliveryId);
-  const [found] = names
-    ? await run<FoundOne>(driverOf(db), { text: FIND_ONE, values: [names.eventId, names.subscriber] })
-    : [];
-  if (!found) throw new NotActedOn('not_found');
-  if (!found.is_dead && found.at === null) throw new NotActedOn('not_dead');
-  return found;
 }
 
 export function beginDismissal(how: Dismissal): Dismissing {
@@ -193,13 +150,8 @@ const DISMISS_CHOSEN = dismissingOf(`
     limit ${CHUNK}
   )`);
 
-const FIND_ONE = `
-  select topic, subscriber, dead_lettered_at is not null as is_dead,
-    (extract(epoch from dismissed_at) * 1000)::float8 as at, is_open and dead_lettered_at is not null as halts
-  from deliveries where event_id = $1::uuid and subscriber = $2::text`;
-
 /** Counts those of an error that died until then. */
-export async function countDead(
+async function countDead(
   db: Database,
   { topic, subscriber, kind = null, group, until }: Omit<DeadLetters, 'deliveryIds' | 'words' | 'since'>,
 ): Promise<number> {

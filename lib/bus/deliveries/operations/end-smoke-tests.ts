@@ -22,8 +22,8 @@ export async function endSmokeTests(db: Database, now?: Date): Promise<void> {
   await db.transaction(async (tx) => {
     await limitStatements(tx);
     const values = [now?.toISOString() ?? null, ENDS_AFTER_MS];
-    const [open] = await run<{ any: boolean; at: string }>(tx, { text: OPEN, values });
-    if (!open!.any) return;
+    const [open] = await run<{ is_any: boolean; at: string }>(tx, { text: OPEN, values });
+    if (!open!.is_any) return;
     await run(tx, { text: LOCK, values: [] });
     for (const text of [FREE, PARK]) await run(tx, { text, values: [open!.at] });
     const how = {
@@ -49,7 +49,7 @@ const OPEN = `
   forgotten as (
     delete from smoke_tests using clock where ended_at < now - interval '${KEEP_MS} milliseconds'
   )
-  select now::text as at, exists (select from smoke_tests where ${isOver('$2')}) as any from clock`;
+  select now::text as at, exists (select from smoke_tests where ${isOver('$2')}) as is_any from clock`;
 
 // Nothing else is delivered in the lanes of smoke tests.
 const OF_SMOKE_TESTS = `topic = '${SMOKE_TEST.topic}'`;

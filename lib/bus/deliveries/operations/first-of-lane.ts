@@ -61,11 +61,7 @@ export async function onFirstOfLane(
  *
  * @throws NotActedOn as the action would.
  */
-export async function requireFirstOfLane(
-  on: Executor,
-  deliveryId: string,
-  now?: Date,
-): Promise<FoundDelivery> {
+async function requireFirstOfLane(on: Executor, deliveryId: string, now?: Date): Promise<FoundDelivery> {
   const values = [...namesIn(deliveryId), now?.toISOString() ?? null];
   const [found] = await run<FoundDelivery>(on, { text: FIRST_OF_LANE, values });
   if (!found) throw new NotActedOn('not_found');

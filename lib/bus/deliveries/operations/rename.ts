@@ -39,7 +39,7 @@ export async function previewRename(
   if (where !== undefined)
     throw new NotActedOn(
       'name_taken',
-      `${to} is another subscriber of ${where}, with deliveries of its own. Nothing was renamed. Where the new name runs already, give it what ${from} lacked to get by a backfill, and retire ${from}.`,
+      `${to} is another subscriber of ${where}, with deliveries of its own. Nothing was renamed. Where the new name runs already, backfill what ${from} has not got, and retire ${from}.`,
     );
   return found.length > 0 || (await hasLeft(driverOf(db), from, 'rename')) ? found : null;
 }

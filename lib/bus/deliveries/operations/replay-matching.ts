@@ -66,7 +66,7 @@ export function matchingValues(
 }
 
 /** Gives the parameters $4 and $5 of `CLOCK_AND_WINDOW`. */
-export function windowValues({
+function windowValues({
   since,
   until,
 }: Pick<ChosenDeliveries, 'since' | 'until'>): readonly [since: number | null, until: number | string] {
@@ -82,7 +82,7 @@ function listedOf(wanted: string | undefined): string[] {
 }
 
 /** The CTEs `clock` and `span` of `matchingValues`. */
-export const CLOCK_AND_WINDOW = `${clock('$9')},
+const CLOCK_AND_WINDOW = `${clock('$9')},
   -- "until" is a number of milliseconds before now, or an instant. Never name a parameter in a comment: PGlite's
   -- transactions would count it as one more.
   span as materialized (
@@ -102,7 +102,7 @@ const HAS_ENDED = `
 
 /**
  * Gives the CTEs `clock`, `span`, `found` and `matching`, which find the deliveries of a request. `matching` has lane,
- * position, event_id, topic, subscriber, error_group, ended_at and is_dismissed, of those that a replay may put back, in the
+ * position, event_id, topic, subscriber, error_group, is_open, ended_at and is_dismissed, of those that a replay may put back, in the
  * order of their events; `found` also has whether the catalog lists the subscriber (is_listed) and whether its handler
  * refuses replays (refuses). `matchingValues` gives the parameters.
  */
@@ -113,7 +113,7 @@ export function matchingOf({ deliveryIds, include = 'dead_letters' }: ReplayRequ
 const matching = (from: string, where: string) => `${CLOCK_AND_WINDOW},
   found as materialized (
     select delivery.lane, delivery.position, delivery.event_id, lanes.topic, lanes.subscriber, delivery.error_group,
-      ${ENDED_AT} as ended_at, delivery.dismissed_at is not null as is_dismissed,
+      delivery.is_open, ${ENDED_AT} as ended_at, delivery.dismissed_at is not null as is_dismissed,
       $10::text::jsonb -> 'listed' ? (lanes.topic || ' ' || lanes.subscriber) as is_listed,
       $10::text::jsonb -> 'refusing' ? (lanes.topic || ' ' || lanes.subscriber) as refuses
     from span, ${from}

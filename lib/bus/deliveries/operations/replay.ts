@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 
 import { noteDue } from '../../../platform/db/commits.ts';
-import type { Database } from '../../../platform/db/connect.ts';
+import type { Database } from '../../../platform/db/database.ts';
 import { driverOf, run } from '../../../platform/db/statement.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { CountChanged, NotActedOn, notListed, requireListed } from '../refusals.ts';
@@ -69,7 +69,7 @@ export async function replay(
   if (earlier) return { replayId: id, topic, since, ...earlier };
   requireMatch(row, asked);
   if (expectedCount !== undefined && matched !== expectedCount)
-    throw new CountChanged(expectedCount, matched);
+    throw new CountChanged(expectedCount, matched, 'replayed');
   if (asked.perMinute === undefined) return { replayId: id, topic, since, matched, replayed };
   const begun = await stepReplay(db, { attached, replayId: id, ...(now && { now }) });
   return { replayId: id, topic, since, matched, replayed: begun ?? 0 };

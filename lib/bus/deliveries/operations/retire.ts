@@ -51,8 +51,8 @@ export async function retire(
     await limitStatements(tx, 1 * MINUTE);
     await lockName(tx, subscriber, topics);
     const at = now?.toISOString() ?? null;
-    const [held] = await run<{ any: boolean }>(tx, { text: HELD, values: [...values, at] });
-    if (held!.any) throw new NotActedOn('under_way');
+    const [held] = await run<{ is_any: boolean }>(tx, { text: HELD, values: [...values, at] });
+    if (held!.is_any) throw new NotActedOn('under_way');
     const standing = await standingUnder(tx, subscriber, topic);
     const ids = JSON.stringify(topics.map((name) => ({ topic: name, id: uuidv7() })));
     await run(tx, { text: RETIRE, values: [...values, by, reason, ids, at] });
@@ -68,7 +68,7 @@ const HELD = `
   select exists (
     select from lane_heads where subscriber = $2::text and topic in ${TOPICS}
       and leased_until > coalesce($3::text::timestamptz, clock_timestamp())
-  ) as any`;
+  ) as is_any`;
 
 const RETIRE = `
   with lane as materialized (

@@ -30,14 +30,14 @@ const SKIP = acting(
       dead_lettered_at = clock.now, error_group = $11::text,
       attempt_log = ${withAction('skipped', `, 'kind', 'skipped', 'message', $6::text`)}
     from clock where lane = $1::int and position = $2::bigint
-    returning lane, ordering_key, replays
+    returning lane, ordering_key
   ),
   grouped as (
     insert into error_groups (key, topic, subscriber, kind, message)
     select $11::text, $3::text, $4::text, $12::text, $13::text from acted
     on conflict (key) do nothing
   ),
-  -- What became of attempts is counted in the journal and as health by relays, and none sees a skip.
+  -- What became of attempts is counted in the journal by relays, and none sees a skip.
   totalled as (
     insert into lane_totals as known (lane, head, number, dead_lettered) select lane, -1, -1, 1 from acted
     on conflict (lane) do update set dead_lettered = known.dead_lettered + 1
@@ -46,17 +46,5 @@ const SKIP = acting(
     insert into throughput_minutes as known (minute, topic, delivered, dead_lettered)
     select date_trunc('minute', clock.now), $3::text, 0, 1 from clock, acted
     on conflict (minute, topic) do update set dead_lettered = known.dead_lettered + 1
-  ),
-  health as (
-    insert into subscriber_health as known (subscriber, topic, period, starts_at, dead_lettered, replays_dead_lettered)
-    select $4::text, period.topic, period.name, period.starts_at, (replays = 0)::int, (replays > 0)::int
-    from clock, acted, lateral (
-      values ('', 'hour', date_trunc('hour', clock.now, 'UTC')), ('', 'total', 'epoch'),
-        ($3::text, 'hour', date_trunc('hour', clock.now, 'UTC'))
-    ) as period (topic, name, starts_at)
-    order by period.topic, period.name
-    on conflict (subscriber, topic, period, starts_at) do update set
-      dead_lettered = known.dead_lettered + excluded.dead_lettered,
-      replays_dead_lettered = known.replays_dead_lettered + excluded.replays_dead_lettered
   )`,
 );

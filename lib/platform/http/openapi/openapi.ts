@@ -5,7 +5,6 @@ import type { Operation, Tag } from '../operation.ts';
 import { problemValue } from '../problem-codes.ts';
 import { problem } from '../problem-shape.ts';
 import { headerComponents, OperationWriter } from './operation-object.ts';
-import type { Recorded } from './operation-object.ts';
 import { SchemaWriter } from './schema-writer.ts';
 
 /** An OpenAPI document: the fields that we read ourselves. */
@@ -18,13 +17,12 @@ export interface OpenApi {
 /**
  * Describes endpoints by their declarations, which also check their requests.
  *
- * @param recorded gives the answers to examples that declare none.
  * @returns the same document for the same declarations and answers.
  * @see https://spec.openapis.org/oas/v3.1.0
  */
-export function openApi(operations: readonly Operation[], recorded?: Recorded): OpenApi {
+export function openApi(operations: readonly Operation[]): OpenApi {
   const schemas = new SchemaWriter();
-  const paths = pathsOf(operations, new OperationWriter(schemas, recorded));
+  const paths = pathsOf(operations, new OperationWriter(schemas));
   const failure = {
     description:
       'Any request may also get 500 `internal_error`; another method gets 405 `method_not_allowed` with `Allow`.',

@@ -18,17 +18,12 @@ const ORIGIN: Parameter = {
   schema: z.string(),
 };
 
-/** The value that a server answered an example with; undefined: none was recorded. */
-export type Recorded = (operationId: string, example: string) => unknown;
-
 /** Writes operations in OpenAPI's form, with each example split into parameters, body and answer. */
 export class OperationWriter {
   readonly #schemas: SchemaWriter;
-  readonly #recorded: Recorded;
 
-  constructor(schemas: SchemaWriter, recorded: Recorded = () => undefined) {
+  constructor(schemas: SchemaWriter) {
     this.#schemas = schemas;
-    this.#recorded = recorded;
   }
 
   write(operation: Operation): object {
@@ -105,19 +100,17 @@ export class OperationWriter {
   }
 
   #answer(operation: Operation, answer: Answer): object {
-    const { status, description, content = {}, headers: always = [], mayHave = [], links } = answer;
+    const { status, description, content = {}, headers: always = [], mayHave = [] } = answer;
     const types = Object.entries(content).map(([type, schema]) => [
       type,
       {
         ...this.#content(schema),
-        ...examplesOf(operation, ({ answer: { status: answered, type: of, value } }, name) =>
-          answered === status && of === type
-            ? (valueOf(value ?? this.#recorded(operation.id, name)) ?? {})
-            : null,
+        ...examplesOf(operation, ({ answer: { status: answered, type: of, value } }) =>
+          answered === status && of === type ? (valueOf(value) ?? {}) : null,
         ),
       },
     ]);
-    const bodiless = Object.entries(operation.examples).flatMap(
+    const bodiless = Object.entries(operation.examples ?? {}).flatMap(
       ([
         name,
         {
@@ -130,7 +123,6 @@ export class OperationWriter {
       headers: headersOf(operation, [...always, ...(operation.isLimited ? LIMITS : [])], mayHave),
       ...(types.length > 0 && { content: Object.fromEntries(types) }),
       ...(bodiless.length > 0 && { 'x-examples': bodiless }),
-      ...(links && { links }),
     };
   }
 
@@ -178,11 +170,11 @@ type Written = { readonly value?: unknown } | null;
 const valueOf = (value: unknown): Written => (value === undefined ? null : { value });
 
 function examplesOf(
-  { examples }: Operation,
-  write: (example: Example, name: string) => Written,
+  { examples = {} }: Operation,
+  write: (example: Example) => Written,
 ): { readonly examples?: Readonly<Record<string, object>> } {
   const written = Object.entries(examples).flatMap(([name, example]) => {
-    const given = write(example, name);
+    const given = write(example);
     return given ? [[name, { summary: example.summary, ...given }] as const] : [];
   });
   return written.length > 0 ? { examples: Object.fromEntries(written) } : {};
@@ -253,6 +245,7 @@ function headersOf(
 /** The documented headers, as components. */
 export function headerComponents(): Readonly<Record<string, object>> {
   return Object.fromEntries(
-    Object.entries(headers).map(([name, header]) => [name, { ...header, required: true }]),
+    // Not every answer that may carry a cookie has one to carry.
+    Object.entries(headers).map(([name, header]) => [name, { ...header, required: name !== 'Set-Cookie' }]),
   );
 }
