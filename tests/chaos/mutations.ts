@@ -59,11 +59,12 @@ export const MUTATIONS: readonly Mutation[] = [
     // What an open emitter has written is behind the bound at which the next turns begin.
     name: 'bound-passes-open-emitters',
     breaks: ['order', 'outcome'],
+    schedules: fencings,
     changes: [
       {
         file: PLACE,
-        from: 'select id from stream), max(created_at), (',
-        to: 'select id from stream), clock_timestamp(), (',
+        from: '    next_bound := greatest(bound, certain_until);\n',
+        to: '    next_bound := greatest(bound, clock_timestamp());\n',
       },
     ],
   },
