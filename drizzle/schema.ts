@@ -9,6 +9,7 @@ import {
   index,
   integer,
   jsonb,
+  numeric,
   pgEnum,
   pgTable,
   pgView,
@@ -497,6 +498,35 @@ export const laneHeads = pgView('lane_heads', {
   handlers: smallint('handlers'),
 }).existing();
 
+/** What became of each lane's attempts: `drizzle/functions/lane_outcomes.sql`. */
+export const laneOutcomes = pgView('lane_outcomes', {
+  lane: integer('lane').notNull(),
+  topic: text('topic').notNull(),
+  subscriber: text('subscriber').notNull(),
+  delivered: numeric('delivered', { mode: 'number' }).notNull(),
+  failed: numeric('failed', { mode: 'number' }).notNull(),
+  deadLettered: numeric('dead_lettered', { mode: 'number' }).notNull(),
+  lastDeliveredAt: at('last_delivered_at'),
+  lastFailedAt: at('last_failed_at'),
+}).existing();
+
+/** What each lane has to deliver: `drizzle/functions/states_of_lanes.sql`. */
+export const statesOfLanes = pgView('states_of_lanes', {
+  lane: integer('lane').notNull(),
+  stream: integer('stream').notNull(),
+  topic: text('topic').notNull(),
+  subscriber: text('subscriber').notNull(),
+  head: bigint('head', { mode: 'number' }).notNull(),
+  tail: bigint('tail', { mode: 'number' }).notNull(),
+  /** Places at or behind the head whose deliveries are not done, or dead letters. */
+  exceptional: bigint('exceptional', { mode: 'number' }).notNull(),
+  pending: bigint('pending', { mode: 'number' }).notNull(),
+  failing: bigint('failing', { mode: 'number' }).notNull(),
+  /** Keys that a dead letter holds back, or the lane itself. */
+  halted: bigint('halted', { mode: 'number' }).notNull(),
+  deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
+}).existing();
+
 /** What each subscription has to deliver, and has delivered: `drizzle/functions/subscription_counts.sql`. */
 export const subscriptionCounts = pgView('subscription_counts', {
   topic: text('topic').notNull(),
@@ -512,15 +542,6 @@ export const subscriptionCounts = pgView('subscription_counts', {
   deadLetteredTotal: bigint('dead_lettered_total', { mode: 'number' }).notNull(),
   lastDeliveredAt: at('last_delivered_at'),
   lastFailedAt: at('last_failed_at'),
-}).existing();
-
-/** The events of each stream of a topic by the worst state of their deliveries: `drizzle/functions/stream_counts.sql`. */
-export const streamCounts = pgView('stream_counts', {
-  topic: text('topic').notNull(),
-  stream: integer('stream').notNull(),
-  pending: bigint('pending', { mode: 'number' }).notNull(),
-  failing: bigint('failing', { mode: 'number' }).notNull(),
-  deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
 }).existing();
 
 /** Deliveries of each topic by the minute, which the cron reads from the journal (`postbud_roll_up_1`). */

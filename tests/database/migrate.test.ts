@@ -93,7 +93,7 @@ test('a database of release 1.0 becomes what a new one is, whatever functions it
     return JSON.stringify({ ...others, entries: entries.slice(0, 1) });
   });
   // Views read the tables as they are created, and those of that release are others.
-  const views = ['deliveries', 'lane_heads', 'lane_outcomes', 'stream_counts', 'subscription_counts'];
+  const views = ['deliveries', 'lane_heads', 'lane_outcomes', 'states_of_lanes', 'subscription_counts'];
   for (const name of [...views, 'postbud_due_lanes_1']) await first.delete(`functions/${name}.sql`);
   await first.migrate(db);
   await rows(db, 'drop function postbud_slot');

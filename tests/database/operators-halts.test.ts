@@ -122,12 +122,20 @@ describe('a lane that a dead letter halts', () => {
       json: { topic: 'payment.captured', since: '1h', subscriber: 'ledger', include: 'all' },
     });
     await drainLive(bus.db, [ledger((number) => number > 1 && refuse(), HALT)]);
+    // Payment 7 halted nothing until it is replayed; payment 8 halts its key already.
+    const [id] = await emitPayments(bus.db, 7, 7, { orderingKey: 'venue 3' });
+    await drainLive(bus.db, [ledger(refuse)]);
+    await emitPayments(bus.db, 8, 8, { orderingKey: 'venue 3' });
+    await drainLive(bus.db, [ledger(refuse, HALT)]);
+    await operators.ask('/replay', { json: { deliveryIds: [`${id}.ledger`] } });
+    await drainLive(bus.db, [ledger(refuse, HALT)]);
+    expect(await haltsOf(bus.db)).toHaveLength(4);
     const overview = await readOverview(bus.db, operators.attached);
     const captured = overview.topics.find(({ topic }) => topic === 'payment.captured');
     expect(captured!.subscribers).toContainEqual(
-      expect.objectContaining({ subscriber: 'ledger', haltedLanes: 2 }),
+      expect.objectContaining({ subscriber: 'ledger', haltedLanes: 3 }),
     );
-    expect(await incidents(operators)).toMatchObject([{ haltedLanes: 2 }]);
+    expect(await incidents(operators)).toMatchObject([{ haltedLanes: 3 }]);
   });
 
   test('is on the page of its topic, which leads to its incident, and on that of its subscriber', async ({

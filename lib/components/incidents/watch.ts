@@ -107,11 +107,10 @@ const APPLY = `
     select open_incident.id, open_incident.state as was, failure.message, failure.since, open_incident.topic,
       open_incident.kind, open_incident.error_group, is_turned or is_adopted as is_renamed, is_news,
       -- It was over for a while: it had something to settle only, or a delivery came between.
-      failure.state is not distinct from 'happening' and not is_turned and (open_incident.state <> 'happening' or exists (
-        select from subscription_counts as counted
+      failure.state is not distinct from 'happening' and not is_turned and (open_incident.state <> 'happening' or coalesce((
+        select max(last_delivered_at) from lane_outcomes as counted
         where counted.topic = open_incident.topic and counted.subscriber = open_incident.subscriber
-          and last_delivered_at between last_began and "blockedSince"
-      )) as is_back, "blockedSince" as blocked_since,
+      ) between last_began and "blockedSince", false)) as is_back, "blockedSince" as blocked_since,
       -- Its lanes are the outage's now, which is reported once; or those of another error of its kind, as before.
       open_incident.state = 'happening' and failure.state is not distinct from 'owed' and open_incident.topic <> ''
         and (is_adopted or $4::text::jsonb ? open_incident.kind and exists (

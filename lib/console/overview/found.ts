@@ -136,11 +136,7 @@ const OVERVIEW = `
     select * from listed where topic || ' ' || subscriber = any (string_to_array($2::text, E'\\n'))
   ),
   total as materialized (
-    select topic, subscriber, pending, failing, halted, dead_lettered, last_delivered_at, last_failed_at
-    from subscription_counts where coalesce($4::text, '') = '' or topic = $4::text
-    union all
-    select topic, '', sum(pending), sum(failing), 0, sum(dead_lettered), null, null from stream_counts
-    where $4::text is null or stream = any (array(select id from streams where topic = $4::text)) group by topic
+    select * from postbud_counts_1($4::text)
   ),
   emitter as materialized (
     -- A prepared transaction has no process: its lock is known by the transaction's number.
