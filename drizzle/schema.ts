@@ -518,7 +518,7 @@ export const statesOfLanes = pgView('states_of_lanes', {
   subscriber: text('subscriber').notNull(),
   head: bigint('head', { mode: 'number' }).notNull(),
   tail: bigint('tail', { mode: 'number' }).notNull(),
-  /** Places at or behind the head whose deliveries are not done, or dead letters. */
+  /** Places up to the head whose deliveries are open or dead letters. */
   exceptional: bigint('exceptional', { mode: 'number' }).notNull(),
   pending: bigint('pending', { mode: 'number' }).notNull(),
   failing: bigint('failing', { mode: 'number' }).notNull(),

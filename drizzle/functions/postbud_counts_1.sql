@@ -1,6 +1,6 @@
--- What each subscription of a topic has to deliver, and, without a subscriber, how many of the topic's events are in each state that
--- still needs something: an event is in the worst state of its deliveries. Of an empty topic: subscriptions alone, of all topics; of
--- null: everything.
+-- What each subscription of a topic has to deliver, with its last outcomes, and, in the row whose subscriber is empty, how many of
+-- the topic's events are in each state that still needs something: an event is in the worst state of its deliveries. An empty topic
+-- gives the subscriptions of all topics, and no events; null gives everything.
 create or replace function postbud_counts_1(of_topic text)
 returns table (topic text, subscriber text, pending bigint, failing bigint, halted bigint, dead_lettered bigint,
   last_delivered_at timestamptz, last_failed_at timestamptz)
@@ -20,8 +20,8 @@ language sql stable as $$
     where of_topic is distinct from ''
     group by lane.stream, audience.position, audience.until_position
   ),
-  -- Lanes with exceptions. Their numbers are those of events, unless another lane of the stream has exceptions, too, or has not come
-  -- as far: then each place is looked at.
+  -- Lanes with exceptions that count. Their numbers are those of events, unless another lane of the stream has such exceptions, too,
+  -- or has not come as far: then each place is looked at.
   troubled as materialized (
     select stream, lane, exceptional, lane.failing, lane.dead_lettered, is_shared, is_shared or head > slowest as is_mixed
     from (
@@ -30,7 +30,7 @@ language sql stable as $$
       from lane
     ) as lane where exceptional > 0 and of_topic is distinct from ''
   ),
-  -- Those that fail and those that are dead are numbers of their own. Each part reads an index alone, and no row of the table.
+  -- What fails and what is dead is counted in columns of its own. Each part reads an index alone, and no row of the table.
   part as (
     select stream, case when is_shared then position end as place, position, 1 as places, 0 as failing, 0 as dead
     from troubled join exceptions using (lane) where is_mixed and is_open
@@ -46,7 +46,7 @@ language sql stable as $$
     from troubled join exceptions using (lane) where is_mixed and dead_lettered_at is not null
       and exists (select from troubled where is_mixed and troubled.dead_lettered > 0)
   ),
-  -- Where several lanes have exceptions each place is a group, in the worst state of its deliveries; elsewhere numbers are summed.
+  -- Where several lanes have such exceptions each place is a group, in the worst state of its deliveries; elsewhere numbers are summed.
   exceptional as (
     select stream, is_beyond, least(most, places) as places, least(most - least(most, dead), failing) as failing, least(most, dead) as dead
     from (

@@ -1,5 +1,6 @@
--- What each lane has to deliver. Deliveries of events that wait for their places are not among it; dismissed dead letters are
--- delivered to nobody and counted nowhere, and neither are smoke tests. `exceptional`: the places at or behind its head that count.
+-- What each lane has to deliver. Deliveries of events that wait for their places are not included; dismissed dead letters are
+-- delivered to nobody and counted nowhere, and neither are smoke tests. `exceptional`: the places up to its head whose deliveries
+-- are open or dead letters.
 create or replace view states_of_lanes as
   select lane.id as lane, lane.stream, lane.topic, lane.subscriber, lane.head, lane.tail,
     coalesce(waiting.places, 0) - coalesce(halted.places, 0) + coalesce(dead.places, 0) as exceptional,
