@@ -180,6 +180,7 @@ test('the deployed function counts its failures after its answer, and a refused 
     RELAY: 'off',
   }))
     vi.stubEnv(name, value);
+  vi.resetModules();
   const { default: chat } = await import('../../api/chat.ts');
   const ask = async () => {
     const body = JSON.stringify({

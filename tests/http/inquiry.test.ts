@@ -1125,6 +1125,8 @@ test('the deployed function mails an inquiry and emits its event', async () => {
   vi.useFakeTimers({ toFake: ['Date'] });
   onTestFinished(() => void vi.useRealTimers());
   for (const [name, value] of Object.entries(variables)) vi.stubEnv(name, value);
+  // What an earlier file left running may have loaded the functions' settings, with other variables.
+  vi.resetModules();
   const { default: inquiry } = await import('../../api/inquiry.ts');
   const post = async (sent: URLSearchParams | string, type = 'application/json') => {
     const headers = { 'content-type': type, origin: SITE, 'x-forwarded-for': '192.0.2.1' };

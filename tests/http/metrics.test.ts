@@ -21,6 +21,7 @@ const test = busTest
   .extend('metrics', { scope: 'file' }, async ({ database }) => {
     vi.stubEnv('OPERATOR_JWT_SECRET', OPERATOR_SECRET);
     vi.stubEnv('DATABASE_URL', database.url);
+    vi.resetModules();
     return (await import('../../api/platform/metrics.ts')).default;
   })
   .extend('ask', ({ metrics, output }) => async () => {
